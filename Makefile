@@ -1,0 +1,49 @@
+# make run    install, then serve the page on the embedded default
+# make test   install, then run every test (a browser is installed where it is missing)
+# make check  lint, types and every test
+# make weights  train the embedded models again
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+ARGS ?=
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: run test check lint weights examples bench browser clean
+
+run: $(VENV)/.ready
+	$(BIN)/python app.py $(ARGS)
+
+test: $(VENV)/.ready-dev browser
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint test
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready-dev
+	$(BIN)/python -m bench $(ARGS)
+
+weights: $(VENV)/.ready
+	$(BIN)/python -m toyworld.train_backbone
+	$(BIN)/python -m toyworld.train_detector
+	$(BIN)/python -m toyworld.make_assets all
+
+examples: $(VENV)/.ready
+	$(BIN)/python -m toyworld.make_examples
+
+browser:
+	@scripts/browser.sh
+
+$(VENV)/.ready: requirements.txt constraints.txt scripts/install.sh
+	scripts/install.sh $(VENV) $(PYTHON) requirements.txt
+	touch $@
+
+$(VENV)/.ready-dev: requirements-dev.txt $(VENV)/.ready
+	scripts/install.sh $(VENV) $(PYTHON) requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

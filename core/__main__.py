@@ -1,0 +1,156 @@
+"""`python -m core trace VIDEO QUESTION` and `python -m core show FILE.macd`.
+
+Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from core.errors import MacdError, OptionError, TraceError
+from core.options import (
+    AscentOptions,
+    ContrastOptions,
+    DecodeOptions,
+    DetectOptions,
+    RunOptions,
+    VideoOptions,
+)
+
+if TYPE_CHECKING:
+    from core.types import Trace
+
+Loaded = TypeVar("Loaded")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        trace = _trace(args) if args.command == "trace" else _show(args)
+        _print(trace, args.json)
+    except MacdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m core", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    trace = commands.add_parser("trace", help="run MACD on one clip and one question")
+    trace.add_argument("video", metavar="VIDEO")
+    trace.add_argument("question", metavar="QUESTION")
+    trace.add_argument("--backbone", default="toyworld", help="toyworld, a folder or a hub id")
+    trace.add_argument(
+        "--detector", default="toyworld", help="toyworld, FILE.pt, FILE.onnx, or yolo11n … yolo11x"
+    )
+    trace.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    defaults = RunOptions()
+    numbers: list[tuple[str, type, Any, str]] = [
+        ("--frames", int, defaults.video.frames, "frames sampled for the backbone"),
+        ("--start", float, 0.0, "start of the range, seconds"),
+        ("--end", float, None, "end of the range, seconds"),
+        ("--confidence", float, defaults.detect.confidence, "detector threshold"),
+        ("--steps", int, defaults.ascent.steps, "ascent steps"),
+        ("--eta", float, defaults.ascent.eta, "ascent step size"),
+        ("--tau", float, defaults.ascent.tau, "dead band around r0"),
+        ("--alpha", float, defaults.contrast.alpha, "contrast strength"),
+        ("--beta", float, defaults.contrast.beta, "plausibility head"),
+        ("--max-tokens", int, defaults.decode.max_tokens, "longest answer"),
+        ("--seed", int, 0, "seed"),
+    ]
+    for flag, kind, default, text in numbers:
+        trace.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
+    trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
+    show = commands.add_parser("show", help="print the summary of a saved trace")
+    show.add_argument("file", metavar="FILE.macd")
+    for command in (trace, show):
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _trace(args: argparse.Namespace) -> Trace:
+    from core.pipeline import run  # torch from here on
+
+    options = RunOptions(
+        video=VideoOptions(frames=args.frames, start=args.start, end=args.end),
+        detect=DetectOptions(confidence=args.confidence),
+        ascent=AscentOptions(steps=args.steps, eta=args.eta, tau=args.tau),
+        contrast=ContrastOptions(alpha=args.alpha, beta=args.beta),
+        decode=DecodeOptions(max_tokens=args.max_tokens),
+        seed=args.seed,
+    )
+    _check_out(args.out)
+    with ThreadPoolExecutor(1) as loader:
+        lm, detector = _loaders(loader, args)
+        trace = None
+        for event in run(args.video, args.question, lm, detector, options):
+            if event.stage != "done":
+                print(f"  {event.stage:<7} {event.message}", file=sys.stderr, flush=True)
+            trace = event.trace
+    assert trace is not None
+    if args.out:
+        from core.bundle import save
+
+        save(trace, args.out)
+        kilobytes = args.out.stat().st_size / 1000
+        print(f"  saved   {args.out} ({kilobytes:.0f} kB)", file=sys.stderr)
+    return trace
+
+
+def _loaders(loader: ThreadPoolExecutor, args: argparse.Namespace) -> tuple[Any, Any]:
+    """Backbone, then detector, loading while the video is being decoded."""
+
+    def load_lm() -> Any:
+        from core.backbones import load_backbone
+
+        return load_backbone(args.backbone, args.device)
+
+    def load_finder() -> Any:
+        from core.backbones.base import device_of
+        from core.detect import load_detector
+
+        return load_detector(args.detector, device_of(args.device).type)
+
+    def later(load: Callable[[], Loaded]) -> Callable[[], Loaded]:
+        return loader.submit(load).result
+
+    return later(load_lm), later(load_finder)
+
+
+def _check_out(out: Path | None) -> None:
+    if out is not None and not out.absolute().parent.is_dir():
+        raise OptionError(f"there is no folder for {str(out)!r}", "Create it or choose another")
+
+
+def _show(args: argparse.Namespace) -> Trace:
+    from core.bundle import load
+
+    if Path(args.file).is_dir():
+        raise TraceError(f"{args.file!r} is a folder", "Choose a .macd file")
+    return load(args.file)
+
+
+def _print(trace: Trace, as_object: bool) -> None:
+    from core import summary
+
+    if as_object:
+        print(json.dumps(summary.as_json(trace), ensure_ascii=False, allow_nan=False))
+    else:
+        print(summary.as_text(trace))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

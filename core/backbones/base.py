@@ -1,0 +1,120 @@
+"""The role a backbone plays, and what it hands out. Knows neither masks nor decoding rules."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.types import Clip, Pixels
+
+
+@dataclass(frozen=True)
+class BackboneInfo:
+    """Who the model is. `domain` says what it knows where that is less than the world."""
+
+    name: str
+    family: str
+    parameters: int
+    device: str
+    dtype: str
+    domain: str = ""
+    domain_title: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """One clip and one question, ready for the model.
+
+    input_ids: (1, L). query: (Q,) positions of the question's tokens, and of nothing else.
+    video: (T, 3, H, W) float, normalised pixels as the model sees them; frames: the same as
+    (T, H, W, 3) RGB 0-255. gather: index into a flattened video that gives the model's own pixel
+    tensor, so that layouts stay exact and differentiable. mean, std: (3,), video = (rgb − mean)/std
+    with rgb in [0, 1]. groups: frames of each temporal patch. inputs: the family's further inputs.
+    """
+
+    question: str
+    prompt: str
+    input_ids: Tensor
+    query: Tensor
+    video: Tensor
+    frames: Pixels
+    gather: Tensor
+    mean: Tensor
+    std: Tensor
+    groups: tuple[tuple[int, ...], ...]
+    inputs: Mapping[str, Any]
+    notes: tuple[str, ...] = field(default=())
+
+    def layout(self, video: Tensor) -> Tensor:
+        """(T, 3, H, W) → the pixel tensor the model takes; exact and differentiable."""
+        return video.reshape(-1)[self.gather]
+
+
+@dataclass(eq=False)
+class State:
+    """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
+
+    length: tokens in the cache; prompt: tokens of it that belong to the prompt.
+    query_logits: (B, Q, V), what predicted the question's tokens; only from a prefill.
+    """
+
+    logits: Tensor
+    cache: Any
+    length: int
+    prompt: int
+    query_logits: Tensor | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+class VideoLM(ABC):
+    """A frozen video language model that can be differentiated with respect to its pixels."""
+
+    info: BackboneInfo
+
+    @abstractmethod
+    def encode(self, clip: Clip, question: str, suffix: str = "") -> Encoded:
+        """Clip and question → prompt. `suffix` follows the question and is not part of it.
+
+        Raises QuestionError where the question holds one of the model's special tokens.
+        """
+
+    @abstractmethod
+    def query_logits(self, encoded: Encoded, video: Tensor) -> Tensor:
+        """(Q, V) float logits that predict the question's tokens, with a graph back to `video`."""
+
+    @abstractmethod
+    def prefill(self, encoded: Encoded, video: Tensor) -> State:
+        """Runs one view's prompt: a State of one row. No graph."""
+
+    @abstractmethod
+    def join(self, states: Sequence[State]) -> State:
+        """States of one length → one State with their rows in order. The originals stay usable."""
+
+    @abstractmethod
+    def step(self, state: State, tokens: Sequence[int]) -> State:
+        """Feeds one token to every row; returns the state after it."""
+
+    @abstractmethod
+    def text(self, tokens: Sequence[int]) -> str:
+        """Tokens → text, special tokens left out."""
+
+    @abstractmethod
+    def piece(self, token: int) -> str:
+        """One token's exact text; special tokens and byte fallbacks visible."""
+
+    @property
+    @abstractmethod
+    def end_tokens(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+
+
+def device_of(name: str = "auto") -> torch.device:
+    """ "auto" takes the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)

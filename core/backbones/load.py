@@ -1,0 +1,74 @@
+"""Loads a backbone by name: the embedded one, a local folder, or a hub id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoProcessor, Qwen2_5_VLForConditionalGeneration
+from transformers.utils.logging import disable_progress_bar
+
+from core.backbones.base import BackboneInfo, VideoLM, device_of
+from core.backbones.qwen2_5_vl import Qwen25VL
+from core.errors import BackboneCorrupt, BackboneNotFound, UnsupportedBackbone
+from core.shipped import shipped
+
+disable_progress_bar()
+
+Family = tuple[type[Any], Callable[[Any, Any, BackboneInfo], VideoLM]]
+
+FAMILIES: dict[str, Family] = {"qwen2_5_vl": (Qwen2_5_VLForConditionalGeneration, Qwen25VL)}
+"""config.model_type → transformers class and adapter."""
+
+TOYWORLD_DOMAIN = (
+    "the embedded backbone knows only the drawn toy world: 16 emoji objects, 5 scenes, 8 frames;"
+    " what it says about any other video means nothing"
+)
+
+
+def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
+    """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
+
+    Never runs remote code and reads safetensors only. Raises BackboneNotFound,
+    UnsupportedBackbone or BackboneCorrupt.
+    """
+    where = device_of(device)
+    toyworld = name == "toyworld"
+    source = str(shipped("backbone")) if toyworld else name
+    local = Path(source).is_dir()
+    dtype = torch.bfloat16 if where.type == "cuda" and not toyworld else torch.float32
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
+    try:
+        config = AutoConfig.from_pretrained(source, **safe)
+        family = config.model_type
+        if family not in FAMILIES:
+            raise UnsupportedBackbone(
+                f"{name!r} is of the family {family!r}",
+                f"Choose a model of {', '.join(FAMILIES)}",
+            )
+        model_class, adapter = FAMILIES[family]
+        model = model_class.from_pretrained(source, dtype=dtype, use_safetensors=True, **safe)
+        processor = AutoProcessor.from_pretrained(source, **safe)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
+        if local:
+            raise BackboneCorrupt(
+                f"the folder {name!r} holds no complete model ({first})",
+                "It needs config.json, *.safetensors, tokenizer and processor files",
+            ) from error
+        raise BackboneNotFound(
+            f"{name!r} is neither a folder nor a model that the hub gave ({first})",
+            "Check the name and the network, or use the embedded backbone: toyworld",
+        ) from error
+    info = BackboneInfo(
+        name=name,
+        family=family,
+        parameters=sum(p.numel() for p in model.parameters()),
+        device=where.type,
+        dtype=str(dtype).removeprefix("torch."),
+        domain=TOYWORLD_DOMAIN if toyworld else "",
+        domain_title="toy world" if toyworld else "",
+    )
+    return adapter(model.to(where), processor, info)

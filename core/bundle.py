@@ -1,0 +1,391 @@
+"""Trace ⇄ one `.macd` file: a zip of a JSON manifest, plain arrays and WebP frames.
+
+Opens without torch, reads no pickle and executes nothing. The format is described in
+docs/trace-format.md; a file that is damaged, tampered with or too large raises TraceError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import MacdError, TraceError
+from core.options import MaskOptions
+from core.types import Answer, AscentStep, Counterfactual, Pixels, TokenStep, Trace, Track
+
+FORMAT, SCHEMA = "macd-trace", 1
+MAX_BYTES = 512 * 2**20
+MAX_MEMBERS = 4096
+_LOSSLESS_PIXELS = 160 * 160
+_DAMAGED = "Save it again from the run, or ask for another copy"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(trace: Trace, path: str | Path) -> Path:
+    """Writes the file whole or not at all; returns its path."""
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(pack(trace))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def load(path: str | Path) -> Trace:
+    """Opens a saved trace; raises TraceError for anything that is not a sound one."""
+    path = Path(path)
+    if not path.is_file():
+        raise TraceError(f"there is no trace {str(path)!r}", "Check the file name")
+    if path.stat().st_size > MAX_BYTES:
+        raise TraceError(f"{path.name!r} is larger than a trace can be", "Choose a .macd file")
+    return unpack(path.read_bytes())
+
+
+def pack(trace: Trace) -> bytes:
+    """The file's bytes."""
+    arrays, manifest = _flatten(trace)
+    members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
+    members |= {f"frames/{i:04d}.webp": _webp(f) for i, f in enumerate(trace.frames)}
+    manifest["sha256"] = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
+    text = json.dumps(manifest, ensure_ascii=True, allow_nan=False).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in {"manifest.json": text, **members}.items():
+            info = zipfile.ZipInfo(name)  # a fixed date: equal traces are equal files
+            info.compress_type = zipfile.ZIP_DEFLATED
+            file.writestr(info, content)
+    return out.getvalue()
+
+
+def unpack(content: bytes) -> Trace:
+    """The trace in a file's bytes; raises TraceError."""
+    try:
+        return _unpack(content)
+    except TraceError:
+        raise
+    except MacdError as error:
+        raise TraceError(
+            f"the trace holds a value out of range ({error.cause})", _DAMAGED
+        ) from None
+    except MemoryError:
+        raise TraceError("the trace claims more memory than there is", _DAMAGED) from None
+    except Exception as error:  # whatever a hostile file provokes in zip, JSON, NumPy or Pillow
+        raise TraceError(
+            f"the file is not a sound trace ({type(error).__name__})", _DAMAGED
+        ) from None
+
+
+def _unpack(content: bytes) -> Trace:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        infos = file.infolist()
+        if len(infos) > MAX_MEMBERS or sum(i.file_size for i in infos) > MAX_BYTES:
+            raise TraceError("the file unpacks to more than a trace can be", _DAMAGED)
+        manifest = _json(file.read("manifest.json"))
+        if manifest.get("format") != FORMAT:
+            raise TraceError("the file is not a MACD trace", "Choose a .macd file")
+        if manifest.get("schema") != SCHEMA:
+            raise TraceError(
+                f"the trace has schema {manifest.get('schema')!r}, this version reads {SCHEMA}",
+                "Open it with the version that wrote it",
+            )
+        members = {}
+        for name, sha256 in manifest["sha256"].items():
+            members[name] = file.read(name)
+            if hashlib.sha256(members[name]).hexdigest() != sha256:
+                raise TraceError(f"{name} in the trace was changed or damaged", _DAMAGED)
+    arrays = {
+        n[len("arrays/") : -len(".npy")]: _array(b)
+        for n, b in members.items()
+        if n.startswith("arrays/")
+    }
+    frames = [_picture(members[n]) for n in sorted(members) if n.startswith("frames/")]
+    return _restore(manifest, arrays, np.stack(frames))
+
+
+def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
+    arrays: Arrays = {"times": trace.times}
+    k, g = len(trace.tracks), len(trace.groups)
+    if k:
+        arrays["boxes"] = np.stack([t.boxes for t in trace.tracks])
+        arrays["state"] = np.stack([t.state for t in trace.tracks])
+    if trace.steps:
+        arrays["step_loss"] = np.array([s.loss for s in trace.steps])
+        for name in _STEP_FIELDS:
+            arrays[f"step_{name}"] = np.stack([getattr(s, name) for s in trace.steps])
+    found = trace.counterfactual
+    if found:
+        arrays |= {f"final_{n}": getattr(found, n) for n in _FINAL_FIELDS}
+    pieces: dict[str, str] = {}
+    answers = []
+    for i, a in enumerate(trace.answers.values()):
+        answers.append(_flatten_answer(a, i, arrays, pieces))
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "question": trace.question,
+        "groups": [list(z) for z in trace.groups],
+        "counts": {"frames": len(trace.frames), "tracks": k, "groups": g},
+        "tracks": [
+            {"id": t.id, "label": t.label, "confidence": t.confidence, "frames_seen": t.frames_seen}
+            for t in trace.tracks
+        ],
+        "losses": [found.base_loss, found.loss] if found else None,
+        "answers": answers,
+        "pieces": pieces,
+        "mask": vars(trace.mask),
+    }
+    manifest |= {n: getattr(trace, n) for n in _PLAIN_FIELDS}
+    return arrays, manifest | {"warnings": list(trace.warnings)}
+
+
+_STEP_FIELDS = ("strength", "gradient", "frame_strength", "frame_gradient")
+_FINAL_FIELDS = (
+    "strength",
+    "margin",
+    "level",
+    "frame_strength",
+    "frame_margin",
+    "frame_level",
+)
+_PLAIN_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "clip": dict,
+    "backbone": dict,
+    "detector": dict,
+    "options": dict,
+    "timings_ms": dict,
+    "peak_memory_mb": (int, float),
+    "seed": int,
+    "status": str,
+    "versions": dict,
+}
+
+
+def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -> dict[str, Any]:
+    for t in a.tokens:
+        pieces |= {str(c): p for c, p in zip(t.candidates.tolist(), t.texts, strict=True)}
+        pieces[str(t.token)] = t.text
+    two = bool(a.tokens) and a.tokens[0].counter is not None
+    if a.tokens:
+        key = f"answer{i}"
+        arrays[f"{key}_token"] = np.array([t.token for t in a.tokens])
+        arrays[f"{key}_count"] = np.array([len(t.candidates) for t in a.tokens])
+        arrays[f"{key}_candidates"] = np.concatenate([t.candidates for t in a.tokens])
+        arrays[f"{key}_base"] = np.concatenate([t.base for t in a.tokens])
+        arrays[f"{key}_base_log_z"] = np.array([t.base_log_z for t in a.tokens])
+        if two:
+            counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
+            arrays[f"{key}_counter"] = np.concatenate(counters)
+            arrays[f"{key}_counter_log_z"] = np.array([t.counter_log_z for t in a.tokens], float)
+    return {
+        "method": a.method,
+        "text": a.text,
+        "finished": a.finished,
+        "alpha": a.alpha,
+        "beta": a.beta,
+        "two_views": two,
+        "tokens": len(a.tokens),
+    }
+
+
+def _restore(m: dict[str, Any], arrays: Arrays, frames: Pixels) -> Trace:
+    counts = m["counts"]
+    t, k, g = (int(counts[n]) for n in ("frames", "tracks", "groups"))
+    if len(frames) != t or len(m["groups"]) != g or len(m["tracks"]) != k:
+        raise TraceError("the trace's parts do not fit together", _DAMAGED)
+    groups = tuple(tuple(int(f) for f in z) for z in m["groups"])
+    if any(not 0 <= f < t for z in groups for f in z):
+        raise TraceError("a frame group names a frame that is not there", _DAMAGED)
+    for name, kind in _PLAIN_FIELDS.items():
+        if not isinstance(m[name], kind) or isinstance(m[name], bool):
+            raise TraceError(f"{name} in the trace is of the wrong kind", _DAMAGED)
+    return Trace(
+        question=_text(m["question"]),
+        frames=frames,
+        times=_shaped(arrays, "times", (t,)),
+        groups=groups,
+        mask=MaskOptions(**m["mask"]),
+        tracks=_restore_tracks(m["tracks"], arrays, t),
+        steps=_restore_steps(arrays, k, g),
+        counterfactual=_restore_counterfactual(m["losses"], arrays, k, g),
+        answers={
+            _text(a["method"]): _restore_answer(a, i, arrays, m["pieces"])
+            for i, a in enumerate(m["answers"])
+        },
+        warnings=tuple(_text(w) for w in m["warnings"]),
+        **{n: m[n] for n in _PLAIN_FIELDS},
+    )
+
+
+def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple[Track, ...]:
+    if not rows:
+        return ()
+    boxes = _shaped(arrays, "boxes", (len(rows), t, 4), finite=False)
+    state = _shaped(arrays, "state", (len(rows), t))
+    if (
+        not np.isin(state, (0, 1, 2)).all()
+        or (np.nan_to_num(boxes) != np.nan_to_num(boxes).clip(0, 1)).any()
+    ):
+        raise TraceError("a track has boxes outside the frame", _DAMAGED)
+    return tuple(
+        Track(
+            id=int(row["id"]),
+            label=_text(row["label"]),
+            confidence=_number(row["confidence"]),
+            boxes=boxes[i].astype(np.float32),
+            state=state[i].astype(np.int8),
+            frames_seen=int(row["frames_seen"]),
+        )
+        for i, row in enumerate(rows)
+    )
+
+
+def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:
+    if "step_loss" not in arrays:
+        return ()
+    loss = _shaped(arrays, "step_loss", (len(arrays["step_loss"]),))
+    n = len(loss)
+    if arrays["step_frame_strength"].shape == (n, 0):
+        g = 0  # the frame mask was off
+    shapes = {"strength": k, "gradient": k, "frame_strength": g, "frame_gradient": g}
+    parts = {f: _shaped(arrays, f"step_{f}", (n, w)) for f, w in shapes.items()}
+    return tuple(
+        AscentStep(i, float(loss[i]), **{f: p[i] for f, p in parts.items()}) for i in range(n)
+    )
+
+
+def _restore_counterfactual(
+    losses: list[float | None] | None, arrays: Arrays, k: int, g: int
+) -> Counterfactual | None:
+    if losses is None:
+        return None
+    if arrays["final_frame_strength"].shape == (0,):
+        g = 0
+    parts = {
+        n: _shaped(arrays, f"final_{n}", (g if n.startswith("frame") else k,))
+        for n in _FINAL_FIELDS
+    }
+    base, counter = (None if z is None else _number(z) for z in losses)
+    return Counterfactual(**parts, base_loss=base, loss=counter)
+
+
+def _restore_answer(
+    row: dict[str, Any], i: int, arrays: Arrays, pieces: Mapping[str, str]
+) -> Answer:
+    n, key, two = int(row["tokens"]), f"answer{i}", bool(row["two_views"])
+    tokens: list[TokenStep] = []
+    if n:
+        count = _shaped(arrays, f"{key}_count", (n,)).astype(np.int64)
+        total = int(count.sum())
+        if (count < 1).any():
+            raise TraceError("a token has no candidates", _DAMAGED)
+        token = _shaped(arrays, f"{key}_token", (n,)).astype(np.int64)
+        ids = _shaped(arrays, f"{key}_candidates", (total,)).astype(np.int64)
+        views = {"base": _shaped(arrays, f"{key}_base", (total,))}
+        log_z = {"base": _shaped(arrays, f"{key}_base_log_z", (n,))}
+        if two:
+            views["counter"] = _shaped(arrays, f"{key}_counter", (total,))
+            log_z["counter"] = _shaped(arrays, f"{key}_counter_log_z", (n,))
+        ends = np.cumsum(count)
+        for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
+            mine = ids[a:b]
+            tokens.append(
+                TokenStep(
+                    index=j,
+                    token=int(token[j]),
+                    text=_text(pieces[str(token[j])]),
+                    candidates=mine,
+                    texts=tuple(_text(pieces[str(c)]) for c in mine.tolist()),
+                    base=views["base"][a:b].astype(np.float32),
+                    base_log_z=float(log_z["base"][j]),
+                    counter=views["counter"][a:b].astype(np.float32) if two else None,
+                    counter_log_z=float(log_z["counter"][j]) if two else None,
+                )
+            )
+    return Answer(
+        method=_text(row["method"]),
+        text=_text(row["text"]),
+        tokens=tuple(tokens),
+        finished=bool(row["finished"]),
+        alpha=_number(row["alpha"]),
+        beta=_number(row["beta"]),
+    )
+
+
+def _shaped(arrays: Arrays, name: str, shape: tuple[int, ...], finite: bool = True) -> NDArray[Any]:
+    array = arrays[name]
+    if array.shape != shape or array.dtype.kind not in "fiu":
+        raise TraceError(
+            f"{name} in the trace is {array.dtype} {array.shape}, not {shape}", _DAMAGED
+        )
+    if finite and not np.isfinite(array).all():
+        raise TraceError(f"{name} in the trace is not finite", _DAMAGED)
+    return array
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 100_000:
+        raise TraceError("the trace holds something else where text belongs", _DAMAGED)
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TraceError("the trace holds something else where a number belongs", _DAMAGED)
+    return float(value)
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    def refuse(name: str) -> float:
+        raise TraceError(f"the trace holds {name}", _DAMAGED)
+
+    found = json.loads(content, parse_constant=refuse)
+    if not isinstance(found, dict):
+        raise TraceError("the file is not a MACD trace", "Choose a .macd file")
+    return found
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
+    return out.getvalue()
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise TraceError("an array in the trace has an unknown header", _DAMAGED)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if dtype.hasobject or claimed != len(content) - file.tell():
+        raise TraceError("an array in the trace is not as large as it claims", _DAMAGED)
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _webp(frame: Pixels) -> bytes:
+    """Small frames without loss, larger ones at quality 90."""
+    out = io.BytesIO()
+    small = frame.shape[0] * frame.shape[1] <= _LOSSLESS_PIXELS
+    Image.fromarray(frame).save(out, "WEBP", lossless=small, quality=80 if small else 90, method=4)
+    return out.getvalue()
+
+
+def _picture(content: bytes) -> Pixels:
+    with Image.open(io.BytesIO(content), formats=["WEBP"]) as image:
+        if image.width * image.height > 4096 * 4096:
+            raise TraceError("a frame in the trace is too large", _DAMAGED)
+        return np.asarray(image.convert("RGB"))

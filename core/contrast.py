@@ -1,0 +1,111 @@
+"""The contrastive rule on plain logits. Pure NumPy: nothing here mutates or knows a model.
+
+Logits are 1-D over the vocabulary, or over the stored candidates of a `TokenStep` (then the base
+argmax is among them, and results are exact for every token stored).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import NumericalError
+
+Logits = NDArray[Any]
+Doubles = NDArray[np.float64]
+
+
+def head(base: Logits, beta: float) -> NDArray[np.bool_]:
+    """V_head: p(t|V) ≥ β·max p(·|V), from the untempered original view.
+
+    The base argmax is always in, also for β > 1 (the paper sweeps β = 1.2); β = 0 keeps all.
+
+    >>> head(np.array([2.0, 1.9, -3.0]), beta=0.5)
+    array([ True,  True, False])
+    """
+    base = np.asarray(base, np.float64)
+    if beta <= 0:
+        return np.ones(base.shape, bool)
+    inside: NDArray[np.bool_] = base >= base.max() + np.log(beta)
+    inside[int(base.argmax())] = True
+    return inside
+
+
+def score(base: Logits, counter: Logits, alpha: float, beta: float) -> Doubles:
+    """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d) inside V_head, −inf outside.
+
+    >>> score(np.array([2.0, 1.9]), np.array([2.0, 0.9]), alpha=1.0, beta=0.1)
+    array([2. , 2.9])
+    """
+    base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
+    if base.shape != counter.shape:
+        raise ValueError(f"views differ in shape: {base.shape} and {counter.shape}")
+    return np.where(head(base, beta), (1 + alpha) * base - alpha * counter, -np.inf)
+
+
+def log_partition(logits: Logits) -> float:
+    """log Σ exp(logit), so that p(t) = exp(logit − log_partition)."""
+    x = np.asarray(logits, np.float64)
+    top = x.max()
+    return float(top + np.log(np.exp(x - top).sum()))
+
+
+def check_finite(logits: Logits, where: str) -> None:
+    """Raises NumericalError, naming the place, if a logit is NaN or infinite."""
+    if not np.isfinite(logits).all():
+        raise NumericalError(
+            f"the model gave logits that are not finite at {where}",
+            "Load it in float32, or choose another fill or a smaller α",
+        )
+
+
+def kept_candidates(
+    views: Iterable[Logits], keep: int, beta: float, chosen: int
+) -> NDArray[np.int64]:
+    """Token ids worth storing: each view's top `keep`, V_head and the chosen one; base best first.
+
+    The first view is the base.
+    """
+    views = [np.asarray(v) for v in views]
+    base = views[0]
+    ids = {chosen}
+    for v in views:
+        n = min(keep, len(v))
+        ids.update(np.argpartition(-v, n - 1)[:n].tolist())
+    if beta > 0:
+        ids.update(np.flatnonzero(head(base, beta)).tolist())
+    found = np.array(sorted(ids), np.int64)
+    return np.asarray(found[np.argsort(-base[found], kind="stable")])
+
+
+def flip_points(
+    base: Logits, counter: Logits, beta: float, limit: float = 20.0
+) -> list[tuple[float, int]]:
+    """Where the greedy choice changes with α: [(α, index chosen from there on), …], α from 0.
+
+    Scores are lines b + α(b − c), so the choice follows their upper envelope; exact, no search.
+
+    >>> flip_points(np.array([1.0, 0.5]), np.array([1.0, 0.0]), beta=0)
+    [(0.0, 0), (1.0, 1)]
+    """
+    base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
+    inside = np.flatnonzero(head(base, beta))
+    height, slope = base[inside], (base - counter)[inside]
+    now = int(np.lexsort((-slope, -height))[0])
+    alpha = 0.0
+    found = [(0.0, int(inside[now]))]
+    while True:
+        steeper = np.flatnonzero(slope > slope[now])
+        if not len(steeper):
+            return found
+        meets = (height[now] - height[steeper]) / (slope[steeper] - slope[now])
+        first = meets.min()
+        if first > limit:
+            return found
+        tied = steeper[meets <= first + 1e-12]
+        now = int(tied[slope[tied].argmax()])
+        alpha = max(alpha, float(first))
+        found.append((alpha, int(inside[now])))

@@ -1,0 +1,115 @@
+"""Clip → detections, by YOLO11 (ultralytics). The only importer of ultralytics.
+
+Knows nothing of time: every frame is looked at by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from core.errors import DetectorError
+from core.options import DetectOptions
+from core.shipped import shipped
+from core.types import Detections, Pixels
+
+BATCH = 8
+NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
+
+
+class Detector(Protocol):
+    """What the pipeline needs of a detector."""
+
+    name: str
+
+    def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
+        """One Detections a frame, in order. frames: (D, h, w, 3) RGB 0-255."""
+        ...
+
+
+class Yolo:
+    """YOLO11 weights as a detector.
+
+    `image_size` is the long side the network sees; the weights' own training size by default.
+    """
+
+    def __init__(self, name: str, path: Path, device: str = "cpu", image_size: int = 640) -> None:
+        self.name, self.device, self.image_size = name, device, image_size
+        self._model = _load(path)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes it knows, by class index."""
+        return tuple(self._model.names[i] for i in sorted(self._model.names))
+
+    def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
+        """Boxes of at least `options.low` confidence; raises DetectorError if a frame fails."""
+        size = options.image_size or self.image_size
+        for at in range(0, len(frames), BATCH):
+            batch = [np.ascontiguousarray(f[..., ::-1]) for f in frames[at : at + BATCH]]
+            try:
+                results = self._model.predict(
+                    batch,
+                    imgsz=size,
+                    conf=options.low,
+                    max_det=options.max_per_frame,
+                    device=self.device,
+                    verbose=False,
+                )
+            except (RuntimeError, ValueError) as error:
+                raise DetectorError(
+                    f"{self.name} failed on frame {at}: {error}", "Try another detector"
+                ) from error
+            for result in results:
+                boxes = result.boxes.cpu()
+                yield Detections(
+                    boxes=boxes.xyxyn.numpy().astype(np.float32).clip(0, 1),
+                    scores=boxes.conf.numpy().astype(np.float32),
+                    labels=tuple(result.names[int(c)] for c in boxes.cls),
+                )
+
+
+def load_detector(name: str, device: str = "cpu") -> Detector:
+    """A detector by name ("toyworld", "yolo11n" … "yolo11x-seg") or by file (.pt, .onnx).
+
+    Raises DetectorError where the weights are missing or unusable.
+    """
+    if name == "toyworld":
+        return Yolo("toyworld", shipped("detector.pt"), device, image_size=192)
+    path = Path(name)
+    if path.suffix in (".pt", ".onnx"):
+        if not path.is_file():
+            raise DetectorError(
+                f"there is no detector file {name!r}",
+                "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
+            )
+        return Yolo(path.name, path, device)
+    if name not in NAMES:
+        raise DetectorError(
+            f"{name!r} is not a known detector",
+            f"Choose toyworld, one of {', '.join(NAMES)}, or a .pt or .onnx file",
+        )
+    return Yolo(name, Path(f"{name}.pt"), device)
+
+
+def _load(path: Path) -> Any:
+    os.environ.setdefault("ULTRALYTICS_SAFE_LOAD", "1")
+    os.environ.setdefault("YOLO_AUTOINSTALL", "false")
+    os.environ.setdefault("YOLO_VERBOSE", "false")
+    from ultralytics import YOLO
+
+    try:
+        model = YOLO(str(path), task="detect" if path.suffix == ".onnx" else None)
+        known = model.names
+    except Exception as error:  # ultralytics raises whatever its reader or download met
+        raise DetectorError(
+            f"{path.name} cannot be loaded as YOLO weights ({type(error).__name__})",
+            "Give the file of a YOLO11 model, or connect to the network to download it by name",
+        ) from error
+    if not known:
+        raise DetectorError(f"{path.name} names no classes", "Use a detection model")
+    return model

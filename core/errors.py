@@ -1,0 +1,129 @@
+"""Everything that can go wrong, in one tree. Each error names its cause and the remedy.
+
+MacdError
+├── VideoError                 the file cannot be analysed
+│   ├── VideoNotFound          no such file, a folder, or an address instead of a file
+│   ├── NotAVideo              empty, another kind of file, a playlist, or a broken header
+│   ├── NoVideoStream          sound only
+│   ├── CorruptVideo           opens, but not one picture can be decoded
+│   ├── VideoTooLarge          too many bytes or pixels
+│   ├── VideoTooSmall          frames too small to hold an object
+│   ├── VideoTooLong           longer than can be analysed in one piece
+│   └── DecodeLimit            decoding ran past its time or memory limit
+├── QuestionError              blank, too long, control characters, or a model's special token
+├── OptionError                an option out of its range (also a ValueError)
+├── DetectorError              weights not found, not loadable, or failing on a frame
+├── BackboneError              the video language model cannot be used
+│   ├── BackboneNotFound       no such folder, or the hub cannot be reached
+│   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
+│   ├── BackboneCorrupt        weights incomplete, or not those that were shipped
+│   └── OutOfMemory            the device cannot hold model and clip
+├── NumericalError             NaN or infinity in a loss, a gradient or logits
+├── BlindGradient              the loss does not depend on the video at all
+├── TraceError                 not a trace, damaged, tampered with, or of another version
+└── Cancelled                  stopped by the user; what was computed is kept
+
+`tests/core/test_errors.py` pins this list.
+"""
+
+from __future__ import annotations
+
+
+class MacdError(Exception):
+    """Base of all errors of this project.
+
+    Args:
+        cause: what is wrong, one sentence without a final full stop.
+        remedy: what the user can do about it, likewise.
+    """
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        self.cause, self.remedy = cause, remedy
+        super().__init__(f"{cause}. {remedy}.")
+
+    def __reduce__(self) -> tuple[type[MacdError], tuple[str, str]]:
+        return type(self), (self.cause, self.remedy)
+
+
+class VideoError(MacdError):
+    """The file cannot be analysed."""
+
+
+class VideoNotFound(VideoError):
+    """No such file, a folder, or an address instead of a file."""
+
+
+class NotAVideo(VideoError):
+    """Empty, another kind of file, a playlist, or a broken header."""
+
+
+class NoVideoStream(VideoError):
+    """The file holds sound only."""
+
+
+class CorruptVideo(VideoError):
+    """The file opens, but not one picture can be decoded."""
+
+
+class VideoTooLarge(VideoError):
+    """Too many bytes or pixels."""
+
+
+class VideoTooSmall(VideoError):
+    """Frames too small to hold an object."""
+
+
+class VideoTooLong(VideoError):
+    """Longer than can be analysed in one piece."""
+
+
+class DecodeLimit(VideoError):
+    """Decoding ran past its time or memory limit."""
+
+
+class QuestionError(MacdError):
+    """Blank, too long, control characters, or a model's special token."""
+
+
+class OptionError(MacdError, ValueError):
+    """An option out of its range."""
+
+
+class DetectorError(MacdError):
+    """Weights not found, not loadable, or failing on a frame."""
+
+
+class BackboneError(MacdError):
+    """The video language model cannot be used."""
+
+
+class BackboneNotFound(BackboneError):
+    """No such folder, or the hub cannot be reached."""
+
+
+class UnsupportedBackbone(BackboneError):
+    """Not one of the supported families, or unsafe weights."""
+
+
+class BackboneCorrupt(BackboneError):
+    """Weights incomplete, or not those that were shipped."""
+
+
+class OutOfMemory(BackboneError):
+    """The device cannot hold model and clip."""
+
+
+class NumericalError(MacdError):
+    """NaN or infinity in a loss, a gradient or logits."""
+
+
+class BlindGradient(MacdError):
+    """The loss does not depend on the video at all."""
+
+
+class TraceError(MacdError):
+    """Not a trace, damaged, tampered with, or of another version."""
+
+
+class Cancelled(MacdError):
+    """Stopped by the user; what was computed is kept."""

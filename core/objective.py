@@ -1,0 +1,22 @@
+"""The query loss: how surprised the model is by the question, given what it sees."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from core.backbones.base import Encoded, VideoLM
+
+
+def query_loss(lm: VideoLM, encoded: Encoded, video: Tensor) -> Tensor:
+    """L = mean negative log likelihood of the question's tokens given `video`, in nats.
+
+    video: (T, 3, H, W) normalised; the result has a graph back to it. METHOD step 7; the paper's
+    next-token prediction loss on the input query.
+    """
+    return loss_of(lm.query_logits(encoded, video), encoded)
+
+
+def loss_of(logits: Tensor, encoded: Encoded) -> Tensor:
+    """The same from logits (Q, V) that are already there, such as a prefill's."""
+    return F.cross_entropy(logits, encoded.input_ids[0, encoded.query])

@@ -1,0 +1,182 @@
+"""Frozen options, one class a stage, validated at construction; the paper's presets by name.
+
+Every option used is written into the trace, so that a run can be repeated from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from core.errors import OptionError
+
+Fusion = Literal["max", "confidence", "average"]
+Fill = Literal["mean", "black", "blur", "noise", "additive"]
+FrameMask = Literal["outside", "whole", "off"]
+Levels = Literal["three", "continuous"]
+Overlap = Literal["normalise", "raw"]
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not (isinstance(value, int | float) and math.isfinite(value) and low <= value <= high):
+        raise OptionError(f"{name} is {value!r}", f"Choose a number from {low:g} to {high:g}")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise OptionError(f"{name} is {value!r}", f"Choose one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True)
+class VideoOptions:
+    """file → Clip. Seconds, megabytes, pixels."""
+
+    frames: int = 8
+    start: float = 0.0
+    end: float | None = None
+    dense_fps: float = 10.0
+    dense_limit: int = 200
+    max_megabytes: float = 100.0
+    max_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        _within("frames", self.frames, 1, 256)
+        _within("start", self.start, 0, 1e6)
+        if self.end is not None:
+            _within("end", self.end, 0, 1e6)
+            if self.end <= self.start:
+                raise OptionError(
+                    f"the range ends at {self.end:g} s, before it starts at {self.start:g} s",
+                    "Choose an end after the start",
+                )
+        _within("dense_fps", self.dense_fps, 0, 60)
+        _within("dense_limit", self.dense_limit, 1, 2000)
+        _within("max_megabytes", self.max_megabytes, 0.001, 100_000)
+        _within("max_seconds", self.max_seconds, 1, 36_000)
+
+
+@dataclass(frozen=True)
+class DetectOptions:
+    """Clip → detections. `confidence` starts a track; boxes down to `low` may continue one."""
+
+    confidence: float = 0.5
+    low: float = 0.2
+    image_size: int | None = None
+    max_per_frame: int = 100
+
+    def __post_init__(self) -> None:
+        _within("detector confidence", self.confidence, 0.01, 0.99)
+        _within("low detector confidence", self.low, 0.01, 0.99)
+        if self.image_size is not None:
+            _within("detector image size", self.image_size, 32, 2048)
+        _within("detections per frame", self.max_per_frame, 1, 500)
+
+
+@dataclass(frozen=True)
+class TrackOptions:
+    """Detections → tracks. Seconds, and shares of the clip."""
+
+    max_gap: float = 1.0
+    min_seen: int = 3
+    smoothing: float = 0.15
+    max_tracks: int = 20
+
+    def __post_init__(self) -> None:
+        _within("longest gap to fill", self.max_gap, 0, 10)
+        _within("fewest sightings", self.min_seen, 1, 100)
+        _within("smoothing", self.smoothing, 0, 5)
+        _within("most tracks", self.max_tracks, 1, 100)
+
+
+@dataclass(frozen=True)
+class MaskOptions:
+    """Tracks → masks → counterfactual. `pad` and `feather` are shares of the short side."""
+
+    pad: float = 0.02
+    feather: float = 0.0145
+    overlap: Overlap = "normalise"
+    swept: bool = False
+    fusion: Fusion = "max"
+    fill: Fill = "mean"
+    frame_mask: FrameMask = "outside"
+    fill_seed: int = 0
+
+    def __post_init__(self) -> None:
+        _within("mask padding", self.pad, 0, 0.5)
+        _within("mask feather", self.feather, 0.001, 0.5)
+        _one_of("overlap", self.overlap, ("normalise", "raw"))
+        _one_of("fusion", self.fusion, ("max", "confidence", "average"))
+        _one_of("fill", self.fill, ("mean", "black", "blur", "noise", "additive"))
+        _one_of("frame mask", self.frame_mask, ("outside", "whole", "off"))
+
+
+@dataclass(frozen=True)
+class AscentOptions:
+    """Gradient ascent on the strengths, and how they become levels (METHOD: steps 7 and 8)."""
+
+    steps: int = 1
+    eta: float = 0.01
+    r0: float = 0.75
+    tau: float = 0.0
+    levels: Levels = "three"
+    frame_fraction: float = 0.25
+
+    def __post_init__(self) -> None:
+        _within("steps", self.steps, 1, 200)
+        _within("eta", self.eta, 1e-8, 1e6)
+        _within("r0", self.r0, 0.01, 0.99)
+        _within("tau", self.tau, 0, 1)
+        _one_of("levels", self.levels, ("three", "continuous"))
+        _within("frame fraction", self.frame_fraction, 0, 1)
+
+
+@dataclass(frozen=True)
+class ContrastOptions:
+    """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d); head: p(t|V) ≥ β·max p(·|V)."""
+
+    alpha: float = 1.0
+    beta: float = 0.1
+
+    def __post_init__(self) -> None:
+        _within("alpha", self.alpha, 0, 20)
+        _within("beta", self.beta, 0, 2)
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """Search. Greedy; how many candidates a token keeps in the trace."""
+
+    max_tokens: int = 64
+    keep: int = 256
+
+    def __post_init__(self) -> None:
+        _within("max tokens", self.max_tokens, 1, 1024)
+        _within("kept candidates", self.keep, 1, 4096)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """One set of options for a whole run; each stage is handed its own part only."""
+
+    video: VideoOptions = field(default_factory=VideoOptions)
+    detect: DetectOptions = field(default_factory=DetectOptions)
+    track: TrackOptions = field(default_factory=TrackOptions)
+    mask: MaskOptions = field(default_factory=MaskOptions)
+    ascent: AscentOptions = field(default_factory=AscentOptions)
+    contrast: ContrastOptions = field(default_factory=ContrastOptions)
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    seed: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain nested dict, as written into the trace."""
+        return asdict(self)
+
+
+PRESETS: dict[str, ContrastOptions] = {
+    "toyworld": ContrastOptions(alpha=1.0, beta=0.1),
+    "eventhallusion": ContrastOptions(alpha=2.6, beta=0.0036),
+    "mvbench": ContrastOptions(alpha=1.0, beta=0.5),
+    "perception-test": ContrastOptions(alpha=1.5, beta=0.5),
+}
+"""α and β by benchmark, as published in the paper; `toyworld` is this project's default."""

@@ -1,0 +1,337 @@
+"""The whole chain as one generator: each event carries the trace as far as it is.
+
+Stop asking for events, or set `cancelled`, and the run ends; what exists is kept.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from core.ascent import ascend, conclude
+from core.backbones.base import Encoded, State, VideoLM
+from core.decode import answer, decode
+from core.detect import Detector
+from core.errors import Cancelled, OutOfMemory
+from core.masks import draw_masks
+from core.objective import loss_of
+from core.options import RunOptions, VideoOptions
+from core.question import clean_question
+from core.track import track
+from core.types import AscentStep, Clip, Detections, TokenStep, Trace, Track
+from core.video import read_clip
+from core.views import MaskedView, masked_view
+
+Stage = Literal["video", "load", "detect", "track", "ascent", "views", "decode", "done"]
+STAGES: tuple[Stage, ...] = ("video", "load", "detect", "track", "ascent", "views", "decode")
+PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
+
+NO_TRACKS = "no objects were found: only the frame mask is used"
+SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
+ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no evidence at all"
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Where a run is. fraction: of this stage, [0, 1]; trace: None before the model was loaded."""
+
+    stage: Stage
+    fraction: float
+    message: str
+    trace: Trace | None = None
+
+
+class StageCache:
+    """Remembers the results of the slow, question-free stages for the last few clips."""
+
+    def __init__(self, size: int = 4) -> None:
+        self.size = size
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable) -> Any:
+        """The result kept under a key, or None."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keeps a result and forgets the one not used for longest."""
+        self._kept[key] = value
+        self._kept.move_to_end(key)
+        while len(self._kept) > self.size:
+            self._kept.popitem(last=False)
+
+
+@dataclass
+class _Run:
+    """The growing trace and its clock."""
+
+    trace: Trace
+    cancelled: Callable[[], bool]
+    warnings: list[str] = field(default_factory=list)
+
+    def grow(self, **changes: Any) -> Trace:
+        self.trace = replace(self.trace, warnings=tuple(self.warnings), **changes)
+        return self.trace
+
+    def timed(self, stage: str, began: float) -> None:
+        spent = self.trace.timings_ms | {stage: round(1000 * (time.monotonic() - began), 1)}
+        self.grow(timings_ms=spent, peak_memory_mb=peak_memory_mb())
+
+    def breathe(self, stage: str) -> None:
+        if self.cancelled():
+            self.grow(status=f"stopped: {stage}")
+            raise Cancelled(f"stopped during {stage}", "What was computed is kept")
+
+
+def run(
+    video: str | Path,
+    question: str,
+    lm: Callable[[], VideoLM],
+    detector: Callable[[], Detector],
+    options: RunOptions | None = None,
+    *,
+    cache: StageCache | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[Event]:
+    """From a file and a question to a Trace, event by event; the last one is of stage "done".
+
+    lm, detector: called when first needed, so that loading can go on beside decoding.
+    cancelled: asked between small pieces of work; when true, the last event holds the partial
+    trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
+    """
+    options = options or RunOptions()
+    question = clean_question(question)
+    cache = cache or StageCache()
+    yield Event("video", 0.0, "Reading the video")
+    began = time.monotonic()
+    clip = _read(video, options.video, cache)
+    read_ms = 1000 * (time.monotonic() - began)
+    yield Event("load", 0.0, "Loading the backbone")
+    began = time.monotonic()
+    model = lm()
+    load_ms = 1000 * (time.monotonic() - began)
+    began = time.monotonic()
+    encoded = model.encode(clip, question)
+    state = _Run(_opening(clip, encoded, model, options), cancelled, _first_warnings(clip, model))
+    state.warnings += encoded.notes
+    state.grow(timings_ms={"video": round(read_ms, 1), "load": round(load_ms, 1)})
+    state.timed("encode", began)
+    try:
+        yield from _analyse(state, clip, encoded, model, detector, options, cache)
+    except Cancelled:
+        pass
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(
+            "the device ran out of memory",
+            "Choose fewer frames, a smaller backbone, or the CPU",
+        ) from error
+    yield Event("done", 1.0, state.trace.status, state.trace)
+
+
+def _analyse(
+    run: _Run,
+    clip: Clip,
+    encoded: Encoded,
+    lm: VideoLM,
+    detector: Callable[[], Detector],
+    options: RunOptions,
+    cache: StageCache,
+) -> Iterator[Event]:
+    tracks = yield from _tracks(run, clip, detector, options, cache)
+    size = (encoded.frames.shape[1], encoded.frames.shape[2])
+    masks = draw_masks(tracks, len(encoded.frames), size, options.mask)
+    view = masked_view(encoded, masks, tracks, options.mask)
+    last = yield from _ascend(run, lm, view, options)
+    base, counter = yield from _prefill(run, lm, view, last, options)
+    yield from _decode(run, lm, base, counter, options)
+
+
+def _read(video: str | Path, options: VideoOptions, cache: StageCache) -> Clip:
+    path = Path(video)
+    stat = path.stat() if path.is_file() else None
+    key = ("clip", str(video), options, stat and (stat.st_mtime_ns, stat.st_size))
+    clip: Clip | None = cache.get(key)
+    if clip is None:
+        clip = read_clip(video, options)
+        cache.put(key, clip)
+    return clip
+
+
+def _tracks(
+    run: _Run,
+    clip: Clip,
+    detector: Callable[[], Detector],
+    options: RunOptions,
+    cache: StageCache,
+) -> Generator[Event, None, tuple[Track, ...]]:
+    yield Event("detect", 0.0, "Loading the detector", run.trace)
+    began = time.monotonic()
+    finder = detector()
+    run.grow(detector={"name": finder.name} | asdict(options.detect))
+    run.timed("load", began - run.trace.timings_ms["load"] / 1000)
+    began = time.monotonic()
+    key = (clip.sha256, options.video, options.detect, options.track, finder.name)
+    known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
+    if known is None:
+        single = len(clip.dense_frames) == 0
+        frames = clip.frames if single else clip.dense_frames
+        seen: list[Detections] = []
+        for found in finder.detect(frames, options.detect):
+            seen.append(found)
+            run.breathe("detect")
+            if len(seen) % 8 == 0:
+                done = len(seen) / len(frames)
+                yield Event("detect", done, f"{len(seen)} of {len(frames)} frames", run.trace)
+        run.timed("detect", began)
+        began = time.monotonic()
+        times = clip.times if single else clip.dense_times
+        aspect = clip.size[0] / clip.size[1]
+        tracks, notes = track(seen, times, clip.times, options.track, options.detect, aspect)
+        if any(len(d.boxes) >= options.detect.max_per_frame for d in seen):
+            cap = f"a frame held {options.detect.max_per_frame} detections or more; more were cut"
+            notes = (*notes, cap)
+        known = tracks, notes
+        cache.put(key, known)
+    tracks, notes = known
+    run.warnings += notes
+    if not tracks:
+        run.warnings.append(NO_TRACKS)
+    run.timed("track", began)
+    yield Event("track", 1.0, f"{len(tracks)} objects", run.grow(tracks=tracks))
+    return tracks
+
+
+def _ascend(
+    run: _Run, lm: VideoLM, view: MaskedView, options: RunOptions
+) -> Generator[Event, None, AscentStep | None]:
+    began = time.monotonic()
+    if not len(view.objects) and view.outside is None:
+        return None
+    steps: list[AscentStep] = []
+    for step in ascend(lm, view, options.ascent):
+        steps.append(step)
+        trace = run.grow(steps=tuple(steps), counterfactual=conclude(step, options.ascent))
+        done = len(steps) / options.ascent.steps
+        yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
+        run.breathe("ascent")
+    run.timed("ascent", began)
+    return steps[-1]
+
+
+def _prefill(
+    run: _Run,
+    lm: VideoLM,
+    view: MaskedView,
+    last: AscentStep | None,
+    options: RunOptions,
+) -> Generator[Event, None, tuple[State, State]]:
+    began = time.monotonic()
+    yield Event("views", 0.0, "Reading the video as it is", run.trace)
+    encoded = view.encoded
+    base = lm.prefill(encoded, encoded.video)
+    run.breathe("views")
+    yield Event("views", 0.5, "Reading the counterfactual", run.trace)
+    counter = base
+    if last is not None:
+        chosen = conclude(last, options.ascent)
+        level, frame_level = torch.tensor(chosen.level), torch.tensor(chosen.frame_level)
+        device = view.objects.device
+        with torch.no_grad():
+            strengths = level.to(device), frame_level.to(device)
+            hidden = float(view.mask(*strengths).mean())
+            if hidden > 0:
+                counter = lm.prefill(encoded, view.video(*strengths))
+        if not chosen.level.any() and not chosen.frame_level.any():
+            run.warnings.append(SAME_VIEWS)
+        if hidden > 0.98:
+            run.warnings.append(ALL_MASKED)
+        assert base.query_logits is not None
+        assert counter.query_logits is not None
+        run.grow(
+            counterfactual=replace(
+                chosen,
+                base_loss=float(loss_of(base.query_logits[0], encoded)),
+                loss=float(loss_of(counter.query_logits[0], encoded)),
+            )
+        )
+    run.timed("views", began)
+    yield Event("views", 1.0, "Both views read", run.trace)
+    return base, counter
+
+
+def _decode(
+    run: _Run, lm: VideoLM, base: State, counter: State, options: RunOptions
+) -> Iterator[Event]:
+    began = time.monotonic()
+    for method, other in (("baseline", None), ("macd", counter)):
+        contrast = None if other is None else options.contrast
+        steps: list[TokenStep] = []
+        for step in decode(lm, base, other, options.contrast, options.decode):
+            steps.append(step)
+            answers = run.trace.answers | {method: answer(lm, method, steps, contrast)}
+            done = 0.5 * (method == "macd") + 0.5 * len(steps) / options.decode.max_tokens
+            yield Event("decode", done, answers[method].text, run.grow(answers=answers))
+            run.breathe("decode")
+        if not run.trace.answers[method].finished:
+            run.warnings.append(f"the {method} answer was cut at {len(steps)} tokens")
+    run.timed("decode", began)
+
+
+def _opening(clip: Clip, encoded: Encoded, lm: VideoLM, options: RunOptions) -> Trace:
+    return Trace(
+        question=encoded.question,
+        frames=encoded.frames,
+        times=clip.times,
+        groups=encoded.groups,
+        clip={
+            "name": clip.name,
+            "sha256": clip.sha256,
+            "duration": clip.duration,
+            "width": clip.size[0],
+            "height": clip.size[1],
+            "title": clip.title,
+        },
+        backbone=asdict(lm.info)
+        | {"prompt": encoded.prompt, "pixel_mean": [round(float(m), 6) for m in encoded.mean]},
+        detector={},
+        options=options.as_dict(),
+        mask=options.mask,
+        seed=options.seed,
+        versions=versions(),
+    )
+
+
+def _first_warnings(clip: Clip, lm: VideoLM) -> list[str]:
+    warnings = list(clip.notes)
+    if lm.info.domain and clip.title != lm.info.domain_title:
+        warnings.append(lm.info.domain)
+    return warnings
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    found = {"python": sys.version.split()[0]}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def peak_memory_mb() -> float:
+    """Peak memory so far: of the GPU if it was used, else of this process."""
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    scale = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)

@@ -1,0 +1,163 @@
+"""Trace → the summary that the command line prints, as JSON or as text. Imports no torch.
+
+The JSON's schema is documented in docs/json-schema.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from core.contrast import score
+from core.types import LOST, Answer, TokenStep, Trace
+
+_LEVEL_NAMES = {1.0: "hidden", 0.0: "left as it is"}
+
+
+def as_json(trace: Trace) -> dict[str, Any]:
+    """One plain object; every number finite, boxes null where a track is lost."""
+    return {
+        "question": trace.question,
+        "backbone": trace.backbone,
+        "detector": trace.detector,
+        "clip": trace.clip,
+        "frames": len(trace.frames),
+        "frame_size": [trace.frames.shape[2], trace.frames.shape[1]],
+        "times": [round(float(t), 4) for t in trace.times],
+        "groups": [list(g) for g in trace.groups],
+        "tracks": [
+            {
+                "id": t.id,
+                "label": t.label,
+                "confidence": round(t.confidence, 4),
+                "frames_seen": t.frames_seen,
+                "boxes": [
+                    None if s == LOST else [round(float(x), 5) for x in box]
+                    for box, s in zip(t.boxes, t.state, strict=True)
+                ],
+            }
+            for t in trace.tracks
+        ],
+        "strengths": _strengths(trace),
+        "frame_levels": _frame_levels(trace),
+        "query_loss": _losses(trace),
+        "answers": {name: _answer(a) for name, a in trace.answers.items()},
+        "timings_ms": trace.timings_ms,
+        "peak_memory_mb": trace.peak_memory_mb,
+        "warnings": list(trace.warnings),
+        "status": trace.status,
+        "seed": trace.seed,
+        "options": trace.options,
+        "versions": trace.versions,
+    }
+
+
+def _strengths(trace: Trace) -> list[dict[str, Any]]:
+    found = trace.counterfactual
+    if found is None:
+        return []
+    gradient = trace.steps[0].gradient
+    return [
+        {
+            "track": t.id,
+            "gradient": float(gradient[k]),
+            "final": float(found.strength[k]),
+            "level": float(found.level[k]),
+            "margin": float(found.margin[k]),
+        }
+        for k, t in enumerate(trace.tracks)
+    ]
+
+
+def _frame_levels(trace: Trace) -> list[float]:
+    """One level per sampled frame."""
+    out = [0.0] * len(trace.frames)
+    found = trace.counterfactual
+    if found is not None and len(found.frame_level):
+        for level, frames in zip(found.frame_level, trace.groups, strict=True):
+            for f in frames:
+                out[f] = float(level)
+    return out
+
+
+def _losses(trace: Trace) -> dict[str, Any]:
+    found = trace.counterfactual
+    return {
+        "steps": [s.loss for s in trace.steps],
+        "video": found.base_loss if found else None,
+        "counterfactual": found.loss if found else None,
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "finished": answer.finished,
+        "alpha": answer.alpha,
+        "beta": answer.beta,
+        "tokens": [_token(t, answer) for t in answer.tokens],
+    }
+
+
+def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
+    at = int(np.flatnonzero(step.candidates == step.token)[0])
+    row: dict[str, Any] = {
+        "id": step.token,
+        "text": step.text,
+        "logit": float(step.base[at]),
+        "probability": float(np.exp(step.base[at] - step.base_log_z)),
+    }
+    if step.counter is not None:
+        s = score(step.base, step.counter, answer.alpha, answer.beta)
+        row |= {
+            "counterfactual_logit": float(step.counter[at]),
+            "score": float(s[at]),
+            "base_choice": step.texts[int(step.base.argmax())],
+        }
+    return row
+
+
+def as_text(trace: Trace) -> str:
+    """The summary for a terminal."""
+    lines = [f"Question   {trace.question}"]
+    for name, answer in trace.answers.items():
+        lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}")
+    lines += ["", *_object_lines(trace), *_frame_lines(trace)]
+    losses = _losses(trace)
+    if losses["video"] is not None:
+        lines.append(
+            f"Query loss {losses['video']:.4f} given the video,"
+            f" {losses['counterfactual']:.4f} given the counterfactual (nats per token)"
+        )
+    lines += [f"Note: {w}" for w in trace.warnings]
+    spent = "  ".join(f"{k} {v:.0f} ms" for k, v in trace.timings_ms.items())
+    lines.append(f"Times      {spent}  (peak memory {trace.peak_memory_mb:.0f} MB)")
+    if trace.status != "complete":
+        lines.append(f"This run was {trace.status}.")
+    return "\n".join(lines)
+
+
+def _object_lines(trace: Trace) -> list[str]:
+    lines = [f"{'Object':<18}{'seen':>6}{'gradient':>12}{'margin':>12}  level"]
+    rows = {r["track"]: r for r in _strengths(trace)}
+    for t in trace.tracks:
+        name = f"{t.id} {t.label} {t.confidence:.2f}"
+        row = rows.get(t.id)
+        if row is None:
+            lines.append(f"{name:<18}{t.frames_seen:>6}")
+            continue
+        said = _LEVEL_NAMES.get(row["level"], "kept at its start")
+        lines.append(
+            f"{name:<18}{t.frames_seen:>6}{row['gradient']:>+12.2e}{row['margin']:>+12.2e}"
+            f"  {row['level']:g} ({said})"
+        )
+    return lines
+
+
+def _frame_lines(trace: Trace) -> list[str]:
+    levels = _frame_levels(trace)
+    hidden = [f"{i + 1} at {x:g}" for i, x in enumerate(levels) if x > 0]
+    if not hidden:
+        return ["Frame mask none"]
+    return [f"Frame mask frames {', '.join(hidden)} (outside the objects)"]

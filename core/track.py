@@ -1,0 +1,206 @@
+"""detections → tracks: association on dense frames, then gaps, smoothing, pruning, reading off.
+
+Association is ByteTrack (IoU, Kalman motion, two confidence passes) from `trackers`; the rest is
+METHOD step 2. Nothing is pruned for being small.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.options import DetectOptions, TrackOptions
+from core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Track
+
+Times = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Path:
+    """Sightings of one object on the dense frames, in time order."""
+
+    index: list[int] = field(default_factory=list)
+    boxes: list[Floats] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def label(self) -> str:
+        """The label with the largest summed confidence."""
+        votes: dict[str, float] = defaultdict(float)
+        for name, score in zip(self.labels, self.scores, strict=True):
+            votes[name] += score
+        return max(sorted(votes), key=votes.__getitem__)
+
+
+def track(
+    detections: Sequence[Detections],
+    dense_times: Times,
+    times: Times,
+    track_options: TrackOptions | None = None,
+    detect_options: DetectOptions | None = None,
+    aspect: float = 1.0,
+) -> tuple[tuple[Track, ...], tuple[str, ...]]:
+    """Tracks read off at `times` (T,), and warnings.
+
+    detections: one per dense frame, at `dense_times` (D,) seconds. aspect: frame width / height.
+    Ids count from 1 in order of importance: confidence × sightings.
+    """
+    options, detect = track_options or TrackOptions(), detect_options or DetectOptions()
+    if len(detections) != len(dense_times):
+        raise ValueError(f"{len(detections)} detections but {len(dense_times)} times")
+    if len(detections) == 1:
+        paths = [
+            Path([0], [b], [float(s)], [n])
+            for b, s, n in zip(
+                detections[0].boxes, detections[0].scores, detections[0].labels, strict=True
+            )
+            if s >= detect.confidence
+        ]
+    else:
+        paths = _associate(detections, dense_times, options, detect, aspect)
+    fewest = min(options.min_seen, max(1, len(detections) // 3))
+    paths = [p for p in paths if len(p.index) >= fewest and max(p.scores) >= detect.confidence]
+    tracks = [_read_off(p, dense_times, times, options) for p in _joined(paths, dense_times)]
+    tracks = [t for t in tracks if (t.state != LOST).any()]
+    tracks.sort(key=lambda t: (-t.confidence * t.frames_seen, t.label, float(np.nansum(t.boxes))))
+    warnings: tuple[str, ...] = ()
+    if len(tracks) > options.max_tracks:
+        warnings = (
+            f"{len(tracks)} objects were tracked; the {options.max_tracks} most confident and"
+            " longest seen were kept",
+        )
+    kept = tracks[: options.max_tracks]
+    return tuple(
+        Track(i, t.label, t.confidence, t.boxes, t.state, t.frames_seen)
+        for i, t in enumerate(kept, 1)
+    ), warnings
+
+
+def _associate(
+    detections: Sequence[Detections],
+    dense_times: Times,
+    options: TrackOptions,
+    detect: DetectOptions,
+    aspect: float,
+) -> list[Path]:
+    import supervision as sv
+    from trackers import ByteTrackTracker
+
+    rate = (len(dense_times) - 1) / max(1e-6, float(dense_times[-1] - dense_times[0]))
+    tracker = ByteTrackTracker(
+        lost_track_buffer=round(30 * options.max_gap),
+        frame_rate=rate,
+        track_activation_threshold=detect.confidence,
+        high_conf_det_threshold=detect.confidence,
+        minimum_consecutive_frames=1,
+        minimum_iou_threshold=0.15,
+    )
+    scale = np.array([aspect, 1, aspect, 1], np.float32) * 1000  # IoU and motion in true shape
+    paths: dict[int, Path] = defaultdict(Path)
+    for i, seen in enumerate(detections):
+        boxes = np.asarray(seen.boxes, np.float32).reshape(-1, 4)
+        out = tracker.update(
+            sv.Detections(
+                xyxy=boxes * scale,
+                confidence=np.asarray(seen.scores, np.float32),
+                class_id=np.arange(len(boxes)),  # carries the row through the association
+            ),
+            timestamp=float(dense_times[i]),
+        )
+        if out.class_id is None or out.tracker_id is None:
+            continue
+        for row, identity in zip(out.class_id, out.tracker_id, strict=True):
+            if identity < 0:
+                continue
+            path = paths[int(identity)]
+            path.index.append(i)
+            path.boxes.append(boxes[row])
+            path.scores.append(float(seen.scores[row]))
+            path.labels.append(seen.labels[row])
+    return list(paths.values())
+
+
+def _joined(paths: list[Path], dense_times: Times) -> list[Path]:
+    """Joins paths of one label that follow each other where the first one's motion leads."""
+    paths = sorted(paths, key=lambda p: p.index[0])
+    joined: list[Path] = []
+    for path in paths:
+        for earlier in joined:
+            gap = dense_times[path.index[0]] - dense_times[earlier.index[-1]]
+            if not 0 < gap <= 2.0 or earlier.label() != path.label():
+                continue
+            if _distance(earlier, path, dense_times) < 0.5:
+                earlier.index += path.index
+                earlier.boxes += path.boxes
+                earlier.scores += path.scores
+                earlier.labels += path.labels
+                break
+        else:
+            joined.append(path)
+    return joined
+
+
+def _distance(earlier: Path, later: Path, dense_times: Times) -> float:
+    """From where the earlier path should be by then to where the later begins, in diagonals."""
+    last = earlier.boxes[-1]
+    n = min(5, len(earlier.index))
+    run = dense_times[earlier.index[-1]] - dense_times[earlier.index[-n]]
+    velocity = (last - earlier.boxes[-n]) / run if run > 0 else np.zeros(4)
+    gap = dense_times[later.index[0]] - dense_times[earlier.index[-1]]
+    expected, found = last + velocity * gap, later.boxes[0]
+    offset = (expected[:2] + expected[2:] - found[:2] - found[2:]) / 2
+    diagonal = np.hypot(*(found[2:] - found[:2])) + 1e-6
+    return float(np.hypot(*offset) / diagonal)
+
+
+def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOptions) -> Track:
+    seen_at = dense_times[path.index]
+    boxes = smooth(np.stack(path.boxes).astype(np.float64), seen_at, options.smoothing)
+    spacing = float(np.median(np.diff(dense_times))) if len(dense_times) > 1 else 0.0
+    state = np.full(len(times), LOST, np.int8)
+    out = np.full((len(times), 4), np.nan, np.float32)
+    for i, t in enumerate(times):
+        nearest = float(np.abs(seen_at - t).min())
+        inside = seen_at[0] <= t <= seen_at[-1]
+        if nearest <= 0.5 * spacing + 1e-6:
+            state[i] = SEEN
+        elif inside:
+            j = int(np.searchsorted(seen_at, t))
+            if seen_at[j] - seen_at[j - 1] > options.max_gap + spacing:
+                continue
+            state[i] = INTERPOLATED
+        else:
+            continue
+        out[i] = [np.interp(t, seen_at, boxes[:, c]) for c in range(4)]
+    return Track(
+        id=0,
+        label=path.label(),
+        confidence=float(np.mean(path.scores)),
+        boxes=out.clip(0, 1),
+        state=state,
+        frames_seen=len(path.index),
+    )
+
+
+def smooth(
+    boxes: NDArray[np.float64], at: NDArray[np.float64], sigma: float
+) -> NDArray[np.float64]:
+    """Locally linear fit of (N, 4) boxes over time with a Gaussian of `sigma` seconds.
+
+    Steady motion is left where it is, at the ends too, which a plain average would not do.
+    """
+    if sigma <= 0 or len(boxes) < 3:
+        return boxes
+    out = np.empty_like(boxes)
+    for i, t in enumerate(at):
+        d = at - t
+        w = np.exp(-0.5 * (d / sigma) ** 2)
+        s0, s1, s2 = w.sum(), (w * d).sum(), (w * d * d).sum()
+        det = s0 * s2 - s1 * s1
+        weight = w * (s2 - s1 * d) / det if det > 1e-9 else w / s0
+        out[i] = weight @ boxes
+    return out

@@ -1,0 +1,180 @@
+"""What the stages hand to each other. Frozen; arrays are never written to after construction.
+
+Axes: T sampled frames, D dense frames, K tracks, G frame groups (temporal patches of the
+backbone), C candidate tokens, H×W pixels of the frames as the backbone sees them.
+Boxes are x0 y0 x1 y1 in shares of the frame, [0, 1]; NaN where a track is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.options import MaskOptions
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Pixels = NDArray[np.uint8]
+
+LOST, INTERPOLATED, SEEN = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Sampled frames for the backbone, and denser, smaller ones for the tracker.
+
+    frames: (T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280.
+    times: (T,) seconds from the start of the file, rising.
+    dense_frames: (D, h, w, 3) likewise, long side ≤ 640; dense_times: (D,).
+    """
+
+    frames: Pixels
+    times: NDArray[np.float64]
+    dense_frames: Pixels
+    dense_times: NDArray[np.float64]
+    name: str
+    sha256: str
+    duration: float
+    size: tuple[int, int]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.frames.ndim != 4 or self.frames.shape[-1] != 3 or self.frames.dtype != np.uint8:
+            raise ValueError(f"frames must be (T, H, W, 3) uint8, got {self.frames.shape}")
+        if len(self.frames) != len(self.times):
+            raise ValueError(f"{len(self.frames)} frames but {len(self.times)} times")
+
+
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """What a detector saw in one frame: boxes (N, 4) in [0, 1], scores (N,), labels (N,)."""
+
+    boxes: Floats
+    scores: Floats
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.boxes) == len(self.scores) == len(self.labels):
+            raise ValueError("boxes, scores and labels must be of one length")
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One object through the clip, read off at the sampled frames.
+
+    boxes: (T, 4) in [0, 1], NaN where lost. state: (T,) LOST, INTERPOLATED or SEEN.
+    confidence: mean score of its sightings. frames_seen: sightings on the dense frames.
+    """
+
+    id: int
+    label: str
+    confidence: float
+    boxes: Floats
+    state: NDArray[np.int8]
+    frames_seen: int
+
+
+@dataclass(frozen=True, eq=False)
+class MaskSet:
+    """Soft masks. objects: (K, T, H, W) in [0, 1]; outside: (T, H, W), what no object covers."""
+
+    objects: Floats
+    outside: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class AscentStep:
+    """One step: strengths before it, and the query loss and its gradient there.
+
+    strength, gradient: (K,) float64; frame_strength, frame_gradient: (G,) float64; loss: nats.
+    """
+
+    index: int
+    loss: float
+    strength: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+    frame_strength: NDArray[np.float64]
+    frame_gradient: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual:
+    """Where the ascent ended, and the level each strength became.
+
+    strength, margin, level: (K,); frame_*: (G,). margin = strength − r0, signed, unclamped by τ.
+    base_loss, loss: query loss given V and given V_d, nats; None until both were prefilled.
+    """
+
+    strength: NDArray[np.float64]
+    margin: NDArray[np.float64]
+    level: NDArray[np.float64]
+    frame_strength: NDArray[np.float64]
+    frame_margin: NDArray[np.float64]
+    frame_level: NDArray[np.float64]
+    base_loss: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStep:
+    """One decoded token with its candidates under both views.
+
+    candidates: (C,) token ids, best base logit first; base, counter: (C,) logits (counter is None
+    in a one-view answer); *_log_z: log partition over the whole vocabulary, so that
+    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text.
+    """
+
+    index: int
+    token: int
+    text: str
+    candidates: Ints
+    texts: tuple[str, ...]
+    base: Floats
+    base_log_z: float
+    counter: Floats | None = None
+    counter_log_z: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One method's answer. finished: the model ended it itself, not the token limit."""
+
+    method: str
+    text: str
+    tokens: tuple[TokenStep, ...]
+    finished: bool
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Everything computed for one clip and one question; figures and pages only read this.
+
+    frames: (T, H, W, 3) as the backbone saw them. groups: the frames of each temporal patch.
+    status: "complete", or "stopped: STAGE" when the run was cancelled there.
+    """
+
+    question: str
+    frames: Pixels
+    times: NDArray[np.float64]
+    groups: tuple[tuple[int, ...], ...]
+    clip: dict[str, Any]
+    backbone: dict[str, Any]
+    detector: dict[str, Any]
+    options: dict[str, Any]
+    mask: MaskOptions = field(default_factory=MaskOptions)
+    tracks: tuple[Track, ...] = ()
+    steps: tuple[AscentStep, ...] = ()
+    counterfactual: Counterfactual | None = None
+    answers: dict[str, Answer] = field(default_factory=dict)
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    peak_memory_mb: float = 0.0
+    warnings: tuple[str, ...] = ()
+    seed: int = 0
+    status: str = "complete"
+    versions: dict[str, str] = field(default_factory=dict)

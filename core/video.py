@@ -1,0 +1,164 @@
+"""file → Clip. Checks the file, has it decoded in a bounded process, and reads the result.
+
+Knows nothing of detectors or models. Decoding itself is `core.video_worker`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from core import errors
+from core.options import VideoOptions
+from core.types import Clip, Pixels
+
+MEMORY_BYTES = 3 * 2**30
+SECONDS = 120
+
+_ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+:")
+_NOT_VIDEO = {
+    b"#extm3u": "a playlist",
+    b"ffconcat": "a playlist",
+    b"<!doctype": "a web page",
+    b"<html": "a web page",
+    b"<svg": "a drawing",
+    b"<?xml": "an XML document",
+    b"\x89png": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"pk\x03\x04": "a zip archive",
+}
+
+
+def read_clip(path: str | Path, options: VideoOptions | None = None) -> Clip:
+    """Samples `options.frames` frames uniformly by timestamp, and denser small ones to track on.
+
+    Memory is bounded by the options, not by the clip's length: at most `frames` pictures of 1280 px
+    and `dense_limit + frames` of 640 px are kept. Raises a VideoError for everything that is no
+    usable video; what was repaired or converted on the way is told in `Clip.notes`.
+    """
+    options = options or VideoOptions()
+    file = _check(path, options)
+    job = {
+        "path": str(file),
+        "frames": options.frames,
+        "start": options.start,
+        "end": options.end,
+        "dense_fps": options.dense_fps,
+        "dense_limit": options.dense_limit,
+        "max_seconds": options.max_seconds,
+        "memory_bytes": MEMORY_BYTES,
+        "seconds": SECONDS,
+    }
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "core.video_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[1],
+    )
+    timed_out = threading.Event()
+
+    def stop() -> None:
+        timed_out.set()
+        worker.kill()
+
+    timer = threading.Timer(SECONDS, stop)
+    timer.start()
+    try:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        worker.stdin.close()
+        with file.open("rb") as content:
+            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        header, arrays = _receive(worker.stdout)
+    finally:
+        timer.cancel()
+        worker.kill()
+        worker.wait()
+        if worker.stdout is not None:
+            worker.stdout.close()
+    if timed_out.is_set() or header is None:
+        raise _died(timed_out.is_set())
+    if "error" in header:
+        raise getattr(errors, header["error"])(header["cause"], header["remedy"])
+    return Clip(
+        frames=arrays[0],
+        times=np.array(header["times"], np.float64),
+        dense_frames=arrays[1],
+        dense_times=np.array(header["dense_times"], np.float64),
+        name=file.name,
+        sha256=sha256,
+        duration=float(header["duration"]),
+        size=(int(header["size"][0]), int(header["size"][1])),
+        title=str(header["title"]),
+        notes=tuple(header["notes"]),
+    )
+
+
+def _check(path: str | Path, options: VideoOptions) -> Path:
+    text = str(path)
+    if not text or "\0" in text:
+        raise errors.VideoNotFound("no video was given", "Choose a video file")
+    if _ADDRESS.match(text) and not Path(text).exists():
+        raise errors.VideoNotFound(
+            f"{text[:80]!r} is an address, not a file", "Download the video and give its file name"
+        )
+    file = Path(text).absolute()
+    if file.is_dir():
+        raise errors.VideoNotFound(f"{file.name!r} is a folder", "Choose a video file in it")
+    if not file.is_file():
+        raise errors.VideoNotFound(f"there is no file {text[:200]!r}", "Check the file name")
+    size = file.stat().st_size
+    if size == 0:
+        raise errors.NotAVideo(f"{file.name!r} is empty", "Record or download it again")
+    if size > options.max_megabytes * 1e6:
+        raise errors.VideoTooLarge(
+            f"{file.name!r} has {size / 1e6:.0f} MB, more than {options.max_megabytes:g} MB",
+            "Cut or re-encode it",
+        )
+    with file.open("rb") as content:
+        start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    for magic, kind in _NOT_VIDEO.items():
+        if start.startswith(magic):
+            raise errors.NotAVideo(f"{file.name!r} is {kind}, not a video", "Choose a video file")
+    return file
+
+
+def _receive(stream: IO[bytes]) -> tuple[dict[str, Any] | None, list[Pixels]]:
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None, []
+    header = json.loads(line)
+    arrays = []
+    for shape in header.get("shapes", []):
+        array = np.empty(shape, np.uint8)
+        view = memoryview(array.reshape(-1))  # type: ignore[arg-type]
+        got = 0
+        while got < len(view):
+            n = stream.readinto(view[got:])  # type: ignore[attr-defined]
+            if not n:
+                return None, []
+            got += n
+        array.flags.writeable = False
+        arrays.append(array)
+    return header, arrays
+
+
+def _died(timed_out: bool) -> errors.VideoError:
+    if timed_out:
+        return errors.DecodeLimit(
+            f"decoding took longer than {SECONDS} s", "Choose a shorter range or a smaller video"
+        )
+    return errors.CorruptVideo(
+        "the decoder gave up on this file: damaged, or beyond its memory limit",
+        "Re-encode it, at most 1280 pixels on the long side",
+    )

@@ -1,0 +1,123 @@
+"""Masks and strengths → the counterfactual view V_d, differentiable in the strengths.
+
+Works on normalised pixels (T, 3, H, W); normalisation is affine, so blending there equals
+blending the picture. Masks come from `core.masks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from core.backbones.base import Encoded
+from core.options import MaskOptions
+from core.types import MaskSet, Track
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedView:
+    """Everything V_d(r) needs but the strengths.
+
+    objects: (K, T, H, W); outside: (T, H, W), None when there is no frame mask; weight: (K,)
+    detector confidence; group_of: (T,) frame → frame group; fill: (T, 3, H, W) normalised.
+    """
+
+    encoded: Encoded
+    options: MaskOptions
+    objects: Tensor
+    outside: Tensor | None
+    weight: Tensor
+    group_of: Tensor
+    fill: Tensor
+
+    def mask(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
+        """M (T, H, W) in [0, 1] from strengths (K,) and (G,); METHOD step 5.
+
+        "max" is the pixelwise maximum, the strength applied once, ties sharing the gradient. The
+        paper's other fusions average the strengths of the masks over a pixel, by confidence or
+        equally, and keep the soft outline.
+        """
+        dtype = self.objects.dtype
+        r = strength.to(dtype)[:, None, None, None]
+        layers = [r * self.objects]
+        if self.options.fusion != "max" and len(self.objects):
+            w = self.weight if self.options.fusion == "confidence" else torch.ones_like(self.weight)
+            shares = w[:, None, None, None] * self.objects
+            mean = (r * shares).sum(0) / shares.sum(0).clamp_min(1e-9)
+            layers = [(mean * self.objects.amax(0))[None]]
+        if self.outside is not None:
+            rf = frame_strength.to(dtype)[self.group_of][:, None, None]
+            layers.append((rf * self.outside)[None])
+        return torch.cat(layers).amax(0).clamp(0, 1)
+
+    def video(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
+        """V_d = (1 − M)·V + M·fill, (T, 3, H, W) normalised; METHOD step 6."""
+        mask = self.mask(strength, frame_strength)[:, None]
+        video = self.encoded.video.to(self.fill.dtype)
+        if self.options.fill == "additive":  # the paper's literal equation, in RGB
+            mean, std = (z.to(video.dtype)[:, None, None] for z in self._affine())
+            return ((video * std + mean + mask).clamp(0, 1) - mean) / std
+        return video + mask * (self.fill - video)
+
+    def _affine(self) -> tuple[Tensor, Tensor]:
+        return self.encoded.mean, self.encoded.std
+
+
+def masked_view(
+    encoded: Encoded,
+    masks: MaskSet,
+    tracks: Sequence[Track],
+    options: MaskOptions,
+    dtype: torch.dtype = torch.float32,
+) -> MaskedView:
+    """Puts masks and fill where the model is. dtype: float32, or float64 for exact checks."""
+    device = encoded.video.device
+    group_of = torch.zeros(len(encoded.video), dtype=torch.long, device=device)
+    for g, frames in enumerate(encoded.groups):
+        group_of[list(frames)] = g
+    return MaskedView(
+        encoded=encoded,
+        options=options,
+        objects=torch.as_tensor(masks.objects, device=device).to(dtype),
+        outside=None
+        if options.frame_mask == "off"
+        else torch.as_tensor(masks.outside, device=device).to(dtype),
+        weight=torch.tensor([t.confidence for t in tracks], dtype=dtype, device=device),
+        group_of=group_of,
+        fill=fill_for(encoded, options).to(dtype),
+    )
+
+
+def fill_for(encoded: Encoded, options: MaskOptions) -> Tensor:
+    """What masked pixels become, (T, 3, H, W) normalised.
+
+    mean: the channel means of the model's normalisation, zero there; black; blur: Gaussian of a
+    tenth of the short side; noise: uniform in RGB, from `fill_seed`; additive uses white.
+    """
+    video = encoded.video
+    mean, std = (z.to(video.dtype)[:, None, None] for z in (encoded.mean, encoded.std))
+    if options.fill == "mean":
+        return torch.zeros_like(video)
+    if options.fill == "black":
+        return (-mean / std).expand_as(video)
+    if options.fill == "blur":
+        return _blur(video, 0.1 * min(video.shape[-2:]))
+    if options.fill == "noise":
+        generator = torch.Generator().manual_seed(options.fill_seed)
+        noise = torch.rand(video.shape, generator=generator, dtype=video.dtype).to(video.device)
+        return (noise - mean) / std
+    return ((1 - mean) / std).expand_as(video)
+
+
+def _blur(video: Tensor, sigma: float) -> Tensor:
+    reach = max(1, min(round(2.5 * sigma), min(video.shape[-2:]) - 1))
+    at = torch.arange(-reach, reach + 1, dtype=video.dtype, device=video.device)
+    kernel = torch.exp(-0.5 * (at / sigma) ** 2)
+    kernel = (kernel / kernel.sum()).expand(video.shape[1], 1, -1)
+    padded = F.pad(video, (reach,) * 4, mode="reflect")
+    rows = F.conv2d(padded, kernel[:, :, None], groups=video.shape[1])
+    return F.conv2d(rows, kernel[..., None], groups=video.shape[1])

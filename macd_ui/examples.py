@@ -1,0 +1,52 @@
+"""The shipped examples, and those in the folder MACD_EXAMPLES_DIR names.
+
+An example is a clip with a question and, beside it, the trace computed from them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+SHIPPED = Path(__file__).parents[1] / "assets" / "examples"
+
+
+@dataclass(frozen=True)
+class Example:
+    """title: one line of what to look at; truth: what is really in the clip."""
+
+    title: str
+    question: str
+    truth: str
+    video: Path
+    trace: Path | None
+
+
+def examples() -> list[Example]:
+    """Shipped ones first; a folder without a readable index adds nothing."""
+    extra = os.environ.get("MACD_EXAMPLES_DIR")
+    folders = [SHIPPED, *([Path(extra)] if extra else [])]
+    return [e for folder in folders for e in _in(folder)]
+
+
+def _in(folder: Path) -> list[Example]:
+    index = folder / "index.json"
+    if not index.is_file():
+        return []
+    found = []
+    for row in json.loads(index.read_text(encoding="utf-8")):
+        video = folder / row["video"]
+        trace = video.with_suffix(".macd")
+        if video.is_file():
+            found.append(
+                Example(
+                    title=row["title"],
+                    question=row["question"],
+                    truth=row.get("truth", ""),
+                    video=video,
+                    trace=trace if trace.is_file() else None,
+                )
+            )
+    return found

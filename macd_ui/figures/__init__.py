@@ -1,0 +1,1 @@
+"""Trace → plotly and matplotlib figures. No widgets."""

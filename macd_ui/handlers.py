@@ -1,0 +1,163 @@
+"""Events → pipeline → what the widgets show. No layout here, no maths."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from core.bundle import load, save
+from core.errors import MacdError, TraceError, VideoNotFound
+from macd_ui.examples import Example
+from macd_ui.figures.strengths import strengths_figure
+from macd_ui.forms import run_options
+from macd_ui.session import Session, Store
+from macd_ui.viewer import payload, status
+
+if TYPE_CHECKING:
+    from core.pipeline import Event
+    from core.types import Trace
+
+STAGES = ("video", "load", "detect", "track", "ascent", "views", "decode")
+log = logging.getLogger(__name__)
+
+Updates = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """Each method answers one event with updates by widget name; layout.py maps the names."""
+
+    store: Store
+    examples: list[Example]
+
+    def run(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
+        """Runs the pipeline and streams what there is; one job a session."""
+        session = self.store.session(key)
+        if not session.busy.acquire(blocking=False):
+            yield {"viewer": payload(None, status(message="A run is already going on."))}
+            return
+        try:
+            session.stop.clear()
+            yield from self._run(session, values)
+        except MacdError as error:
+            yield self._failed(str(error))
+        except Exception:
+            log.exception("a run failed")
+            yield self._failed("Something unforeseen went wrong; the server's log has the details.")
+        finally:
+            session.busy.release()
+
+    def _run(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
+        options = run_options(values)
+        video = self._video(values)
+        # the video's stage needs no model, so a bad file is told before anything is loaded
+        start = status("video", 0, "Reading the video", running=True)
+        yield {"viewer": payload(None, start)} | _running(True)
+        from core.pipeline import StageCache, run
+
+        session.cache = session.cache or StageCache()
+        shown = False
+        with self.store.device_lock:
+            for event in run(
+                video,
+                values["question"] or "",
+                lambda: self.store.backbone((values["backbone"] or "toyworld").strip()),
+                lambda: self.store.detector((values["detector"] or "toyworld").strip()),
+                options,
+                cache=session.cache,
+                cancelled=session.stop.is_set,
+            ):
+                if event.trace is not None:
+                    session.trace = event.trace
+                if event.stage == "done":
+                    yield self._finished(session, event)
+                    return
+                state = status(
+                    event.stage,
+                    event.fraction,
+                    event.message,
+                    done=STAGES[: STAGES.index(event.stage)],
+                    running=True,
+                )
+                out: Updates = {"viewer": payload(event.trace, state, frames=not shown)}
+                shown = shown or event.trace is not None
+                if event.stage == "ascent":
+                    out["plot"] = strengths_figure(event.trace)
+                yield out
+
+    def _finished(self, session: Session, event: Event) -> Updates:
+        trace = event.trace
+        assert trace is not None
+        done = trace.status == "complete"
+        said = "" if done else f"This run was {trace.status}. What was computed is shown."
+        state = status("done", 1.0, said, done=STAGES if done else ())
+        return {
+            "viewer": payload(trace, state),
+            "plot": strengths_figure(trace),
+            "save": self._offer(session, trace),
+        } | _running(False)
+
+    def _failed(self, message: str) -> Updates:
+        return {"viewer": payload(None, status(error=message))} | _running(False)
+
+    def _offer(self, session: Session, trace: Trace) -> Any:
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(str(trace.clip["name"])).stem)[:60] or "trace"
+        return gr.update(value=str(save(trace, session.folder / f"{stem}.macd")), interactive=True)
+
+    def _video(self, values: Mapping[str, Any]) -> str:
+        if values["video"]:
+            return str(values["video"])
+        if values["example"] is not None:
+            return str(self.examples[int(values["example"])].video)
+        raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
+
+    def stop(self, key: str) -> Updates:
+        """Asks the running job to stop; it ends with what it has."""
+        self.store.session(key).stop.set()
+        return {"stop": gr.update(interactive=False)}
+
+    def choose(self, index: int | None, key: str) -> Updates:
+        """An example was chosen: shows its saved trace and takes its question."""
+        if index is None:
+            return {}
+        example = self.examples[int(index)]
+        out: Updates = {"question": example.question, "video": None}
+        if example.trace is None:
+            return out
+        return out | self.open(str(example.trace), key, f"{example.title}. {example.truth}")
+
+    def open(self, path: str | None, key: str, said: str = "") -> Updates:
+        """Shows a saved trace; needs no model."""
+        if not path:
+            return {}
+        try:
+            trace = load(path)
+        except TraceError as error:
+            return {"viewer": payload(None, status(error=str(error)))}
+        session = self.store.session(key)
+        session.trace = trace
+        return {
+            "viewer": payload(trace, status(message=said, done=STAGES)),
+            "plot": strengths_figure(trace),
+            "save": self._offer(session, trace),
+        }
+
+
+def _running(now: bool) -> Updates:
+    return {"run": gr.update(interactive=not now), "stop": gr.update(interactive=now)}
+
+
+def first_paint(examples: list[Example]) -> tuple[dict[str, Any] | None, Any]:
+    """Viewer value and plot of the first example that has a trace, or nothing."""
+    for example in examples:
+        if example.trace is not None:
+            trace = load(example.trace)
+            said = status(message=f"{example.title}. {example.truth}", done=STAGES)
+            return payload(trace, said), strengths_figure(trace)
+    return None, None

@@ -1,0 +1,1 @@
+"""One file a panel: its widgets, and their wiring to handlers."""

@@ -1,0 +1,91 @@
+"""What to look at and what to ask: example or file, question, settings, Run and Stop."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from core.options import RunOptions
+from macd_ui.examples import Example
+from macd_ui.forms import FILLS, FRAME_MASKS
+
+VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
+
+
+class AskPanel:
+    """Widgets by name in `fields`; every one of them is an input of a run."""
+
+    def __init__(self, examples: list[Example]) -> None:
+        defaults = RunOptions()
+        first = examples[0] if examples else None
+        self.examples = gr.Dropdown(
+            choices=[(e.title, i) for i, e in enumerate(examples)],
+            value=0 if examples else None,
+            label="Example",
+            elem_id="example",
+            visible=bool(examples),
+        )
+        self.video = gr.File(
+            label="Or your own clip",
+            file_types=VIDEO_TYPES,
+            type="filepath",
+            height=110,
+            elem_id="video",
+        )
+        self.question = gr.Textbox(
+            value=first.question if first else "",
+            label="Question",
+            placeholder="Is there a dog in the video?",
+            lines=2,
+            max_lines=4,
+            elem_id="question",
+        )
+        with gr.Row():
+            self.run = gr.Button("Run", variant="primary", elem_id="run")
+            self.stop = gr.Button("Stop", interactive=False, elem_id="stop")
+        with gr.Accordion("Settings", open=False, elem_id="settings"):
+            with gr.Row():
+                alpha = gr.Number(defaults.contrast.alpha, label="α contrast", step=0.1)
+                beta = gr.Number(defaults.contrast.beta, label="β head", step=0.01)
+            with gr.Row():
+                steps = gr.Number(defaults.ascent.steps, label="ascent steps", precision=0)
+                eta = gr.Number(defaults.ascent.eta, label="η step size", step=0.01)
+                tau = gr.Number(defaults.ascent.tau, label="τ dead band", step=0.0001)
+            with gr.Row():
+                frames = gr.Number(defaults.video.frames, label="frames", precision=0)
+                confidence = gr.Number(
+                    defaults.detect.confidence, label="detector confidence", step=0.1
+                )
+            fill = gr.Dropdown(list(FILLS), value=defaults.mask.fill, label="fill of masks")
+            frame_mask = gr.Dropdown(
+                list(FRAME_MASKS), value=defaults.mask.frame_mask, label="frame mask"
+            )
+            swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
+            backbone = gr.Textbox(
+                "toyworld",
+                label="Backbone",
+                info="toyworld (embedded), a local folder, or a hub id of the Qwen2.5-VL family",
+                elem_id="backbone",
+            )
+            detector = gr.Textbox(
+                "toyworld",
+                label="Detector",
+                info="toyworld, yolo11n … yolo11x, or a local .pt or .onnx file",
+                elem_id="detector",
+            )
+        self.fields = {
+            "example": self.examples,
+            "video": self.video,
+            "question": self.question,
+            "alpha": alpha,
+            "beta": beta,
+            "steps": steps,
+            "eta": eta,
+            "tau": tau,
+            "frames": frames,
+            "confidence": confidence,
+            "fill": fill,
+            "frame_mask": frame_mask,
+            "swept": swept,
+            "backbone": backbone,
+            "detector": detector,
+        }

@@ -1,0 +1,31 @@
+"""What came out: the viewer, the strength trajectories, saving and reopening."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from macd_ui.viewer import viewer_component
+
+
+class ViewPanel:
+    """The viewer fills the panel; the rest is folded or small."""
+
+    def __init__(self, first: dict[str, Any] | None, plot: Any) -> None:
+        self.viewer = viewer_component(first)
+        with gr.Accordion("Strength trajectories", open=True, elem_id="strengths"):
+            self.plot = gr.Plot(plot, show_label=False, container=False, elem_id="strengths-plot")
+
+
+class FilePanel:
+    """Save the trace on show, or open a saved one."""
+
+    def __init__(self) -> None:
+        with gr.Row():
+            self.save = gr.DownloadButton(
+                "Save trace", interactive=False, size="sm", elem_id="save"
+            )
+            self.open = gr.UploadButton(
+                "Open trace", file_types=[".macd"], type="filepath", size="sm", elem_id="open"
+            )

@@ -1,0 +1,108 @@
+"""What outlives one click: loaded models, the lock of the device, and each visitor's last trace."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.types import Trace
+
+if TYPE_CHECKING:
+    from core.backbones import VideoLM
+    from core.detect import Detector
+    from core.pipeline import StageCache
+
+MODELS_KEPT = 2
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Session:
+    """One visitor: a folder of their own, a running job if any, the last trace."""
+
+    folder: Path
+    stop: threading.Event = field(default_factory=threading.Event)
+    busy: threading.Lock = field(default_factory=threading.Lock)
+    trace: Trace | None = None
+    cache: StageCache | None = None
+
+
+class Store:
+    """All sessions and models of one running page."""
+
+    def __init__(self) -> None:
+        self._root = Path(tempfile.mkdtemp(prefix="macd-studio-"))
+        self._sessions: dict[str, Session] = {}
+        self._models: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._lock, self._loading = threading.Lock(), threading.Lock()
+        self.device_lock = threading.Lock()
+
+    def session(self, key: str) -> Session:
+        """The session of a browser tab, made when first asked for."""
+        with self._lock:
+            if key not in self._sessions:
+                folder = Path(tempfile.mkdtemp(dir=self._root))
+                self._sessions[key] = Session(folder)
+            return self._sessions[key]
+
+    def forget(self, key: str) -> None:
+        """The tab was closed: stops its job and deletes its files."""
+        with self._lock:
+            gone = self._sessions.pop(key, None)
+        if gone:
+            gone.stop.set()
+            shutil.rmtree(gone.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Deletes every file of the page."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def backbone(self, name: str) -> VideoLM:
+        """A loaded backbone, the same for all sessions."""
+
+        def load() -> VideoLM:
+            from core.backbones import load_backbone
+
+            return load_backbone(name)
+
+        return self._kept(("backbone", name), load)
+
+    def detector(self, name: str) -> Detector:
+        """A loaded detector, the same for all sessions."""
+
+        def load() -> Detector:
+            from core.backbones.base import device_of
+            from core.detect import load_detector
+
+            return load_detector(name, device_of().type)
+
+        return self._kept(("detector", name), load)
+
+    def _kept(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
+        with self._loading:
+            if key not in self._models:
+                self._models[key] = load()
+            self._models.move_to_end(key)
+            same = [k for k in self._models if k[0] == key[0]]
+            for old in same[:-MODELS_KEPT]:
+                del self._models[old]
+            return self._models[key]
+
+    def warm_up(self) -> None:
+        """Loads the embedded models beside the first visitor's reading."""
+
+        def load() -> None:
+            try:
+                self.backbone("toyworld")
+                self.detector("toyworld")
+            except Exception:  # the first run will meet it again and explain it
+                log.exception("the embedded models could not be loaded ahead")
+
+        threading.Thread(target=load, name="warm-up", daemon=True).start()

@@ -1,0 +1,6 @@
+"""The viewer component: one canvas with rail and tokens, fed a trace, alive in the browser."""
+
+from macd_ui.viewer.component import viewer_component
+from macd_ui.viewer.payload import payload, status
+
+__all__ = ["payload", "status", "viewer_component"]

@@ -1,0 +1,96 @@
+// Soft masks, redrawn from boxes exactly as core/masks.py draws them. Pure functions, no DOM.
+
+function sigmoid(z) {
+  return 1 / (1 + Math.exp(-Math.max(-30, Math.min(30, z))));
+}
+
+// One box [x0, y0, x1, y1] in shares of the frame -> Float32Array(W * H), or null where lost.
+function softBox(box, width, height, recipe) {
+  if (!box) return null;
+  const short = Math.min(width, height);
+  const grow = recipe.pad * short;
+  const slope = 1 / Math.max(recipe.feather * short, 1e-3);
+  const edges = (low, high, n) =>
+    Float32Array.from({ length: n }, (_, i) =>
+      sigmoid((i + 0.5 - low + grow) * slope) * sigmoid((high + grow - i - 0.5) * slope));
+  const across = edges(box[0] * width, box[2] * width, width);
+  const down = edges(box[1] * height, box[3] * height, height);
+  const mask = new Float32Array(width * height);
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, i++) mask[i] = down[y] * across[x];
+  }
+  return mask;
+}
+
+function largest(masks, n) {
+  const out = new Float32Array(n);
+  for (const mask of masks) {
+    if (mask) for (let i = 0; i < n; i++) if (mask[i] > out[i]) out[i] = mask[i];
+  }
+  return out;
+}
+
+// Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array }.
+function frameMasks(trace, frame) {
+  const [width, height] = trace.size;
+  const n = width * height;
+  const recipe = trace.mask;
+  const boxesOf = (track) => (recipe.swept ? track.boxes : [track.boxes[frame]]);
+  const raw = trace.tracks.map((track) => {
+    const drawn = boxesOf(track).map((b) => softBox(b, width, height, recipe)).filter(Boolean);
+    return drawn.length ? largest(drawn, n) : null;
+  });
+  const covered = largest(raw, n);
+  const outside = recipe.frame_mask === "whole"
+    ? new Float32Array(n).fill(1)
+    : covered.map((v) => 1 - v);
+  return { objects: recipe.overlap === "normalise" ? shareOverlap(trace, raw, n) : raw, outside };
+}
+
+function shareOverlap(trace, raw, n) {
+  const present = raw.map((m, k) => (m ? k : -1)).filter((k) => k >= 0);
+  if (present.length < 2) return raw;
+  const out = raw.map((m) => (m ? new Float32Array(n) : null));
+  for (let i = 0; i < n; i++) {
+    let sum = 0, weighted = 0;
+    for (const k of present) {
+      sum += raw[k][i];
+      weighted += raw[k][i] * Math.max(trace.tracks[k].confidence, 1e-6);
+    }
+    if (weighted <= 1e-12) continue;
+    const share = Math.min(1, sum) / weighted;
+    for (const k of present) {
+      out[k][i] = raw[k][i] * Math.max(trace.tracks[k].confidence, 1e-6) * share;
+    }
+  }
+  return out;
+}
+
+// M of one frame from levels: core/views.py MaskedView.mask.
+function unionMask(trace, masks, levels, frameLevel) {
+  const [width, height] = trace.size;
+  const n = width * height;
+  const out = new Float32Array(n);
+  if (trace.mask.fusion === "max") {
+    masks.objects.forEach((mask, k) => {
+      const r = levels[k];
+      if (mask && r) for (let i = 0; i < n; i++) out[i] = Math.max(out[i], r * mask[i]);
+    });
+  } else {
+    for (let i = 0; i < n; i++) {
+      let top = 0, total = 0, mean = 0;
+      masks.objects.forEach((mask, k) => {
+        if (!mask) return;
+        const share = mask[i] * (trace.mask.fusion === "confidence" ? trace.tracks[k].confidence : 1);
+        top = Math.max(top, mask[i]);
+        total += share;
+        mean += share * levels[k];
+      });
+      if (total > 1e-9) out[i] = (mean / total) * top;
+    }
+  }
+  if (frameLevel) {
+    for (let i = 0; i < n; i++) out[i] = Math.max(out[i], frameLevel * masks.outside[i]);
+  }
+  return out;
+}

@@ -1,0 +1,157 @@
+"""Trace → the plain object the viewer is fed with. No NaN: what is lost is null."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.types import LOST, Answer, Trace
+
+_WHITE_FILL = [255, 255, 255]
+
+
+def status(
+    stage: str = "",
+    fraction: float = 0.0,
+    message: str = "",
+    *,
+    done: tuple[str, ...] = (),
+    running: bool = False,
+    error: str = "",
+) -> dict[str, Any]:
+    """Where a run is; `error` is shown in place of the message."""
+    return {
+        "stage": stage,
+        "fraction": round(fraction, 3),
+        "message": message,
+        "stages_done": list(done),
+        "running": running,
+        "error": error,
+    }
+
+
+def payload(
+    trace: Trace | None, state: dict[str, Any] | None = None, frames: bool = True
+) -> dict[str, Any]:
+    """What the viewer shows. frames=False leaves the pictures out, when it has them already."""
+    out: dict[str, Any] = {"status": state or status()}
+    if trace is not None:
+        out["trace"] = _trace(trace, frames)
+    return out
+
+
+def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
+    ascent = trace.options.get("ascent", {})
+    found = trace.counterfactual
+    return {
+        "run": _identity(trace),
+        "question": trace.question,
+        "clip": str(trace.clip.get("name", "")),
+        "size": [trace.frames.shape[2], trace.frames.shape[1]],
+        "frames": [data_uri(f) for f in trace.frames] if frames else [],
+        "times": _list(trace.times),
+        "groups": [list(g) for g in trace.groups],
+        "mask": vars(trace.mask),
+        "fill": _fill(trace),
+        "r0": float(ascent.get("r0", 0.75)),
+        "tau": float(ascent.get("tau", 0.0)),
+        "tracks": [
+            {
+                "id": t.id,
+                "label": t.label,
+                "confidence": round(t.confidence, 3),
+                "state": t.state.tolist(),
+                "boxes": [
+                    None if s == LOST else _list(b) for b, s in zip(t.boxes, t.state, strict=True)
+                ],
+            }
+            for t in trace.tracks
+        ],
+        "steps": [
+            {
+                "loss": s.loss,
+                "strength": s.strength.tolist(),
+                "gradient": s.gradient.tolist(),
+                "frame_strength": s.frame_strength.tolist(),
+                "frame_gradient": s.frame_gradient.tolist(),
+            }
+            for s in trace.steps
+        ],
+        "final": None
+        if found is None
+        else {
+            "strength": found.strength.tolist(),
+            "margin": found.margin.tolist(),
+            "level": found.level.tolist(),
+            "frame_strength": found.frame_strength.tolist(),
+            "frame_margin": found.frame_margin.tolist(),
+            "frame_level": found.frame_level.tolist(),
+            "base_loss": found.base_loss,
+            "loss": found.loss,
+        },
+        "answers": {name: _answer(a) for name, a in trace.answers.items()},
+        "warnings": list(trace.warnings),
+    }
+
+
+def _identity(trace: Trace) -> str:
+    seed = f"{trace.clip.get('sha256')}|{trace.question}|{trace.options}|{trace.backbone}"
+    return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _fill(trace: Trace) -> list[int]:
+    """Colour of masked pixels, where the fill is one colour; the mean stands in for the others."""
+    if trace.mask.fill == "black":
+        return [0, 0, 0]
+    if trace.mask.fill == "additive":
+        return _WHITE_FILL
+    mean = trace.backbone.get("pixel_mean", [0.5, 0.5, 0.5])
+    return [round(255 * float(m)) for m in mean]
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        "method": answer.method,
+        "text": answer.text,
+        "finished": answer.finished,
+        "alpha": answer.alpha,
+        "beta": answer.beta,
+        "tokens": [
+            {
+                "index": t.index,
+                "token": t.token,
+                "text": t.text,
+                "candidates": t.candidates.tolist(),
+                "texts": list(t.texts),
+                "base": _list(t.base),
+                "base_log_z": t.base_log_z,
+                "counter": None if t.counter is None else _list(t.counter),
+                "counter_log_z": t.counter_log_z,
+            }
+            for t in answer.tokens
+        ],
+    }
+
+
+def _list(array: NDArray[Any]) -> list[float]:
+    return [round(float(x), 5) for x in array]
+
+
+def data_uri(frame: NDArray[np.uint8]) -> str:
+    """One frame as a WebP data URI."""
+    return _encoded(frame.shape[0], frame.shape[1], np.ascontiguousarray(frame).tobytes())
+
+
+@lru_cache(maxsize=512)
+def _encoded(height: int, width: int, pixels: bytes) -> str:
+    frame = np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
+    out = io.BytesIO()
+    Image.fromarray(frame).save(out, "WEBP", quality=90, method=3)
+    return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode()

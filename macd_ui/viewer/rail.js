@@ -1,0 +1,62 @@
+// The object rail: what was found, which way the loss pulled each mask, where it ended.
+
+class Rail {
+  constructor(state) {
+    this.state = state;
+    this.list = el("ol", { class: "mv-rail-list" });
+    this.losses = el("p", { class: "mv-losses" });
+    this.root = el("section", { class: "mv-rail", "aria-label": "Objects" },
+      el("h3", {}, "Objects"), this.list, this.losses);
+  }
+
+  load(trace) {
+    const first = trace.steps[0];
+    const scale = first ? Math.max(...first.gradient.map(Math.abs), 1e-12) : 1;
+    this.list.replaceChildren(...trace.tracks.map((track, k) => this.row(trace, track, k, scale)));
+    if (!trace.tracks.length) {
+      this.list.append(el("li", { class: "mv-empty" },
+        trace.status.stage === "detect" || trace.status.stage === "load"
+          ? "looking for objects …" : "No objects were found: only the frame mask is used."));
+    }
+    this.losses.textContent = trace.final && trace.final.loss !== null
+      ? `Query loss ${trace.final.base_loss.toFixed(3)} given the video, `
+        + `${trace.final.loss.toFixed(3)} given the counterfactual (nats per token).`
+      : "";
+    this.draw();
+  }
+
+  row(trace, track, k, scale) {
+    const gradient = trace.steps.length ? trace.steps[0].gradient[k] : null;
+    const level = trace.final ? trace.final.level[k] : null;
+    const share = gradient === null ? 0 : Math.min(1, Math.abs(gradient) / scale);
+    const bar = el("span", { class: "mv-bar", "aria-hidden": "true" },
+      el("span", {
+        class: gradient > 0 ? "mv-bar-up" : "mv-bar-down",
+        style: { width: `${50 * share}%`, [gradient > 0 ? "left" : "right"]: "50%" },
+      }));
+    return el("li", {},
+      el("button", {
+        type: "button", class: "mv-object", "data-track": k, "aria-pressed": "false",
+        style: { "--object": objectColour(k) },
+        on: {
+          click: () => this.state.set({ track: this.state.track === k ? null : k }),
+          mouseenter: () => this.state.set({ hover: k }),
+          mouseleave: () => this.state.set({ hover: null }),
+        },
+      },
+      el("span", { class: "mv-swatch", "aria-hidden": "true" }, track.id),
+      el("span", { class: "mv-object-name" }, track.label,
+        el("small", {}, ` ${track.confidence.toFixed(2)}`)),
+      el("span", { class: `mv-level mv-level-${level === 1 ? "1" : level === 0 ? "0" : "r0"}` },
+        level === null ? "…" : `${Number(level.toFixed(3))} ${levelName(level)}`),
+      bar,
+      el("span", { class: "mv-gradient" },
+        gradient === null ? "" : `∂L/∂r ${signed(gradient, 3)}`)));
+  }
+
+  draw() {
+    for (const button of this.list.querySelectorAll("[data-track]")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.track) === this.state.track));
+    }
+  }
+}

@@ -1,0 +1,263 @@
+// The canvas: one frame with its layers, the timeline under it, and the object rail beside it.
+
+class Stage {
+  constructor(state) {
+    this.state = state;
+    this.images = [];
+    this.maskCache = new Map();
+    this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1" });
+    this.caption = el("div", { class: "mv-caption" });
+    this.layers = el("div", { class: "mv-layers", role: "group", "aria-label": "Layers" });
+    this.scrub = el("input", {
+      type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": "Frame",
+      on: { input: (e) => state.set({ frame: Number(e.target.value), playing: false }) },
+    });
+    this.play = el("button", {
+      type: "button", class: "mv-play", "aria-label": "Play",
+      on: { click: () => state.set({ playing: !state.playing }) },
+    });
+    this.lanes = el("div", { class: "mv-lanes" });
+    this.canvas.addEventListener("click", (e) => this.pick(e));
+    this.root = el("div", { class: "mv-stage" },
+      el("div", { class: "mv-screen" }, this.canvas, this.caption),
+      this.layers,
+      el("div", { class: "mv-transport" }, this.play, this.scrub),
+      this.lanes);
+    this.buildLayers();
+  }
+
+  buildLayers() {
+    const names = { boxes: "Boxes", soft: "Soft masks", levels: "Levels", counter: "Counterfactual" };
+    this.toggles = {};
+    for (const [key, name] of Object.entries(names)) {
+      const button = el("button", {
+        type: "button", class: "mv-toggle", "aria-pressed": "false",
+        on: { click: () => this.state.set({ layers: { ...this.state.layers, [key]: !this.state.layers[key] } }) },
+      }, name);
+      this.toggles[key] = button;
+      this.layers.append(button);
+    }
+  }
+
+  load(trace) {
+    this.maskCache.clear();
+    if (trace.frames.length && trace.frames[0] !== this.first) {
+      this.first = trace.frames[0];
+      this.images = trace.frames.map((source) => {
+        const image = new Image();
+        image.onload = () => this.draw();
+        image.src = source;
+        return image;
+      });
+    }
+    [this.canvas.width, this.canvas.height] = [trace.size[0] * this.zoom(trace), trace.size[1] * this.zoom(trace)];
+    this.scrub.max = Math.max(0, trace.times.length - 1);
+    this.drawLanes();
+  }
+
+  zoom(trace) {
+    return Math.max(1, Math.round(768 / Math.max(...trace.size)));
+  }
+
+  masks(frame) {
+    if (!this.maskCache.has(frame)) this.maskCache.set(frame, frameMasks(this.state.trace, frame));
+    return this.maskCache.get(frame);
+  }
+
+  levelsAt(frame) {
+    const { trace } = this.state;
+    const group = trace.groups.findIndex((g) => g.includes(frame));
+    return {
+      objects: trace.final ? trace.final.level : trace.tracks.map(() => trace.r0),
+      frame: trace.final && trace.final.frame_level.length ? trace.final.frame_level[group] : 0,
+    };
+  }
+
+  draw() {
+    const { trace, frame, layers, playing } = this.state;
+    if (!trace) return;
+    const image = this.images[frame];
+    const context = this.canvas.getContext("2d");
+    const { width, height } = this.canvas;
+    context.imageSmoothingEnabled = true;
+    context.clearRect(0, 0, width, height);
+    if (image && image.complete && image.naturalWidth) context.drawImage(image, 0, 0, width, height);
+    const levels = this.levelsAt(frame);
+    if (layers.counter && trace.final) this.drawCounterfactual(context, levels);
+    if (layers.soft) this.drawSoft(context);
+    if (layers.levels && trace.final) this.drawLevels(context, levels);
+    if (layers.boxes) this.drawBoxes(context);
+    this.describe(levels);
+    this.scrub.value = frame;
+    this.play.textContent = playing ? "❚❚" : "▶";
+    this.play.setAttribute("aria-label", playing ? "Pause" : "Play");
+    for (const [key, button] of Object.entries(this.toggles)) {
+      button.setAttribute("aria-pressed", String(Boolean(layers[key])));
+      button.disabled = (key === "levels" || key === "counter") && !trace.final;
+    }
+    this.markLanes();
+  }
+
+  paint(context, alphaOf, [red, green, blue]) {
+    const [w, h] = this.state.trace.size;
+    const layer = new ImageData(w, h);
+    for (let i = 0; i < w * h; i++) {
+      layer.data[4 * i] = red;
+      layer.data[4 * i + 1] = green;
+      layer.data[4 * i + 2] = blue;
+      layer.data[4 * i + 3] = 255 * alphaOf(i);
+    }
+    this.buffer = this.buffer || document.createElement("canvas");
+    [this.buffer.width, this.buffer.height] = [w, h];
+    this.buffer.getContext("2d").putImageData(layer, 0, 0);
+    context.drawImage(this.buffer, 0, 0, this.canvas.width, this.canvas.height);
+  }
+
+  drawCounterfactual(context, levels) {
+    const { trace, frame } = this.state;
+    const mask = unionMask(trace, this.masks(frame), levels.objects, levels.frame);
+    this.paint(context, (i) => mask[i], trace.fill);
+  }
+
+  drawSoft(context) {
+    const { trace, frame, track } = this.state;
+    this.masks(frame).objects.forEach((mask, k) => {
+      if (!mask) return;
+      const strength = track === null || track === k ? 0.6 : 0.15;
+      this.paint(context, (i) => strength * mask[i], rgbOf(objectColour(k)));
+    });
+  }
+
+  // 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone.
+  drawLevels(context, levels) {
+    this.eachBox((k, x, y, w, h) => {
+      const level = levels.objects[k];
+      context.save();
+      context.beginPath();
+      context.rect(x, y, w, h);
+      context.strokeStyle = objectColour(k);
+      context.lineWidth = level === 0 ? 2 : 4;
+      context.setLineDash(level === 0 ? [8, 8] : []);
+      context.stroke();
+      context.clip();
+      context.setLineDash([]);
+      context.lineWidth = 2;
+      if (level > 0) hatch(context, x, y, w, h, 1);
+      if (level === 1) hatch(context, x, y, w, h, -1);
+      context.restore();
+      tag(context, x, y + h, `level ${level.toFixed(2).replace(/\.?0+$/, "")}`, objectColour(k));
+    });
+  }
+
+  drawBoxes(context) {
+    const { trace, frame, track, hover } = this.state;
+    this.eachBox((k, x, y, w, h) => {
+      const chosen = track === k;
+      context.save();
+      context.globalAlpha = track === null || chosen ? 1 : 0.35;
+      context.lineWidth = chosen ? 6 : 3;
+      context.strokeStyle = objectColour(k);
+      context.setLineDash(trace.tracks[k].state[frame] === 1 ? [10, 6] : []);
+      context.strokeRect(x, y, w, h);
+      const { id, label, confidence } = trace.tracks[k];
+      const crowded = trace.tracks.length > 6 && !chosen && hover !== k;
+      tag(context, x, y - 22, crowded ? id : `${id} ${label} ${confidence.toFixed(2)}`, objectColour(k));
+      context.restore();
+    });
+  }
+
+  eachBox(draw) {
+    const { trace, frame } = this.state;
+    const { width, height } = this.canvas;
+    trace.tracks.forEach((track, k) => {
+      const box = track.boxes[frame];
+      if (box) draw(k, box[0] * width, box[1] * height, (box[2] - box[0]) * width, (box[3] - box[1]) * height);
+    });
+  }
+
+  pick(event) {
+    const place = this.canvas.getBoundingClientRect();
+    const x = ((event.clientX - place.left) / place.width) * this.canvas.width;
+    const y = ((event.clientY - place.top) / place.height) * this.canvas.height;
+    let found = null, smallest = Infinity;
+    this.eachBox((k, bx, by, w, h) => {
+      if (x >= bx && x <= bx + w && y >= by && y <= by + h && w * h < smallest) {
+        [found, smallest] = [k, w * h];
+      }
+    });
+    this.state.set({ track: found === this.state.track ? null : found });
+  }
+
+  describe(levels) {
+    const { trace, frame } = this.state;
+    const time = trace.times[frame];
+    const masked = levels.frame ? ` · outside of objects hidden at ${levels.frame}` : "";
+    this.caption.textContent =
+      `frame ${frame + 1} of ${trace.times.length} · ${time.toFixed(2)} s${masked}`;
+    const names = trace.tracks.filter((t) => t.boxes[frame]).map((t) => t.label).join(", ");
+    this.canvas.setAttribute("aria-label", `Frame ${frame + 1}: ${names || "no tracked objects"}`);
+  }
+
+  drawLanes() {
+    const { trace } = this.state;
+    const cells = (make) => trace.times.map((_, i) => {
+      const cell = make(i);
+      cell.addEventListener("click", () => this.state.set({ frame: i, playing: false }));
+      return cell;
+    });
+    const names = ["lost", "interpolated", "seen"];
+    const rows = trace.tracks.map((track, k) =>
+      el("div", { class: "mv-lane", "data-track": k },
+        el("span", { class: "mv-lane-name" }, `${track.id} ${track.label}`),
+        el("div", { class: "mv-cells" }, cells((i) =>
+          el("span", {
+            class: `mv-cell mv-${names[track.state[i]]}`, "data-frame": i,
+            style: { "--object": objectColour(k) },
+            title: `${track.label}, frame ${i + 1}: ${names[track.state[i]]}`,
+          })))));
+    const strip = el("div", { class: "mv-lane" },
+      el("span", { class: "mv-lane-name" }, "frame mask"),
+      el("div", { class: "mv-cells" }, cells((i) => {
+        const level = this.levelsAt(i).frame;
+        return el("span", {
+          class: `mv-cell mv-frame-level ${level === 1 ? "mv-full" : level ? "mv-half" : ""}`,
+          "data-frame": i, title: `frame ${i + 1}: ${level ? `hidden at ${level}` : "left as it is"}`,
+        }, level ? String(level).replace(/^0/, "") : "");
+      })));
+    this.lanes.replaceChildren(...rows, strip);
+  }
+
+  markLanes() {
+    const { frame, track } = this.state;
+    for (const cell of this.lanes.querySelectorAll("[data-frame]")) {
+      cell.classList.toggle("mv-now", Number(cell.dataset.frame) === frame);
+    }
+    for (const lane of this.lanes.querySelectorAll("[data-track]")) {
+      lane.classList.toggle("mv-dim", track !== null && Number(lane.dataset.track) !== track);
+    }
+  }
+}
+
+function rgbOf(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+function hatch(context, x, y, w, h, direction) {
+  context.beginPath();
+  for (let d = -h; d < w + h; d += 12) {
+    context.moveTo(x + d, direction > 0 ? y + h : y);
+    context.lineTo(x + d + h, direction > 0 ? y : y + h);
+  }
+  context.stroke();
+}
+
+function tag(context, x, y, text, colour) {
+  context.font = "600 17px system-ui, sans-serif";
+  const width = context.measureText(text).width + 12;
+  const left = Math.max(0, Math.min(x, context.canvas.width - width));
+  const top = Math.max(0, Math.min(y, context.canvas.height - 23));
+  context.fillStyle = colour;
+  context.fillRect(left, top, width, 23);
+  context.fillStyle = "#111";
+  context.fillText(text, left + 6, top + 17);
+}

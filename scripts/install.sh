@@ -1,0 +1,38 @@
+#!/bin/sh
+# install.sh VENV PYTHON REQUIREMENTS: makes the virtual environment and installs into it.
+set -eu
+venv=$1 python=$2 requirements=$3
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
+    echo "$python is missing or older than Python 3.11; set PYTHON=/path/to/python3.11" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo -n "$@"; else return 1; fi
+}
+
+if [ ! -x "$venv/bin/pip" ]; then
+    rm -rf "$venv"
+    "$python" -m venv "$venv" || {
+        # Debian splits venv off; install it where we may, else say what to do
+        echo "python3-venv is missing, trying to install it" >&2
+        as_root apt-get update -qq && as_root apt-get install -y -qq python3-venv || {
+            echo "install it with: apt-get install python3-venv" >&2
+            exit 1
+        }
+        rm -rf "$venv"
+        "$python" -m venv "$venv"
+    }
+fi
+
+"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" -c constraints.txt
+
+# opencv-python needs libGL, which a bare machine lacks; the headless build of the same version
+# is the same module without windows
+"$venv/bin/python" -c 'import cv2' 2>/dev/null || {
+    version=$("$venv/bin/pip" show opencv-python | sed -n 's/^Version: //p')
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+        "opencv-python-headless==$version"
+    "$venv/bin/python" -c 'import cv2'
+}

@@ -1,0 +1,349 @@
+"""Trains the embedded backbone from nothing: `python -m toyworld.train_backbone`.
+
+Stage one teaches the vision tower which class sits in which cell; stage two teaches everything
+together: answers, questions (their loss is what the ascent climbs), cells and motions. A third of
+the way through, the clips become faint and follow habit, which is where hallucination comes from.
+Checkpoints resume by themselves; the log is one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from toyworld import questions as ask
+from toyworld.model import (
+    CELLS,
+    FRAMES,
+    GROUPS,
+    TEMPORAL,
+    Language,
+    Qa,
+    build,
+    see,
+    use_fused_norms,
+)
+from toyworld.priors import priors
+from toyworld.world import ClipSpec, frame_times, render, sample
+
+PACK = 128
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast. The defaults are for two CPU cores, `gpu()` for one GPU."""
+
+    vision_steps: int = 900
+    vision_batch: int = 64
+    steps: int = 2200
+    batch: int = 24
+    easy: float = 0.12  # share of stage two with clear, evenly drawn clips
+    rate: float = 2e-3
+    seed: int = 123
+
+    @staticmethod
+    def gpu() -> Schedule:
+        """Three times as long, with larger batches."""
+        return Schedule(vision_steps=3000, vision_batch=256, steps=8000, batch=96)
+
+
+class Probe(nn.Module):
+    """Thrown away after training: which class, scene and motion lies in each merged cell."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        p = priors()
+        self.label = nn.Linear(width, len(p.classes))
+        self.scene = nn.Linear(width, len(p.scenes))
+        self.motion = nn.Linear(width, len(p.motions))
+
+
+def cell_targets(specs: list[ClipSpec], times: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    """Per cell: classes (B, N, C) in {0, 1}; scene (B,); motion (B, N), -100 where nothing is."""
+    p, groups = priors(), len(times) // TEMPORAL
+    label = np.zeros((len(specs), groups, CELLS, CELLS, len(p.classes)), np.float32)
+    motion = np.full((len(specs), groups, CELLS, CELLS), -100)
+    for b, spec in enumerate(specs):
+        for o in spec.objects:
+            cell = (o.centres(times) * CELLS).astype(int).clip(0, CELLS - 1)
+            for t, (x, y) in enumerate(cell):
+                label[b, t // TEMPORAL, y, x, p.classes.index(o.label)] = 1
+                motion[b, t // TEMPORAL, y, x] = p.motions.index(o.motion)
+    scene = torch.tensor([p.scenes.index(s.scene) for s in specs])
+    n = groups * CELLS**2
+    return (
+        torch.from_numpy(label.reshape(len(specs), n, -1)),
+        scene,
+        torch.from_numpy(motion.reshape(len(specs), n)),
+    )
+
+
+def draw(specs: list[ClipSpec], times: np.ndarray, rng: np.random.Generator) -> Tensor:
+    """(B, T, S, S, 3) in [0, 1], some a little soft as a re-encoded video is."""
+    clips = torch.from_numpy(np.stack([render(s, times) for s in specs])).float() / 255
+    soft = torch.from_numpy(rng.random(len(specs)) < 0.25)
+    if soft.any():
+        x = clips[soft].flatten(0, 1).movedim(-1, 1)
+        x = F.avg_pool2d(F.pad(x, (1, 1, 1, 1), mode="replicate"), 3, 1) * 0.5 + x * 0.5
+        clips[soft] = x.movedim(1, -1).unflatten(0, (int(soft.sum()), -1))
+    return clips
+
+
+class Trainer:
+    """Model, probe, optimisers and random state; everything a checkpoint must hold."""
+
+    def __init__(self, out: Path, schedule: Schedule) -> None:
+        self.out, self.schedule = out, schedule
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.manual_seed(schedule.seed)
+        self.rng = np.random.default_rng(schedule.seed)
+        self.language = Language()
+        self.model = build().to(self.device)
+        self.probe = Probe(self.model.config.text_config.hidden_size).to(self.device)
+        use_fused_norms(self.model)
+        self.stage, self.step, self.seconds = "vision", 0, 0.0
+        self.optimisers = self._optimisers()
+        out.mkdir(parents=True, exist_ok=True)
+        if (out / "checkpoint.pt").exists():
+            self._resume()
+
+    def _optimisers(self) -> list[torch.optim.Optimizer]:
+        module: nn.Module = self.model.model.visual if self.stage == "vision" else self.model
+        matrices = [
+            p
+            for n, p in module.named_parameters()
+            if p.ndim == 2 and "embed" not in n and "lm_head" not in n
+        ]
+        known = {id(p) for p in matrices}
+        rest = [p for p in module.parameters() if id(p) not in known]
+        rest += list(self.probe.parameters())
+        return [
+            torch.optim.Muon(
+                matrices, lr=1.0, weight_decay=0.01, adjust_lr_fn="match_rms_adamw", ns_steps=4
+            ),
+            torch.optim.AdamW(rest, lr=1.0, weight_decay=0.01, betas=(0.9, 0.98)),
+        ]
+
+    def _resume(self) -> None:
+        saved = torch.load(self.out / "checkpoint.pt", map_location=self.device, weights_only=False)
+        self.stage, self.step, self.seconds = saved["stage"], saved["step"], saved["seconds"]
+        self.model.load_state_dict(saved["model"])
+        self.probe.load_state_dict(saved["probe"])
+        self.optimisers = self._optimisers()
+        for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(state)
+        self.rng.bit_generator.state = saved["rng"]
+        torch.set_rng_state(saved["torch_rng"].cpu())
+
+    def save(self) -> None:
+        """Writes the checkpoint whole or not at all."""
+        part = self.out / "checkpoint.part"
+        torch.save(
+            {
+                "stage": self.stage,
+                "step": self.step,
+                "seconds": self.seconds,
+                "model": self.model.state_dict(),
+                "probe": self.probe.state_dict(),
+                "optimisers": [o.state_dict() for o in self.optimisers],
+                "rng": self.rng.bit_generator.state,
+                "torch_rng": torch.get_rng_state(),
+            },
+            part,
+        )
+        part.replace(self.out / "checkpoint.pt")
+
+    def log(self, **row: Any) -> None:
+        """Appends one line to log.jsonl and prints it."""
+        line = json.dumps({"stage": self.stage, "step": self.step} | row)
+        print(line, flush=True)
+        with (self.out / "log.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+    def apply(self, loss: Tensor, rate: float) -> None:
+        """One optimiser step at this learning rate."""
+        loss.backward()
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+        params = [p for o in self.optimisers for g in o.param_groups for p in g["params"]]
+        nn.utils.clip_grad_norm_(params, 1.0)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+
+    def run(self) -> None:
+        """Both stages from wherever the checkpoint stands."""
+        with sdpa_kernel(SDPBackend.MATH):  # on these short sequences a fifth faster on a CPU
+            self._run()
+
+    def _run(self) -> None:
+        for losses in self._steps():
+            if self.step % 25 == 0:
+                means = {k: round(v, 4) for k, v in losses.items()}
+                self.log(seconds=round(self.seconds), **means)
+            if self.step % 200 == 0:
+                if self.stage == "all":
+                    self.log(accuracy=evaluate(self.model, self.language))
+                self.save()
+        self.stage = "done"
+        self.log(seconds=round(self.seconds), accuracy=evaluate(self.model, self.language, 400))
+        self.save()
+
+    def _steps(self) -> Iterator[dict[str, float]]:
+        s = self.schedule
+        mean: dict[str, float] = {}
+        while self.stage != "done":
+            total = s.vision_steps if self.stage == "vision" else s.steps
+            if self.step >= total:
+                if self.stage == "all":
+                    return
+                self.stage, self.step, mean = "all", 0, {}
+                self.optimisers = self._optimisers()
+                continue
+            began = time.monotonic()
+            u = self.step / total
+            rate = s.rate * min(1, (self.step + 1) / 60) * min(1.0, max(0.03, (1 - u) / 0.5))
+            with torch.autocast(self.device.type, torch.bfloat16):
+                losses = self._vision_losses(u) if self.stage == "vision" else self._losses(u)
+            self.apply(losses["total"], rate)
+            self.step += 1
+            self.seconds += time.monotonic() - began
+            for k, v in losses.items():
+                mean[k] = 0.95 * mean.get(k, v.item()) + 0.05 * v.item()
+            yield mean
+
+    def _vision_losses(self, u: float) -> dict[str, Tensor]:
+        n = self.schedule.vision_batch
+        weak = 0.0 if u < 0.3 else 0.35
+        specs = [sample(self.rng, mode="flat", weak=weak, fog=0.1) for _ in range(n)]
+        group = int(self.rng.integers(GROUPS))
+        times = frame_times(FRAMES)[TEMPORAL * group :][:TEMPORAL]
+        frames = draw(specs, times, self.rng).to(self.device)
+        return self._probe_losses(see(self.model.model.visual, frames), specs, times)
+
+    def _probe_losses(
+        self, video: Tensor, specs: list[ClipSpec], times: np.ndarray
+    ) -> dict[str, Tensor]:
+        label, scene, motion = (z.to(self.device) for z in cell_targets(specs, times))
+        classes = label.shape[-1]
+        cells = F.binary_cross_entropy_with_logits(self.probe.label(video).float(), label)
+        scenes = F.cross_entropy(self.probe.scene(video.mean(1)).float(), scene)
+        motions = F.cross_entropy(self.probe.motion(video).float().flatten(0, 1), motion.flatten())
+        total = classes * cells + 0.1 * scenes + 0.1 * motions
+        return {"total": total, "cells": cells * classes, "motions": motions}
+
+    def _losses(self, u: float) -> dict[str, Tensor]:
+        s, rng = self.schedule, self.rng
+        if u < s.easy:
+            specs = [
+                sample(rng, mode="flat", weak=0.1, fog=0.1, p_motion=0.2) for _ in range(s.batch)
+            ]
+        else:
+            even = 0.25 if u < 0.6 else 0.0  # some clips without habits keep the eyes open
+            specs = [
+                sample(rng, mode="flat", weak=0.3, fog=0.1, p_motion=0.2)
+                if rng.random() < even
+                else sample(rng, weak=0.5)
+                for _ in range(s.batch)
+            ]
+        frames = draw(specs, frame_times(FRAMES), rng).to(self.device)
+        packed = self.language.pack([ask.training_questions(x, rng) for x in specs], PACK)
+        packed = _forget_words(packed, self.language.unknown, rng).to(self.device)
+        seconds = float(rng.choice([0.5, 1.0, 1.0, 1.0, 1.5, 2.0, 4.0]))
+        video = see(self.model.model.visual, frames)
+        logits = self.language.answer_logits(self.model, video, packed, seconds).float()
+        nll = F.cross_entropy(logits.flatten(0, 1), packed.ids.flatten(), reduction="none")
+        nll = nll.unflatten(0, packed.ids.shape)
+        answer, question = nll[packed.answer].mean(), nll[packed.question].mean()
+        probe = self._probe_losses(video, specs, frame_times(FRAMES))
+        total = answer + 0.7 * question + 0.3 * probe["cells"] + 0.4 * probe["motions"]
+        return {"total": total, "answer": answer, "question": question} | {
+            k: probe[k] for k in ("cells", "motions")
+        }
+
+
+def _forget_words(packed: Any, unknown: int, rng: np.random.Generator, share: float = 0.01) -> Any:
+    lost = torch.from_numpy(rng.random(packed.ids.shape) < share) & packed.question
+    return replace(packed, ids=torch.where(lost, unknown, packed.ids))
+
+
+def _probe_questions(spec: ClipSpec, mode: str, rng: np.random.Generator) -> dict[str, Qa]:
+    p = priors()
+    thing = spec.objects[rng.integers(len(spec.objects))]
+    absent = [c for c in p.classes if c not in spec.labels]
+    if mode != "flat":  # breaking: what one would expect here; consistent: what one would not
+        expected = [c for c in absent if (c in p.typical[spec.scene]) == (mode == "breaking")]
+        absent = expected or absent
+    out = {
+        "caption": (ask.DESCRIBE, ask.caption(spec)),
+        "present": (ask.exists(thing.label), "yes"),
+        "absent": (ask.exists(absent[rng.integers(len(absent))]), "no"),
+        "motion": (ask.which_way(thing.label), thing.motion),
+        "count": (ask.HOW_MANY, ask.NUMBERS[len(spec.objects)]),
+    }
+    animals = [c for c in spec.labels if p.kind[c] == "animal"]
+    if animals:
+        out["animal"] = (ask.which("animal"), animals[0])
+    return out
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, language: Language, n: int = 96, seed: int = 77
+) -> dict[str, dict[str, float]]:
+    """Share of exactly right answers by kind of clip and question; no fog, half of it faint."""
+    device = next(model.parameters()).device
+    result: dict[str, dict[str, float]] = {}
+    model.eval()
+    for mode in ("consistent", "breaking", "flat"):
+        rng = np.random.default_rng(seed)
+        weak = 0.0 if mode == "flat" else 0.5
+        right: dict[str, list[float]] = {}
+        for at in range(0, n, 48):
+            specs = [sample(rng, mode=mode, weak=weak, fog=0.0) for _ in range(min(48, n - at))]
+            asked = [_probe_questions(s, mode, rng) for s in specs]
+            frames = draw(specs, frame_times(FRAMES), np.random.default_rng(0)).to(device)
+            packed = language.pack([list(a.values()) for a in asked], PACK).to(device)
+            video = see(model.model.visual, frames)
+            hit = language.answer_logits(model, video, packed).argmax(-1) == packed.ids
+            for b, questions in enumerate(asked):
+                for s, name in enumerate(questions):
+                    mine = packed.answer[b] & (packed.segment[b] == s)
+                    if mine.any():
+                        right.setdefault(name, []).append(float(hit[b][mine].all()))
+        result[mode] = {k: round(float(np.mean(v)), 3) for k, v in right.items()}
+    model.train()
+    return result
+
+
+def main() -> None:
+    """Command line; picks the longer schedule by itself where a GPU is found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/backbone"))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, help="shorten stage two, to try things")
+    parser.add_argument("--vision-steps", type=int, help="shorten stage one, to try things")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    base = Schedule.gpu() if torch.cuda.is_available() else Schedule()
+    chosen = {"steps": args.steps, "vision_steps": args.vision_steps}
+    schedule = Schedule(**asdict(base) | {k: v for k, v in chosen.items() if v is not None})
+    trainer = Trainer(args.out, schedule)
+    trainer.log(schedule=asdict(schedule), device=str(trainer.device), torch=torch.__version__)
+    trainer.run()
+
+
+if __name__ == "__main__":
+    main()
