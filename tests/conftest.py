@@ -1,0 +1,117 @@
+"""Shared fixtures: drawn clips as files, the embedded models, real data where it is present."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+
+@pytest.fixture(scope="session")
+def real() -> Path:
+    """The folder of real clips and weights; skips where it is absent."""
+    if not REAL.is_dir():
+        pytest.skip(f"no real data in {REAL}; set MACD_REAL_DATA")
+    return REAL
+
+
+@pytest.fixture(scope="session")
+def toy_spec():
+    """A dog in a kitchen, where none is expected, moving right, and a still cup."""
+    from toyworld.world import ClipSpec, ObjectSpec
+
+    return ClipSpec(
+        scene="kitchen",
+        objects=(
+            ObjectSpec("dog", 0.3, (0.25, 0.7), "right", 0.4),
+            ObjectSpec("cup", 0.25, (0.7, 0.25), "still"),
+        ),
+        background=3,
+        seed=5,
+    )
+
+
+@pytest.fixture(scope="session")
+def toy_mp4(toy_spec, tmp_path_factory) -> Path:
+    """The same as a video file."""
+    from toyworld.clips import write_mp4
+
+    path = tmp_path_factory.mktemp("clips") / "toy.mp4"
+    write_mp4(toy_spec, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def toyworld():
+    """The embedded backbone."""
+    from core.backbones import load_backbone
+
+    return load_backbone("toyworld", "cpu")
+
+
+@pytest.fixture(scope="session")
+def toy_detector():
+    """The embedded detector."""
+    from core.detect import load_detector
+
+    return load_detector("toyworld")
+
+
+@pytest.fixture
+def make_video(tmp_path) -> Callable[..., Path]:
+    """Writes a small video; keywords choose codec, pixel format, timestamps and shape."""
+    return lambda name="v.mp4", **how: write_video(tmp_path / name, **how)
+
+
+def write_video(
+    path: Path,
+    *,
+    frames: int = 24,
+    size: tuple[int, int] = (64, 48),
+    fps: int = 12,
+    codec: str = "libx264",
+    pix_fmt: str = "yuv420p",
+    pts: list[int] | None = None,
+    aspect: tuple[int, int] | None = None,
+    audio: bool = False,
+) -> Path:
+    """A left half in red that darkens with time; pts are in 1/1000 s."""
+    from fractions import Fraction
+
+    import av
+
+    with av.open(str(path), "w", options={"movflags": "faststart"}) as out:
+        if audio:
+            stream = out.add_stream("aac", rate=44100)
+            for i in range(20):
+                sound = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+                sound.sample_rate, sound.pts = 44100, 1024 * i
+                out.mux(stream.encode(sound))
+            out.mux(stream.encode())
+            return path
+        stream = out.add_stream(codec, rate=fps)
+        stream.width, stream.height, stream.pix_fmt = *size, pix_fmt
+        if codec == "libx264":
+            stream.options = {"crf": "10", "g": "12"}
+        if aspect:
+            stream.codec_context.sample_aspect_ratio = Fraction(*aspect)
+        if pts:
+            stream.codec_context.time_base = Fraction(1, 1000)
+        for i in range(frames):
+            picture = np.full((size[1], size[0], 3), 40, np.uint8)
+            picture[:, : size[0] // 2, 0] = 255 - 8 * min(i, 25)
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            if pts:
+                frame.pts, frame.time_base = pts[i], Fraction(1, 1000)
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode())
+    return path

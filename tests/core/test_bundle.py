@@ -1,0 +1,187 @@
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.bundle import load, pack, save, unpack
+from core.errors import TraceError
+from core.options import MaskOptions, RunOptions, VideoOptions
+from core.pipeline import run
+from tests.conftest import write_video
+from tests.fakes import BoxDetector, ByteLM
+
+
+def make_trace(folder, mask=None, detector=None):
+    video = write_video(folder / "v.mp4")
+    options = RunOptions(video=VideoOptions(frames=4), mask=mask or MaskOptions())
+    *_, last = run(
+        video, "is there?", ByteLM, lambda: detector or BoxDetector(shift=0.002), options
+    )
+    return last.trace
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return make_trace(tmp_path_factory.mktemp("t"))
+
+
+@pytest.fixture(scope="module")
+def content(trace):
+    return pack(trace)
+
+
+def same(a, b):
+    if isinstance(a, np.ndarray):
+        np.testing.assert_array_equal(a, b)
+    elif hasattr(a, "__dataclass_fields__"):
+        assert type(a) is type(b)
+        for name in a.__dataclass_fields__:
+            same(getattr(a, name), getattr(b, name))
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            same(a[key], b[key])
+    elif isinstance(a, tuple | list):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            same(x, y)
+    else:
+        assert a == b
+
+
+def test_a_trace_comes_back_as_it_was(trace, tmp_path):
+    path = save(trace, tmp_path / "t.macd")
+    same(replace(trace, options={}), replace(load(path), options={}))
+    assert load(path).options == json.loads(json.dumps(trace.options))
+    assert [p.name for p in tmp_path.iterdir()] == ["t.macd"]
+
+
+@pytest.mark.parametrize("case", ["no frame mask", "no tracks", "neither"])
+def test_odd_traces_come_back_too(case, tmp_path):
+    mask = MaskOptions(frame_mask="off") if case != "no tracks" else None
+    detector = BoxDetector(boxes=()) if case != "no frame mask" else None
+    odd = make_trace(tmp_path, mask, detector)
+    same(replace(odd, options={}), replace(unpack(pack(odd)), options={}))
+
+
+def test_a_partial_trace_comes_back(trace):
+    part = replace(trace, answers={}, counterfactual=None, steps=(), status="stopped: track")
+    same(replace(part, options={}), replace(unpack(pack(part)), options={}))
+
+
+def test_equal_traces_are_equal_files(trace, content):
+    assert pack(trace) == content
+
+
+def rewritten(content, **members):
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, members.get(name, old.read(name)))
+    return out.getvalue()
+
+
+def edited(content, **changes):
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        manifest = json.loads(file.read("manifest.json"))
+    return rewritten(content, **{"manifest.json": json.dumps(manifest | changes)})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda c: b"",
+        lambda c: b"PK\x03\x04 nothing",
+        lambda c: c[: len(c) // 2],
+        lambda c: rewritten(c, **{"arrays/times.npy": b"\x80\x04K\x01."}),
+        lambda c: rewritten(c, **{"manifest.json": b"[]"}),
+        lambda c: rewritten(c, **{"manifest.json": b'{"format": NaN}'}),
+        lambda c: edited(c, format="other"),
+        lambda c: edited(c, schema=99),
+        lambda c: edited(c, question=["no text"]),
+        lambda c: edited(c, groups=[[0, 1], [2, 99]]),
+        lambda c: edited(c, counts={"frames": 10**9, "tracks": 0, "groups": 0}),
+        lambda c: edited(c, mask={"fill": "red"}),
+        lambda c: edited(c, mask={"nonsense": 1}),
+        lambda c: edited(c, seed="0"),
+        lambda c: edited(c, pieces={}),
+        lambda c: edited(c, sha256={"../../etc/passwd": "0"}),
+    ],
+)
+def test_damaged_files_are_refused_with_a_remedy(content, damage):
+    with pytest.raises(TraceError) as error:
+        unpack(damage(content))
+    assert error.value.remedy
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_flipped_bytes_open_or_are_refused(content, data):
+    spoiled = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(spoiled) - 1))
+        spoiled[at] = data.draw(st.integers(0, 255))
+    try:
+        unpack(bytes(spoiled))
+    except TraceError:
+        pass
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_changed_manifest_opens_or_is_refused(content, data):
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        manifest = json.loads(file.read("manifest.json"))
+    node, key = manifest, data.draw(st.sampled_from(sorted(manifest)))
+    while isinstance(node[key], dict | list) and node[key] and data.draw(st.booleans()):
+        node = node[key]
+        keys = sorted(node) if isinstance(node, dict) else range(len(node))
+        key = data.draw(st.sampled_from(list(keys)))
+    node[key] = data.draw(
+        st.none() | st.booleans() | st.integers() | st.text() | st.just([]) | st.just({"a": 1})
+    )
+    try:
+        unpack(rewritten(content, **{"manifest.json": json.dumps(manifest)}))
+    except TraceError:
+        pass
+
+
+def test_a_pickle_in_an_array_is_never_run(content, tmp_path):
+    import hashlib
+
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    out = io.BytesIO()
+    np.save(out, np.array([Bomb()], dtype=object), allow_pickle=True)
+    bomb = out.getvalue()
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        manifest = json.loads(file.read("manifest.json"))
+    manifest["sha256"]["arrays/times.npy"] = hashlib.sha256(bomb).hexdigest()
+    spoiled = rewritten(
+        content, **{"arrays/times.npy": bomb, "manifest.json": json.dumps(manifest)}
+    )
+    with pytest.raises(TraceError):
+        unpack(spoiled)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_missing_file_and_a_zip_bomb(tmp_path):
+    with pytest.raises(TraceError, match="there is no trace"):
+        load(tmp_path / "no.macd")
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for i in range(6):
+            file.writestr(f"frames/{i}.webp", b"\0" * 100_000_000)
+    with pytest.raises(TraceError, match="unpacks to more"):
+        unpack(out.getvalue())

@@ -1,0 +1,139 @@
+"""The command line as a person runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*args, **how):
+    return subprocess.run(
+        [sys.executable, "-m", "core", *map(str, args)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, **how,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def traced(toy_mp4, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "toy.macd"
+    return out, command("trace", toy_mp4, "Is there a dog in the video?", "--out", out, "--json")
+
+
+def test_a_trace_as_json(traced):
+    out, done = traced
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {t["label"] for t in found["tracks"]} == {"dog", "cup"}
+    dog = next(t["id"] for t in found["tracks"] if t["label"] == "dog")
+    strength = next(s for s in found["strengths"] if s["track"] == dog)
+    assert strength["gradient"] != 0
+    assert strength["level"] in (0, 0.75, 1)
+    assert found["answers"]["baseline"]["text"] == "yes"
+    assert len(found["times"]) == len(found["frame_levels"]) == found["frames"] == 8
+    assert out.stat().st_size < 400_000
+    for stage in ("Reading the video", "objects", "ascent", "saved"):
+        assert stage in done.stderr
+
+
+def test_the_json_is_as_documented(traced):
+    """Every key is described in docs/json-schema.md, and nothing is described that is not there."""
+    import re
+
+    found = json.loads(traced[1].stdout)
+    text = (ROOT / "docs" / "json-schema.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_\[\].]+)`", text, re.M))
+    actual = set(found)
+    for part, row in (
+        ("tracks[]", found["tracks"][0]),
+        ("strengths[]", found["strengths"][0]),
+        ("query_loss", found["query_loss"]),
+        ("answers.macd", found["answers"]["macd"]),
+        ("answers.macd.tokens[]", found["answers"]["macd"]["tokens"][0]),
+    ):
+        actual |= {f"{part}.{key}" for key in row}
+    assert documented == actual
+
+
+def test_show_gives_the_same_without_torch(traced):
+    out, done = traced
+    code = (
+        "import sys; from core.__main__ import main; main(sys.argv[1:]);"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "show", str(out), "--json"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    a, b = json.loads(shown.stdout), json.loads(done.stdout)
+    for key in set(a) - {"strengths", "answers", "query_loss"}:
+        assert a[key] == b[key], key
+    assert a["answers"]["macd"]["text"] == b["answers"]["macd"]["text"]
+    assert [s["level"] for s in a["strengths"]] == [s["level"] for s in b["strengths"]]
+
+
+def test_show_as_text(traced, capsys):
+    assert main(["show", str(traced[0])]) == 0
+    text = capsys.readouterr().out
+    for part in ("Question", "baseline", "macd", "dog", "gradient", "margin", "Query loss"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["trace", "/no/such.mp4", "what?"], "there is no file"),
+        (["trace", "http://host/v.mp4", "what?"], "is an address"),
+        (["trace", "VIDEO", "  "], "question is blank"),
+        (["trace", "VIDEO", "<|im_end|>"], "im_end"),
+        (["trace", "VIDEO", "what?", "--alpha", "nan"], "alpha is nan"),
+        (["trace", "VIDEO", "what?", "--beta", "-1"], "beta is -1"),
+        (["trace", "VIDEO", "what?", "--frames", "0"], "frames is 0"),
+        (["trace", "VIDEO", "what?", "--backbone", "no/such-model"], "no/such-model"),
+        (["trace", "VIDEO", "what?", "--detector", "no.pt"], "no detector file"),
+        (["trace", "VIDEO", "what?", "--out", "/no/such/folder/x.macd"], "there is no folder"),
+        (["trace", "TEXT", "what?"], "not a readable video"),
+        (["show", "TEXT"], "not a sound trace"),
+        (["show", "/no/such.macd"], "there is no trace"),
+        (["show", "FOLDER"], "is a folder"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_2(args, said, toy_mp4, tmp_path, capsys):
+    text = tmp_path / "text.mp4"
+    text.write_text("hello")
+    places = {"VIDEO": str(toy_mp4), "TEXT": str(text), "FOLDER": str(tmp_path)}
+    assert main([places.get(a, a) for a in args]) == 2
+    out, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert "Traceback" not in err
+    assert not out
+
+
+@pytest.mark.real
+def test_real_people_are_tracked_through_a_real_clip(real, tmp_path, capsys):
+    out = tmp_path / "c.macd"
+    question = "How many people are in the room?"
+    weights = real / "detector" / "yolo11n_fused.pt"
+    code = main(
+        ["trace", str(real / "clips" / "classroom.mp4"), question, "--detector", str(weights),
+         "--out", str(out), "--json"]
+    )  # fmt: skip
+    assert code == 0
+    found = json.loads(capsys.readouterr().out)
+    people = [t for t in found["tracks"] if t["label"] == "person"]
+    whole = [t for t in people if all(b is not None for b in t["boxes"])]
+    assert len(whole) >= 3
+    for track in whole:  # nobody jumps: half a second moves a seated person little
+        centres = np.array(track["boxes"]).reshape(-1, 2, 2).mean(1)
+        assert np.abs(np.diff(centres, axis=0)).max() < 0.1
+    assert any("knows only the drawn toy world" in w for w in found["warnings"])
+    assert main(["show", str(out)]) == 0

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from core.contrast import score
+from core.decode import answer, decode
+from core.errors import NumericalError
+from core.options import ContrastOptions, DecodeOptions
+from tests.fakes import ByteLM, clip
+
+
+@pytest.fixture
+def views():
+    lm = ByteLM(seed=3)
+    encoded = lm.encode(clip(), "is there a dog?")
+    return lm, lm.prefill(encoded, encoded.video), lm.prefill(encoded, 0 * encoded.video + 0.9)
+
+
+def tokens(lm, base, counter, alpha=1.0, beta=0.1, **options):
+    steps = decode(lm, base, counter, ContrastOptions(alpha, beta), DecodeOptions(**options))
+    return list(steps)
+
+
+def test_alpha_zero_is_plain_greedy_decoding(views):
+    lm, base, counter = views
+    plain = [s.token for s in tokens(lm, base, None)]
+    assert [s.token for s in tokens(lm, base, counter, alpha=0.0)] == plain
+
+
+def test_contrast_changes_the_answer_and_follows_the_rule(views):
+    lm, base, counter = views
+    steps = tokens(lm, base, counter, alpha=2.6, beta=0.0036)
+    assert [s.token for s in steps] != [s.token for s in tokens(lm, base, None)]
+    for s in steps:
+        best = score(s.base, s.counter, 2.6, 0.0036).argmax()
+        assert s.candidates[best] == s.token
+
+
+def test_two_rows_equal_two_separate_caches(views):
+    lm, base, counter = views
+    a, b = base, counter
+    for step in tokens(lm, base, counter):
+        for state, logits, log_z in (
+            (a, step.base, step.base_log_z),
+            (b, step.counter, step.counter_log_z),
+        ):
+            alone = state.logits[0].numpy()
+            np.testing.assert_allclose(logits, alone[step.candidates], rtol=1e-6)
+            assert log_z == pytest.approx(float(state.logits[0].logsumexp(0)))
+        a, b = lm.step(a, [step.token]), lm.step(b, [step.token])
+
+
+def test_prefilled_states_stay_usable(views):
+    lm, base, counter = views
+    first = [s.token for s in tokens(lm, base, counter)]
+    assert [s.token for s in tokens(lm, base, counter)] == first
+
+
+def test_the_end_token_is_told_and_left_out_of_the_text(views):
+    lm, base, counter = views
+    steps = tokens(lm, base, counter)
+    said = answer(lm, "macd", steps, ContrastOptions(1.0, 0.1))
+    assert said.finished
+    assert len(said.tokens) == 7
+    assert said.text == bytes(s.token for s in steps[:-1]).decode("utf-8", "replace")
+    cut = answer(lm, "macd", tokens(lm, base, counter, max_tokens=3))
+    assert not cut.finished
+
+
+def test_nan_stops_at_its_token(views):
+    lm, base, counter = views
+    lm.poison_at = 2
+    got = []
+    with pytest.raises(NumericalError, match="token 3"):
+        for step in decode(lm, base, counter, ContrastOptions(), DecodeOptions()):
+            got.append(step)
+    assert len(got) == 2

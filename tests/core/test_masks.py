@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.masks import draw_masks, frame_levels, levels, share_overlap, soft_boxes
+from core.options import AscentOptions, MaskOptions
+from core.types import LOST, SEEN, Track
+
+
+def a_track(boxes, label="dog", confidence=0.9):
+    boxes = np.array(boxes, np.float32)
+    state = np.where(np.isnan(boxes[:, 0]), LOST, SEEN).astype(np.int8)
+    return Track(1, label, confidence, boxes, state, len(boxes))
+
+
+NOWHERE = [np.nan] * 4
+
+
+def test_a_mask_is_one_inside_zero_far_away_and_half_at_its_padded_edge():
+    mask = soft_boxes(np.array([[0.25, 0.25, 0.75, 0.75]], np.float32), (96, 96), 0.02, 0.0145)[0]
+    assert mask[48, 48] > 0.999
+    assert mask[5, 5] < 1e-6
+    # the edge stands at 24 − 1.92 px; pixel centres 21.5 and 22.5 lie on either side of it
+    assert mask[48, 21] < 0.5 < mask[48, 22]
+
+
+def test_a_lost_frame_has_no_mask_at_all():
+    masks = draw_masks([a_track([[0.2, 0.2, 0.5, 0.5], NOWHERE])], 2, (32, 32))
+    assert masks.objects[0, 0].max() > 0.9
+    assert not masks.objects[0, 1].any()
+    assert (masks.outside[1] == 1).all()
+
+
+def test_masks_follow_a_wide_frame():
+    mask = draw_masks([a_track([[0.5, 0, 1, 1]])], 1, (32, 64)).objects[0, 0]
+    assert mask.shape == (32, 64)
+    assert mask[16, 48] > 0.99
+    assert mask[16, 8] < 0.01
+
+
+def test_swept_masks_stand_still():
+    track = a_track([[0.0, 0.4, 0.2, 0.6], [0.8, 0.4, 1.0, 0.6]])
+    masks = draw_masks([track], 2, (32, 32), MaskOptions(swept=True)).objects[0]
+    np.testing.assert_array_equal(masks[0], masks[1])
+    assert masks[0][16, 3] > 0.9
+    assert masks[0][16, 28] > 0.9
+
+
+@given(st.integers(2, 5), st.integers(0, 1000))
+def test_shared_masks_never_sum_above_one_and_keep_the_union(k, seed):
+    rng = np.random.default_rng(seed)
+    raw = rng.random((k, 2, 6, 6), np.float32)
+    shared = share_overlap(raw, rng.uniform(0.1, 1, k).astype(np.float32))
+    total = shared.sum(0)
+    assert (total <= 1 + 1e-5).all()
+    np.testing.assert_allclose(total, np.minimum(raw.sum(0), 1), atol=1e-5)
+
+
+def test_a_mask_alone_is_not_changed_by_sharing():
+    raw = np.zeros((2, 1, 4, 4), np.float32)
+    raw[0, 0, :2], raw[1, 0, 2:] = 0.7, 0.4
+    np.testing.assert_allclose(share_overlap(raw, np.array([0.9, 0.3], np.float32)), raw, atol=1e-6)
+
+
+def test_outside_is_what_no_object_covers():
+    tracks = [a_track([[0, 0, 0.5, 1]])]
+    masks = draw_masks(tracks, 1, (16, 16))
+    np.testing.assert_allclose(masks.outside + masks.objects[0], 1, atol=1e-6)
+    assert (draw_masks(tracks, 1, (16, 16), MaskOptions(frame_mask="whole")).outside == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("strength", "tau", "level"),
+    [(0.7501, 0, 1), (0.7499, 0, 0), (0.75, 0, 0.75), (0.7501, 0.01, 0.75), (0.77, 0.01, 1)],
+)
+def test_levels(strength, tau, level):
+    assert levels(np.array([strength]), AscentOptions(tau=tau)) == [level]
+
+
+def test_continuous_levels_are_the_strengths():
+    r = np.array([0.1, 0.8])
+    np.testing.assert_array_equal(levels(r, AscentOptions(levels="continuous")), r)
+
+
+def test_only_the_few_frames_with_the_largest_margin_stay_masked():
+    r = 0.75 + np.array([1, -1, 3, 2, 0, -2, 5, 4]) * 1e-4
+    np.testing.assert_array_equal(frame_levels(r), [0, 0, 0, 0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(frame_levels(r, AscentOptions(frame_fraction=0)), np.zeros(8))
+    np.testing.assert_array_equal(frame_levels(r[:2]), [1, 0])
+    assert not len(frame_levels(np.zeros(0)))

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+
+from core.errors import NumericalError, QuestionError
+from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
+from core.pipeline import NO_TRACKS, STAGES, StageCache, run
+from tests.fakes import BoxDetector, ByteLM
+
+
+def drive(video, lm=None, detector=None, question="is there a dog?", options=None, **how):
+    lm, detector = lm or ByteLM(), detector or BoxDetector()
+    options = options or RunOptions(video=VideoOptions(frames=4))
+    return list(run(video, question, lambda: lm, lambda: detector, options, **how))
+
+
+@pytest.fixture
+def video(make_video):
+    return make_video()
+
+
+def test_a_whole_run_ends_with_a_whole_trace(video):
+    events = drive(video)
+    order = [e.stage for e in events]
+    assert [s for s in dict.fromkeys(order)] == [*STAGES, "done"]
+    trace = events[-1].trace
+    assert trace.status == "complete"
+    assert [t.label for t in trace.tracks] == ["dog", "ball"]
+    assert trace.frames.shape == (4, 48, 64, 3)
+    assert trace.steps[0].gradient.all()
+    assert set(trace.answers) == {"baseline", "macd"}
+    assert trace.counterfactual.loss is not None
+    assert set(trace.timings_ms) >= set(STAGES)
+    assert trace.options["ascent"]["steps"] == 1
+
+
+def test_events_show_results_as_they_come(video):
+    seen = [e.trace for e in drive(video) if e.trace is not None]
+    assert any(t.tracks and not t.steps for t in seen)
+    assert any(t.steps and not t.answers for t in seen)
+    assert any(t.answers and not t.answers["baseline"].finished for t in seen)
+
+
+def test_alpha_zero_equals_the_baseline(video):
+    options = RunOptions(video=VideoOptions(frames=4), contrast=ContrastOptions(alpha=0.0))
+    answers = drive(video, options=options)[-1].trace.answers
+    assert [t.token for t in answers["macd"].tokens] == [
+        t.token for t in answers["baseline"].tokens
+    ]
+
+
+def test_the_same_run_twice_is_the_same(video):
+    first, second = (drive(video)[-1].trace for _ in range(2))
+    assert first.answers["macd"].text == second.answers["macd"].text
+    np.testing.assert_array_equal(first.steps[0].gradient, second.steps[0].gradient)
+
+
+def test_another_question_reuses_the_clip_and_its_tracks(video):
+    cache, detector = StageCache(), BoxDetector()
+    drive(video, detector=detector, cache=cache)
+    again = drive(video, detector=detector, cache=cache, question="is it a cat?")
+    assert detector.calls == 1
+    assert again[-1].trace.status == "complete"
+    assert len(again[-1].trace.tracks) == 2
+
+
+@pytest.mark.parametrize("stage", ["detect", "ascent", "decode"])
+def test_stopping_keeps_what_there_is(video, stage):
+    reached = []
+
+    def cancelled():
+        return reached.count(stage) > 0
+
+    lm, detector = ByteLM(), BoxDetector()
+    options = RunOptions(video=VideoOptions(frames=4), ascent=AscentOptions(steps=3))
+    last = None
+    for event in run(video, "is it?", lambda: lm, lambda: detector, options, cancelled=cancelled):
+        reached.append(event.stage)
+        last = event
+    assert last.stage == "done"
+    assert last.trace.status == f"stopped: {stage}"
+    assert bool(last.trace.tracks) == (stage != "detect")
+
+
+def test_no_detections_leave_the_frame_mask_and_say_so(video):
+    trace = drive(video, detector=BoxDetector(boxes=()))[-1].trace
+    assert NO_TRACKS in trace.warnings
+    assert len(trace.counterfactual.frame_level) == 2
+    assert set(trace.answers) == {"baseline", "macd"}
+
+
+def test_without_any_mask_both_views_are_one(video):
+    options = RunOptions(video=VideoOptions(frames=4), mask=MaskOptions(frame_mask="off"))
+    trace = drive(video, detector=BoxDetector(boxes=()), options=options)[-1].trace
+    assert trace.counterfactual is None
+    assert trace.answers["macd"].text == trace.answers["baseline"].text
+
+
+def test_bad_questions_fail_before_anything_is_read():
+    with pytest.raises(QuestionError):
+        drive("/nowhere.mp4", question="  ")
+
+
+def test_nan_logits_name_the_token(video):
+    lm = ByteLM()
+    lm.poison_at = 1
+    with pytest.raises(NumericalError, match="token 2"):
+        drive(video, lm=lm)
+
+
+def test_one_frame_runs_without_tracking(make_video):
+    trace = drive(make_video(frames=1))[-1].trace
+    assert len(trace.frames) == 1
+    assert any("only 1 different picture" in w for w in trace.warnings)
+    assert trace.answers["macd"].finished

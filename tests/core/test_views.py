@@ -1,0 +1,130 @@
+"""Compositing and its gradient, on the fake model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from core.ascent import ascend, conclude
+from core.errors import BlindGradient
+from core.masks import draw_masks
+from core.options import AscentOptions, MaskOptions
+from core.types import SEEN, MaskSet, Track
+from core.views import masked_view
+from tests.fakes import ByteLM, clip
+
+
+def tracks(*boxes, frames=4):
+    state = np.full(frames, SEEN, np.int8)
+    return [
+        Track(i, "dog", 0.9 - 0.2 * i, np.tile(np.array(b, np.float32), (frames, 1)), state, 8)
+        for i, b in enumerate(boxes)
+    ]
+
+
+def a_view(lm, found, **options):
+    encoded = lm.encode(clip(), "is it?")
+    chosen = MaskOptions(**options)
+    masks = draw_masks(found, 4, (16, 16), chosen)
+    return masked_view(encoded, masks, found, chosen, torch.float64)
+
+
+ZERO, ONE = torch.zeros(2), torch.ones(2)
+FOUND = tracks((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9))
+
+
+@pytest.mark.parametrize("fill", ["mean", "black", "blur", "noise", "additive"])
+def test_strength_zero_is_the_video_itself(fill):
+    view = a_view(ByteLM(), FOUND, fill=fill)
+    torch.testing.assert_close(view.video(ZERO, ZERO), view.encoded.video.double())
+
+
+@pytest.mark.parametrize(("fill", "value"), [("mean", 0.0), ("black", -1.0), ("additive", 1.0)])
+def test_full_strength_is_the_fill(fill, value):
+    found = tracks((-1, -1, 2, 2))
+    found = [replace(t, boxes=np.tile(np.array([0, 0, 1, 1], np.float32), (4, 1))) for t in found]
+    view = a_view(ByteLM(), found, fill=fill, pad=0.5)
+    assert view.video(ONE[:1], ZERO)[:, :, 8, 8].allclose(torch.tensor(value).double(), atol=1e-2)
+
+
+def test_the_frame_mask_hides_its_own_frames_only():
+    view = a_view(ByteLM(), FOUND)
+    mask = view.mask(ZERO, torch.tensor([0.0, 1.0]))
+    assert not mask[:2].any()
+    torch.testing.assert_close(mask[2:], view.outside[2:])
+
+
+def test_max_applies_each_strength_once_and_shares_tied_gradients():
+    masks = MaskSet(np.ones((2, 4, 16, 16), np.float32), np.zeros((4, 16, 16), np.float32))
+    encoded = ByteLM().encode(clip(), "is it?")
+    view = masked_view(encoded, masks, FOUND, MaskOptions(), torch.float64)
+    r = torch.full((2,), 0.75, dtype=torch.float64, requires_grad=True)
+    mask = view.mask(r, ZERO)
+    assert mask.detach().unique().tolist() == [0.75]
+    (gradient,) = torch.autograd.grad(mask.mean(), r)
+    torch.testing.assert_close(gradient, torch.full((2,), 0.5, dtype=torch.float64))
+
+
+def test_other_fusions_average_the_strengths():
+    masks = MaskSet(np.ones((2, 4, 16, 16), np.float32), np.zeros((4, 16, 16), np.float32))
+    encoded, r = ByteLM().encode(clip(), "is it?"), torch.tensor([1.0, 0.0]).double()
+    for fusion, expected in (("average", 0.5), ("confidence", 0.9 / 1.6)):
+        view = masked_view(encoded, masks, FOUND, MaskOptions(fusion=fusion), torch.float64)
+        torch.testing.assert_close(
+            view.mask(r, ZERO), torch.full((4, 16, 16), expected, dtype=torch.float64)
+        )
+
+
+@pytest.mark.parametrize("fill", ["mean", "blur", "additive"])
+@pytest.mark.parametrize("frame_mask", ["outside", "off"])
+def test_the_ascents_gradient_is_the_slope_of_the_loss(fill, frame_mask):
+    from core.objective import query_loss
+
+    lm = ByteLM()
+    view = a_view(lm, FOUND, fill=fill, frame_mask=frame_mask)
+    (step,) = ascend(lm, view, AscentOptions())
+
+    def loss(r):
+        with torch.no_grad():
+            strengths = torch.as_tensor(r[:2]), torch.as_tensor(r[2:])
+            return float(query_loss(lm, view.encoded, view.video(*strengths)))
+
+    at = np.concatenate([step.strength, step.frame_strength])
+    found = np.concatenate([step.gradient, step.frame_gradient])
+    assert step.loss == pytest.approx(loss(at), abs=1e-12)
+    for i in range(len(at)):
+        h = np.zeros(len(at))
+        h[i] = 1e-6
+        # one-sided slopes on either side of the kink of max(); the gradient lies between them
+        up, down = (loss(at + h) - loss(at)) / 1e-6, (loss(at) - loss(at - h)) / 1e-6
+        assert min(up, down) - 1e-6 <= found[i] <= max(up, down) + 1e-6
+
+
+def test_steps_climb_and_end_at_levels():
+    lm = ByteLM()
+    options = AscentOptions(steps=5, eta=0.05)
+    steps = list(ascend(lm, a_view(lm, FOUND), options))
+    assert [s.index for s in steps] == list(range(5))
+    np.testing.assert_allclose(
+        steps[1].strength, (steps[0].strength + 0.05 * steps[0].gradient).clip(0, 1)
+    )
+    assert steps[-1].loss > steps[0].loss
+    found = conclude(steps[-1], options)
+    assert set(found.level) <= {0.0, 0.75, 1.0}
+    assert np.count_nonzero(found.frame_level) <= 1
+    np.testing.assert_allclose(found.margin, found.strength - 0.75)
+
+
+def test_tiny_gradients_still_decide_a_level():
+    lm = ByteLM()
+    lm.see *= 1e-9
+    (step,) = ascend(lm, a_view(lm, FOUND), AscentOptions())
+    assert 0 < np.abs(step.gradient).max() < 1e-7
+    assert set(conclude(step, AscentOptions()).level) <= {0.0, 1.0}
+
+
+def test_a_loss_blind_to_the_video_is_an_error():
+    lm = ByteLM(blind=True)
+    with pytest.raises(BlindGradient, match="no mask changes"):
+        list(ascend(lm, a_view(lm, FOUND), AscentOptions()))

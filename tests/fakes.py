@@ -1,0 +1,141 @@
+"""Small stand-ins with the roles of backbone and detector, for tests that need no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.backbones.base import BackboneInfo, Encoded, State, VideoLM
+from core.options import DetectOptions
+from core.question import refuse_special
+from core.types import Clip, Detections, Pixels
+
+END, VIDEO, VOCABULARY = 256, 257, 258
+
+
+class ByteLM(VideoLM):
+    """A random recurrent model over bytes that looks at the mean colour of 2×2 regions.
+
+    Differentiable, deterministic, and its answer depends on the video. `answer_length` ends it.
+    """
+
+    def __init__(self, seed: int = 0, answer_length: int = 6, blind: bool = False) -> None:
+        self.info = BackboneInfo("bytes", "fake", 1, "cpu", "float64")
+        g = torch.Generator().manual_seed(seed)
+        self.see = torch.randn(12, 32, generator=g, dtype=torch.float64)
+        self.read = torch.randn(VOCABULARY, 32, generator=g, dtype=torch.float64)
+        self.say = torch.randn(32, VOCABULARY, generator=g, dtype=torch.float64)
+        self.answer_length, self.blind = answer_length, blind
+        self.poison_at: int | None = None
+
+    def encode(self, clip: Clip, question: str, suffix: str = "") -> Encoded:
+        refuse_special(question, ["<|end|>"])
+        rgb = torch.from_numpy(np.array(clip.frames)).double().permute(0, 3, 1, 2) / 255
+        tokens = list(question.encode())
+        n = rgb.numel()
+        return Encoded(
+            question=question,
+            prompt=question,
+            input_ids=torch.tensor([[VIDEO, *tokens]]),
+            query=torch.arange(1, len(tokens) + 1),
+            video=(rgb - 0.5) / 0.5,
+            frames=np.array(clip.frames),
+            gather=torch.arange(n),
+            mean=torch.full((3,), 0.5),
+            std=torch.full((3,), 0.5),
+            groups=tuple((i, i + 1) for i in range(0, len(rgb) - 1, 2)) or ((0,),),
+            inputs={},
+        )
+
+    def _features(self, video: Tensor) -> Tensor:
+        if self.blind:
+            return torch.zeros(12, dtype=torch.float64) + 0 * video.sum()
+        pooled = torch.nn.functional.adaptive_avg_pool2d(video.double(), 2).mean(0)
+        return pooled.reshape(-1)
+
+    def _logits(self, features: Tensor, tokens: list[int]) -> Tensor:
+        """(len(tokens), V): what follows each prefix."""
+        steps = torch.arange(1, len(tokens) + 1, dtype=torch.float64)[:, None]
+        hidden = self.read[tokens].cumsum(0) / steps.sqrt() + features @ self.see
+        return torch.tanh(hidden) @ self.say
+
+    def query_logits(self, encoded: Encoded, video: Tensor) -> Tensor:
+        return self._logits(self._features(video), encoded.input_ids[0].tolist())[:-1]
+
+    def prefill(self, encoded: Encoded, video: Tensor) -> State:
+        tokens = encoded.input_ids[0].tolist()
+        features = self._features(video)
+        logits = self._logits(features, tokens)
+        return State(logits[-1:], [(features, tokens)], len(tokens), len(tokens), logits[None, :-1])
+
+    def join(self, states: Sequence[State]) -> State:
+        rows = [row for s in states for row in s.cache]
+        first = states[0]
+        return State(torch.cat([s.logits for s in states]), rows, first.length, first.prompt)
+
+    def step(self, state: State, tokens: Sequence[int]) -> State:
+        rows = [(f, [*t, n]) for (f, t), n in zip(state.cache, tokens, strict=True)]
+        logits = torch.stack([self._logits(f, t)[-1] for f, t in rows])
+        done = state.length + 1 - state.prompt
+        if done >= self.answer_length:
+            logits[:, END] = 1e3
+        if self.poison_at == done:
+            logits[:, 0] = float("nan")
+        return State(logits, rows, state.length + 1, state.prompt)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        return bytes(t for t in tokens if t < 256).decode("utf-8", "replace")
+
+    def piece(self, token: int) -> str:
+        return bytes([token]).decode("latin-1") if token < 256 else f"<|{token}|>"
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return frozenset([END])
+
+
+class BoxDetector:
+    """Finds the same boxes in every frame, moved by `shift` a frame."""
+
+    name = "boxes"
+
+    def __init__(
+        self,
+        boxes: Sequence[tuple[str, float, tuple[float, float, float, float]]] = (
+            ("dog", 0.9, (0.1, 0.1, 0.4, 0.4)),
+            ("ball", 0.7, (0.6, 0.5, 0.9, 0.9)),
+        ),
+        shift: float = 0.0,
+    ) -> None:
+        self.boxes, self.shift = boxes, shift
+        self.calls = 0
+
+    def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
+        self.calls += 1
+        for i in range(len(frames)):
+            kept = [b for b in self.boxes if b[1] >= options.low]
+            coordinates = np.array([b[2] for b in kept], np.float32).reshape(-1, 4)
+            yield Detections(
+                boxes=(coordinates + i * self.shift).clip(0, 1),
+                scores=np.array([b[1] for b in kept], np.float32),
+                labels=tuple(b[0] for b in kept),
+            )
+
+
+def clip(frames: int = 4, size: int = 16, seed: int = 0, dense: int = 8) -> Clip:
+    """A random clip."""
+    rng = np.random.default_rng(seed)
+    times = (np.arange(frames) + 0.5) / frames * 2
+    return Clip(
+        frames=rng.integers(0, 256, (frames, size, size, 3), dtype=np.uint8),
+        times=times,
+        dense_frames=rng.integers(0, 256, (dense, size, size, 3), dtype=np.uint8),
+        dense_times=np.linspace(0, 2, dense),
+        name="clip.mp4",
+        sha256=f"{seed:064d}",
+        duration=2.0,
+        size=(size, size),
+    )

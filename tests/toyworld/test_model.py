@@ -1,0 +1,73 @@
+"""The training pass against transformers, and a training that really resumes."""
+
+import numpy as np
+import pytest
+import torch
+
+from toyworld import questions as ask
+from toyworld.model import Language, build, patchify, see
+from toyworld.train_backbone import Schedule, Trainer
+from toyworld.world import frame_times, render, sample
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return build().eval()
+
+
+@torch.no_grad()
+def test_the_training_pass_equals_transformers(model):
+    language, rng = Language(), np.random.default_rng(0)
+    spec = sample(rng)
+    frames = torch.from_numpy(render(spec, frame_times(8)))[None].float() / 255
+    pixels, grid = patchify(frames), torch.tensor([[4, 6, 6]])
+    own = model.model.visual(pixels, grid_thw=grid).pooler_output
+    video = see(model.model.visual, frames)
+    torch.testing.assert_close(video[0], own, rtol=0, atol=1e-5)
+    packed = language.pack([ask.training_questions(spec, rng, 3)], 96)
+    logits = language.answer_logits(model, video, packed, seconds=1.5)[0]
+    for s in range(3):
+        mine = packed.segment[0] == s
+        text = packed.ids[0][mine].tolist()
+        ids = torch.tensor([[*language.before, *[language.video] * 36, *language.after, *text]])
+        out = model(
+            input_ids=ids,
+            pixel_values_videos=pixels,
+            video_grid_thw=grid,
+            second_per_grid_ts=torch.tensor([1.5]),
+            mm_token_type_ids=torch.where(ids == language.video, 2, 0).int(),
+        ).logits[0, language.prefix_length - 1 : -1]
+        torch.testing.assert_close(logits[mine], out, rtol=0, atol=1e-4)
+
+
+def test_packing_marks_questions_and_answers():
+    language = Language()
+    packed = language.pack([[("Is there a dog in the video?", "yes"), ("Where is it?", "no")]], 40)
+    words = language.tokenizer.convert_ids_to_tokens(packed.ids[0][packed.question[0]].tolist())
+    assert words == "is there a dog in the video ? where is it ?".split()
+    said = language.tokenizer.convert_ids_to_tokens(packed.ids[0][packed.answer[0]].tolist())
+    assert said == ["yes", "<|im_end|>", "no", "<|im_end|>"]
+    assert language.pack([[("Where is it?", "no")]], 3).segment.max() == -1
+
+
+def test_training_resumes_where_it_stopped(tmp_path):
+    schedule = Schedule(vision_steps=1, vision_batch=2, steps=2, batch=2)
+
+    def steps(trainer, n):
+        losses = []
+        for means in trainer._steps():
+            losses.append(means["total"])
+            if len(losses) == n:
+                trainer.save()
+                return losses
+
+    whole = Trainer(tmp_path / "a", schedule)
+    steps(whole, 3)
+    first = Trainer(tmp_path / "b", schedule)
+    steps(first, 2)
+    resumed = Trainer(tmp_path / "b", schedule)
+    assert (resumed.stage, resumed.step) == ("all", 1)
+    steps(resumed, 1)
+    for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
