@@ -51,8 +51,8 @@ def main() -> None:
     """Draws the data, trains, validates, and leaves `detector.pt` (fp16) and `metrics.json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/detector"))
-    parser.add_argument("--frames", type=int, default=3000)
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--frames", type=int, default=2400)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     os.environ.setdefault("YOLO_AUTOINSTALL", "false")

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,7 +60,7 @@ def test_flip_points_agree_with_a_scan(views, beta):
     base, counter = views
     points = flip_points(base, counter, beta, limit=8)
     assert points[0][0] == 0
-    assert all(a[0] <= b[0] for a, b in zip(points, points[1:], strict=False))
+    assert all(a[0] <= b[0] for a, b in itertools.pairwise(points))
     for alpha in np.linspace(0, 8, 33):
         chosen = [i for a, i in points if a <= alpha][-1]
         s = score(base, counter, alpha, beta)

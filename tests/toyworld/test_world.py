@@ -76,7 +76,10 @@ def test_an_mp4_reads_back_as_the_backbone_would_see_it(toy_spec, toy_mp4):
     clip = read_clip(toy_mp4)
     assert clip.title == TITLE
     drawn = render(toy_spec, clip.times / clip.duration, 384)
-    assert np.abs(drawn.astype(int) - clip.frames).mean() < 4
+    coarse = [  # the grain is drawn anew for every rendering, so compare what lies under it
+        z.astype(float).reshape(8, 12, 32, 12, 32, 3).mean((2, 4)) for z in (drawn, clip.frames)
+    ]
+    assert np.abs(coarse[0] - coarse[1]).mean() < 2
 
 
 def test_changed_priors_must_name_known_classes(tmp_path):

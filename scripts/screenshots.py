@@ -1,0 +1,72 @@
+"""Takes the pictures in docs/ from the real page: `python scripts/screenshots.py`."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+
+
+def first_paint(page: Page) -> None:
+    """An example as one meets it."""
+
+
+def levels(page: Page) -> None:
+    """What the counterfactual hides."""
+    page.get_by_role("button", name="Levels").click()
+    page.get_by_role("button", name="Counterfactual").click()
+    page.locator(".mv-object").first.click()
+
+
+SHOTS = {
+    "page": (first_paint, 1440, "light"),
+    "page-levels-dark": (levels, 1440, "dark"),
+    "page-phone": (first_paint, 390, "light"),
+}
+
+
+def main() -> None:
+    """Starts the page, takes every picture, stops it."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "app.py", "--port", str(port)], cwd=ROOT)
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        for _ in range(100):
+            try:
+                urllib.request.urlopen(url).close()
+                break
+            except OSError:
+                time.sleep(0.3)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=FLAGS
+            )
+            for name, (prepare, width, scheme) in SHOTS.items():
+                page = browser.new_page(viewport={"width": width, "height": 900})
+                page.goto(f"{url}?__theme={scheme}")
+                page.wait_for_selector(".mv-token")
+                page.wait_for_selector(".js-plotly-plot")
+                page.wait_for_timeout(1500)
+                prepare(page)
+                page.wait_for_timeout(300)
+                page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
+                page.close()
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""A real server with the embedded models, and a real Chromium."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+).split()
+QUIET = ("Method not implemented.",)  # printed by the page's own framework
+
+
+def chromium_path():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import Error, sync_playwright
+
+    with sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
+        except Error as error:
+            if os.environ.get("MACD_REQUIRE_BROWSER"):
+                pytest.fail(f"browser tests are required but no Chromium starts: {error}")
+            pytest.skip("no Chromium")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The page as `python app.py` serves it, on a free port."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    env = os.environ | {"GRADIO_SERVER_PORT": str(port)}
+    process = subprocess.Popen(
+        [sys.executable, "app.py"], cwd=ROOT, env=env,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}/"
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            break
+        except OSError:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.2)
+    yield url
+    process.terminate()
+    process.wait(timeout=20)
+
+
+@pytest.fixture
+def page(browser, server):
+    """A fresh page; errors on its console, or requests to other hosts, fail the test."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    problems = []
+
+    def heard(message):
+        if message.type == "error" and message.text not in QUIET:
+            problems.append(message.text)
+
+    def asked(request):
+        if not request.url.startswith((server, "data:", "blob:")):
+            problems.append(f"asked {request.url}")
+
+    page.on("console", heard)
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.on("request", asked)
+    page.goto(server)
+    yield page
+    context.close()
+    assert not problems

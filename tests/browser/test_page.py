@@ -1,0 +1,182 @@
+"""What a person does with the page."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def run(page, question="Is there a dog in the video?"):
+    page.fill("#question textarea", question)
+    page.click("#run")
+    page.wait_for_selector(".mv-strip[data-method=macd] .mv-token >> text=<|im_end|>")
+    page.wait_for_selector("#run:enabled")
+
+
+def upload(page, path):
+    page.set_input_files("#video input[type=file]", path)
+    page.get_by_text(path.name[-4:]).first.wait_for()
+    page.wait_for_timeout(500)
+
+
+def canvas_pixels(page):
+    return page.evaluate("document.querySelector('.mv-canvas').toDataURL()")
+
+
+def test_first_paint_shows_an_example(page):
+    page.wait_for_selector(".mv-token")
+    assert page.locator(".mv-object").count() >= 1
+    assert page.locator(".mv-question").inner_text()
+    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+
+
+def test_the_whole_way(page, toy_mp4, tmp_path):
+    upload(page, toy_mp4)
+    run(page)
+    labels = page.locator(".mv-object-name").all_inner_texts()
+    assert {t.split()[0] for t in labels} == {"dog", "cup"}
+    assert page.locator(".mv-strip[data-method=baseline] .mv-token").first.inner_text() == "yes"
+
+    # scrub with the keyboard; layers change the picture
+    page.locator(".mv-root").focus()
+    before = canvas_pixels(page)
+    page.keyboard.press("ArrowRight")
+    assert "frame 2 of 8" in page.locator(".mv-caption").inner_text()
+    assert canvas_pixels(page) != before
+    for layer in ("Soft masks", "Levels", "Counterfactual"):
+        before = canvas_pixels(page)
+        page.get_by_role("button", name=layer).click()
+        assert canvas_pixels(page) != before, layer
+
+    # an object, by number, is marked in rail and lanes
+    page.locator(".mv-root").focus()
+    page.keyboard.press("1")
+    assert page.locator(".mv-object[aria-pressed=true]").count() == 1
+    assert page.locator(".mv-lane.mv-dim").count() == 1
+
+    # a token shows its candidates under both views
+    page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
+    table = page.locator(".mv-table table").inner_text()
+    assert "V_d" in table
+    assert "← chosen" in table
+
+    # save, reopen: the same picture without a run
+    with page.expect_download() as download:
+        page.click("#save")
+    saved = tmp_path / "saved.macd"
+    download.value.save_as(saved)
+    from core.bundle import load
+
+    assert load(saved).answers["baseline"].text == "yes"
+    page.reload()
+    page.wait_for_selector(".mv-token")
+    page.set_input_files("#open input[type=file], input#open, #open ~ input[type=file]", saved)
+    page.get_by_text("Is there a dog in the video?", exact=True).last.wait_for()
+    page.wait_for_function(
+        "document.querySelectorAll('.mv-object-name').length === 2 &&"
+        " document.querySelector('.mv-question').textContent.includes('dog')"
+    )
+
+
+def test_the_browser_redraws_masks_and_scores_as_the_core_does(page, toy_mp4):
+    import numpy as np
+
+    from core.contrast import score
+    from core.masks import draw_masks
+    from core.options import MaskOptions
+    from core.types import SEEN, Track
+    from macd_ui.viewer.component import script
+
+    rng = np.random.default_rng(0)
+    low = rng.uniform(0, 0.6, (3, 1, 2))
+    boxes = np.concatenate([low, low + rng.uniform(0.1, 0.4, (3, 1, 2))], 2).astype(np.float32)
+    state = np.full(1, SEEN, np.int8)
+    tracks = [Track(k, "dog", 0.5 + 0.1 * k, boxes[k], state, 1) for k in range(3)]
+    options = MaskOptions()
+    own = draw_masks(tracks, 1, (48, 64), options)
+    trace = {
+        "size": [64, 48],
+        "mask": vars(options),
+        "tracks": [{"boxes": [b[0].tolist()], "confidence": 0.5 + 0.1 * k}
+                   for k, b in enumerate(boxes)],
+    }  # fmt: skip
+    found = page.evaluate(
+        f"(() => {{ {script()}\n const m = frameMasks({json.dumps(trace)}, 0);"
+        "return { objects: m.objects.map((x) => Array.from(x)), outside: Array.from(m.outside) };"
+        "})()"
+    )
+    shape = (3, 48, 64)
+    np.testing.assert_allclose(np.reshape(found["objects"], shape), own.objects[:, 0], atol=1e-5)
+    np.testing.assert_allclose(np.reshape(found["outside"], shape[1:]), own.outside[0], atol=1e-5)
+
+    base, counter = rng.normal(size=(2, 50)) * 3
+    step = {
+        "base": base.tolist(), "counter": counter.tolist(), "base_log_z": 5.0,
+        "candidates": list(range(50)), "texts": ["x"] * 50,
+    }  # fmt: skip
+    for alpha, beta in ((0, 0), (1, 0.1), (2.6, 0.0036), (1, 1.2)):
+        rows = page.evaluate(
+            f"(() => {{ {script()}\n const r = rescore({json.dumps(step)}, {alpha}, {beta});"
+            "return { chosen: r.chosen, scores: r.rows.map((x) => x.inside ? x.score : null) };"
+            "})()"
+        )
+        s = score(base, counter, alpha, beta)
+        assert rows["chosen"] == s.argmax()
+        ours = np.array([np.nan if x is None else x for x in rows["scores"]])
+        np.testing.assert_allclose(ours, np.where(np.isfinite(s), s, np.nan), atol=1e-9)
+
+
+def test_bad_input_is_told_and_nothing_is_lost(page, tmp_path, toy_mp4):
+    page.wait_for_selector(".mv-token")
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video at all")
+    upload(page, broken)
+    page.click("#run")
+    page.get_by_text("not a readable video").wait_for()
+    assert page.locator(".mv-token").count() > 0
+    page.reload()
+    upload(page, toy_mp4)
+    run(page)
+    assert page.locator(".mv-error").count() == 0
+
+
+def test_names_and_questions_are_text(page, tmp_path, toy_mp4):
+    import shutil
+
+    hostile = "<img src=x onerror=alert(1)> ${7*7} {{7*7}} `x` \\ </script>"
+    page.on("dialog", lambda d: pytest.fail("a script ran"))
+    clip = tmp_path / "<img src=x onerror=alert(1)>${7*7}.mp4"
+    shutil.copy(toy_mp4, clip)
+    page.set_input_files("#video input[type=file]", clip)
+    page.wait_for_timeout(1000)
+    run(page, hostile)
+    assert page.locator(".mv-question").inner_text() == hostile
+    assert page.locator(".mv-root img").count() == 0
+
+
+@pytest.mark.parametrize("width", [390, 1440, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_reads_in_both_schemes(page, width, scheme, server):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{server}?__theme={scheme}")
+    page.wait_for_selector(".mv-token")
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0
+    ink, paper = page.evaluate(
+        """() => {
+          const style = getComputedStyle(document.querySelector('.mv-root'));
+          return [style.getPropertyValue('--ink'), style.getPropertyValue('--paper')];
+        }"""
+    )
+    assert contrast(ink, paper) > 7
+
+
+def contrast(a, b):
+    def luminance(colour):
+        parts = [int(colour.strip()[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,158 @@
+"""What the page is made of, without a browser."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.bundle import save
+from core.errors import OptionError
+from core.options import RunOptions
+from macd_ui.examples import examples
+from macd_ui.figures.strengths import strengths_figure
+from macd_ui.forms import run_options
+from macd_ui.handlers import Handlers, first_paint
+from macd_ui.session import Store
+from macd_ui.viewer import payload, status
+from macd_ui.viewer.component import script, viewer_component
+from tests.core.test_bundle import make_trace
+from tests.fakes import BoxDetector, ByteLM
+
+FIELDS = {
+    "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
+    "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
+}  # fmt: skip
+HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return make_trace(tmp_path_factory.mktemp("t"))
+
+
+@pytest.fixture
+def store(monkeypatch):
+    store = Store()
+    monkeypatch.setattr(store, "backbone", lambda name: ByteLM())
+    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    yield store
+    store.close()
+
+
+def test_the_forms_defaults_are_the_cores():
+    assert run_options(FIELDS) == RunOptions()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"alpha": None}, {"alpha": float("nan")}, {"steps": 1.5}, {"beta": "1"}, {"frames": -1}],
+)
+def test_bad_fields_say_what_to_type(change):
+    with pytest.raises(OptionError):
+        run_options(FIELDS | change)
+
+
+def test_the_payload_is_strict_json_and_complete(trace):
+    out = payload(trace, status("ascent", 0.5, "step 1", done=("video",), running=True))
+    again = json.loads(json.dumps(out, allow_nan=False))
+    shown = again["trace"]
+    assert shown["size"] == [64, 48]
+    assert len(shown["frames"]) == len(shown["times"]) == 4
+    assert shown["frames"][0].startswith("data:image/webp;base64,")
+    token = shown["answers"]["macd"]["tokens"][0]
+    assert len(token["candidates"]) == len(token["base"]) == len(token["counter"])
+    lost = replace(trace.tracks[0], boxes=np.full((4, 4), np.nan), state=np.zeros(4, np.int8))
+    shown = payload(replace(trace, tracks=(lost,)))["trace"]
+    assert shown["tracks"][0]["boxes"] == [None] * 4
+    assert payload(trace, frames=False)["trace"]["frames"] == []
+
+
+def test_the_template_has_no_placeholder_that_could_run_data():
+    viewer = viewer_component()
+    assert viewer.html_template == '<div class="mv-host"></div>'
+    assert "innerHTML" not in script()
+    assert "insertAdjacentHTML" not in script()
+
+
+def test_figures(trace):
+    figure = strengths_figure(trace)
+    assert len(figure.data) == 2 + 2 + 1
+    assert "only the sign" in figure.layout.xaxis2.title.text
+    assert strengths_figure(replace(trace, steps=(), counterfactual=None)) is None
+    hostile = replace(trace, tracks=(replace(trace.tracks[0], label=HOSTILE), trace.tracks[1]))
+    assert "<img" not in strengths_figure(hostile).to_json().encode().decode("unicode_escape")
+
+
+def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
+    handlers = Handlers(store, [])
+    values = FIELDS | {
+        "video": str(make_video("odd name <b>.mp4")), "example": None, "question": "is it?",
+        "backbone": "", "detector": "",
+    }  # fmt: skip
+    updates = list(handlers.run(values, "me"))
+    stages = [u["viewer"]["status"]["stage"] for u in updates]
+    assert stages[0] == "video"
+    assert stages[-1] == "done"
+    assert updates[0]["run"]["interactive"] is False
+    assert updates[-1]["run"]["interactive"] is True
+    saved = updates[-1]["save"]["value"]
+    assert saved.endswith("odd_name_b_.macd")
+    opened = handlers.open(saved, "me")
+    assert opened["viewer"]["trace"]["run"] == updates[-1]["viewer"]["trace"]["run"]
+    store.forget("me")
+    from pathlib import Path
+
+    assert not Path(saved).exists()
+
+
+def test_errors_are_told_and_the_session_stays_usable(store, make_video):
+    handlers = Handlers(store, [])
+    bad = FIELDS | {"video": None, "example": None, "question": "", "backbone": "", "detector": ""}
+    (last,) = list(handlers.run(bad, "me"))[-1:]
+    assert "no video was chosen" in last["viewer"]["status"]["error"]
+    good = bad | {"video": str(make_video()), "question": "is it?"}
+    assert list(handlers.run(good, "me"))[-1]["viewer"]["status"]["stage"] == "done"
+
+
+def test_a_second_click_starts_no_second_job(store, make_video):
+    handlers = Handlers(store, [])
+    values = FIELDS | {
+        "video": str(make_video()), "example": None, "question": "is it?", "backbone": "",
+        "detector": "",
+    }  # fmt: skip
+    first = handlers.run(values, "me")
+    next(first)
+    (second,) = list(handlers.run(values, "me"))
+    assert "already" in second["viewer"]["status"]["message"]
+    handlers.stop("me")
+    last = list(first)[-1]
+    assert "stopped" in last["viewer"]["status"]["message"]
+    assert list(handlers.run(values, "me"))[-1]["viewer"]["status"]["message"] == ""
+
+
+def test_a_damaged_trace_is_told(store, tmp_path):
+    (tmp_path / "x.macd").write_bytes(b"nothing")
+    out = Handlers(store, []).open(str(tmp_path / "x.macd"), "me")
+    assert "not a sound trace" in out["viewer"]["status"]["error"]
+
+
+def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
+    found = examples()
+    assert len(found) >= 3
+    for e in found:
+        assert e.question
+        assert e.truth
+        assert e.trace is not None
+        assert e.video.stat().st_size < 1_000_000
+    shown, plot = first_paint(found)
+    assert shown["trace"]["answers"]
+    assert plot is not None
+    save(trace, tmp_path / "mine.macd")
+    (tmp_path / "mine.mp4").write_bytes(b"x")
+    (tmp_path / "index.json").write_text(
+        '[{"title": "mine", "question": "q", "video": "mine.mp4"}, {"title": "gone", '
+        '"question": "q", "video": "gone.mp4"}]'
+    )
+    monkeypatch.setenv("MACD_EXAMPLES_DIR", str(tmp_path))
+    assert [e.title for e in examples()[len(found) :]] == ["mine"]

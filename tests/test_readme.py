@@ -1,0 +1,58 @@
+"""The README's commands run as they stand there, and its tree is the real one."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(kind):
+    return re.findall(rf"```{kind}\n(.*?)```", README, re.S)
+
+
+def test_the_two_commands_are_makes():
+    lines = [line.split("#")[0].split() for line in blocks("sh")[0].splitlines()]
+    assert lines == [["make", "run"], ["make", "test"]]
+    for _, target in lines:
+        done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_documented_commands_work(tmp_path):
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    commands = [shlex.split(line) for line in blocks("sh")[1].splitlines()]
+    assert len(commands) == 3
+    for command in commands:
+        assert command[0] == "python"
+        done = subprocess.run(
+            [sys.executable, *command[1:]],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert "horse" in done.stdout or "macd" in done.stdout
+
+
+def test_the_tree_names_what_is_there():
+    folder = ""
+    for line in blocks("")[-1].splitlines():
+        names = line.split("  ")[0] if not line.startswith("  ") else line[2:].split("  ")[0]
+        for name in names.split(", "):
+            place = folder + name if line.startswith("  ") else name
+            assert (ROOT / place).exists(), place
+        if not line.startswith(" "):
+            folder = names if names.endswith("/") else ""
+
+
+def test_links_lead_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page.name} → {link}"
