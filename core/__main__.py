@@ -6,12 +6,15 @@ Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stde
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from core.errors import MacdError, OptionError, TraceError
 from core.options import (
@@ -22,11 +25,13 @@ from core.options import (
     RunOptions,
     VideoOptions,
 )
+from core.question import clean_question
+from core.video import read_clip
 
 if TYPE_CHECKING:
-    from core.types import Trace
-
-Loaded = TypeVar("Loaded")
+    from core.backbones import VideoLM
+    from core.detect import Detector
+    from core.types import Clip, Trace
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,8 +87,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _trace(args: argparse.Namespace) -> Trace:
-    from core.pipeline import run  # torch from here on
-
     options = RunOptions(
         video=VideoOptions(frames=args.frames, start=args.start, end=args.end),
         detect=DetectOptions(confidence=args.confidence),
@@ -93,11 +96,20 @@ def _trace(args: argparse.Namespace) -> Trace:
         seed=args.seed,
     )
     _check_out(args.out)
-    with ThreadPoolExecutor(1) as loader:
-        lm, detector = _loaders(loader, args)
+    clean_question(args.question)
+    gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
+    with ThreadPoolExecutor(1) as beside:
+        # the video is decoded in a process of its own while this one imports torch
+        clip = beside.submit(read_clip, args.video, options.video)
+        print("  video   Reading the video", file=sys.stderr, flush=True)
+        if (error := _failed_early(clip)) is not None:
+            raise error
+        from core.pipeline import run
+
         trace = None
-        for event in run(args.video, args.question, lm, detector, options):
-            if event.stage != "done":
+        lm, detector = partial(_load_lm, args), partial(_load_detector, args)
+        for event in run(clip.result, args.question, lm, detector, options):
+            if event.stage not in ("video", "done"):
                 print(f"  {event.stage:<7} {event.message}", file=sys.stderr, flush=True)
             trace = event.trace
     assert trace is not None
@@ -110,24 +122,27 @@ def _trace(args: argparse.Namespace) -> Trace:
     return trace
 
 
-def _loaders(loader: ThreadPoolExecutor, args: argparse.Namespace) -> tuple[Any, Any]:
-    """Backbone, then detector, loading while the video is being decoded."""
+def _failed_early(clip: Future[Clip]) -> BaseException | None:
+    """What is wrong with a file that is no video at all, known at once and before torch is."""
+    try:
+        return clip.exception(timeout=0.3)
+    except FutureTimeout:
+        return None
 
-    def load_lm() -> Any:
-        from core.backbones import load_backbone
 
-        return load_backbone(args.backbone, args.device)
+def _load_lm(args: argparse.Namespace) -> VideoLM:
+    from core.backbones import load_backbone
 
-    def load_finder() -> Any:
-        from core.backbones.base import device_of
-        from core.detect import load_detector
+    lm = load_backbone(args.backbone, args.device)
+    gc.enable()
+    return lm
 
-        return load_detector(args.detector, device_of(args.device).type)
 
-    def later(load: Callable[[], Loaded]) -> Callable[[], Loaded]:
-        return loader.submit(load).result
+def _load_detector(args: argparse.Namespace) -> Detector:
+    from core.backbones.base import device_of
+    from core.detect import load_detector
 
-    return later(load_lm), later(load_finder)
+    return load_detector(args.detector, device_of(args.device).type)
 
 
 def _check_out(out: Path | None) -> None:

@@ -15,7 +15,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from PIL import Image
 
 from core.ascent import ascend, conclude
 from core.backbones.base import Encoded, State, VideoLM
@@ -27,12 +29,12 @@ from core.objective import loss_of
 from core.options import RunOptions, VideoOptions
 from core.question import clean_question
 from core.track import track
-from core.types import AscentStep, Clip, Detections, TokenStep, Trace, Track
+from core.types import AscentStep, Clip, Detections, Pixels, TokenStep, Trace, Track
 from core.video import read_clip
 from core.views import MaskedView, masked_view
 
-Stage = Literal["video", "load", "detect", "track", "ascent", "views", "decode", "done"]
-STAGES: tuple[Stage, ...] = ("video", "load", "detect", "track", "ascent", "views", "decode")
+Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
+STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
 PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
 
 NO_TRACKS = "no objects were found: only the frame mask is used"
@@ -42,7 +44,7 @@ ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Where a run is. fraction: of this stage, [0, 1]; trace: None before the model was loaded."""
+    """Where a run is. fraction: of this stage, [0, 1]; trace: None before the video was read."""
 
     stage: Stage
     fraction: float
@@ -94,7 +96,7 @@ class _Run:
 
 
 def run(
-    video: str | Path,
+    video: str | Path | Callable[[], Clip],
     question: str,
     lm: Callable[[], VideoLM],
     detector: Callable[[], Detector],
@@ -105,6 +107,7 @@ def run(
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
+    video: a file, or a call that gives its clip, for whoever began reading it already.
     lm, detector: called when first needed, so that loading can go on beside decoding.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
@@ -114,20 +117,13 @@ def run(
     cache = cache or StageCache()
     yield Event("video", 0.0, "Reading the video")
     began = time.monotonic()
-    clip = _read(video, options.video, cache)
-    read_ms = 1000 * (time.monotonic() - began)
-    yield Event("load", 0.0, "Loading the backbone")
-    began = time.monotonic()
-    model = lm()
-    load_ms = 1000 * (time.monotonic() - began)
-    began = time.monotonic()
-    encoded = model.encode(clip, question)
-    state = _Run(_opening(clip, encoded, model, options), cancelled, _first_warnings(clip, model))
-    state.warnings += encoded.notes
-    state.grow(timings_ms={"video": round(read_ms, 1), "load": round(load_ms, 1)})
-    state.timed("encode", began)
+    clip = video() if callable(video) else _read(video, options.video, cache)
+    state = _Run(_opening(clip, question, options), cancelled, list(clip.notes))
+    state.timed("video", began)
     try:
-        yield from _analyse(state, clip, encoded, model, detector, options, cache)
+        tracks = yield from _tracks(state, clip, detector, options, cache)
+        model, encoded = yield from _load(state, clip, question, lm)
+        yield from _analyse(state, encoded, tracks, model, options)
     except Cancelled:
         pass
     except torch.OutOfMemoryError as error:
@@ -140,14 +136,11 @@ def run(
 
 def _analyse(
     run: _Run,
-    clip: Clip,
     encoded: Encoded,
+    tracks: tuple[Track, ...],
     lm: VideoLM,
-    detector: Callable[[], Detector],
     options: RunOptions,
-    cache: StageCache,
 ) -> Iterator[Event]:
-    tracks = yield from _tracks(run, clip, detector, options, cache)
     size = (encoded.frames.shape[1], encoded.frames.shape[2])
     masks = draw_masks(tracks, len(encoded.frames), size, options.mask)
     view = masked_view(encoded, masks, tracks, options.mask)
@@ -174,11 +167,11 @@ def _tracks(
     options: RunOptions,
     cache: StageCache,
 ) -> Generator[Event, None, tuple[Track, ...]]:
-    yield Event("detect", 0.0, "Loading the detector", run.trace)
+    yield Event("detect", 0.0, "Looking for objects", run.trace)
     began = time.monotonic()
     finder = detector()
     run.grow(detector={"name": finder.name} | asdict(options.detect))
-    run.timed("load", began - run.trace.timings_ms["load"] / 1000)
+    run.timed("load detector", began)
     began = time.monotonic()
     key = (clip.sha256, options.video, options.detect, options.track, finder.name)
     known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
@@ -209,6 +202,31 @@ def _tracks(
     run.timed("track", began)
     yield Event("track", 1.0, f"{len(tracks)} objects", run.grow(tracks=tracks))
     return tracks
+
+
+def _load(
+    run: _Run, clip: Clip, question: str, lm: Callable[[], VideoLM]
+) -> Generator[Event, None, tuple[VideoLM, Encoded]]:
+    yield Event("load", 0.0, "Loading the backbone", run.trace)
+    run.breathe("load")
+    began = time.monotonic()
+    model = lm()
+    run.timed("load", began)
+    began = time.monotonic()
+    encoded = model.encode(clip, question)
+    if model.info.domain and clip.title != model.info.domain_title:
+        run.warnings.append(model.info.domain)
+    run.warnings += encoded.notes
+    mean = [round(float(m), 6) for m in encoded.mean]
+    run.grow(
+        question=encoded.question,
+        frames=encoded.frames,
+        groups=encoded.groups,
+        backbone=asdict(model.info) | {"prompt": encoded.prompt, "pixel_mean": mean},
+    )
+    run.timed("encode", began)
+    yield Event("load", 1.0, model.info.name, run.trace)
+    return model, encoded
 
 
 def _ascend(
@@ -287,12 +305,13 @@ def _decode(
     run.timed("decode", began)
 
 
-def _opening(clip: Clip, encoded: Encoded, lm: VideoLM, options: RunOptions) -> Trace:
+def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
+    """The trace before a model was asked; its frames are a preview until one encodes them."""
     return Trace(
-        question=encoded.question,
-        frames=encoded.frames,
+        question=question,
+        frames=_preview(clip),
         times=clip.times,
-        groups=encoded.groups,
+        groups=(),
         clip={
             "name": clip.name,
             "sha256": clip.sha256,
@@ -301,8 +320,7 @@ def _opening(clip: Clip, encoded: Encoded, lm: VideoLM, options: RunOptions) -> 
             "height": clip.size[1],
             "title": clip.title,
         },
-        backbone=asdict(lm.info)
-        | {"prompt": encoded.prompt, "pixel_mean": [round(float(m), 6) for m in encoded.mean]},
+        backbone={},
         detector={},
         options=options.as_dict(),
         mask=options.mask,
@@ -311,11 +329,10 @@ def _opening(clip: Clip, encoded: Encoded, lm: VideoLM, options: RunOptions) -> 
     )
 
 
-def _first_warnings(clip: Clip, lm: VideoLM) -> list[str]:
-    warnings = list(clip.notes)
-    if lm.info.domain and clip.title != lm.info.domain_title:
-        warnings.append(lm.info.domain)
-    return warnings
+def _preview(clip: Clip, side: int = 320) -> Pixels:
+    scale = min(1.0, side / max(clip.size))
+    size = max(1, round(clip.size[0] * scale)), max(1, round(clip.size[1] * scale))
+    return np.stack([np.asarray(Image.fromarray(f).resize(size)) for f in clip.frames])
 
 
 def versions() -> dict[str, str]:

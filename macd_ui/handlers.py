@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.pipeline import Event
     from core.types import Trace
 
-STAGES = ("video", "load", "detect", "track", "ascent", "views", "decode")
+STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
 log = logging.getLogger(__name__)
 
 Updates = dict[str, Any]
@@ -62,7 +62,7 @@ class Handlers:
         from core.pipeline import StageCache, run
 
         session.cache = session.cache or StageCache()
-        shown = False
+        frames = None  # those the viewer has already
         with self.store.device_lock:
             for event in run(
                 video,
@@ -85,8 +85,9 @@ class Handlers:
                     done=STAGES[: STAGES.index(event.stage)],
                     running=True,
                 )
-                out: Updates = {"viewer": payload(event.trace, state, frames=not shown)}
-                shown = shown or event.trace is not None
+                now = event.trace.frames if event.trace is not None else None
+                out: Updates = {"viewer": payload(event.trace, state, frames=now is not frames)}
+                frames = now
                 if event.stage == "ascent":
                     out["plot"] = strengths_figure(event.trace)
                 yield out

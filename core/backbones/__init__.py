@@ -1,6 +1,15 @@
-"""Video language models behind one role. `load_backbone` is the door."""
+"""Video language models behind one role (`base.py`); `load_backbone` is the door.
+
+transformers is imported when a model is loaded, not before.
+"""
 
 from core.backbones.base import BackboneInfo, Encoded, State, VideoLM
-from core.backbones.load import load_backbone
 
 __all__ = ["BackboneInfo", "Encoded", "State", "VideoLM", "load_backbone"]
+
+
+def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
+    """See `core.backbones.load.load_backbone`."""
+    from core.backbones.load import load_backbone as load
+
+    return load(name, device)

@@ -102,7 +102,7 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
 
 
 def _identity(trace: Trace) -> str:
-    seed = f"{trace.clip.get('sha256')}|{trace.question}|{trace.options}|{trace.backbone}"
+    seed = f"{trace.clip.get('sha256')}|{trace.question}|{trace.options}|{trace.detector}"
     return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -2,7 +2,7 @@
 // Expects masks.js, rescore.js, dom.js, stage.js, rail.js and tokens.js before it.
 
 const STAGE_NAMES = {
-  video: "Read video", load: "Load model", detect: "Detect", track: "Track",
+  video: "Read video", detect: "Detect", track: "Track", load: "Load model",
   ascent: "Gradient ascent", views: "Read both views", decode: "Decode",
 };
 
