@@ -27,7 +27,7 @@ def write_sample(path: Path) -> None:
     frames = np.empty((SECONDS * FPS, HEIGHT, WIDTH, 3), np.uint8)
     for i in range(len(frames)):
         x, y = round(90 + 90 * np.sin(i / 40)), round(45 + 45 * np.cos(i / 55))
-        grain = rng.integers(0, 8, (HEIGHT, WIDTH, 1), dtype=np.uint8)
+        grain = rng.integers(0, 3, (HEIGHT, WIDTH, 1), dtype=np.uint8)
         frames[i] = cv2.add(scene[y : y + HEIGHT, x : x + WIDTH], np.repeat(grain, 3, 2))
     write_frames(frames, path, FPS)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from macd_ui.examples import Example
 from macd_ui.examples import examples as find_examples
 from macd_ui.handlers import Handlers, first_paint
 from macd_ui.panels.ask import AskPanel
@@ -31,11 +32,15 @@ def build_page(store: Store) -> gr.Blocks:
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(found)
-                files = FilePanel()
+                files = FilePanel(_first_trace(found))
             with gr.Column(scale=4, min_width=320):
                 view = ViewPanel(*first_paint(found))
         _wire(page, handlers, ask, view, files)
     return page
+
+
+def _first_trace(found: list[Example]) -> str | None:
+    return next((str(e.trace) for e in found if e.trace), None)
 
 
 def _wire(

@@ -42,7 +42,8 @@ def test_the_documented_commands_work(tmp_path):
 
 def test_the_tree_names_what_is_there():
     folder = ""
-    for line in blocks("")[-1].splitlines():
+    tree = re.search(r"```\n(app\.py.*?)```", README, re.S).group(1)
+    for line in tree.splitlines():
         names = line.split("  ")[0] if not line.startswith("  ") else line[2:].split("  ")[0]
         for name in names.split(", "):
             place = folder + name if line.startswith("  ") else name

@@ -44,7 +44,7 @@ KINDS = {
     "repaired": "MACD repairs the answer",
     "harmed": "MACD makes it worse",
     "unchanged": "MACD changes nothing",
-    "frames": "the frame mask matters",
+    "frames": "The frame mask matters",
 }
 
 
@@ -131,7 +131,7 @@ def main() -> None:
             *_, last = run(video, case.question, lambda: lm, lambda: detector)
             assert last.trace is not None
             save(last.trace, video.with_suffix(".macd"))
-            title = f"{KINDS[kind][0].upper()}{KINDS[kind][1:]}: {case.question}"
+            title = KINDS[kind]
             rows.append(
                 {
                     "title": title,

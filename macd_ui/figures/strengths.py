@@ -24,8 +24,13 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     r0 = float(trace.options["ascent"]["r0"])
     tau = float(trace.options["ascent"]["tau"])
     found, steps = trace.counterfactual, list(range(len(trace.steps) + 1))
+    one = len(trace.steps) == 1
     figure = make_subplots(
-        rows=2, cols=1, shared_xaxes=True, row_heights=[0.72, 0.28], vertical_spacing=0.06
+        rows=1 if one else 2,
+        cols=1,
+        shared_xaxes=True,
+        row_heights=None if one else [0.72, 0.28],
+        vertical_spacing=0.06,
     )
     ends: list[tuple[float, str, str]] = []
     moved = np.array([s.strength for s in trace.steps] + [found.strength]) - r0
@@ -45,31 +50,19 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     if tau:
         figure.add_hrect(-tau, tau, fillcolor="#888888", opacity=0.15, line_width=0, row=1, col=1)
     figure.add_hline(0, line={"color": "#888888", "width": 1}, row=1, col=1)
-    figure.add_trace(
-        go.Scatter(
-            x=steps[:-1],
-            y=[s.loss for s in trace.steps],
-            mode="lines+markers",
-            line={"color": "#888888"},
-            showlegend=False,
-            name="query loss",
-        ),
-        row=2,
-        col=1,
-    )
-    one = len(trace.steps) == 1
-    note = "one step: only the sign of each gradient decides its level" if one else ""
+    if one:
+        loss = f"one step, only the sign decides · loss {trace.steps[0].loss:.3f}"
+        figure.update_xaxes(title_text=loss, dtick=1)
+    else:
+        _loss_row(figure, trace, steps[:-1])
     figure.update_yaxes(title_text="strength − r0", row=1, col=1, exponentformat="power")
-    figure.update_yaxes(title_text="query loss", row=2, col=1)
-    title = f"ascent step · {note}" if note else "ascent step"
-    figure.update_xaxes(title_text=title, dtick=1 if len(steps) < 12 else None, row=2, col=1)
     figure.update_layout(
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#7a838c"},
         margin={"l": 92, "r": 170, "t": 12, "b": 48},
-        height=380,
+        height=300 if one else 400,
     )
     grid = {"gridcolor": "rgba(128,128,128,.18)", "zeroline": False}
     figure.update_xaxes(**grid)
@@ -93,6 +86,25 @@ def _line(
         row=1,
         col=1,
     )
+
+
+def _loss_row(figure: go.Figure, trace: Trace, steps: list[int]) -> None:
+    figure.add_trace(
+        go.Scatter(
+            x=steps,
+            y=[s.loss for s in trace.steps],
+            mode="lines+markers",
+            line={"color": GREY},
+            showlegend=False,
+            name="query loss",
+        ),
+        row=2,
+        col=1,
+    )
+    figure.update_yaxes(title_text="query loss", row=2, col=1)
+    figure.update_xaxes(title_text="ascent step", row=2, col=1)
+    if len(steps) < 12:
+        figure.update_xaxes(dtick=1)
 
 
 def _label_ends(figure: go.Figure, ends: list[tuple[float, str, str]], x: int) -> None:

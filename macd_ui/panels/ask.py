@@ -28,7 +28,7 @@ class AskPanel:
             label="Or your own clip",
             file_types=VIDEO_TYPES,
             type="filepath",
-            height=110,
+            height=150,
             elem_id="video",
         )
         self.question = gr.Textbox(
@@ -40,8 +40,8 @@ class AskPanel:
             elem_id="question",
         )
         with gr.Row():
-            self.run = gr.Button("Run", variant="primary", elem_id="run")
-            self.stop = gr.Button("Stop", interactive=False, elem_id="stop")
+            self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
+            self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             with gr.Row():
                 alpha = gr.Number(defaults.contrast.alpha, label="α contrast", step=0.1)

@@ -21,11 +21,21 @@ class ViewPanel:
 class FilePanel:
     """Save the trace on show, or open a saved one."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: str | None) -> None:
         with gr.Row():
             self.save = gr.DownloadButton(
-                "Save trace", interactive=False, size="sm", elem_id="save"
+                "Save trace",
+                value=shown,
+                interactive=shown is not None,
+                size="sm",
+                min_width=90,
+                elem_id="save",
             )
             self.open = gr.UploadButton(
-                "Open trace", file_types=[".macd"], type="filepath", size="sm", elem_id="open"
+                "Open trace",
+                file_types=[".macd"],
+                type="filepath",
+                size="sm",
+                min_width=90,
+                elem_id="open",
             )

@@ -68,8 +68,8 @@ class Tokens {
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = two
-      ? ["token", "logit | V", "logit | V_d", "difference", "score", "p before", "p after", "head"]
-      : ["token", "logit | V", "p"];
+      ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "head"]
+      : ["token", "logit V", "p"];
     const note = two
       ? `Token ${step.index + 1}: score = (1+α)·logit(V) − α·logit(V_d), α ${answer.alpha}, β ${answer.beta}`
       : `Token ${step.index + 1} of the baseline: greedy on the video as it is`;

@@ -10,8 +10,15 @@ pytestmark = pytest.mark.browser
 def run(page, question="Is there a dog in the video?"):
     page.fill("#question textarea", question)
     page.click("#run")
-    page.wait_for_selector(".mv-strip[data-method=macd] .mv-token >> text=<|im_end|>")
-    page.wait_for_selector("#run:enabled")
+    page.wait_for_function(
+        """(question) => {
+          const token = document.querySelector('.mv-strip[data-method=macd] .mv-token:last-child');
+          return document.querySelector('.mv-question').textContent === question
+            && token && token.textContent === '<|im_end|>'
+            && !document.querySelector('#run').disabled;
+        }""",
+        arg=question,
+    )
 
 
 def upload(page, path):
@@ -71,7 +78,9 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     assert load(saved).answers["baseline"].text == "yes"
     page.reload()
     page.wait_for_selector(".mv-token")
-    page.set_input_files("#open input[type=file], input#open, #open ~ input[type=file]", saved)
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(saved)
     page.get_by_text("Is there a dog in the video?", exact=True).last.wait_for()
     page.wait_for_function(
         "document.querySelectorAll('.mv-object-name').length === 2 &&"
