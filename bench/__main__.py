@@ -33,8 +33,10 @@ def machine() -> dict[str, object]:
 def main() -> None:
     """Keys measured now replace those of earlier runs; the others are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=PARTS, default=[])
+    parser.add_argument("parts", nargs="*", metavar="|".join(PARTS))
     args = parser.parse_args()
+    if unknown := set(args.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for part in args.parts or PARTS:
         print(f"{part} …", file=sys.stderr, flush=True)
