@@ -58,7 +58,7 @@ class Handlers:
         video = self._video(values)
         # the video's stage needs no model, so a bad file is told before anything is loaded
         start = status("video", 0, "Reading the video", running=True)
-        yield {"viewer": payload(None, start)} | _running(True)
+        yield {"viewer": payload(None, start), "plot": None} | _running(True)
         from core.pipeline import StageCache, run
 
         session.cache = session.cache or StageCache()

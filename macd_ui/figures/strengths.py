@@ -11,6 +11,7 @@ from core.types import Trace
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#888888"
+LABEL_PX = 17
 
 
 def strengths_figure(trace: Trace | None) -> go.Figure | None:
@@ -46,7 +47,8 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
             level = f"{found.frame_level[g]:.3g}"
             _line(figure, steps, frames[:, g], name, GREY, "dot")
             ends.append((float(frames[-1, g]), f"{name} → {level}", GREY))
-    _label_ends(figure, ends, steps[-1])
+    height = max(200, LABEL_PX * len(ends))
+    _label_ends(figure, ends, steps[-1], height)
     if tau:
         figure.add_hrect(-tau, tau, fillcolor="#888888", opacity=0.15, line_width=0, row=1, col=1)
     figure.add_hline(0, line={"color": "#888888", "width": 1}, row=1, col=1)
@@ -62,7 +64,7 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#7a838c"},
         margin={"l": 92, "r": 170, "t": 12, "b": 48},
-        height=300 if one else 400,
+        height=height + 90 if one else round(height / 0.72) + 90,
     )
     grid = {"gridcolor": "rgba(128,128,128,.18)", "zeroline": False}
     figure.update_xaxes(**grid)
@@ -107,13 +109,13 @@ def _loss_row(figure: go.Figure, trace: Trace, steps: list[int]) -> None:
         figure.update_xaxes(dtick=1)
 
 
-def _label_ends(figure: go.Figure, ends: list[tuple[float, str, str]], x: int) -> None:
+def _label_ends(figure: go.Figure, ends: list[tuple[float, str, str]], x: int, height: int) -> None:
     """Names each line at its right end, pushed apart where they would overlap."""
     if not ends:
         return
     values = [y for y, _, _ in ends]
     span = (max(*values, 0.0) - min(*values, 0.0)) or 1.0
-    gap, last = span / 15, -np.inf
+    gap, last = span * LABEL_PX / height, -np.inf
     for y, text, colour in sorted(ends, key=lambda e: e[0]):
         last = max(y, last + gap)
         figure.add_annotation(
