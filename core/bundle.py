@@ -195,6 +195,8 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "finished": a.finished,
         "alpha": a.alpha,
         "beta": a.beta,
+        "head": a.head,
+        "votes": a.votes,
         "two_views": two,
         "tokens": len(a.tokens),
     }
@@ -321,6 +323,8 @@ def _restore_answer(
         finished=bool(row["finished"]),
         alpha=_number(row["alpha"]),
         beta=_number(row["beta"]),
+        head=_text(row["head"]),
+        votes={_text(k): int(n) for k, n in row["votes"].items()},
     )
 
 

@@ -7,7 +7,7 @@ argmax is among them, and results are exact for every token stored).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from core.errors import NumericalError
 
 Logits = NDArray[Any]
+Head = Literal["probability", "raw"]
 Doubles = NDArray[np.float64]
 
 
@@ -23,8 +24,8 @@ def head(base: Logits, beta: float) -> NDArray[np.bool_]:
 
     The base argmax is always in, also for β > 1 (the paper sweeps β = 1.2); β = 0 keeps all.
 
-    >>> head(np.array([2.0, 1.9, -3.0]), beta=0.5)
-    array([ True,  True, False])
+    >>> head(np.array([2.0, 1.9, -3.0]), beta=0.5).tolist()
+    [True, True, False]
     """
     base = np.asarray(base, np.float64)
     if beta <= 0:
@@ -34,16 +35,47 @@ def head(base: Logits, beta: float) -> NDArray[np.bool_]:
     return inside
 
 
-def score(base: Logits, counter: Logits, alpha: float, beta: float) -> Doubles:
+def raw_head(base: Logits, beta: float) -> NDArray[np.bool_]:
+    """TCD's head: logit ≥ β·max logit, in raw logits; the base argmax alone where none is left.
+
+    >>> raw_head(np.array([2.0, 0.9, -3.0]), beta=0.5).tolist()
+    [True, False, False]
+    """
+    base = np.asarray(base, np.float64)
+    inside: NDArray[np.bool_] = base >= beta * base.max()
+    if not inside.any():
+        inside[int(base.argmax())] = True
+    return inside
+
+
+def score(
+    base: Logits, counter: Logits, alpha: float, beta: float, rule: Head = "probability"
+) -> Doubles:
     """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d) inside V_head, −inf outside.
 
-    >>> score(np.array([2.0, 1.9]), np.array([2.0, 0.9]), alpha=1.0, beta=0.1)
-    array([2. , 2.9])
+    >>> score(np.array([2.0, 1.5]), np.array([2.0, 0.5]), alpha=1.0, beta=0.1).tolist()
+    [2.0, 2.5]
     """
     base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
     if base.shape != counter.shape:
         raise ValueError(f"views differ in shape: {base.shape} and {counter.shape}")
-    return np.where(head(base, beta), (1 + alpha) * base - alpha * counter, -np.inf)
+    inside = head(base, beta) if rule == "probability" else raw_head(base, beta)
+    return np.where(inside, (1 + alpha) * base - alpha * counter, -np.inf)
+
+
+def nucleus(scores: Logits, temperature: float, top_p: float) -> Doubles:
+    """Probabilities to sample from: tempered softmax, then the smallest set of mass ≥ top_p.
+
+    >>> nucleus(np.log([0.6, 0.3, 0.1]), 1.0, 0.8).round(3).tolist()
+    [0.667, 0.333, 0.0]
+    """
+    s = np.asarray(scores, np.float64) / temperature
+    p = np.exp(s - s.max())
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    before = np.cumsum(p[order]) - p[order]
+    p[order[before >= top_p]] = 0.0
+    return np.asarray(p / p.sum())
 
 
 def log_partition(logits: Logits) -> float:

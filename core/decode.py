@@ -1,15 +1,63 @@
-"""The two-view loop: both views in one batch, the same token to both, greedy on the score."""
+"""The two-view loop: both views in one batch, the same token to both; greedy and nucleus.
+
+Beam search and self-consistency stand on the same `Pair` in `core.search`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.backbones.base import State, VideoLM
-from core.contrast import check_finite, kept_candidates, log_partition, score
+from core.contrast import check_finite, kept_candidates, log_partition, nucleus, score
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
+
+Rows = NDArray[np.floating]
+
+
+class Pair:
+    """n hypotheses under one or two views, kept in step.
+
+    Both views share one batch and one cache where their prompts are of one length; a view with a
+    prompt of its own (fewer frames) has its own. The given states are left as they are.
+    """
+
+    def __init__(self, lm: VideoLM, base: State, counter: State | None, rows: int = 1) -> None:
+        self.lm, self.two, self.rows = lm, counter is not None, rows
+        joint = counter is not None and counter.length == base.length
+        if counter is None:
+            self.states = [lm.join([base])]
+        elif joint:
+            self.states = [lm.join([base, counter])]
+        else:
+            self.states = [lm.join([base]), lm.join([counter])]
+        if rows > 1:
+            views = range(len(self.states[0].logits))
+            index = [v for v in views for _ in range(rows)]
+            self.states = [lm.select(s, index[: len(s.logits) * rows]) for s in self.states]
+
+    def logits(self, index: int) -> tuple[Rows, Rows | None]:
+        """(n, V) of the video, and of the counterfactual if there is one."""
+        views = np.concatenate([s.logits.detach().cpu().numpy() for s in self.states])
+        check_finite(views, f"token {index + 1}")
+        return views[: self.rows], views[self.rows :] if self.two else None
+
+    def step(self, tokens: Sequence[int]) -> None:
+        """Feeds each hypothesis its token, the same under both views."""
+        self.states = [
+            self.lm.step(s, list(tokens) * (len(s.logits) // self.rows)) for s in self.states
+        ]
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keeps the given hypotheses, in that order."""
+        kept = []
+        for s in self.states:
+            offsets = range(0, len(s.logits), self.rows)
+            kept.append(self.lm.select(s, [o + r for o in offsets for r in rows]))
+        self.states, self.rows = kept, len(rows)
 
 
 def decode(
@@ -18,36 +66,54 @@ def decode(
     counter: State | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
+    bias: dict[int, float] | None = None,
 ) -> Iterator[TokenStep]:
-    """Yields one TokenStep per token, the end token included.
+    """Yields one TokenStep per token, the end token included; greedy, or sampled from its seed.
 
-    base, counter: prefilled states, left as they are; without `counter` this is plain greedy
-    decoding. α = 0 gives the same tokens as that. Raises NumericalError at a logit that is not
-    finite, naming the token.
+    base, counter: prefilled states, left as they are; without `counter` the score is the logit
+    itself, cut by the head. Greedy with α = 0 gives the same tokens as plain decoding. bias: added
+    to the scores of some tokens. Raises NumericalError at a logit that is not finite, naming the
+    token.
     """
-    state = lm.join([base] if counter is None else [base, counter])
+    pair = Pair(lm, base, counter)
+    rng = np.random.default_rng(options.seed)
     for index in range(options.max_tokens):
-        views = state.logits.detach().cpu().numpy()
-        check_finite(views, f"token {index + 1}")
-        step = _token_step(lm, index, views, contrast, options)
-        yield step
-        if step.token in lm.end_tokens:
+        b, c = pair.logits(index)
+        other = None if c is None else c[0]
+        s = scores(b[0], other, contrast, bias)
+        if options.search == "sample":
+            token = int(rng.choice(len(s), p=nucleus(s, options.temperature, options.top_p)))
+        else:
+            token = int(s.argmax())
+        yield token_step(lm, index, token, b[0], other, contrast, options)
+        if token in lm.end_tokens:
             return
-        state = lm.step(state, [step.token] * len(views))
+        pair.step([token])
 
 
-def _token_step(
+def scores(
+    base: Rows, counter: Rows | None, contrast: ContrastOptions, bias: dict[int, float] | None
+) -> NDArray[np.float64]:
+    """Scores (V,) to choose the next token by."""
+    other, alpha = (base, 0.0) if counter is None else (counter, contrast.alpha)
+    s = score(base, other, alpha, contrast.beta, contrast.head)
+    for token, amount in (bias or {}).items():
+        s[token] += amount
+    return s
+
+
+def token_step(
     lm: VideoLM,
     index: int,
-    views: np.ndarray,
+    token: int,
+    base: Rows,
+    counter: Rows | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
 ) -> TokenStep:
-    base = views[0]
-    two = len(views) == 2
-    s = score(base, views[1], contrast.alpha, contrast.beta) if two else base
-    token = int(s.argmax())
-    ids = kept_candidates(views, options.keep, contrast.beta if two else 0.0, token)
+    """The record of one choice: the candidates worth keeping under both views."""
+    views = [base] if counter is None else [base, counter]
+    ids = kept_candidates(views, options.keep, contrast.beta if len(views) == 2 else 0.0, token)
     return TokenStep(
         index=index,
         token=token,
@@ -56,13 +122,13 @@ def _token_step(
         texts=tuple(lm.piece(int(i)) for i in ids),
         base=base[ids].astype(np.float32),
         base_log_z=log_partition(base),
-        counter=views[1][ids].astype(np.float32) if two else None,
-        counter_log_z=log_partition(views[1]) if two else None,
+        counter=None if counter is None else counter[ids].astype(np.float32),
+        counter_log_z=None if counter is None else log_partition(counter),
     )
 
 
 def answer(
-    lm: VideoLM, method: str, steps: list[TokenStep], contrast: ContrastOptions | None = None
+    lm: VideoLM, method: str, steps: Sequence[TokenStep], contrast: ContrastOptions | None = None
 ) -> Answer:
     """The tokens so far as an Answer."""
     return Answer(
@@ -72,4 +138,5 @@ def answer(
         finished=bool(steps) and steps[-1].token in lm.end_tokens,
         alpha=contrast.alpha if contrast else 0.0,
         beta=contrast.beta if contrast else 0.0,
+        head=contrast.head if contrast else "probability",
     )

@@ -80,8 +80,8 @@ def levels(
 ) -> NDArray[np.float64]:
     """Strengths (K,) → levels: 1 above r0 + τ, 0 below r0 − τ, else r0 (METHOD step 8).
 
-    >>> levels(np.array([0.76, 0.74, 0.75]))
-    array([1.  , 0.  , 0.75])
+    >>> levels(np.array([0.76, 0.74, 0.75])).tolist()
+    [1.0, 0.0, 0.75]
     """
     options = options or AscentOptions()
     if options.levels == "continuous":

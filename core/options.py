@@ -133,25 +133,47 @@ class AscentOptions:
 
 @dataclass(frozen=True)
 class ContrastOptions:
-    """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d); head: p(t|V) ≥ β·max p(·|V)."""
+    """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d); head: p(t|V) ≥ β·max p(·|V).
+
+    head "raw" is TCD's: logit ≥ β·max logit.
+    """
 
     alpha: float = 1.0
     beta: float = 0.1
+    head: Literal["probability", "raw"] = "probability"
 
     def __post_init__(self) -> None:
         _within("alpha", self.alpha, 0, 20)
         _within("beta", self.beta, 0, 2)
+        _one_of("head", self.head, ("probability", "raw"))
 
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """Search. Greedy; how many candidates a token keeps in the trace."""
+    """Search, METHOD step 10, and how many candidates a token keeps in the trace.
 
+    greedy; sample: nucleus with temperature and top_p; beam: `beams` wide, score divided by
+    length ** length_penalty; vote: self-consistency, `samples` samples, majority of answers.
+    """
+
+    search: Literal["greedy", "sample", "beam", "vote"] = "greedy"
     max_tokens: int = 64
+    temperature: float = 1.0
+    top_p: float = 0.9
+    beams: int = 4
+    length_penalty: float = 1.0
+    samples: int = 5
+    seed: int = 0
     keep: int = 256
 
     def __post_init__(self) -> None:
+        _one_of("search", self.search, ("greedy", "sample", "beam", "vote"))
         _within("max tokens", self.max_tokens, 1, 1024)
+        _within("temperature", self.temperature, 0.01, 10)
+        _within("top-p", self.top_p, 0.01, 1)
+        _within("beams", self.beams, 1, 32)
+        _within("length penalty", self.length_penalty, -5, 5)
+        _within("samples", self.samples, 1, 64)
         _within("kept candidates", self.keep, 1, 4096)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from core.contrast import score
+from core.contrast import Head, score
 from core.types import LOST, Answer, TokenStep, Trace
 
 _LEVEL_NAMES = {1.0: "hidden", 0.0: "left as it is"}
@@ -109,7 +109,8 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
         "probability": float(np.exp(step.base[at] - step.base_log_z)),
     }
     if step.counter is not None:
-        s = score(step.base, step.counter, answer.alpha, answer.beta)
+        rule: Head = "raw" if answer.head == "raw" else "probability"
+        s = score(step.base, step.counter, answer.alpha, answer.beta, rule)
         row |= {
             "counterfactual_logit": float(step.counter[at]),
             "score": float(s[at]),

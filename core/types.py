@@ -141,7 +141,10 @@ class TokenStep:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """One method's answer. finished: the model ended it itself, not the token limit."""
+    """One method's answer. finished: the model ended it itself, not the token limit.
+
+    head: which head rule cut the candidates; votes: normalised answer → samples that gave it.
+    """
 
     method: str
     text: str
@@ -149,6 +152,8 @@ class Answer:
     finished: bool
     alpha: float = 0.0
     beta: float = 0.0
+    head: str = "probability"
+    votes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,6 +76,10 @@ class ByteLM(VideoLM):
         first = states[0]
         return State(torch.cat([s.logits for s in states]), rows, first.length, first.prompt)
 
+    def select(self, state: State, rows: Sequence[int]) -> State:
+        cache = [state.cache[i] for i in rows]
+        return State(state.logits[list(rows)], cache, state.length, state.prompt)
+
     def step(self, state: State, tokens: Sequence[int]) -> State:
         rows = [(f, [*t, n]) for (f, t), n in zip(state.cache, tokens, strict=True)]
         logits = torch.stack([self._logits(f, t)[-1] for f, t in rows])

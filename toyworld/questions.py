@@ -33,7 +33,9 @@ CHAT_TEMPLATE = (
 
 
 def with_article(noun: str) -> str:
-    """>>> with_article("umbrella"), with_article("dog")
+    """The noun with its article.
+
+    >>> with_article("umbrella"), with_article("dog")
     ('an umbrella', 'a dog')
     """
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -96,6 +96,10 @@ class VideoLM(ABC):
         """States of one length → one State with their rows in order. The originals stay usable."""
 
     @abstractmethod
+    def select(self, state: State, rows: Sequence[int]) -> State:
+        """The given rows of a State in that order, repeated ones copied. The original is kept."""
+
+    @abstractmethod
     def step(self, state: State, tokens: Sequence[int]) -> State:
         """Feeds one token to every row; returns the state after it."""
 

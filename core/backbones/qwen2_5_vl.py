@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,14 @@ class Qwen25VL(VideoLM):
             cache.update(keys, values, i)
         logits = torch.cat([s.logits for s in states])
         return State(logits, cache, first.length, first.prompt, None, first.inputs)
+
+    def select(self, state: State, rows: Sequence[int]) -> State:
+        """See `VideoLM.select`."""
+        index = torch.tensor(rows, device=self.device)
+        cache = DynamicCache()
+        for i, layer in enumerate(state.cache.layers):
+            cache.update(layer.keys[index], layer.values[index], i)
+        return replace(state, logits=state.logits[index], cache=cache, query_logits=None)
 
     @torch.no_grad()
     def step(self, state: State, tokens: Sequence[int]) -> State:

@@ -1,0 +1,144 @@
+"""Beam search and self-consistency over the same two views as `core.decode`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.backbones.base import State, VideoLM
+from core.contrast import log_partition, nucleus
+from core.decode import Pair, answer, decode, scores, token_step
+from core.options import ContrastOptions, DecodeOptions
+from core.types import Answer, TokenStep
+
+
+def find_answer(
+    lm: VideoLM,
+    method: str,
+    base: State,
+    counter: State | None,
+    contrast: ContrastOptions,
+    options: DecodeOptions,
+    bias: dict[int, float] | None = None,
+) -> Answer:
+    """A whole answer by the search that `options` names."""
+    if options.search == "beam":
+        steps: list[TokenStep] = list(beam(lm, base, counter, contrast, options, bias))
+    elif options.search == "vote":
+        return vote(lm, method, base, counter, contrast, options, bias)
+    else:
+        steps = list(decode(lm, base, counter, contrast, options, bias))
+    return answer(lm, method, steps, contrast if counter is not None else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Beam:
+    steps: tuple[TokenStep, ...]
+    log_p: float
+
+
+def beam(
+    lm: VideoLM,
+    base: State,
+    counter: State | None,
+    contrast: ContrastOptions,
+    options: DecodeOptions,
+    bias: dict[int, float] | None = None,
+) -> tuple[TokenStep, ...]:
+    """The best of `beams` hypotheses by Σ log p / length ** length_penalty.
+
+    p is the softmax of the contrastive scores over the head. A hypothesis is complete at its end
+    token; the search stops when no running one can still win.
+    """
+    pair = Pair(lm, base, counter)
+    running, complete = [_Beam((), 0.0)], list[_Beam]()
+    for index in range(options.max_tokens):
+        b, c = pair.logits(index)
+        found: list[tuple[float, int, int]] = []
+        for row, hypothesis in enumerate(running):
+            s = scores(b[row], None if c is None else c[row], contrast, bias)
+            log_p = s - log_partition(s)
+            for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
+                if np.isfinite(log_p[token]):
+                    found.append((hypothesis.log_p + float(log_p[token]), row, int(token)))
+        found.sort(key=lambda x: -x[0])
+        going: list[tuple[int, _Beam]] = []
+        for rank, (total, row, token) in enumerate(found[: 2 * options.beams]):
+            other = None if c is None else c[row]
+            step = token_step(lm, index, token, b[row], other, contrast, options)
+            grown = _Beam((*running[row].steps, step), total)
+            if token in lm.end_tokens:
+                if rank < options.beams:
+                    complete.append(grown)
+            elif len(going) < options.beams:
+                going.append((row, grown))
+        if not going or _settled(complete, going[0][1], options):
+            break
+        running = [g for _, g in going]
+        pair.select([row for row, _ in going])
+        pair.step([g.steps[-1].token for g in running])
+    else:
+        complete += running
+    return max(complete or running, key=lambda h: _rank(h, options)).steps
+
+
+def _rank(hypothesis: _Beam, options: DecodeOptions) -> float:
+    return float(hypothesis.log_p / len(hypothesis.steps) ** options.length_penalty)
+
+
+def _settled(complete: list[_Beam], best: _Beam, options: DecodeOptions) -> bool:
+    if len(complete) < options.beams:
+        return False
+    worst = sorted((_rank(h, options) for h in complete), reverse=True)[options.beams - 1]
+    return _rank(best, options) <= worst
+
+
+def vote(
+    lm: VideoLM,
+    method: str,
+    base: State,
+    counter: State | None,
+    contrast: ContrastOptions,
+    options: DecodeOptions,
+    bias: dict[int, float] | None = None,
+) -> Answer:
+    """Self-consistency: n samples from one expanded cache, the majority of normalised answers.
+
+    Ties go to the answer that came first; its first sample is the one recorded.
+    """
+    n = options.samples
+    pair = Pair(lm, base, counter, rows=n)
+    rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
+    steps: list[list[TokenStep]] = [[] for _ in range(n)]
+    ends = min(lm.end_tokens)
+    for index in range(options.max_tokens):
+        b, c = pair.logits(index)
+        chosen = []
+        for i in range(n):
+            if steps[i] and steps[i][-1].token in lm.end_tokens:
+                chosen.append(ends)
+                continue
+            other = None if c is None else c[i]
+            s = scores(b[i], other, contrast, bias)
+            p = nucleus(s, options.temperature, options.top_p)
+            chosen.append(int(rngs[i].choice(len(p), p=p)))
+            steps[i].append(token_step(lm, index, chosen[i], b[i], other, contrast, options))
+        if all(z[-1].token in lm.end_tokens for z in steps):
+            break
+        pair.step(chosen)
+    answers = [answer(lm, method, z, contrast if counter is not None else None) for z in steps]
+    votes = Counter(normalised(a.text) for a in answers)
+    winner = votes.most_common(1)[0][0]
+    first = next(a for a in answers if normalised(a.text) == winner)
+    return replace(first, votes=dict(votes))
+
+
+def normalised(text: str) -> str:
+    """An answer as it is counted: lower case, one blank between words, no final full stop.
+
+    >>> normalised(" Yes.  It is ")
+    'yes. it is'
+    """
+    return " ".join(text.lower().split()).rstrip(".!")
