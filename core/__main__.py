@@ -1,4 +1,4 @@
-"""`python -m core trace VIDEO QUESTION` and `python -m core show FILE.macd`.
+"""`python -m core trace VIDEO QUESTION`, `compare VIDEO QUESTION` and `show FILE.macd`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from core.types import Clip, Trace
 
 
+COMPARED = ["baseline", "macd", "vcd", "sid", "tcd"]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     args = _parser().parse_args(argv)
     try:
-        trace = _trace(args) if args.command == "trace" else _show(args)
-        _print(trace, args.json)
+        trace = _show(args) if args.command == "show" else _trace(args)
+        _print(trace, args)
     except MacdError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -55,6 +58,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m core", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     trace = commands.add_parser("trace", help="run MACD on one clip and one question")
+    compare = commands.add_parser("compare", help="run several methods on them")
+    compare.add_argument(
+        "--methods", nargs="+", default=COMPARED, metavar="NAME", help="names, or all"
+    )
+    for command in (trace, compare):
+        _add_run(command)
+    show = commands.add_parser("show", help="print the summary of a saved trace")
+    show.add_argument("file", metavar="FILE.macd")
+    for command in (trace, compare, show):
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("video", metavar="VIDEO")
     trace.add_argument("question", metavar="QUESTION")
     trace.add_argument("--backbone", default="toyworld", help="toyworld, a folder or a hub id")
@@ -74,16 +91,16 @@ def _parser() -> argparse.ArgumentParser:
         ("--alpha", float, defaults.contrast.alpha, "contrast strength"),
         ("--beta", float, defaults.contrast.beta, "plausibility head"),
         ("--max-tokens", int, defaults.decode.max_tokens, "longest answer"),
+        ("--temperature", float, defaults.decode.temperature, "for sample and vote"),
+        ("--top-p", float, defaults.decode.top_p, "for sample and vote"),
+        ("--beams", int, defaults.decode.beams, "beam width"),
+        ("--samples", int, defaults.decode.samples, "samples that vote"),
         ("--seed", int, 0, "seed"),
     ]
     for flag, kind, default, text in numbers:
         trace.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
+    trace.add_argument("--search", default="greedy", choices=("greedy", "sample", "beam", "vote"))
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
-    show = commands.add_parser("show", help="print the summary of a saved trace")
-    show.add_argument("file", metavar="FILE.macd")
-    for command in (trace, show):
-        command.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser
 
 
 def _trace(args: argparse.Namespace) -> Trace:
@@ -92,9 +109,18 @@ def _trace(args: argparse.Namespace) -> Trace:
         detect=DetectOptions(confidence=args.confidence),
         ascent=AscentOptions(steps=args.steps, eta=args.eta, tau=args.tau),
         contrast=ContrastOptions(alpha=args.alpha, beta=args.beta),
-        decode=DecodeOptions(max_tokens=args.max_tokens),
+        decode=DecodeOptions(
+            search=args.search,
+            max_tokens=args.max_tokens,
+            temperature=args.temperature,
+            top_p=args.top_p,
+            beams=args.beams,
+            samples=args.samples,
+            seed=args.seed,
+        ),
         seed=args.seed,
     )
+    methods: list[str] = args.methods if args.command == "compare" else []
     _check_out(args.out)
     clean_question(args.question)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
@@ -108,7 +134,7 @@ def _trace(args: argparse.Namespace) -> Trace:
 
         trace = None
         lm, detector = partial(_load_lm, args), partial(_load_detector, args)
-        for event in run(clip.result, args.question, lm, detector, options):
+        for event in run(clip.result, args.question, lm, detector, options, methods=methods):
             if event.stage not in ("video", "done"):
                 print(f"  {event.stage:<7} {event.message}", file=sys.stderr, flush=True)
             trace = event.trace
@@ -158,11 +184,13 @@ def _show(args: argparse.Namespace) -> Trace:
     return load(args.file)
 
 
-def _print(trace: Trace, as_object: bool) -> None:
+def _print(trace: Trace, args: argparse.Namespace) -> None:
     from core import summary
 
-    if as_object:
+    if args.json:
         print(json.dumps(summary.as_json(trace), ensure_ascii=False, allow_nan=False))
+    elif args.command == "compare" or len(trace.answers) > 2:
+        print(summary.as_table(trace))
     else:
         print(summary.as_text(trace))
 

@@ -168,6 +168,7 @@ _PLAIN_FIELDS: dict[str, type | tuple[type, ...]] = {
     "timings_ms": dict,
     "peak_memory_mb": (int, float),
     "seed": int,
+    "shared": dict,
     "status": str,
     "versions": dict,
 }
@@ -197,6 +198,9 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "beta": a.beta,
         "head": a.head,
         "votes": a.votes,
+        "view": a.view,
+        "ms": a.ms,
+        "memory_mb": a.memory_mb,
         "two_views": two,
         "tokens": len(a.tokens),
     }
@@ -325,6 +329,9 @@ def _restore_answer(
         beta=_number(row["beta"]),
         head=_text(row["head"]),
         votes={_text(k): int(n) for k, n in row["votes"].items()},
+        view=_object(row["view"]),
+        ms=_number(row["ms"]),
+        memory_mb=_number(row["memory_mb"]),
     )
 
 
@@ -342,6 +349,12 @@ def _shaped(arrays: Arrays, name: str, shape: tuple[int, ...], finite: bool = Tr
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 100_000:
         raise TraceError("the trace holds something else where text belongs", _DAMAGED)
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TraceError("the trace holds something else where an object belongs", _DAMAGED)
     return value
 
 

@@ -27,7 +27,7 @@ class Pair:
 
     def __init__(self, lm: VideoLM, base: State, counter: State | None, rows: int = 1) -> None:
         self.lm, self.two, self.rows = lm, counter is not None, rows
-        joint = counter is not None and counter.length == base.length
+        joint = counter is not None and (counter.length, counter.prune) == (base.length, base.prune)
         if counter is None:
             self.states = [lm.join([base])]
         elif joint:

@@ -178,6 +178,50 @@ class DecodeOptions:
 
 
 @dataclass(frozen=True)
+class VcdOptions:
+    """VCD's noise step t of 1000, with the α and β published beside it (see VCD_PRESETS)."""
+
+    step: int = 500
+    contrast: ContrastOptions = ContrastOptions(alpha=1.0, beta=0.2)
+
+    def __post_init__(self) -> None:
+        _within("VCD noise step", self.step, 0, 999)
+
+
+@dataclass(frozen=True)
+class SidOptions:
+    """SID: from decoder layer `layer` on only `ratio` of the vision tokens stay, the least read."""
+
+    layer: int = 2
+    ratio: float = 100 / 576
+    contrast: ContrastOptions = ContrastOptions(alpha=0.5, beta=0.1)
+
+    def __post_init__(self) -> None:
+        _within("SID layer", self.layer, 1, 200)
+        _within("SID ratio", self.ratio, 0, 1)
+
+
+@dataclass(frozen=True)
+class TcdOptions:
+    """TCD: frames kept in the reference view; None takes the published 16→4, 12→8, 32→8."""
+
+    keep: int | None = None
+    contrast: ContrastOptions = ContrastOptions(alpha=0.5, beta=0.5, head="raw")
+
+    def __post_init__(self) -> None:
+        if self.keep is not None:
+            _within("TCD frames", self.keep, 1, 256)
+
+
+VCD_PRESETS: dict[str, VcdOptions] = {
+    "paper": VcdOptions(500, ContrastOptions(0.5, 0.1)),
+    "code": VcdOptions(500, ContrastOptions(1.0, 0.2)),
+    "late": VcdOptions(900, ContrastOptions(1.0, 0.1)),
+}
+"""VCD's published defaults, which disagree."""
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """One set of options for a whole run; each stage is handed its own part only."""
 
@@ -188,6 +232,9 @@ class RunOptions:
     ascent: AscentOptions = field(default_factory=AscentOptions)
     contrast: ContrastOptions = field(default_factory=ContrastOptions)
     decode: DecodeOptions = field(default_factory=DecodeOptions)
+    vcd: VcdOptions = field(default_factory=VcdOptions)
+    sid: SidOptions = field(default_factory=SidOptions)
+    tcd: TcdOptions = field(default_factory=TcdOptions)
     seed: int = 0
 
     def as_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import resource
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,14 +24,18 @@ from core.backbones.base import Encoded, State, VideoLM
 from core.decode import answer, decode
 from core.detect import Detector
 from core.errors import Cancelled, OutOfMemory
-from core.masks import draw_masks
+from core.methods import Method, find_methods
+from core.methods.base import Case
+from core.methods.controls import PLAIN
+from core.methods.run import run_method
 from core.objective import loss_of
 from core.options import RunOptions, VideoOptions
 from core.question import clean_question
+from core.search import find_answer
 from core.track import track
 from core.types import AscentStep, Clip, Detections, Pixels, TokenStep, Trace, Track
 from core.video import read_clip
-from core.views import MaskedView, masked_view
+from core.views import MaskedView
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
@@ -102,6 +106,7 @@ def run(
     detector: Callable[[], Detector],
     options: RunOptions | None = None,
     *,
+    methods: Sequence[str] = (),
     cache: StageCache | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
@@ -109,11 +114,13 @@ def run(
 
     video: a file, or a call that gives its clip, for whoever began reading it already.
     lm, detector: called when first needed, so that loading can go on beside decoding.
+    methods: further decoders by name; they share what can be shared with MACD and the baseline.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
     options = options or RunOptions()
     question = clean_question(question)
+    further = [m for m in find_methods(methods) if m.name not in ("baseline", "macd")]
     cache = cache or StageCache()
     yield Event("video", 0.0, "Reading the video")
     began = time.monotonic()
@@ -123,7 +130,9 @@ def run(
     try:
         tracks = yield from _tracks(state, clip, detector, options, cache)
         model, encoded = yield from _load(state, clip, question, lm)
-        yield from _analyse(state, encoded, tracks, model, options)
+        case = Case(model, clip, encoded, tracks, options)
+        yield from _analyse(state, case)
+        yield from _compare(state, case, further)
     except Cancelled:
         pass
     except torch.OutOfMemoryError as error:
@@ -134,19 +143,26 @@ def run(
     yield Event("done", 1.0, state.trace.status, state.trace)
 
 
-def _analyse(
-    run: _Run,
-    encoded: Encoded,
-    tracks: tuple[Track, ...],
-    lm: VideoLM,
-    options: RunOptions,
-) -> Iterator[Event]:
-    size = (encoded.frames.shape[1], encoded.frames.shape[2])
-    masks = draw_masks(tracks, len(encoded.frames), size, options.mask)
-    view = masked_view(encoded, masks, tracks, options.mask)
-    last = yield from _ascend(run, lm, view, options)
-    base, counter = yield from _prefill(run, lm, view, last, options)
-    yield from _decode(run, lm, base, counter, options)
+def _analyse(run: _Run, case: Case) -> Iterator[Event]:
+    options = case.options
+    view = case.masked(options.mask)
+    last = yield from _ascend(run, case.lm, view, options)
+    if last is not None:
+        case.know("ascent", (options.mask, options.ascent), last)
+    base, counter = yield from _prefill(run, case.lm, view, last, options)
+    case.know("base prefill", None, base)
+    yield from _decode(run, case.lm, base, counter, options)
+
+
+def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
+    began = time.monotonic()
+    for i, method in enumerate(methods):
+        run.breathe("decode")
+        yield Event("decode", i / len(methods), method.title, run.trace)
+        found = replace(run_method(case, method), memory_mb=peak_memory_mb())
+        run.grow(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
+    if methods:
+        run.timed("compare", began)
 
 
 def _read(video: str | Path, options: VideoOptions, cache: StageCache) -> Clip:
@@ -290,19 +306,41 @@ def _prefill(
 def _decode(
     run: _Run, lm: VideoLM, base: State, counter: State, options: RunOptions
 ) -> Iterator[Event]:
-    began = time.monotonic()
+    whole = time.monotonic()
     for method, other in (("baseline", None), ("macd", counter)):
-        contrast = None if other is None else options.contrast
-        steps: list[TokenStep] = []
-        for step in decode(lm, base, other, options.contrast, options.decode):
-            steps.append(step)
-            answers = run.trace.answers | {method: answer(lm, method, steps, contrast)}
-            done = 0.5 * (method == "macd") + 0.5 * len(steps) / options.decode.max_tokens
-            yield Event("decode", done, answers[method].text, run.grow(answers=answers))
-            run.breathe("decode")
-        if not run.trace.answers[method].finished:
-            run.warnings.append(f"the {method} answer was cut at {len(steps)} tokens")
-    run.timed("decode", began)
+        began = time.monotonic()
+        contrast = PLAIN if other is None else options.contrast
+        if options.decode.search in ("beam", "vote"):
+            found = find_answer(lm, method, base, other, contrast, options.decode)
+            run.grow(answers=run.trace.answers | {method: found})
+        else:
+            steps: list[TokenStep] = []
+            for step in decode(lm, base, other, contrast, options.decode):
+                steps.append(step)
+                found = answer(lm, method, steps, contrast if other is not None else None)
+                answers = run.trace.answers | {method: found}
+                done = 0.5 * (method == "macd") + 0.5 * len(steps) / options.decode.max_tokens
+                yield Event("decode", done, found.text, run.grow(answers=answers))
+                run.breathe("decode")
+        if not found.finished:
+            run.warnings.append(f"the {method} answer was cut at {len(found.tokens)} tokens")
+        spent = round(1000 * (time.monotonic() - began), 1)
+        found = replace(found, view=_view(run, method), ms=spent, memory_mb=peak_memory_mb())
+        run.grow(answers=run.trace.answers | {method: found})
+    run.timed("decode", whole)
+
+
+def _view(run: _Run, method: str) -> dict[str, Any]:
+    chosen = run.trace.counterfactual
+    if method == "baseline" or chosen is None:
+        return {"kind": "none"}
+    return {
+        "kind": "masks",
+        "level": chosen.level.tolist(),
+        "frame_level": chosen.frame_level.tolist(),
+        "swept": run.trace.mask.swept,
+        "frame_mask": run.trace.mask.frame_mask,
+    }
 
 
 def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:

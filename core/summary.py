@@ -46,6 +46,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,
         "warnings": list(trace.warnings),
+        "shared": trace.shared,
         "status": trace.status,
         "seed": trace.seed,
         "options": trace.options,
@@ -96,6 +97,11 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "finished": answer.finished,
         "alpha": answer.alpha,
         "beta": answer.beta,
+        "head": answer.head,
+        "votes": answer.votes,
+        "view": answer.view,
+        "ms": answer.ms,
+        "memory_mb": answer.memory_mb,
         "tokens": [_token(t, answer) for t in answer.tokens],
     }
 
@@ -136,6 +142,43 @@ def as_text(trace: Trace) -> str:
     lines.append(f"Times      {spent}  (peak memory {trace.peak_memory_mb:.0f} MB)")
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
+    return "\n".join(lines)
+
+
+def verdict(answer: Answer, baseline: Answer) -> str:
+    """How an answer stands to the baseline; which of them is right is not known here.
+
+    "flipped" is said of two opposite short answers, yes and no.
+    """
+    ours, theirs = (a.text.lower().strip(" .!") for a in (answer, baseline))
+    if ours == theirs:
+        return "agrees"
+    return "flipped" if {ours, theirs} == {"yes", "no"} else "changed"
+
+
+def parting(answer: Answer, baseline: Answer) -> int | None:
+    """Index of the first token that differs, None where none does."""
+    pairs = zip(answer.tokens, baseline.tokens, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), None)
+
+
+def as_table(trace: Trace) -> str:
+    """All answers beside the baseline, for a terminal."""
+    lines = [f"Question  {trace.question}", ""]
+    lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'parts at':>10}  {'verdict':<9} answer")
+    base = trace.answers.get("baseline")
+    for name, a in trace.answers.items():
+        at = parting(a, base) if base else None
+        said = verdict(a, base) if base and name != "baseline" else ""
+        votes = f"  ({', '.join(f'{k}: {n}' for k, n in a.votes.items())})" if a.votes else ""
+        rule = f"{a.alpha:>6g}{a.beta:>8g}" if any(t.counter is not None for t in a.tokens) else ""
+        lines.append(
+            f"{name:<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
+            f"  {said:<9} {a.text}{'' if a.finished else ' …'}{votes}"
+        )
+    shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
+    lines += ["", f"Shared: {shared or 'nothing'}; times leave out what was shared.", ""]
+    lines += [f"Note: {w}" for w in trace.warnings]
     return "\n".join(lines)
 
 

@@ -143,7 +143,9 @@ class TokenStep:
 class Answer:
     """One method's answer. finished: the model ended it itself, not the token limit.
 
-    head: which head rule cut the candidates; votes: normalised answer → samples that gave it.
+    head: which head rule cut the candidates; votes: normalised answer → samples that gave it;
+    view: what the second view was (see core.methods); ms: time, without what was shared;
+    memory_mb: peak memory when it was done.
     """
 
     method: str
@@ -154,6 +156,9 @@ class Answer:
     beta: float = 0.0
     head: str = "probability"
     votes: dict[str, int] = field(default_factory=dict)
+    view: dict[str, Any] = field(default_factory=dict)
+    ms: float = 0.0
+    memory_mb: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +166,8 @@ class Trace:
     """Everything computed for one clip and one question; figures and pages only read this.
 
     frames: (T, H, W, 3) as the backbone saw them. groups: the frames of each temporal patch.
-    status: "complete", or "stopped: STAGE" when the run was cancelled there.
+    status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
+    a piece of work served another method.
     """
 
     question: str
@@ -181,5 +187,6 @@ class Trace:
     peak_memory_mb: float = 0.0
     warnings: tuple[str, ...] = ()
     seed: int = 0
+    shared: dict[str, int] = field(default_factory=dict)
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)

@@ -36,7 +36,11 @@ def _in(folder: Path) -> list[Example]:
     if not index.is_file():
         return []
     found = []
-    for row in json.loads(index.read_text(encoding="utf-8")):
+    try:
+        rows = json.loads(index.read_text(encoding="utf-8"))
+    except ValueError:
+        return []
+    for row in rows:
         video = folder / row["video"]
         trace = video.with_suffix(".macd")
         if video.is_file():

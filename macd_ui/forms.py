@@ -9,6 +9,7 @@ from core.errors import OptionError
 from core.options import (
     AscentOptions,
     ContrastOptions,
+    DecodeOptions,
     DetectOptions,
     MaskOptions,
     RunOptions,
@@ -31,6 +32,8 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
             steps=_whole(values, "steps"), eta=_number(values, "eta"), tau=_number(values, "tau")
         ),
         contrast=ContrastOptions(alpha=_number(values, "alpha"), beta=_number(values, "beta")),
+        decode=DecodeOptions(search=values["search"], seed=_whole(values, "seed")),
+        seed=_whole(values, "seed"),
     )
 
 

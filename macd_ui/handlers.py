@@ -70,6 +70,7 @@ class Handlers:
                 lambda: self.store.backbone((values["backbone"] or "toyworld").strip()),
                 lambda: self.store.detector((values["detector"] or "toyworld").strip()),
                 options,
+                methods=values["methods"] or (),
                 cache=session.cache,
                 cancelled=session.stop.is_set,
             ):
@@ -158,7 +159,11 @@ def first_paint(examples: list[Example]) -> tuple[dict[str, Any] | None, Any]:
     """Viewer value and plot of the first example that has a trace, or nothing."""
     for example in examples:
         if example.trace is not None:
-            trace = load(example.trace)
+            try:
+                trace = load(example.trace)
+            except TraceError as error:  # one bad example must not keep the page from starting
+                log.warning("example %s: %s", example.trace.name, error)
+                continue
             said = status(message=f"{example.title}. {example.truth}", done=STAGES)
             return payload(trace, said), strengths_figure(trace)
     return None, None

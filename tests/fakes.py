@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import BackboneInfo, Encoded, State, VideoLM
+from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM
 from core.options import DetectOptions
 from core.question import refuse_special
 from core.types import Clip, Detections, Pixels
@@ -65,9 +65,12 @@ class ByteLM(VideoLM):
     def query_logits(self, encoded: Encoded, video: Tensor) -> Tensor:
         return self._logits(self._features(video), encoded.input_ids[0].tolist())[:-1]
 
-    def prefill(self, encoded: Encoded, video: Tensor) -> State:
+    def tokens(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
         tokens = encoded.input_ids[0].tolist()
-        features = self._features(video)
+        features = self._features(video) * (1 if prune is None else prune.ratio)
         logits = self._logits(features, tokens)
         return State(logits[-1:], [(features, tokens)], len(tokens), len(tokens), logits[None, :-1])
 

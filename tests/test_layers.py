@@ -35,6 +35,7 @@ STAGES = {
     "views": {"backbones"},
     "ascent": {"objective", "backbones", "masks", "views"},
     "decode": {"contrast", "backbones"},
+    "search": {"decode", "contrast", "backbones"},
 }
 BASICS = {"types", "errors", "options"}
 

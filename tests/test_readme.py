@@ -24,8 +24,8 @@ def test_the_two_commands_are_makes():
 
 def test_the_documented_commands_work(tmp_path):
     (tmp_path / "assets").symlink_to(ROOT / "assets")
-    commands = [shlex.split(line) for line in blocks("sh")[1].splitlines()]
-    assert len(commands) == 3
+    commands = [shlex.split(line) for block in blocks("sh")[1:] for line in block.splitlines()]
+    assert len(commands) == 4
     for command in commands:
         assert command[0] == "python"
         done = subprocess.run(

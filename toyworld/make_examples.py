@@ -105,8 +105,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--tries", type=int, default=400)
+    parser.add_argument("--retrace", action="store_true", help="keep the clips, redo the traces")
     args = parser.parse_args()
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
+    if args.retrace:
+        for row in json.loads((OUT / "index.json").read_text()):
+            video = OUT / row["video"]
+            *_, last = run(video, row["question"], lambda: lm, lambda: detector)
+            assert last.trace is not None
+            assert row["answers"] == {m: a.text for m, a in last.trace.answers.items()}, row
+            save(last.trace, video.with_suffix(".macd"))
+        return
     wanted, rows = dict(KINDS), []
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)

@@ -55,6 +55,22 @@ class Encoded:
         return video.reshape(-1)[self.gather]
 
 
+@dataclass(frozen=True)
+class Prune:
+    """From decoder layer `layer` on, all but the least-attended `ratio` of vision tokens hide.
+
+    Attention is that of the last query row at the layer before, mean over heads, chosen anew at
+    every step (SID).
+    """
+
+    layer: int
+    ratio: float
+
+    def kept(self, vision_tokens: int) -> int:
+        """How many vision tokens stay, at least one: 100 of 576 by default."""
+        return max(1, round(self.ratio * vision_tokens))
+
+
 @dataclass(eq=False)
 class State:
     """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
@@ -69,6 +85,7 @@ class State:
     prompt: int
     query_logits: Tensor | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    prune: Prune | None = None
 
 
 class VideoLM(ABC):
@@ -88,12 +105,12 @@ class VideoLM(ABC):
         """(Q, V) float logits that predict the question's tokens, with a graph back to `video`."""
 
     @abstractmethod
-    def prefill(self, encoded: Encoded, video: Tensor) -> State:
-        """Runs one view's prompt: a State of one row. No graph."""
+    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
+        """Runs one view's prompt: a State of one row. No graph. prune: for this view alone."""
 
     @abstractmethod
     def join(self, states: Sequence[State]) -> State:
-        """States of one length → one State with their rows in order. The originals stay usable."""
+        """States of one length and pruning → one State, rows in order. The originals stay."""
 
     @abstractmethod
     def select(self, state: State, rows: Sequence[int]) -> State:
@@ -106,6 +123,10 @@ class VideoLM(ABC):
     @abstractmethod
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens → text, special tokens left out."""
+
+    @abstractmethod
+    def tokens(self, text: str) -> list[int]:
+        """Text → tokens, without special ones."""
 
     @abstractmethod
     def piece(self, token: int) -> str:

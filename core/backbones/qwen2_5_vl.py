@@ -12,8 +12,9 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.video_utils import VideoMetadata
 
-from core.backbones.base import BackboneInfo, Encoded, State, VideoLM
+from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM
 from core.backbones.prompt import query_positions
+from core.backbones.prune import pruned
 from core.question import refuse_special
 from core.types import Clip
 
@@ -32,6 +33,10 @@ class Qwen25VL(VideoLM):
         ends = [ends] if isinstance(ends, int) else list(ends or ())
         self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
         self._special = [t for t in self.tokenizer.all_special_tokens if t]
+
+    @property
+    def _layers(self) -> Any:
+        return self.model.model.language_model.layers
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -118,19 +123,22 @@ class Qwen25VL(VideoLM):
         return _wide(out.logits[0])
 
     @torch.no_grad()
-    def prefill(self, encoded: Encoded, video: Tensor) -> State:
+    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
         """See `VideoLM.prefill`."""
         length = encoded.input_ids.shape[1]
         last = torch.tensor([length - 1], device=encoded.query.device)
         keep = torch.cat([encoded.query - 1, last])
-        out = self._run(encoded, video, use_cache=True, logits_to_keep=keep)
+        seen = encoded.inputs["mm_token_type_ids"][0].nonzero()[:, 0]
+        with pruned(self._layers, prune, seen):
+            out = self._run(encoded, video, use_cache=True, logits_to_keep=keep)
         return State(
             logits=_wide(out.logits[:, -1]),
             cache=out.past_key_values,
             length=length,
             prompt=length,
             query_logits=_wide(out.logits[:, :-1]),
-            inputs={"next": int(encoded.inputs["position_ids"].max()) + 1},
+            inputs={"next": int(encoded.inputs["position_ids"].max()) + 1, "vision": seen},
+            prune=prune,
         )
 
     def _run(self, encoded: Encoded, video: Tensor, **how: Any) -> Any:
@@ -144,15 +152,15 @@ class Qwen25VL(VideoLM):
     def join(self, states: Sequence[State]) -> State:
         """See `VideoLM.join`."""
         first = states[0]
-        if any(s.length != first.length for s in states):
-            raise ValueError("only states of one length can be joined")
+        if any((s.length, s.prune) != (first.length, first.prune) for s in states):
+            raise ValueError("only states of one length and pruning can be joined")
         cache = DynamicCache()
         for i in range(len(first.cache.layers)):
             layers = [s.cache.layers[i] for s in states]
             keys, values = (torch.cat([getattr(z, k) for z in layers]) for k in ("keys", "values"))
             cache.update(keys, values, i)
         logits = torch.cat([s.logits for s in states])
-        return State(logits, cache, first.length, first.prompt, None, first.inputs)
+        return State(logits, cache, first.length, first.prompt, None, first.inputs, first.prune)
 
     def select(self, state: State, rows: Sequence[int]) -> State:
         """See `VideoLM.select`."""
@@ -167,12 +175,13 @@ class Qwen25VL(VideoLM):
         """See `VideoLM.step`. Positions are explicit: the model's own counter is shared state."""
         rows = len(tokens)
         at = state.inputs["next"] + state.length - state.prompt
-        out = self.model(
-            input_ids=torch.tensor(tokens, device=self.device)[:, None],
-            past_key_values=state.cache,
-            position_ids=torch.full((3, rows, 1), at, device=self.device),
-            use_cache=True,
-        )
+        with pruned(self._layers, state.prune, state.inputs["vision"]):
+            out = self.model(
+                input_ids=torch.tensor(tokens, device=self.device)[:, None],
+                past_key_values=state.cache,
+                position_ids=torch.full((3, rows, 1), at, device=self.device),
+                use_cache=True,
+            )
         return State(
             _wide(out.logits[:, -1]),
             out.past_key_values,
@@ -180,11 +189,16 @@ class Qwen25VL(VideoLM):
             state.prompt,
             None,
             state.inputs,
+            state.prune,
         )
 
     def text(self, tokens: Sequence[int]) -> str:
         """See `VideoLM.text`."""
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
+
+    def tokens(self, text: str) -> list[int]:
+        """See `VideoLM.tokens`."""
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def piece(self, token: int) -> str:
         """See `VideoLM.piece`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gradio as gr
 
+from core.methods import METHODS
 from core.options import RunOptions
 from macd_ui.examples import Example
 from macd_ui.forms import FILLS, FRAME_MASKS
 
+ALWAYS = ("baseline", "macd")
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
 
 
@@ -42,6 +44,23 @@ class AskPanel:
         with gr.Row():
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
+        with gr.Accordion("Compare methods", open=False, elem_id="compare"):
+            methods = gr.CheckboxGroup(
+                [(m.title, m.name) for m in METHODS.values() if m.name not in ALWAYS],
+                label="Beside the baseline and MACD",
+                elem_id="methods",
+            )
+            search = gr.Dropdown(
+                [
+                    ("greedy", "greedy"),
+                    ("nucleus sampling", "sample"),
+                    ("beam search", "beam"),
+                    ("self-consistency vote", "vote"),
+                ],
+                value=defaults.decode.search,
+                label="search",
+            )
+            seed = gr.Number(0, label="seed", precision=0)
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             with gr.Row():
                 alpha = gr.Number(defaults.contrast.alpha, label="α contrast", step=0.1)
@@ -76,6 +95,9 @@ class AskPanel:
             "example": self.examples,
             "video": self.video,
             "question": self.question,
+            "methods": methods,
+            "search": search,
+            "seed": seed,
             "alpha": alpha,
             "beta": beta,
             "steps": steps,

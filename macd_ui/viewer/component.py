@@ -12,7 +12,16 @@ from typing import Any
 import gradio as gr
 
 HERE = Path(__file__).parent
-SCRIPTS = ("dom.js", "masks.js", "rescore.js", "stage.js", "rail.js", "tokens.js", "viewer.js")
+SCRIPTS = (
+    "dom.js",
+    "masks.js",
+    "rescore.js",
+    "stage.js",
+    "rail.js",
+    "tokens.js",
+    "compare.js",
+    "viewer.js",
+)
 
 _MOUNT = """
 const host = element.querySelector(".mv-host") || element;

@@ -97,6 +97,7 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
+        "shared": trace.shared,
         "warnings": list(trace.warnings),
     }
 
@@ -123,6 +124,11 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "finished": answer.finished,
         "alpha": answer.alpha,
         "beta": answer.beta,
+        "head": answer.head,
+        "votes": answer.votes,
+        "view": answer.view,
+        "ms": answer.ms,
+        "memory_mb": answer.memory_mb,
         "tokens": [
             {
                 "index": t.index,

@@ -1,10 +1,10 @@
 // The contrastive rule on stored logits, as core/contrast.py has it. Pure functions, no DOM.
 
 // Candidates of one token under both views -> rows with score, probabilities and head membership.
-function rescore(step, alpha, beta) {
+function rescore(step, alpha, beta, head = "probability") {
   const other = step.counter || step.base;
   const baseTop = Math.max(...step.base);
-  const cut = beta > 0 ? baseTop + Math.log(beta) : -Infinity;
+  const cut = head === "raw" ? beta * baseTop : beta > 0 ? baseTop + Math.log(beta) : -Infinity;
   const first = step.base.indexOf(baseTop);
   const rows = step.candidates.map((id, i) => {
     const inside = step.base[i] >= cut || i === first;

@@ -63,7 +63,7 @@ class Tokens {
 
   rows(answer, step) {
     const two = Boolean(step.counter);
-    const { rows, chosen } = rescore(step, two ? answer.alpha : 0, two ? answer.beta : 0);
+    const { rows, chosen } = rescore(step, two ? answer.alpha : 0, two ? answer.beta : 0, answer.head);
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);

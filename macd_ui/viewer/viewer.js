@@ -1,5 +1,5 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
-// Expects masks.js, rescore.js, dom.js, stage.js, rail.js and tokens.js before it.
+// Expects the other scripts of this folder before it, in the order component.py gives.
 
 const STAGE_NAMES = {
   video: "Read video", detect: "Detect", track: "Track", load: "Load model",
@@ -20,11 +20,12 @@ class Viewer {
     this.stage = new Stage(this.state);
     this.rail = new Rail(this.state);
     this.tokens = new Tokens(this.state);
+    this.compare = new Compare(this.state, this.stage);
     this.body = el("div", { class: "mv-body", hidden: true },
       el("p", { class: "mv-question" }),
       el("div", { class: "mv-columns" },
         this.stage.root, el("div", { class: "mv-side" }, this.rail.root, this.tokens.root)),
-      this.notes);
+      this.compare.root, this.notes);
     this.root = el("div", { class: "mv-root", tabindex: "0" }, this.bar, this.message, this.body);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.attach(root);
@@ -50,7 +51,7 @@ class Viewer {
     this.body.hidden = false;
     this.body.querySelector(".mv-question").textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.stage, this.rail, this.tokens]) part.load(trace);
+    for (const part of [this.stage, this.rail, this.tokens, this.compare]) part.load(trace);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
     this.draw();
   }
@@ -86,6 +87,7 @@ class Viewer {
     this.stage.draw();
     this.rail.draw();
     this.tokens.draw();
+    this.compare.draw();
   }
 
   key(event) {

@@ -49,7 +49,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     page.locator(".mv-root").focus()
     before = canvas_pixels(page)
     page.keyboard.press("ArrowRight")
-    assert "frame 2 of 8" in page.locator(".mv-caption").inner_text()
+    assert "frame 2 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
     assert canvas_pixels(page) != before
     for layer in ("Soft masks", "Levels", "Counterfactual"):
         before = canvas_pixels(page)
@@ -134,6 +134,38 @@ def test_the_browser_redraws_masks_and_scores_as_the_core_does(page, toy_mp4):
         assert rows["chosen"] == s.argmax()
         ours = np.array([np.nan if x is None else x for x in rows["scores"]])
         np.testing.assert_allclose(ours, np.where(np.isfinite(s), s, np.nan), atol=1e-9)
+
+
+def test_methods_stand_side_by_side(page, toy_mp4):
+    upload(page, toy_mp4)
+    page.click("#compare button >> nth=0")
+    for name in ("VCD", "SID", "TCD", "Reversed signs", "Random places, same area", "Blank video"):
+        page.get_by_label(name, exact=True).check()
+    run(page, "What is in the video?")
+    page.wait_for_selector(".mv-methods tr[data-method=blank]")
+    rows = page.locator(".mv-methods tbody tr")
+    assert rows.count() == 8
+    said = rows.nth(1).inner_text()
+    assert any(word in said for word in ("agrees", "changed"))
+    assert "fixed" not in page.locator(".mv-compare").inner_text()
+    assert "base prefill" in page.locator(".mv-compare").inner_text()
+    assert page.locator(".mv-multiples").count() >= 6
+
+    def second_view(index):
+        return page.evaluate(
+            "(i) => document.querySelectorAll('.mv-screens canvas')[i].toDataURL()", index
+        )
+
+    first, second = second_view(0), second_view(1)
+    page.locator(".mv-screens select").nth(0).select_option("blank")
+    page.locator(".mv-screens select").nth(1).select_option("tcd")
+    assert second_view(0) != first
+    assert second_view(1) != second
+    before = second_view(1)
+    page.locator(".mv-root").focus()
+    page.keyboard.press("ArrowRight")
+    assert second_view(1) != before
+    assert "left out" in page.locator(".mv-screens").inner_text()
 
 
 def test_bad_input_is_told_and_nothing_is_lost(page, tmp_path, toy_mp4):

@@ -22,6 +22,7 @@ from tests.fakes import BoxDetector, ByteLM
 FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
+    "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0,
 }  # fmt: skip
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"
 
@@ -98,6 +99,9 @@ def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
     assert stages[-1] == "done"
     assert updates[0]["run"]["interactive"] is False
     assert updates[-1]["run"]["interactive"] is True
+    shown = updates[-1]["viewer"]["trace"]
+    assert list(shown["answers"]) == ["baseline", "macd", "vcd", "tcd"]
+    assert shown["shared"]["base prefill"] >= 1
     saved = updates[-1]["save"]["value"]
     assert saved.endswith("odd_name_b_.macd")
     opened = handlers.open(saved, "me")

@@ -1,0 +1,74 @@
+"""Hides vision tokens from a decoder's later layers, by hooks that are always removed again.
+
+For decoders whose layers call `self_attn` with keyword arguments and rotary embeddings, as the
+Qwen families do. Only one row of one layer's attention is computed by hand: asking transformers
+for all attentions would force eager attention and store every layer's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.backbones.base import Prune
+
+
+@contextmanager
+def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
+    """While inside, layers from `prune.layer` on see only the least-attended vision tokens.
+
+    vision: positions of the vision tokens in the cache. Batch rows choose together by their mean.
+    """
+    if prune is None:
+        yield
+        return
+    hidden: list[Tensor] = []
+
+    def look(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
+        weights = last_row(attention, given)
+        count = prune.kept(len(vision))
+        order = weights[:, vision].mean(0).argsort(stable=True)
+        hidden[:] = [vision[order[count:]]]
+
+    def hide(_: Any, positional: Any, given: dict[str, Any]) -> Any:
+        states = positional[0] if positional else given["hidden_states"]
+        length, dtype = states.shape[1], states.dtype
+        total = given["past_key_values"].get_seq_length()  # the first layer has grown it already
+        past = total - length
+        ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
+        ahead[:, hidden[0]] = True
+        mask = torch.zeros(1, 1, length, total, dtype=dtype, device=states.device)
+        return positional, given | {
+            "attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)
+        }
+
+    handles = [
+        layers[prune.layer - 1].self_attn.register_forward_hook(look, with_kwargs=True),
+        *(
+            layer.register_forward_pre_hook(hide, with_kwargs=True)
+            for layer in layers[prune.layer :]
+        ),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def last_row(attention: Any, given: dict[str, Any]) -> Tensor:
+    """Attention of the last query over all keys, mean over heads: (B, length)."""
+    states, (cos, sin) = given["hidden_states"][:, -1:], given["position_embeddings"]
+    rotate = sys.modules[type(attention).__module__].apply_rotary_pos_emb
+    rows = states.shape[0]
+    query = attention.q_proj(states).view(rows, 1, -1, attention.head_dim).transpose(1, 2)
+    query, _ = rotate(query, query, cos[:, -1:], sin[:, -1:])
+    keys = given["past_key_values"].layers[attention.layer_idx].keys
+    keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)
+    scores: Tensor = (query @ keys.transpose(-1, -2)).float() * attention.scaling
+    return scores.softmax(-1).mean(1)[:, 0]

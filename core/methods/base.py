@@ -1,0 +1,136 @@
+"""What a method is: from one clip and question to the views its tokens are chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.ascent import ascend, conclude
+from core.backbones.base import Encoded, State, VideoLM
+from core.masks import draw_masks
+from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions
+from core.types import AscentStep, Clip, Counterfactual, Track
+from core.views import MaskedView, masked_view
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The views a method decodes from. Without `counter` it decodes from `base` alone.
+
+    bias: added to the scores of some tokens; said: an answer that needs no model at all.
+    view: what the second view is, in words and plain numbers, for whoever shows it.
+    """
+
+    base: State
+    counter: State | None
+    contrast: ContrastOptions
+    view: dict[str, Any] = field(default_factory=dict)
+    bias: dict[int, float] | None = None
+    said: str | None = None
+
+
+class Case:
+    """One clip and one question, with the work that methods share, done once.
+
+    `shared` counts how often each piece was used again.
+    """
+
+    def __init__(
+        self,
+        lm: VideoLM,
+        clip: Clip,
+        encoded: Encoded,
+        tracks: tuple[Track, ...],
+        options: RunOptions,
+    ) -> None:
+        self.lm, self.clip, self.encoded = lm, clip, encoded
+        self.tracks, self.options = tracks, options
+        self.shared: dict[str, int] = {}
+        self._done: dict[Hashable, Any] = {}
+
+    def once(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`, made at most once for a key."""
+        if (name, key) in self._done:
+            self.shared[name] = self.shared.get(name, 0) + 1
+        else:
+            self._done[name, key] = make()
+        found: T = self._done[name, key]
+        return found
+
+    def know(self, name: str, key: Hashable, result: Any) -> None:
+        """Hands in a piece of work that was done elsewhere already."""
+        self._done[name, key] = result
+
+    @property
+    def base(self) -> State:
+        """The video as it is, prefilled."""
+        return self.once(
+            "base prefill", None, lambda: self.lm.prefill(self.encoded, self.encoded.video)
+        )
+
+    def masked(self, mask: MaskOptions, tracks: tuple[Track, ...] | None = None) -> MaskedView:
+        """Masks of the tracks (of others, if given) over this clip."""
+
+        def make() -> MaskedView:
+            found = self.tracks if tracks is None else tracks
+            size = (self.encoded.frames.shape[1], self.encoded.frames.shape[2])
+            masks = draw_masks(found, len(self.encoded.frames), size, mask)
+            return masked_view(self.encoded, masks, found, mask)
+
+        return make() if tracks is not None else self.once("masks", mask, make)
+
+    def ascent(
+        self, mask: MaskOptions, options: AscentOptions | None = None
+    ) -> tuple[MaskedView, AscentStep | None]:
+        """The masks and the last step of the ascent on them, None where nothing can be masked."""
+        view, chosen = self.masked(mask), options or self.options.ascent
+        if not len(view.objects) and view.outside is None:
+            return view, None
+
+        def make() -> AscentStep:
+            *_, last = ascend(self.lm, view, chosen)
+            return last
+
+        return view, self.once("ascent", (mask, chosen), make)
+
+    def found(self, mask: MaskOptions, options: AscentOptions | None = None) -> Counterfactual:
+        """Where that ascent ended, as levels; none at all where there is nothing to mask."""
+        chosen = options or self.options.ascent
+        _, last = self.ascent(mask, chosen)
+        if last is None:
+            none = np.zeros(0)
+            return Counterfactual(none, none, none, none, none, none)
+        return conclude(last, chosen)
+
+    @torch.no_grad()
+    def prefill_levels(self, view: MaskedView, level: Any, frame_level: Any) -> State:
+        """The view under given levels, prefilled; the base itself where nothing is hidden."""
+        device = view.objects.device
+        levels = torch.as_tensor(level, device=device), torch.as_tensor(frame_level, device=device)
+        if not len(view.objects) and view.outside is None:
+            return self.base
+        if not float(view.mask(*levels).max()) > 0:
+            return self.base
+        return self.lm.prefill(self.encoded, view.video(*levels))
+
+    def subset(self, index: list[int]) -> Encoded:
+        """The same question over some of the sampled frames."""
+
+        def make() -> Encoded:
+            clip = replace(self.clip, frames=self.clip.frames[index], times=self.clip.times[index])
+            return self.lm.encode(clip, self.encoded.question)
+
+        return self.once("encoding", tuple(index), make)
+
+    def noise(self, seed: int = 0) -> Tensor:
+        """Standard normal noise of the video's shape, the same for every method that asks."""
+        generator = torch.Generator().manual_seed(self.options.seed + seed)
+        video = self.encoded.video
+        return torch.randn(video.shape, generator=generator, dtype=torch.float32).to(video.device)

@@ -1,0 +1,121 @@
+"""MACD and its relatives: everything whose second view is the clip behind masks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.ascent import conclude
+from core.methods.base import Case, Prepared
+from core.options import AscentOptions, MaskOptions
+from core.types import Track
+
+
+def macd(case: Case) -> Prepared:
+    """MACD as its paper has it: object and frame masks, ascent, three levels (METHOD steps 3-9)."""
+    return _trained(case, case.options.mask)
+
+
+def macd_object(case: Case) -> Prepared:
+    """The paper's ablation "No Frame-level Mask": objects alone."""
+    return _trained(case, replace(case.options.mask, frame_mask="off"))
+
+
+def macd_swept(case: Case) -> Prepared:
+    """This project's variant: masks swept over time, so that they do not tell the motion."""
+    return _trained(case, replace(case.options.mask, swept=True))
+
+
+def macd_continuous(case: Case) -> Prepared:
+    """The paper's ablation of the three levels: the strengths as the ascent left them."""
+    return _trained(case, case.options.mask, replace(case.options.ascent, levels="continuous"))
+
+
+def macd_fixed(case: Case) -> Prepared:
+    """The paper's ablation "No Mask Training": every object at r0, no frame mask."""
+    return _levelled(case, np.full(len(case.tracks), case.options.ascent.r0))
+
+
+def mask_all(case: Case) -> Prepared:
+    """A control: every object fully hidden, whatever the model's loss says."""
+    return _levelled(case, np.ones(len(case.tracks)))
+
+
+def reversed_signs(case: Case) -> Prepared:
+    """A control: what the loss leans on is left, what it does not need is hidden."""
+    mask, options = case.options.mask, case.options.ascent
+    view, last = case.ascent(mask)
+    if last is None:
+        return _prepared(case, case.base, np.zeros(0), np.zeros(0), mask)
+    turned = replace(last, gradient=-last.gradient, frame_gradient=-last.frame_gradient)
+    found = conclude(turned, options)
+    state = case.prefill_levels(view, found.level, found.frame_level)
+    return _prepared(case, state, found.level, found.frame_level, mask)
+
+
+def random_mask(case: Case) -> Prepared:
+    """A control: MACD's masks, of the same size and level, moved to random places and frames."""
+    mask = case.options.mask
+    found = case.found(mask)
+    rng = np.random.default_rng(case.options.seed)
+    elsewhere = tuple(_moved(t, rng) for t in case.tracks)
+    frame_level = rng.permutation(found.frame_level)
+    view = case.masked(mask, elsewhere)
+    state = case.prefill_levels(view, found.level, frame_level)
+    prepared = _prepared(case, state, found.level, frame_level, mask)
+    boxes = [[None if np.isnan(b[0]) else b.tolist() for b in t.boxes] for t in elsewhere]
+    return replace(prepared, view=prepared.view | {"boxes": boxes})
+
+
+def macd_object_subsampled(case: Case) -> Prepared:
+    """The paper's ablation "No Frame-level Mask + Frame Extraction": every second frame of V_d."""
+    mask = replace(case.options.mask, frame_mask="off")
+    view, _ = case.ascent(mask)
+    found = case.found(mask)
+    index = list(range(0, len(case.encoded.frames), 2))
+    with torch.no_grad():
+        device = view.objects.device
+        nothing = torch.zeros(0, device=device)
+        video = view.encoded.video
+        if len(view.objects):
+            video = view.video(torch.as_tensor(found.level, device=device), nothing)
+    state = case.lm.prefill(case.subset(index), video[index])
+    prepared = _prepared(case, state, found.level, np.zeros(0), mask)
+    return replace(prepared, view=prepared.view | {"frames": index})
+
+
+def _trained(case: Case, mask: MaskOptions, ascent: AscentOptions | None = None) -> Prepared:
+    view, _ = case.ascent(mask, ascent)
+    found = case.found(mask, ascent)
+    state = case.prefill_levels(view, found.level, found.frame_level)
+    return _prepared(case, state, found.level, found.frame_level, mask)
+
+
+def _levelled(case: Case, level: np.ndarray[Any, Any]) -> Prepared:
+    mask = replace(case.options.mask, frame_mask="off")
+    state = case.prefill_levels(case.masked(mask), level, np.zeros(0))
+    return _prepared(case, state, level, np.zeros(0), mask)
+
+
+def _prepared(
+    case: Case, counter: Any, level: Any, frame_level: Any, mask: MaskOptions
+) -> Prepared:
+    view = {
+        "kind": "masks",
+        "level": [float(x) for x in level],
+        "frame_level": [float(x) for x in frame_level],
+        "swept": mask.swept,
+        "frame_mask": mask.frame_mask,
+    }
+    return Prepared(case.base, counter, case.options.contrast, view)
+
+
+def _moved(track: Track, rng: np.random.Generator) -> Track:
+    """The track's boxes, of the same sizes, around a random place inside the frame."""
+    whole = track.boxes[~np.isnan(track.boxes[:, 0])]
+    low, high = whole[:, :2].min(0), whole[:, 2:].max(0)
+    shift = rng.uniform(-low, 1 - high)
+    return replace(track, boxes=(track.boxes + np.tile(shift, 2)).astype(np.float32).clip(0, 1))

@@ -1,0 +1,223 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from core.__main__ import main
+from core.backbones.base import Prune
+from core.backbones.prune import last_row, pruned
+from core.errors import OptionError
+from core.methods import METHODS, find_methods
+from core.methods.base import Case
+from core.methods.noise import vcd_alphas_bar
+from core.methods.rivals import tcd_subset
+from core.methods.run import run_method
+from core.options import ContrastOptions, RunOptions, TcdOptions, VideoOptions
+from core.pipeline import run
+from core.video import read_clip
+from tests.core.test_views import tracks
+from tests.fakes import BoxDetector, ByteLM, clip
+
+NAMES = (
+    "baseline macd vcd sid tcd macd-fixed macd-object macd-object-subsampled noise-global "
+    "noise-object noise-frame macd-continuous macd-swept random-mask mask-all reversed blank "
+    "head-only prompt-bias output-bias always-yes"
+).split()
+
+
+def a_case(boxes=((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9)), options=None, frames=4):
+    lm, seen = ByteLM(seed=5), clip(frames=frames)
+    encoded = lm.encode(seen, "is there a dog?")
+    found = tuple(tracks(*boxes, frames=frames))
+    return Case(lm, seen, encoded, found, options or RunOptions())
+
+
+def test_every_method_is_there_and_names_its_source():
+    assert set(METHODS) == set(NAMES)
+    assert all(len(m.source) > 20 for m in METHODS.values())
+    with pytest.raises(OptionError, match="macdd"):
+        find_methods(["macdd"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("boxes", [((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9)), ()])
+def test_every_method_answers_with_and_without_objects(name, boxes):
+    found = run_method(a_case(boxes), METHODS[name])
+    assert found.text
+    json.dumps(found.view, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if n not in ("prompt-bias", "output-bias", "always-yes")]
+)
+def test_alpha_zero_is_the_baseline_for_every_two_view_method(name):
+    from dataclasses import replace
+
+    rule = ContrastOptions(alpha=0.0)
+    options = RunOptions(contrast=rule)
+    for other in ("vcd", "sid", "tcd"):
+        chosen = replace(getattr(options, other), contrast=rule)
+        options = replace(options, **{other: chosen})
+    case = a_case(options=options)
+    plain = run_method(case, METHODS["baseline"])
+    assert [t.token for t in run_method(case, METHODS[name]).tokens] == [
+        t.token for t in plain.tokens
+    ]
+
+
+def test_shared_work_is_done_once():
+    case = a_case()
+    for name in ("baseline", "macd", "reversed", "random-mask"):
+        run_method(case, METHODS[name])
+    assert case.shared["ascent"] >= 3
+    assert case.shared["base prefill"] >= 3
+
+
+def test_levels_of_the_controls():
+    case = a_case()
+    macd, turned = (METHODS[n].prepare(case).view for n in ("macd", "reversed"))
+    swap = {0.0: 1.0, 1.0: 0.0, 0.75: 0.75}
+    assert turned["level"] == [swap[x] for x in macd["level"]]
+    assert METHODS["mask-all"].prepare(case).view["level"] == [1.0, 1.0]
+    assert METHODS["macd-fixed"].prepare(case).view["level"] == [0.75, 0.75]
+    moved = METHODS["random-mask"].prepare(case).view
+    assert moved["level"] == macd["level"]
+    assert sorted(moved["frame_level"]) == sorted(macd["frame_level"])
+    for before, after in zip(case.tracks, moved["boxes"], strict=True):
+        a, b = before.boxes[0], np.array(after[0])
+        np.testing.assert_allclose(b[2:] - b[:2], a[2:] - a[:2], atol=1e-5)
+        assert not np.allclose(a, b)
+
+
+def test_vcds_schedule_against_its_vector():
+    kept = vcd_alphas_bar()[500]
+    assert np.sqrt(kept) == pytest.approx(0.86302, abs=1e-4)
+    assert np.sqrt(1 - kept) == pytest.approx(0.50517, abs=1e-4)
+    assert (np.diff(vcd_alphas_bar()) < 0).all()
+
+
+def test_sids_count_and_tcds_subsets():
+    assert Prune(2, 100 / 576).kept(576) == 100
+    assert Prune(2, 0.0).kept(10) == 1
+    assert [len(tcd_subset(n)) for n in (16, 12, 32, 8, 1)] == [4, 8, 8, 4, 1]
+    assert tcd_subset(16) == [0, 5, 10, 15]
+    assert tcd_subset(16, keep=16) == list(range(16))
+    case = a_case(options=RunOptions(tcd=TcdOptions(keep=2)))
+    assert METHODS["tcd"].prepare(case).view["frames"] == [0, 3]
+
+
+@pytest.fixture(scope="module")
+def seen(toyworld, toy_mp4):
+    return toyworld.encode(read_clip(toy_mp4), "Which animal is in the video?")
+
+
+def test_pruning_everything_but_nothing_is_no_pruning(toyworld, seen):
+    plain = toyworld.prefill(seen, seen.video)
+    whole = toyworld.prefill(seen, seen.video, Prune(2, 1.0))
+    torch.testing.assert_close(whole.logits, plain.logits, rtol=0, atol=1e-4)
+    part = toyworld.prefill(seen, seen.video, Prune(2, 0.17))
+    assert (part.logits - plain.logits).abs().max() > 0.05
+    again = toyworld.prefill(seen, seen.video)
+    torch.testing.assert_close(again.logits, plain.logits, rtol=0, atol=0)
+
+
+def test_the_hooks_attention_is_transformers_own(toyworld, seen):
+    kept = []
+    attention = toyworld.model.model.language_model.layers[1].self_attn
+
+    def look(module, _, given, __):
+        kept.append(last_row(module, given))
+
+    handle = attention.register_forward_hook(look, with_kwargs=True)
+    try:
+        toyworld.prefill(seen, seen.video)
+    finally:
+        handle.remove()
+    model = toyworld.model
+    former = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            out = model(
+                input_ids=seen.input_ids,
+                pixel_values_videos=seen.layout(seen.video),
+                output_attentions=True,
+                **seen.inputs,
+            )
+    finally:
+        model.set_attn_implementation(former)
+    torch.testing.assert_close(
+        kept[0][0], out.attentions[1][0, :, -1].mean(0), rtol=1e-3, atol=1e-5
+    )
+
+
+def test_a_pruned_branch_steps_as_a_whole_pass_does_at_its_last_row(toyworld, seen):
+    """The first step chooses anew; with every token kept it must equal plain stepping."""
+    plain, whole = (
+        toyworld.prefill(seen, seen.video),
+        toyworld.prefill(seen, seen.video, Prune(2, 1.0)),
+    )
+    a, b = toyworld.step(plain, [20]), toyworld.step(whole, [20])
+    torch.testing.assert_close(a.logits, b.logits, rtol=0, atol=1e-4)
+    layers = toyworld.model.model.language_model.layers
+    with pruned(layers, None, torch.zeros(0)):
+        assert not any(layer._forward_pre_hooks for layer in layers)
+
+
+def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
+    import copy
+
+    from core.ascent import ascend
+    from core.masks import draw_masks
+    from core.options import AscentOptions, MaskOptions
+    from core.views import masked_view
+
+    lm = copy.copy(toyworld)
+    lm.model = copy.deepcopy(toyworld.model).to(torch.bfloat16)
+    lm.dtype = torch.bfloat16
+    encoded = lm.encode(read_clip(toy_mp4), "Which animal is in the video?")
+    found = tracks((0.2, 0.5, 0.6, 0.9), frames=8)
+    view = masked_view(encoded, draw_masks(found, 8, (96, 96)), found, MaskOptions())
+    (step,) = ascend(lm, view, AscentOptions())
+    assert view.objects.dtype == torch.float32
+    assert step.strength.dtype == step.gradient.dtype == np.float64
+    assert step.gradient[0] != 0
+
+
+def test_the_pipeline_runs_any_set_and_says_what_it_shared(make_video):
+    events = list(
+        run(
+            make_video(), "is it?", ByteLM, BoxDetector, RunOptions(video=VideoOptions(frames=4)),
+            methods=["baseline", "macd", "vcd", "tcd", "reversed"],
+        )
+    )  # fmt: skip
+    trace = events[-1].trace
+    assert list(trace.answers) == ["baseline", "macd", "vcd", "tcd", "reversed"]
+    assert trace.shared["base prefill"] >= 3
+    assert trace.shared["ascent"] >= 1
+    assert trace.answers["reversed"].view["kind"] == "masks"
+
+
+def test_compare_on_the_command_line(toy_mp4, capsys):
+    assert main(["compare", str(toy_mp4), "Is there a dog in the video?", "--methods", "all"]) == 0
+    table = capsys.readouterr().out
+    for name in NAMES:
+        assert f"\n{name} " in table
+    assert "Shared: base prefill" in table
+    code = main(
+        ["compare", str(toy_mp4), "Is there a dog in the video?", "--json", "--search", "vote"]
+    )
+    assert code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["answers"]) == {"baseline", "macd", "vcd", "sid", "tcd"}
+    assert sum(found["answers"]["sid"]["votes"].values()) == 5
+    assert main(["compare", str(toy_mp4), "what?", "--methods", "nonsense"]) == 2
+
+
+def test_one_step_costs_four_prefills_and_objects_cost_nothing(toyworld, toy_mp4):
+    from bench.trace import flop_ratios
+
+    found = flop_ratios(toyworld, read_clip(toy_mp4))
+    assert found["flops_macd1_over_base"] <= 4.3
+    assert found["flops_k20_over_k1"] == pytest.approx(1, abs=0.02)

@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+import torch
+
+from core.contrast import nucleus, raw_head, score
+from core.decode import decode
+from core.options import ContrastOptions, DecodeOptions
+from core.search import beam, find_answer, normalised, vote
+from core.video import read_clip
+from tests.fakes import ByteLM, clip
+
+
+@pytest.fixture
+def views():
+    lm = ByteLM(seed=3)
+    encoded = lm.encode(clip(), "is there a dog?")
+    return lm, lm.prefill(encoded, encoded.video), lm.prefill(encoded, 0 * encoded.video + 0.9)
+
+
+RULE = ContrastOptions(1.0, 0.1)
+
+
+def ids(steps):
+    return [s.token for s in steps]
+
+
+def test_sampling_repeats_from_its_seed(views):
+    def sample(seed):
+        options = DecodeOptions(search="sample", temperature=5.0, top_p=1.0, seed=seed)
+        return ids(decode(*views, RULE, options))
+
+    assert sample(1) == sample(1)
+    assert len({tuple(sample(s)) for s in range(8)}) > 1
+
+
+def test_a_cold_nucleus_is_greedy(views):
+    cold = DecodeOptions(search="sample", temperature=0.01, top_p=0.5)
+    assert ids(decode(*views, RULE, cold)) == ids(decode(*views, RULE, DecodeOptions()))
+
+
+def test_the_nucleus_is_the_smallest_set_of_that_mass():
+    p = np.array([0.5, 0.25, 0.15, 0.1])
+    np.testing.assert_allclose(nucleus(np.log(p), 1.0, 0.75), [2 / 3, 1 / 3, 0, 0])
+    np.testing.assert_allclose(
+        nucleus(np.log(p), 1.0, 0.76), p[:3].tolist() / p[:3].sum() @ np.eye(3, 4)
+    )
+    np.testing.assert_allclose(nucleus(np.log(p), 1.0, 1.0), p)
+    assert nucleus(np.array([1.0, -np.inf]), 1.0, 0.9).tolist() == [1.0, 0.0]
+
+
+def test_one_beam_is_greedy(views):
+    options = DecodeOptions(search="beam", beams=1)
+    assert ids(beam(*views, RULE, options)) == ids(decode(*views, RULE, DecodeOptions()))
+
+
+def test_beams_find_what_a_whole_search_finds():
+    lm = ByteLM(seed=11, answer_length=2)
+    encoded = lm.encode(clip(seed=2), "what?")
+    base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
+    best = {}
+    rule = ContrastOptions(0.7, 0.01)
+
+    def walk(a, b, tokens, log_p):
+        s = score(a.logits[0].numpy(), b.logits[0].numpy(), rule.alpha, rule.beta)
+        p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
+        for t in np.flatnonzero(np.isfinite(p)):
+            if int(t) in lm.end_tokens:
+                best[(*tokens, int(t))] = (log_p + p[t]) / (len(tokens) + 1)
+            elif len(tokens) < 2:
+                walk(lm.step(a, [int(t)]), lm.step(b, [int(t)]), (*tokens, int(t)), log_p + p[t])
+
+    walk(base, counter, (), 0.0)
+    found = beam(lm, base, counter, rule, DecodeOptions(search="beam", beams=32, max_tokens=3))
+    assert tuple(ids(found)) == max(best, key=best.get)
+
+
+def test_votes_are_counted_over_normalised_answers(views):
+    options = DecodeOptions(search="vote", samples=7, temperature=3.0, top_p=1.0)
+    said = vote(views[0], "macd", views[1], views[2], RULE, options)
+    assert sum(said.votes.values()) == 7
+    assert said.votes[normalised(said.text)] == max(said.votes.values())
+    again = vote(views[0], "macd", views[1], views[2], RULE, options)
+    assert again.votes == said.votes
+    one = DecodeOptions(search="vote", samples=3, temperature=0.01)
+    sure = find_answer(views[0], "macd", views[1], views[2], RULE, one)
+    assert list(sure.votes.values()) == [3]
+    assert ids(sure.tokens) == ids(decode(*views, RULE, DecodeOptions()))
+
+
+def test_views_of_different_length_are_decoded_beside_each_other(views):
+    lm, base, _ = views
+    longer = lm.encode(clip(seed=4), "is there a dog in it?")
+    counter = lm.prefill(longer, longer.video)
+    a, b = base, counter
+    for step in decode(lm, base, counter, RULE, DecodeOptions()):
+        np.testing.assert_allclose(step.base, a.logits[0].numpy()[step.candidates], rtol=1e-6)
+        np.testing.assert_allclose(step.counter, b.logits[0].numpy()[step.candidates], rtol=1e-6)
+        a, b = lm.step(a, [step.token]), lm.step(b, [step.token])
+
+
+def test_the_raw_head_falls_back_to_the_argmax():
+    assert raw_head(np.array([-1.0, -2.0]), 0.5).tolist() == [True, False]
+    assert raw_head(np.array([4.0, 2.1, 1.9]), 0.5).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("beams", [2, 3])
+def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, beams):
+    """The counterfactual's logits come from whole forward passes inside transformers' own loop."""
+    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
+    hidden = torch.zeros_like(encoded.video)
+    base, counter = toyworld.prefill(encoded, encoded.video), toyworld.prefill(encoded, hidden)
+    rule = ContrastOptions(1.0, 0.1)
+    video_token = toyworld.model.config.video_token_id
+
+    def logits_of(rows, video):
+        n = len(rows)
+        return toyworld.model(
+            input_ids=rows,
+            pixel_values_videos=encoded.layout(video).repeat(n, 1),
+            video_grid_thw=encoded.inputs["video_grid_thw"].repeat(n, 1),
+            mm_token_type_ids=torch.where(rows == video_token, 2, 0).int(),
+            second_per_grid_ts=torch.ones(n),
+        ).logits[:, -1]
+
+    def processor(rows, _):
+        with torch.no_grad():
+            views = [logits_of(rows, v).numpy() for v in (encoded.video, hidden)]
+        s = torch.from_numpy(
+            np.stack([score(a, b, rule.alpha, rule.beta) for a, b in zip(*views, strict=True)])
+        )
+        return s.log_softmax(-1).float()
+
+    inputs = {k: v for k, v in encoded.inputs.items() if k != "position_ids"}
+    with torch.no_grad():
+        own = toyworld.model.generate(
+            input_ids=encoded.input_ids,
+            pixel_values_videos=encoded.layout(encoded.video),
+            second_per_grid_ts=torch.ones(1),
+            num_beams=beams,
+            do_sample=False,
+            max_new_tokens=24,
+            logits_processor=[processor],
+            **inputs,
+        )[0, encoded.input_ids.shape[1] :].tolist()
+    options = DecodeOptions(search="beam", beams=beams, max_tokens=24)
+    assert ids(beam(toyworld, base, counter, rule, options)) == own
