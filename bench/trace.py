@@ -15,7 +15,7 @@ from core.ascent import ascend, conclude
 from core.backbones import Encoded, VideoLM, load_backbone
 from core.bundle import pack
 from core.decode import decode
-from core.detect import load_detector
+from core.detect import Detector, load_detector
 from core.masks import draw_masks
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from core.pipeline import run
@@ -48,7 +48,27 @@ def measure(runs: int = 7) -> dict[str, float]:
     out |= {"baseline_ms": 1000 * base, "macd1_ms": 1000 * macd}
     out["e2e_macd1_over_base_cpu"] = macd / base
     out |= flop_ratios(lm, clip)
+    out["compare5_over_separate"] = _sharing(lm, detector, runs)
     return {k: round(v, 3) for k, v in out.items()}
+
+
+def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
+    """Five methods in one comparison over five runs of one method each, medians."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "clip.mp4"
+        write_mp4(sample(np.random.default_rng(11), "beach", ["cat", "cup"], fog=0.0), path)
+
+        def spend(*methods: str) -> float:
+            began = time.perf_counter()
+            list(run(path, QUESTION, lambda: lm, lambda: detector, methods=methods))
+            return time.perf_counter() - began
+
+        names = ("vcd", "sid", "tcd", "mask-all", "reversed")
+        together, apart = [], []
+        for _ in range(runs):
+            together.append(spend(*names))
+            apart.append(sum(spend(n) for n in names))
+    return statistics.median(together) / statistics.median(apart)
 
 
 def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import MacdError, OptionError, TraceError
 from core.options import (
+    VCD_PRESETS,
     AscentOptions,
     ContrastOptions,
     DecodeOptions,
     DetectOptions,
+    MaskOptions,
     RunOptions,
     VideoOptions,
 )
@@ -99,6 +101,17 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     ]
     for flag, kind, default, text in numbers:
         trace.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
+    masks = defaults.mask
+    words: list[tuple[str, tuple[str, ...], str, str]] = [
+        ("--fill", ("mean", "black", "blur", "noise", "additive"), masks.fill, "masked pixels"),
+        ("--fusion", ("max", "confidence", "average"), masks.fusion, "how masks join"),
+        ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
+        ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
+        ("--vcd", tuple(VCD_PRESETS), "code", "which of VCD's published defaults"),
+    ]
+    for flag, choices, word, text in words:
+        trace.add_argument(flag, choices=choices, default=word, help=f"{text} (default: {word})")
+    trace.add_argument("--swept", action="store_true", help="sweep masks over time")
     trace.add_argument("--search", default="greedy", choices=("greedy", "sample", "beam", "vote"))
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
 
@@ -107,7 +120,10 @@ def _trace(args: argparse.Namespace) -> Trace:
     options = RunOptions(
         video=VideoOptions(frames=args.frames, start=args.start, end=args.end),
         detect=DetectOptions(confidence=args.confidence),
-        ascent=AscentOptions(steps=args.steps, eta=args.eta, tau=args.tau),
+        mask=MaskOptions(
+            fill=args.fill, fusion=args.fusion, frame_mask=args.frame_mask, swept=args.swept
+        ),
+        ascent=AscentOptions(steps=args.steps, eta=args.eta, tau=args.tau, levels=args.levels),
         contrast=ContrastOptions(alpha=args.alpha, beta=args.beta),
         decode=DecodeOptions(
             search=args.search,
@@ -118,6 +134,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             samples=args.samples,
             seed=args.seed,
         ),
+        vcd=VCD_PRESETS[args.vcd],
         seed=args.seed,
     )
     methods: list[str] = args.methods if args.command == "compare" else []

@@ -51,6 +51,10 @@ class Pair:
             self.lm.step(s, list(tokens) * (len(s.logits) // self.rows)) for s in self.states
         ]
 
+    def crop(self, kept: int) -> None:
+        """Forgets every decoded token but the first `kept`; `step` must follow."""
+        self.states = [self.lm.crop(s, s.prompt + kept) for s in self.states]
+
     def select(self, rows: Sequence[int]) -> None:
         """Keeps the given hypotheses, in that order."""
         kept = []
@@ -75,9 +79,39 @@ def decode(
     to the scores of some tokens. Raises NumericalError at a logit that is not finite, naming the
     token.
     """
-    pair = Pair(lm, base, counter)
-    rng = np.random.default_rng(options.seed)
-    for index in range(options.max_tokens):
+    yield from go_on(Pair(lm, base, counter), contrast, options, bias)
+
+
+def redecode(
+    pair: Pair,
+    index: int,
+    token: int,
+    contrast: ContrastOptions,
+    options: DecodeOptions,
+    bias: dict[int, float] | None = None,
+) -> Iterator[TokenStep]:
+    """Continues after replacing the token at `index` by another: what follows it, without it.
+
+    pair: as an earlier `go_on` left it, which has fed at least `index` tokens. Crops the cache
+    instead of reading the prompt again.
+    """
+    if token in pair.lm.end_tokens:
+        return
+    pair.crop(index)
+    pair.step([token])
+    yield from go_on(pair, contrast, options, bias, index + 1)
+
+
+def go_on(
+    pair: Pair,
+    contrast: ContrastOptions,
+    options: DecodeOptions,
+    bias: dict[int, float] | None = None,
+    first: int = 0,
+) -> Iterator[TokenStep]:
+    """Decodes from where `pair` stands; `first` is the index of the next token."""
+    lm, rng = pair.lm, np.random.default_rng([options.seed, first])
+    for index in range(first, options.max_tokens):
         b, c = pair.logits(index)
         other = None if c is None else c[0]
         s = scores(b[0], other, contrast, bias)

@@ -16,6 +16,8 @@ from core.options import (
     VideoOptions,
 )
 
+FUSIONS = ("max", "confidence", "average")
+LEVELS = ("three", "continuous")
 FILLS = ("mean", "black", "blur", "noise", "additive")
 FRAME_MASKS = ("outside", "whole", "off")
 
@@ -26,10 +28,16 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
         video=VideoOptions(frames=_whole(values, "frames")),
         detect=DetectOptions(confidence=_number(values, "confidence")),
         mask=MaskOptions(
-            fill=values["fill"], frame_mask=values["frame_mask"], swept=bool(values["swept"])
+            fill=values["fill"],
+            fusion=values["fusion"],
+            frame_mask=values["frame_mask"],
+            swept=bool(values["swept"]),
         ),
         ascent=AscentOptions(
-            steps=_whole(values, "steps"), eta=_number(values, "eta"), tau=_number(values, "tau")
+            steps=_whole(values, "steps"),
+            eta=_number(values, "eta"),
+            tau=_number(values, "tau"),
+            levels=values["levels"],
         ),
         contrast=ContrastOptions(alpha=_number(values, "alpha"), beta=_number(values, "beta")),
         decode=DecodeOptions(search=values["search"], seed=_whole(values, "seed")),

@@ -83,6 +83,10 @@ class ByteLM(VideoLM):
         cache = [state.cache[i] for i in rows]
         return State(state.logits[list(rows)], cache, state.length, state.prompt)
 
+    def crop(self, state: State, length: int) -> State:
+        rows = [(f, t[:length]) for f, t in state.cache]
+        return State(state.logits, rows, length, state.prompt)
+
     def step(self, state: State, tokens: Sequence[int]) -> State:
         rows = [(f, [*t, n]) for (f, t), n in zip(state.cache, tokens, strict=True)]
         logits = torch.stack([self._logits(f, t)[-1] for f, t in rows])

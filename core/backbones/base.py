@@ -117,6 +117,10 @@ class VideoLM(ABC):
         """The given rows of a State in that order, repeated ones copied. The original is kept."""
 
     @abstractmethod
+    def crop(self, state: State, length: int) -> State:
+        """The state as it was `length` tokens into the cache; step it before reading logits."""
+
+    @abstractmethod
     def step(self, state: State, tokens: Sequence[int]) -> State:
         """Feeds one token to every row; returns the state after it."""
 

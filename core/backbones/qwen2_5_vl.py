@@ -170,6 +170,13 @@ class Qwen25VL(VideoLM):
             cache.update(layer.keys[index], layer.values[index], i)
         return replace(state, logits=state.logits[index], cache=cache, query_logits=None)
 
+    def crop(self, state: State, length: int) -> State:
+        """See `VideoLM.crop`."""
+        cache = DynamicCache()
+        for i, layer in enumerate(state.cache.layers):
+            cache.update(layer.keys[:, :, :length], layer.values[:, :, :length], i)
+        return replace(state, cache=cache, length=length, query_logits=None)
+
     @torch.no_grad()
     def step(self, state: State, tokens: Sequence[int]) -> State:
         """See `VideoLM.step`. Positions are explicit: the model's own counter is shared state."""

@@ -7,7 +7,7 @@ import gradio as gr
 from core.methods import METHODS
 from core.options import RunOptions
 from macd_ui.examples import Example
-from macd_ui.forms import FILLS, FRAME_MASKS
+from macd_ui.forms import FILLS, FRAME_MASKS, FUSIONS, LEVELS
 
 ALWAYS = ("baseline", "macd")
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
@@ -78,6 +78,8 @@ class AskPanel:
             frame_mask = gr.Dropdown(
                 list(FRAME_MASKS), value=defaults.mask.frame_mask, label="frame mask"
             )
+            fusion = gr.Dropdown(list(FUSIONS), value=defaults.mask.fusion, label="fusion of masks")
+            levels = gr.Dropdown(list(LEVELS), value=defaults.ascent.levels, label="levels")
             swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
             backbone = gr.Textbox(
                 "toyworld",
@@ -107,6 +109,8 @@ class AskPanel:
             "confidence": confidence,
             "fill": fill,
             "frame_mask": frame_mask,
+            "fusion": fusion,
+            "levels": levels,
             "swept": swept,
             "backbone": backbone,
             "detector": detector,

@@ -40,7 +40,8 @@ class Compare {
     });
     this.rows.replaceChildren(...answers.map((a) => this.row(a, base)));
     const shared = Object.entries(trace.shared).map(([k, n]) => `${k} ${n}×`).join(", ");
-    this.shared.textContent = `Shared between methods: ${shared || "nothing"}. Times leave that out.`;
+    this.shared.textContent = `Seed ${trace.seed}. Shared between methods: ${shared || "nothing"}; `
+      + "times leave that out. Peak memory is that of the whole process up to then.";
   }
 
   row(answer, base) {

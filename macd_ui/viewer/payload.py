@@ -98,6 +98,7 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
         },
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
         "shared": trace.shared,
+        "seed": trace.seed,
         "warnings": list(trace.warnings),
     }
 

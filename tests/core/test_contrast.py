@@ -83,3 +83,14 @@ def test_a_logit_that_is_not_finite_names_its_place():
         check_finite(np.array([1.0, np.nan]), "token 3")
     with pytest.raises(ValueError, match="differ in shape"):
         score(np.zeros(3), np.zeros(4), 1, 0.1)
+
+
+def test_large_vocabularies_and_a_single_token():
+    rng = np.random.default_rng(0)
+    base, counter = rng.normal(size=(2, 152_000)).astype(np.float32) * 4
+    s = score(base, counter, 2.6, 0.0036)
+    assert np.isfinite(s[base.argmax()])
+    assert np.isfinite(s).sum() == head(base, 0.0036).sum() < 152_000
+    alone = score(base, counter, 2.6, 1.2)
+    assert np.flatnonzero(np.isfinite(alone)).tolist() == [base.argmax()]
+    assert score(np.array([3.0]), np.array([-9.0]), 1.0, 1.0).tolist() == [15.0]

@@ -144,3 +144,34 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
         )[0, encoded.input_ids.shape[1] :].tolist()
     options = DecodeOptions(search="beam", beams=beams, max_tokens=24)
     assert ids(beam(toyworld, base, counter, rule, options)) == own
+
+
+def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
+    from core.decode import Pair, go_on, redecode
+
+    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
+    base = toyworld.prefill(encoded, encoded.video)
+    counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
+    pair = Pair(toyworld, base, counter)
+    first = list(go_on(pair, RULE, DecodeOptions()))
+    for index in (1, 3):
+        other = next(int(c) for c in first[index].candidates if c != first[index].token)
+        cropped = list(redecode(pair, index, other, RULE, DecodeOptions()))
+        anew = Pair(toyworld, base, counter)
+        for token in [s.token for s in first[:index]] + [other]:
+            anew.step([token])
+        whole = list(go_on(anew, RULE, DecodeOptions(), first=index + 1))
+        assert ids(cropped) == ids(whole)
+        np.testing.assert_allclose(cropped[0].base, whole[0].base, atol=1e-4)
+        pair = Pair(toyworld, base, counter)
+        list(go_on(pair, RULE, DecodeOptions()))
+
+
+def test_two_rows_of_the_embedded_model_equal_two_caches(toyworld, toy_mp4):
+    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
+    a = toyworld.prefill(encoded, encoded.video)
+    b = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
+    for step in decode(toyworld, a, b, RULE, DecodeOptions()):
+        for state, logits in ((a, step.base), (b, step.counter)):
+            np.testing.assert_allclose(logits, state.logits[0][step.candidates], atol=2e-4)
+        a, b = toyworld.step(a, [step.token]), toyworld.step(b, [step.token])
