@@ -22,7 +22,7 @@ from core.backbones.base import Prune
 def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
     """While inside, layers from `prune.layer` on see only the least-attended vision tokens.
 
-    vision: positions of the vision tokens in the cache. Batch rows choose together by their mean.
+    vision: positions of the vision tokens in the cache. Every row of a batch chooses for itself.
     """
     if prune is None:
         yield
@@ -32,8 +32,8 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
     def look(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
         weights = last_row(attention, given)
         count = prune.kept(len(vision))
-        order = weights[:, vision].mean(0).argsort(stable=True)
-        hidden[:] = [vision[order[count:]]]
+        order = weights[:, vision].argsort(-1, stable=True)
+        hidden[:] = [vision[order[:, count:]]]
 
     def hide(_: Any, positional: Any, given: dict[str, Any]) -> Any:
         states = positional[0] if positional else given["hidden_states"]
@@ -41,8 +41,10 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
         total = given["past_key_values"].get_seq_length()  # the first layer has grown it already
         past = total - length
         ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
-        ahead[:, hidden[0]] = True
-        mask = torch.zeros(1, 1, length, total, dtype=dtype, device=states.device)
+        unseen = torch.zeros(len(states), total, dtype=torch.bool, device=states.device)
+        unseen.scatter_(1, hidden[0], True)
+        ahead = ahead[None, None] | unseen[:, None, None]
+        mask = torch.zeros(len(states), 1, length, total, dtype=dtype, device=states.device)
         return positional, given | {
             "attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)
         }

@@ -165,6 +165,14 @@ def test_a_pruned_branch_steps_as_a_whole_pass_does_at_its_last_row(toyworld, se
         assert not any(layer._forward_pre_hooks for layer in layers)
 
 
+def test_rows_of_a_pruned_batch_choose_for_themselves(toyworld, seen):
+    alone = toyworld.prefill(seen, seen.video, Prune(2, 0.17))
+    other = toyworld.prefill(seen, seen.video.flip(0), Prune(2, 0.17))
+    both = toyworld.step(toyworld.join([alone, other]), [20, 21])
+    apart = [toyworld.step(s, [t]).logits[0] for s, t in ((alone, 20), (other, 21))]
+    torch.testing.assert_close(both.logits, torch.stack(apart), rtol=0, atol=1e-4)
+
+
 def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
     import copy
 
