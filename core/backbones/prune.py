@@ -32,7 +32,7 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
     def look(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
         weights = last_row(attention, given)
         count = prune.kept(len(vision))
-        order = weights[:, vision].argsort(-1, stable=True)
+        order = weights[:, vision].argsort(dim=-1, stable=True)
         hidden[:] = [vision[order[:, count:]]]
 
     def hide(_: Any, positional: Any, given: dict[str, Any]) -> Any:
