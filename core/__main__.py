@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import MacdError, OptionError, TraceError
 from core.options import (
+    PRESETS,
     VCD_PRESETS,
     AscentOptions,
     ContrastOptions,
@@ -90,8 +91,8 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--steps", int, defaults.ascent.steps, "ascent steps"),
         ("--eta", float, defaults.ascent.eta, "ascent step size"),
         ("--tau", float, defaults.ascent.tau, "dead band around r0"),
-        ("--alpha", float, defaults.contrast.alpha, "contrast strength"),
-        ("--beta", float, defaults.contrast.beta, "plausibility head"),
+        ("--alpha", float, None, "contrast strength, instead of the preset's"),
+        ("--beta", float, None, "plausibility head, instead of the preset's"),
         ("--max-tokens", int, defaults.decode.max_tokens, "longest answer"),
         ("--temperature", float, defaults.decode.temperature, "for sample and vote"),
         ("--top-p", float, defaults.decode.top_p, "for sample and vote"),
@@ -100,13 +101,15 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--seed", int, 0, "seed"),
     ]
     for flag, kind, default, text in numbers:
-        trace.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
+        shown = "" if default is None else f" (default: {default})"
+        trace.add_argument(flag, type=kind, default=default, help=text + shown)
     masks = defaults.mask
     words: list[tuple[str, tuple[str, ...], str, str]] = [
         ("--fill", ("mean", "black", "blur", "noise", "additive"), masks.fill, "masked pixels"),
         ("--fusion", ("max", "confidence", "average"), masks.fusion, "how masks join"),
         ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
         ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
+        ("--preset", tuple(PRESETS), "toyworld", "α and β as the paper has them"),
         ("--vcd", tuple(VCD_PRESETS), "code", "which of VCD's published defaults"),
     ]
     for flag, choices, word, text in words:
@@ -124,7 +127,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             fill=args.fill, fusion=args.fusion, frame_mask=args.frame_mask, swept=args.swept
         ),
         ascent=AscentOptions(steps=args.steps, eta=args.eta, tau=args.tau, levels=args.levels),
-        contrast=ContrastOptions(alpha=args.alpha, beta=args.beta),
+        contrast=_contrast(args),
         decode=DecodeOptions(
             search=args.search,
             max_tokens=args.max_tokens,
@@ -163,6 +166,14 @@ def _trace(args: argparse.Namespace) -> Trace:
         kilobytes = args.out.stat().st_size / 1000
         print(f"  saved   {args.out} ({kilobytes:.0f} kB)", file=sys.stderr)
     return trace
+
+
+def _contrast(args: argparse.Namespace) -> ContrastOptions:
+    preset = PRESETS[args.preset]
+    return ContrastOptions(
+        alpha=preset.alpha if args.alpha is None else args.alpha,
+        beta=preset.beta if args.beta is None else args.beta,
+    )
 
 
 def _failed_early(clip: Future[Clip]) -> BaseException | None:

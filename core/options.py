@@ -249,3 +249,12 @@ PRESETS: dict[str, ContrastOptions] = {
     "perception-test": ContrastOptions(alpha=1.5, beta=0.5),
 }
 """α and β by benchmark, as published in the paper; `toyworld` is this project's default."""
+
+SWEEPS: dict[str, tuple[float | str, ...]] = {
+    "confidence": (0.3, 0.5, 0.7),
+    "steps": (1, 3),
+    "eta": (0.01, 0.5),
+    "fusion": ("max", "confidence", "average"),
+    "levels": ("three", "continuous"),
+}
+"""What the paper varied in its ablations, its default first but for the detector's 0.5."""

@@ -27,9 +27,22 @@ def levels(page: Page) -> None:
     page.locator(".mv-object").first.click()
 
 
+def compare(page: Page) -> None:
+    """Methods side by side, computed on the spot."""
+    page.click("#compare button >> nth=0")
+    for name in ("VCD", "SID", "TCD", "Every object hidden", "Reversed signs", "Blank video"):
+        page.get_by_label(name, exact=True).check()
+    page.click("#run")
+    page.wait_for_selector(".mv-methods tr[data-method=blank]")
+    page.wait_for_selector("#run:enabled")
+    page.locator(".mv-screens select").nth(1).select_option("vcd")
+    page.click("#compare button >> nth=0")
+
+
 SHOTS = {
     "page": (first_paint, 1440, "light"),
     "page-levels-dark": (levels, 1440, "dark"),
+    "page-compare": (compare, 1440, "light"),
     "page-phone": (first_paint, 390, "light"),
 }
 
@@ -59,7 +72,7 @@ def main() -> None:
                 page.wait_for_selector(".js-plotly-plot")
                 page.wait_for_timeout(1500)
                 prepare(page)
-                page.wait_for_timeout(300)
+                page.wait_for_timeout(800)
                 page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
                 page.close()
             browser.close()

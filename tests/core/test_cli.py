@@ -79,6 +79,18 @@ def test_show_gives_the_same_without_torch(traced):
     assert [s["level"] for s in a["strengths"]] == [s["level"] for s in b["strengths"]]
 
 
+def test_presets_set_what_is_not_given():
+    from core.__main__ import _contrast, _parser
+    from core.options import ContrastOptions
+
+    def rule(*more):
+        return _contrast(_parser().parse_args(["trace", "v", "q", *more]))
+
+    assert rule() == ContrastOptions(1.0, 0.1)
+    assert rule("--preset", "eventhallusion") == ContrastOptions(2.6, 0.0036)
+    assert rule("--preset", "eventhallusion", "--alpha", "1") == ContrastOptions(1.0, 0.0036)
+
+
 def test_show_as_text(traced, capsys):
     assert main(["show", str(traced[0])]) == 0
     text = capsys.readouterr().out
