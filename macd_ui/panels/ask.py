@@ -5,7 +5,7 @@ from __future__ import annotations
 import gradio as gr
 
 from core.methods import METHODS
-from core.options import RunOptions
+from core.options import SWEEPS, RunOptions
 from macd_ui.examples import Example
 from macd_ui.forms import FILLS, FRAME_MASKS, FUSIONS, LEVELS
 
@@ -66,13 +66,20 @@ class AskPanel:
                 alpha = gr.Number(defaults.contrast.alpha, label="α contrast", step=0.1)
                 beta = gr.Number(defaults.contrast.beta, label="β head", step=0.01)
             with gr.Row():
-                steps = gr.Number(defaults.ascent.steps, label="ascent steps", precision=0)
-                eta = gr.Number(defaults.ascent.eta, label="η step size", step=0.01)
+                steps = gr.Number(
+                    defaults.ascent.steps, label="ascent steps", precision=0, info=_paper("steps")
+                )
+                eta = gr.Number(
+                    defaults.ascent.eta, label="η step size", step=0.01, info=_paper("eta")
+                )
                 tau = gr.Number(defaults.ascent.tau, label="τ dead band", step=0.0001)
             with gr.Row():
                 frames = gr.Number(defaults.video.frames, label="frames", precision=0)
                 confidence = gr.Number(
-                    defaults.detect.confidence, label="detector confidence", step=0.1
+                    defaults.detect.confidence,
+                    label="detector confidence",
+                    step=0.1,
+                    info=_paper("confidence"),
                 )
             fill = gr.Dropdown(list(FILLS), value=defaults.mask.fill, label="fill of masks")
             frame_mask = gr.Dropdown(
@@ -115,3 +122,8 @@ class AskPanel:
             "backbone": backbone,
             "detector": detector,
         }
+
+
+def _paper(name: str) -> str:
+    """What the paper tried."""
+    return f"paper: {', '.join(map(str, SWEEPS[name]))}"

@@ -6,8 +6,32 @@ class Tokens {
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
+    this.sliders = {
+      alpha: this.slider("alpha", "α", 0, 5, 0.05),
+      beta: this.slider("beta", "β", 0, 1, 0.01),
+    };
+    this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root));
     this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
-      el("h3", {}, "Answers"), this.verdict, this.strips, this.table);
+      el("h3", {}, "Answers"), this.verdict, this.strips, this.live, this.table);
+  }
+
+  slider(name, sign, min, max, step) {
+    const input = el("input", {
+      type: "range", min, max, step, "aria-label": sign,
+      on: { input: () => this.move(name, Number(input.value)) },
+    });
+    const shown = el("output", {});
+    return { input, shown, root: el("label", {}, `${sign} `, input, shown) };
+  }
+
+  // Moving α or β scores the stored logits anew, in the browser.
+  move(name, value) {
+    this.rule = { ...this.rule, [name]: value };
+    this.state.set({});
+  }
+
+  ruleOf(answer) {
+    return answer.method === "macd" && this.rule ? this.rule : answer;
   }
 
   answers() {
@@ -26,9 +50,40 @@ class Tokens {
   load(trace) {
     const answers = this.answers();
     const parts = this.divergence();
+    const macd = trace.answers.macd;
+    this.rule = macd ? { alpha: macd.alpha, beta: macd.beta } : null;
+    this.live.hidden = !macd || !macd.tokens.some((t) => t.counter);
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
-    this.verdict.textContent = this.say(answers, parts);
+    this.verdict.textContent = this.said = this.say(answers, parts);
     this.draw();
+  }
+
+  // Marks where the moved α and β would choose otherwise; what follows belongs to another path.
+  drawRule() {
+    const answer = this.state.trace.answers.macd;
+    if (!answer || !this.rule) return;
+    for (const [name, { input, shown }] of Object.entries(this.sliders)) {
+      input.value = this.rule[name];
+      shown.textContent = this.rule[name].toFixed(2);
+    }
+    let left = -1, instead = "";
+    answer.tokens.forEach((step, i) => {
+      if (left >= 0 || !step.counter) return;
+      const { rows, chosen } = rescore(step, this.rule.alpha, this.rule.beta, answer.head);
+      if (rows[chosen].id !== step.token) [left, instead] = [i, rows[chosen].text];
+    });
+    const moved = this.rule.alpha !== answer.alpha || this.rule.beta !== answer.beta;
+    for (const button of this.strips.querySelectorAll("[data-method=macd] .mv-token")) {
+      const i = Number(button.dataset.index);
+      const turned = moved && i === left;
+      button.classList.toggle("mv-turned", turned);
+      button.classList.toggle("mv-beyond", moved && left >= 0 && i > left);
+      const text = visible(answer.tokens[i].text);
+      button.textContent = turned ? `${text} → ${visible(instead)}` : text;
+    }
+    this.verdict.textContent = moved && left >= 0
+      ? `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there. Run again to follow it.`
+      : this.said;
   }
 
   say(answers, parts) {
@@ -52,6 +107,7 @@ class Tokens {
 
   draw() {
     const { trace, token, method } = this.state;
+    this.drawRule();
     for (const button of this.strips.querySelectorAll(".mv-token")) {
       const mine = button.closest(".mv-strip").dataset.method === method;
       button.setAttribute("aria-pressed", String(mine && Number(button.dataset.index) === token));
@@ -63,7 +119,8 @@ class Tokens {
 
   rows(answer, step) {
     const two = Boolean(step.counter);
-    const { rows, chosen } = rescore(step, two ? answer.alpha : 0, two ? answer.beta : 0, answer.head);
+    const { alpha, beta } = this.ruleOf(answer);
+    const { rows, chosen } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
@@ -71,7 +128,7 @@ class Tokens {
       ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "head"]
       : ["token", "logit V", "p"];
     const note = two
-      ? `Token ${step.index + 1}: score = (1+α)·logit(V) − α·logit(V_d), α ${answer.alpha}, β ${answer.beta}`
+      ? `Token ${step.index + 1}: score = (1+α)·logit(V) − α·logit(V_d), α ${alpha}, β ${beta}`
       : `Token ${step.index + 1} of the baseline: greedy on the video as it is`;
     return [
       el("p", { class: "mv-note" }, note),

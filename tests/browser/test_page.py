@@ -68,6 +68,12 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     assert "V_d" in table
     assert "← chosen" in table
 
+    # moving α scores the stored logits anew: at 0 it must say what the baseline says
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+    assert "α 0, β 0.1" in page.locator(".mv-table .mv-note").inner_text()
+    assert page.locator(".mv-strip[data-method=macd] .mv-turned").count() == 0
+
     # save, reopen: the same picture without a run
     with page.expect_download() as download:
         page.click("#save")
@@ -86,6 +92,21 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
         "document.querySelectorAll('.mv-object-name').length === 2 &&"
         " document.querySelector('.mv-question').textContent.includes('dog')"
     )
+
+
+def test_alpha_moves_the_answer_back(page):
+    """The first example is one that MACD repairs: at α = 0 its token is the baseline's again."""
+    page.wait_for_selector(".mv-token")
+    base, macd = (
+        page.locator(f".mv-strip[data-method={m}] .mv-token").first for m in ("baseline", "macd")
+    )
+    said = base.inner_text()
+    assert macd.inner_text() != said
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+    assert macd.inner_text().endswith(f"→ {said}")
+    assert "the path diverges" in page.locator(".mv-verdict").inner_text()
+    assert page.locator(".mv-beyond").count() >= 1
 
 
 def test_the_browser_redraws_masks_and_scores_as_the_core_does(page, toy_mp4):
