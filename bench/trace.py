@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from core.ascent import ascend, conclude
-from core.backbones import Encoded, VideoLM, load_backbone
+from core.backbones import Encoded, State, VideoLM, load_backbone
 from core.bundle import pack
 from core.decode import decode
 from core.detect import Detector, load_detector
@@ -111,7 +112,7 @@ def _tracks(n: int, frames: int) -> list[Track]:
     return [Track(i, "dog", 0.9, np.tile(b, (frames, 1)), state, 8) for i, b in enumerate(boxes)]
 
 
-def _views(lm: VideoLM, view: MaskedView) -> tuple[object, object]:
+def _views(lm: VideoLM, view: MaskedView) -> tuple[State, State]:
     base = lm.prefill(view.encoded, view.encoded.video)
     (step,) = ascend(lm, view, AscentOptions())
     found = conclude(step, AscentOptions())
@@ -130,11 +131,11 @@ def _baseline(lm: VideoLM, view: MaskedView) -> float:
 def _macd(lm: VideoLM, view: MaskedView) -> float:
     began = time.perf_counter()
     base, counter = _views(lm, view)
-    list(decode(lm, base, counter, ContrastOptions(), DecodeOptions()))  # type: ignore[arg-type]
+    list(decode(lm, base, counter, ContrastOptions(), DecodeOptions()))
     return time.perf_counter() - began
 
 
-def _flops(call) -> int:  # type: ignore[no-untyped-def]
+def _flops(call: Callable[[], object]) -> int:
     counter = FlopCounterMode(display=False)
     with counter:
         call()

@@ -17,7 +17,7 @@ from macd_ui.examples import Example
 from macd_ui.figures.strengths import strengths_figure
 from macd_ui.forms import run_options
 from macd_ui.session import Session, Store
-from macd_ui.viewer import payload, status
+from macd_ui.viewer import payload, standalone, status
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -99,18 +99,19 @@ class Handlers:
         done = trace.status == "complete"
         said = "" if done else f"This run was {trace.status}. What was computed is shown."
         state = status("done", 1.0, said, done=STAGES if done else ())
-        return {
-            "viewer": payload(trace, state),
-            "plot": strengths_figure(trace),
-            "save": self._offer(session, trace),
-        } | _running(False)
+        shown: Updates = {"viewer": payload(trace, state), "plot": strengths_figure(trace)}
+        return shown | self._offer(session, trace) | _running(False)
 
     def _failed(self, message: str) -> Updates:
         return {"viewer": payload(None, status(error=message))} | _running(False)
 
-    def _offer(self, session: Session, trace: Trace) -> Any:
+    def _offer(self, session: Session, trace: Trace) -> Updates:
+        """The trace as files to download, named after the clip."""
         stem = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(str(trace.clip["name"])).stem)[:60] or "trace"
-        return gr.update(value=str(save(trace, session.folder / f"{stem}.macd")), interactive=True)
+        page = session.folder / f"{stem}.html"
+        page.write_text(standalone(trace), encoding="utf-8")
+        files = {"save": save(trace, session.folder / f"{stem}.macd"), "export": page}
+        return {name: gr.update(value=str(f), interactive=True) for name, f in files.items()}
 
     def _video(self, values: Mapping[str, Any]) -> str:
         if values["video"]:
@@ -147,8 +148,7 @@ class Handlers:
         return {
             "viewer": payload(trace, status(message=said, done=STAGES)),
             "plot": strengths_figure(trace),
-            "save": self._offer(session, trace),
-        }
+        } | self._offer(session, trace)
 
 
 def _running(now: bool) -> Updates:

@@ -52,6 +52,7 @@ def _wire(
         "run": ask.run,
         "stop": ask.stop,
         "save": files.save,
+        "export": files.export,
         "question": ask.question,
         "video": ask.video,
     }

@@ -57,21 +57,21 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         scene = p.scenes[rng.integers(len(p.scenes))]
         labels = sample_labels(scene, rng, "breaking", 2)
         absent = [c for c in p.typical[scene] if c not in labels]
-        spec = sample(rng, scene, labels, **faint)  # type: ignore[arg-type]
+        spec = sample(rng, scene, labels, **faint)
         yield Case("background", spec, ask.exists(absent[rng.integers(len(absent))]), "no")
         yield Case("present", spec, ask.exists(labels[0]), "yes")
         animals = [a for a in p.of_kind("animal") if a not in p.typical[scene]]
         animal = animals[rng.integers(len(animals))]
         things = [c for c in labels if p.kind[c] == "thing"]
-        spec = sample(rng, scene, [animal, *things], **faint)  # type: ignore[arg-type]
+        spec = sample(rng, scene, [animal, *things], **faint)
         yield Case("animal", spec, ask.which("animal"), animal)
         label = labels[0]
         moves = [m for m in p.motions if m != p.usual_motion[label]]
         motion = moves[rng.integers(len(moves))]
-        spec = sample(rng, scene, labels, motions={label: motion}, **faint)  # type: ignore[arg-type]
+        spec = sample(rng, scene, labels, motions={label: motion}, **faint)
         yield Case("motion", spec, ask.which_way(label), motion)
         head = list(p.partner)[rng.integers(len(p.partner))]
-        spec = sample(rng, scene, [head], **faint)  # type: ignore[arg-type]
+        spec = sample(rng, scene, [head], **faint)
         yield Case("partner", spec, ask.exists(p.partner[head]), "no")
 
 

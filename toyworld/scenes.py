@@ -6,6 +6,7 @@ Everything is drawn at 384 px and reduced by area averaging, so that a clip look
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from toyworld.priors import priors
 
 Image = NDArray[np.float32]
+Colour = Callable[[tuple[int, int, int]], Image]
 
 MASTER = 384
 POOL = 60  # backgrounds drawn per scene
@@ -68,7 +70,9 @@ def draw_background(scene: str, rng: np.random.Generator) -> Image:
     return image.clip(0, 1)
 
 
-def _draw_tiles(image, horizon, unit, colour, rng) -> None:  # type: ignore[no-untyped-def]
+def _draw_tiles(
+    image: Image, horizon: int, unit: int, colour: Colour, rng: np.random.Generator
+) -> None:
     joint, pitch = colour((205, 185, 160)), unit * int(rng.integers(10, 16))
     for x in range(int(rng.integers(0, pitch)), MASTER, pitch):
         image[:horizon, x : x + unit] = joint
@@ -77,7 +81,9 @@ def _draw_tiles(image, horizon, unit, colour, rng) -> None:  # type: ignore[no-u
     image[horizon : horizon + 5 * unit] = colour((120, 80, 50))
 
 
-def _draw_street(image, horizon, unit, colour, rng) -> None:  # type: ignore[no-untyped-def]
+def _draw_street(
+    image: Image, horizon: int, unit: int, colour: Colour, rng: np.random.Generator
+) -> None:
     x = 0
     while x < MASTER:
         width = unit * int(rng.integers(12, 26))

@@ -29,6 +29,7 @@ from toyworld.model import (
     GROUPS,
     TEMPORAL,
     Language,
+    Packed,
     Qa,
     build,
     see,
@@ -274,7 +275,9 @@ class Trainer:
         }
 
 
-def _forget_words(packed: Any, unknown: int, rng: np.random.Generator, share: float = 0.01) -> Any:
+def _forget_words(
+    packed: Packed, unknown: int, rng: np.random.Generator, share: float = 0.01
+) -> Packed:
     lost = torch.from_numpy(rng.random(packed.ids.shape) < share) & packed.question
     return replace(packed, ids=torch.where(lost, unknown, packed.ids))
 

@@ -167,7 +167,7 @@ def sample(
         background=int(rng.integers(POOL)),
         mirrored=bool(rng.random() < 0.5),
         gain=float(rng.uniform(0.85, 1.1)),
-        tint=tuple(float(x) for x in rng.uniform(-0.04, 0.04, 3)),  # type: ignore[arg-type]
+        tint=tuple(float(x) for x in rng.uniform(-0.04, 0.04, 3)),
         fogs=_sample_fogs(objects, fog, rng),
         seed=int(rng.integers(2**31)),
     )

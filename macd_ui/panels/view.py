@@ -19,7 +19,7 @@ class ViewPanel:
 
 
 class FilePanel:
-    """Save the trace on show, or open a saved one."""
+    """Save the trace on show as a file or a page of its own, or open a saved one."""
 
     def __init__(self, shown: str | None) -> None:
         with gr.Row():
@@ -30,6 +30,9 @@ class FilePanel:
                 size="sm",
                 min_width=90,
                 elem_id="save",
+            )
+            self.export = gr.DownloadButton(
+                "Save as HTML", interactive=False, size="sm", min_width=90, elem_id="export"
             )
             self.open = gr.UploadButton(
                 "Open trace",

@@ -74,6 +74,10 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     assert "α 0, β 0.1" in page.locator(".mv-table .mv-note").inner_text()
     assert page.locator(".mv-strip[data-method=macd] .mv-turned").count() == 0
 
+    with page.expect_download() as download:
+        page.click("#export")
+    assert download.value.suggested_filename == "toy.html"
+
     # save, reopen: the same picture without a run
     with page.expect_download() as download:
         page.click("#save")
