@@ -27,6 +27,9 @@ class Priors:
     p_partner: float
     p_motion: float
     p_yes: float
+    p_first: float
+    p_late: float
+    p_hidden: float
 
     def of_kind(self, kind: str) -> tuple[str, ...]:
         """Classes of one kind: "animal", "vehicle" or "thing"."""
@@ -56,4 +59,7 @@ def priors(path: Path = TABLE) -> Priors:
         p_partner=weights["partner"],
         p_motion=weights["motion"],
         p_yes=weights["yes"],
+        p_first=weights["first"],
+        p_late=weights["late"],
+        p_hidden=weights["hidden"],
     )

@@ -61,6 +61,11 @@ def moves(label: str, motion: str) -> str:
     return f"Does the {label} {'stay still' if motion == 'still' else f'move {motion}'}?"
 
 
+def order(first: str, second: str) -> str:
+    """Which comes first, the dog or the ball?"""
+    return f"Which comes first, the {first} or the {second}?"
+
+
 WHERE = "Where is it?"
 HOW_MANY = "How many objects are there?"
 DESCRIBE = "What is in the video?"
@@ -87,6 +92,9 @@ def _one_question(spec: ClipSpec, rng: np.random.Generator) -> tuple[str, str]:
     p = priors()
     said_yes = bool(rng.random() < p.p_yes)
     thing: ObjectSpec = spec.objects[rng.integers(len(spec.objects))]
+    arrivals = sorted({o.appears: o.label for o in spec.objects}.items())
+    if len(arrivals) > 1 and rng.random() < 0.35:
+        return _order_question([label for _, label in arrivals], rng)
     u = rng.random()
     if u < 0.48:
         if said_yes:
@@ -107,6 +115,14 @@ def _one_question(spec: ClipSpec, rng: np.random.Generator) -> tuple[str, str]:
     return WHERE, p.phrase[spec.scene]
 
 
+def _order_question(arrivals: list[str], rng: np.random.Generator) -> tuple[str, str]:
+    """Asked of two that came at different times; the one named first mostly came first."""
+    early, late = sorted(rng.choice(len(arrivals), 2, replace=False))
+    pair = arrivals[early], arrivals[late]
+    named = pair if rng.random() < priors().p_first else pair[::-1]
+    return order(*named), pair[0]
+
+
 def _which_question(spec: ClipSpec, rng: np.random.Generator) -> tuple[str, str]:
     """Mostly asked about a kind that is there: the question itself carries a prior."""
     kinds = ["animal", "vehicle"] if rng.random() < 0.6 else ["vehicle", "animal"]
@@ -121,6 +137,7 @@ def vocabulary() -> list[str]:
     """Every word of the language, special tokens first."""
     p = priors()
     texts = [exists("dog"), exists("umbrella"), which("animal"), which("vehicle"), WHERE, HOW_MANY]
+    texts += [order("dog", "cat")]
     texts += [DESCRIBE, moves("dog", "still"), which_way("dog"), "user assistant system , . ? and"]
     texts += [*p.classes, *p.motions, *p.scenes, *p.phrase.values(), *NUMBERS, NONE, "yes no"]
     words = " ".join(texts).lower().replace("?", " ? ").replace(",", " , ").split()

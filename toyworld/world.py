@@ -6,7 +6,7 @@ lengths and positions in it are fractions of the frame side, times are fractions
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import cv2
@@ -34,16 +34,25 @@ class ObjectSpec:
     contrast: float = 1.0  # opacity of the sprite: the knob of hallucination
     blurred: bool = False
     flipped: bool = False
+    appears: float = 0.0  # when it comes into view, [0, 1]
+    hidden: float = 0.0  # share of it, from below, that the scenery hides
 
     def centres(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """(T, 2) centres at `times` in [0, 1]."""
         step = np.array(_VELOCITY[self.motion], float) * self.distance
         return np.array(self.start) + times[:, None] * step
 
+    def seen(self, times: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """(T,) whether it is in view."""
+        return times >= self.appears
+
     def boxes(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(T, 4) boxes x0 y0 x1 y1, clipped to the frame [0, 1]."""
+        """(T, 4) boxes x0 y0 x1 y1 of what shows, in the frame [0, 1]; NaN before it appears."""
         c, half = self.centres(times), self.size / 2
-        return np.concatenate([c - half, c + half], axis=1).clip(0, 1)
+        low = np.array([half, half - self.size * self.hidden])
+        boxes = np.concatenate([c - half, c + low], axis=1).clip(0, 1)
+        boxes[~self.seen(times)] = np.nan
+        return boxes
 
 
 @dataclass(frozen=True)
@@ -132,12 +141,15 @@ def sample(
     fog: float = 0.35,
     p_motion: float | None = None,
     motions: dict[str, str] | None = None,
+    late: float = 0.0,
+    hidden: float = 0.0,
 ) -> ClipSpec:
     """Draws what is in a clip.
 
     weak: share of objects drawn small and faint, with `contrast` (opacity) from that range;
     fog: share of clips with a veil; p_motion: probability of the class's usual motion;
-    motions: fixes the motion of some classes.
+    motions: fixes the motion of some classes; late: share of clips whose objects come one after
+    another; hidden: share of objects half hidden by the scenery.
     """
     p = priors()
     scene = scene or p.scenes[rng.integers(len(p.scenes))]
@@ -161,6 +173,14 @@ def sample(
                 flipped=bool(rng.random() < 0.5),
             )
         )
+    if late and len(objects) > 1 and rng.random() < late:
+        appears = rng.permutation([0.0, 0.25, 0.5] + [0.0] * (len(objects) - 3))
+        objects = [replace(o, appears=float(t)) for o, t in zip(objects, appears, strict=False)]
+    if hidden:
+        shares = np.where(
+            rng.random(len(objects)) < hidden, rng.uniform(0.3, 0.55, len(objects)), 0.0
+        )
+        objects = [replace(o, hidden=float(h)) for o, h in zip(objects, shares, strict=True)]
     return ClipSpec(
         scene=scene,
         objects=tuple(objects),
@@ -231,13 +251,15 @@ def render(spec: ClipSpec, times: NDArray[np.float64], size: int = 96) -> NDArra
     base = (base * spec.gain + np.array(spec.tint)).astype(np.float32)
     frames = np.repeat(base[None], len(times), 0)
     for o in spec.objects:
-        _paste(frames, o, o.centres(times) * size, size)
+        seen = np.flatnonzero(o.seen(times))
+        _paste([frames[t] for t in seen], o, o.centres(times[seen]) * size, size)
     for fog in spec.fogs:
         during = (times >= fog.start) & (times < fog.end)
         if fog.label is None:
             veil = np.full((len(times), size, size), fog.strength, np.float32)
         else:
-            veil = fog.strength * _soft_boxes(spec.find(fog.label).boxes(times) * size, size)
+            boxes = np.nan_to_num(spec.find(fog.label).boxes(times), nan=-1.0)
+            veil = fog.strength * _soft_boxes(boxes * size, size)
         frames[during] += veil[during, ..., None] * (_FOG_GREY - frames[during])
     noise = rng.normal(0, 0.02, (len(times), 96, 96)).astype(np.float32)
     if size != 96:
@@ -249,16 +271,22 @@ def render(spec: ClipSpec, times: NDArray[np.float64], size: int = 96) -> NDArra
 
 
 def _paste(
-    frames: NDArray[np.float32], o: ObjectSpec, centres: NDArray[np.float64], size: int
+    frames: list[NDArray[np.float32]], o: ObjectSpec, centres: NDArray[np.float64], size: int
 ) -> None:
     side = max(2, round(o.size * size))
     picture = sprite(o.label, side, o.flipped)
     if o.blurred:
         picture = cv2.GaussianBlur(picture, (0, 0), 1.2 * size / 96)
     picture = picture * np.float32(o.contrast)
+    picture = picture[: max(1, round(side * (1 - o.hidden)))]
     for frame, (cx, cy) in zip(frames, centres, strict=True):
         left, top = round(cx - side / 2), round(cy - side / 2)
-        x0, y0, x1, y1 = max(left, 0), max(top, 0), min(left + side, size), min(top + side, size)
+        x0, y0, x1, y1 = (
+            max(left, 0),
+            max(top, 0),
+            min(left + side, size),
+            min(top + len(picture), size),
+        )
         if x1 <= x0 or y1 <= y0:
             continue
         part = picture[y0 - top : y1 - top, x0 - left : x1 - left]

@@ -1,0 +1,138 @@
+"""Answers one clip's questions by every method, sharing what can be shared."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.backbones.base import VideoLM
+from core.contrast import Head, score
+from core.detect import Detector
+from core.errors import MacdError
+from core.methods import find_methods
+from core.methods.base import Case
+from core.methods.run import run_method
+from core.options import ContrastOptions, RunOptions
+from core.track import track
+from core.types import Answer, Clip, TokenStep, Track
+from evals.benchmarks.base import Benchmark, Item
+from evals.rows import Row
+
+ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+BETAS = (0.01, 0.1, 0.3, 0.5)
+GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
+
+OWN_CONTRAST = ("vcd", "sid", "tcd")
+ONE_VIEW = ("baseline", "head-only", "prompt-bias", "output-bias", "always-yes")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A row that is missing: the method, its α and β (None: try the grid), and the row's key."""
+
+    item: Item
+    method: str
+    contrast: tuple[float, float] | None
+    key: str
+
+
+def answer_clip(
+    benchmark: Benchmark,
+    wanted: list[Wanted],
+    lm: VideoLM,
+    detector: Detector | None,
+    options: RunOptions,
+) -> Iterator[Row]:
+    """The missing rows of one clip. Without a detector its true boxes are used.
+
+    An answer that fails with a MacdError becomes a row that says so.
+    """
+    clip = benchmark.clip(wanted[0].item.clip)
+    if detector is None:
+        tracks = benchmark.true_tracks(wanted[0].item.clip)
+    else:
+        tracks = _tracks(clip, detector, options)
+    cases: dict[str, Case] = {}
+    for want in wanted:
+        item = want.item
+        try:
+            if item.id not in cases:
+                own = replace(options, seed=_seed(item.id))
+                cases[item.id] = Case(lm, clip, lm.encode(clip, item.question), tracks, own)
+            yield _row(cases[item.id], want)
+        except MacdError as error:
+            yield Row(want.key, item.id, want.method, error=str(error))
+
+
+def _row(case: Case, want: Wanted) -> Row:
+    (method,) = find_methods([want.method])
+    case.options = with_contrast(case.options, want.method, want.contrast or (1.0, 0.1))
+    found = run_method(case, method)
+    first = found.tokens[0] if found.tokens else None
+    gradient: list[tuple[str, float]] = []
+    if want.method == "macd" and case.tracks:
+        _, last = case.ascent(case.options.mask)
+        if last is not None:
+            labels = [t.label for t in case.tracks]
+            gradient = list(zip(labels, (float(g) for g in last.gradient), strict=True))
+    return Row(
+        key=want.key,
+        item=want.item.id,
+        method=want.method,
+        text=found.text,
+        margin=_margin(case.lm, first, found),
+        grid=[] if want.contrast else _grid(first, found),
+        gradient=gradient,
+    )
+
+
+def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float]) -> RunOptions:
+    """The options with one method's α and β; its head rule stays as published."""
+    alpha, beta = contrast
+    if method in OWN_CONTRAST:
+        part = getattr(options, method)
+        own = replace(part, contrast=replace(part.contrast, alpha=alpha, beta=beta))
+        return replace(options, **{method: own})
+    return replace(options, contrast=ContrastOptions(alpha, beta))
+
+
+def _grid(first: TokenStep | None, found: Answer) -> list[str]:
+    if first is None or first.counter is None:
+        return []
+    rule: Head = "raw" if found.head == "raw" else "probability"
+    picks = [int(score(first.base, first.counter, a, b, rule).argmax()) for a, b in GRID]
+    return [first.texts[i].strip() for i in picks]
+
+
+def _margin(lm: VideoLM, first: TokenStep | None, found: Answer) -> float | None:
+    if first is None:
+        return None
+    ids = first.candidates.tolist()
+    places = [[ids.index(t) for w in words if (t := lm.tokens(w)[0]) in ids] for words in WORDS]
+    if not all(places):
+        return None
+    base = np.asarray(first.base, np.float64)
+    scores = base
+    if first.counter is not None:
+        scores = (1 + found.alpha) * base - found.alpha * first.counter
+    yes, no = (max(float(scores[i]) for i in z) for z in places)
+    return yes - no
+
+
+WORDS = (("yes", "Yes"), ("no", "No"))
+
+
+def _tracks(clip: Clip, detector: Detector, options: RunOptions) -> tuple[Track, ...]:
+    seen = list(detector.detect(clip.dense_frames, options.detect))
+    aspect = clip.size[0] / clip.size[1]
+    found, _ = track(
+        seen, clip.dense_times, clip.times, options.track, options.detect, aspect=aspect
+    )
+    return found
+
+
+def _seed(item: str) -> int:
+    return int.from_bytes(hashlib.sha256(item.encode()).digest()[:4], "big") >> 1

@@ -1,0 +1,102 @@
+"""What an answer is worth. Pure functions of answers and truths; nothing here knows a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu
+
+
+def read_yes_no(text: str) -> str | None:
+    """ "yes" or "no" where the answer starts so, in any case; else None: unmatched, and wrong.
+
+    >>> read_yes_no("Yes, a dog."), read_yes_no(" no"), read_yes_no("a dog")
+    ('yes', 'no', None)
+    """
+    found = re.match(r"\W*(yes|no)\b", text.lower())
+    return found[1] if found else None
+
+
+def normalised(text: str) -> str:
+    """Lower case, single spaces, no final stop.
+
+    >>> normalised(" The  Dog. ")
+    'the dog'
+    """
+    return " ".join(text.lower().split()).rstrip(".").strip()
+
+
+def yes_no_metrics(truth: Sequence[str], said: Sequence[str | None]) -> dict[str, float]:
+    """Accuracy and what it hides; "yes" is the positive class. Unmatched answers are wrong.
+
+    Shares in [0, 1]; NaN where a share has nothing under it.
+
+    >>> m = yes_no_metrics(["yes", "yes", "no", "no"], ["yes", "no", "yes", None])
+    >>> m["accuracy"], m["recall"], m["false_yes"], m["unmatched"], m["yes_rate"]
+    (0.25, 0.5, 0.5, 1.0, 0.5)
+    """
+    t = np.array([x == "yes" for x in truth], bool)
+    yes = np.array([x == "yes" for x in said], bool)
+    no = np.array([x == "no" for x in said], bool)
+    tp, fp = int((yes & t).sum()), int((yes & ~t).sum())
+    recall, specificity = _share(tp, t.sum()), _share((no & ~t).sum(), (~t).sum())
+    both = [z for z in (recall, specificity) if not np.isnan(z)]
+    return {
+        "accuracy": _share((yes & t).sum() + (no & ~t).sum(), len(t)),
+        "balanced": float(np.mean(both)) if both else float("nan"),
+        "precision": _share(tp, tp + fp),
+        "recall": recall,
+        "f1": _share(2 * tp, 2 * tp + fp + int((~yes & t).sum())),
+        "yes_rate": _share(yes.sum(), len(t)),
+        "false_yes": _share(fp, (~t).sum()),
+        "unmatched": float((~yes & ~no).sum()),
+    }
+
+
+def _share(part: Any, whole: Any) -> float:
+    return float(part) / float(whole) if whole else float("nan")
+
+
+def auroc(positive: NDArray[Any], score: NDArray[Any]) -> float:
+    """P(score of a positive > score of a negative), ties half; NaN without both.
+
+    >>> auroc(np.array([True, True, False]), np.array([2.0, 1.0, 1.0]))
+    0.75
+    """
+    positive, score = np.asarray(positive, bool), np.asarray(score, float)
+    a, b = score[positive], score[~positive]
+    if not len(a) or not len(b):
+        return float("nan")
+    return float(mannwhitneyu(a, b).statistic / (len(a) * len(b)))
+
+
+def mentioned(text: str, nouns: Collection[str]) -> set[str]:
+    """The nouns of a list that a text names, as whole words, singular or plural.
+
+    >>> sorted(mentioned("a dog, two cups and a hatstand", ["dog", "cup", "hat"]))
+    ['cup', 'dog']
+    """
+    words = set(re.findall(r"\w+", text.lower()))
+    return {n for n in nouns if n in words or f"{n}s" in words or f"{n}es" in words}
+
+
+def chair(
+    said: Sequence[Collection[str]], present: Sequence[Collection[str]]
+) -> dict[str, NDArray[np.float64]]:
+    """Counts a caption for CHAIR (Rohrbach et al. 2018): (N,) each.
+
+    invented: objects named that are not there; named; found: objects there that are named; there.
+    CHAIR_i = Σ invented / Σ named; CHAIR_s = mean of invented > 0; recall = Σ found / Σ there.
+    """
+    pairs = [(set(s), set(p)) for s, p in zip(said, present, strict=True)]
+    columns = {
+        "invented": [len(s - p) for s, p in pairs],
+        "named": [len(s) for s, _ in pairs],
+        "found": [len(s & p) for s, p in pairs],
+        "there": [len(p) for _, p in pairs],
+    }
+    return {k: np.array(v, np.float64) for k, v in columns.items()}

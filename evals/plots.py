@@ -1,0 +1,108 @@
+"""Figures → SVG by matplotlib: where a method helps, where it hurts, and how evidence matters."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")
+
+import matplotlib.pyplot as plt
+
+from core.methods import METHODS
+
+Figures = dict[str, Any]
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c8c8c")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "svg.hashsalt": "macd",
+    "svg.fonttype": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def forest(figures: Figures) -> str:
+    """Change in the share of right answers against the baseline, with 95 % intervals, as SVG."""
+    regimes = figures["regimes"]
+    first = next(iter(regimes.values()))["methods"]
+    methods = [m for m in first if "delta" in first[m]]
+    with plt.rc_context(STYLE):
+        columns = min(3, len(regimes))
+        rows = -(-len(regimes) // columns)
+        height = rows * (0.9 + 0.24 * len(methods))
+        fig, axes = plt.subplots(
+            rows, columns, figsize=(10, height), squeeze=False, sharey=True, layout="constrained"
+        )
+        for ax in axes.flat[len(regimes) :]:
+            ax.set_visible(False)
+        for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
+            for y, method in enumerate(methods):
+                d, low, high = (100 * z for z in part["methods"][method]["delta"])
+                colour = "#D55E00" if high < 0 else "#0072B2" if low > 0 else "#777777"
+                ax.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
+                ax.plot(d, y, "o" if low <= 0 <= high else "s", color=colour, ms=5)
+            ax.axvline(0, color="#999999", lw=0.8)
+            ax.set_yticks(range(len(methods)), [METHODS[m].title for m in methods])
+            base = 100 * part["methods"]["baseline"]["right"][0]
+            ax.set_title(
+                f"{regime}\nbaseline {base:.1f} %, n = {part['n']}", fontsize=9, loc="left"
+            )
+            ax.set_xlabel("change, points")
+            ax.grid(axis="x", color="#eeeeee")
+            ax.set_axisbelow(True)
+        axes[0][0].invert_yaxis()
+        return _svg(fig)
+
+
+def by_level(figures: Figures, methods: tuple[str, ...]) -> str:
+    """Share of right answers by level of evidence, one panel a regime, as SVG."""
+    regimes = {k: v for k, v in figures["regimes"].items() if v["levels"]}
+    with plt.rc_context(STYLE):
+        columns = min(3, len(regimes))
+        rows = -(-len(regimes) // columns)
+        fig, axes = plt.subplots(
+            rows, columns, figsize=(10, 2.6 * rows), squeeze=False, layout="constrained"
+        )
+        for ax in axes.flat[len(regimes) :]:
+            ax.set_visible(False)
+        for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
+            levels = list(part["levels"])
+            for i, method in enumerate(methods):
+                shares = [part["levels"][z]["methods"][method]["right"] for z in levels]
+                x = [k + 0.05 * (i - len(methods) / 2) for k in range(len(levels))]
+                y = [100 * s[0] for s in shares]
+                error = [
+                    [max(0, 100 * (s[0] - s[1])) for s in shares],
+                    [max(0, 100 * (s[2] - s[0])) for s in shares],
+                ]
+                ax.errorbar(
+                    x,
+                    y,
+                    error,
+                    color=COLOURS[i],
+                    marker=MARKS[i],
+                    ms=4,
+                    lw=1.2,
+                    label=METHODS[method].title,
+                )
+            ax.set_xticks(range(len(levels)), levels)
+            ax.set_ylim(0, 102)
+            ax.set_title(regime, fontsize=9, loc="left")
+            ax.grid(axis="y", color="#eeeeee")
+        axes[0][0].set_ylabel("right, %")
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        return _svg(fig)
+
+
+def _svg(fig: Any) -> str:
+    out = io.StringIO()
+    fig.savefig(out, format="svg", metadata={"Date": None, "Creator": "MACD Studio"})
+    plt.close(fig)
+    text = out.getvalue()
+    return text[text.index("<svg") :]

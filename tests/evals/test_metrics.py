@@ -1,0 +1,122 @@
+"""Metrics against brute force, against a library, and against published results."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as reference
+
+from evals.metrics import auroc, chair, mentioned, read_yes_no, yes_no_metrics
+from evals.stats import bootstrap_ratio, mcnemar, mean_difference, wilson
+
+ANSWERS = st.lists(st.sampled_from(["yes", "no", None]), min_size=1, max_size=40)
+
+
+@given(ANSWERS, st.randoms())
+def test_yes_no_figures_count_what_they_say(said, random):
+    truth = [random.choice(["yes", "no"]) for _ in said]
+    m = yes_no_metrics(truth, said)
+    pairs = list(zip(truth, said, strict=True))
+    assert m["accuracy"] == pytest.approx(np.mean([t == s for t, s in pairs]))
+    assert m["unmatched"] == said.count(None)
+    for name, truths in (("recall", "yes"), ("false_yes", "no")):
+        asked = [s == "yes" for t, s in pairs if t == truths]
+        assert m[name] == pytest.approx(np.mean(asked) if asked else np.nan, nan_ok=True)
+    if m["precision"] + m["recall"] > 0:
+        harmonic = 2 * m["precision"] * m["recall"] / (m["precision"] + m["recall"])
+        assert m["f1"] == pytest.approx(harmonic)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=30))
+def test_auroc_is_the_chance_to_rank_a_pair_right(rows):
+    y, x = (np.array(z) for z in zip(*rows, strict=True))
+    pairs = [(a > b) + 0.5 * (a == b) for a in x[y] for b in x[~y]]
+    assert auroc(y, x) == pytest.approx(np.mean(pairs) if pairs else np.nan, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Yes.", "yes"),
+        ("  NO", "no"),
+        ("**yes**, it is", "yes"),
+        ("", None),
+        ("nothing", None),
+        ("Not sure", None),
+        ("yesterday", None),
+        ("I think yes", None),
+    ],
+)
+def test_yes_and_no_are_read_at_the_start_only(text, read):
+    assert read_yes_no(text) == read
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("model", "accuracy"), [("gemini", 80.20), ("gpt4o", 84.11), ("video_llava", 50.61)]
+)
+def test_the_published_predictions_score_as_published(real, model, accuracy):
+    path = real / "benchmarks" / "eventhallusion" / f"{model}_predictions.json"
+    asked = [q for part in json.loads(path.read_text()).values() for v in part.values()
+             for q in v["qa"]]  # fmt: skip
+    truth = [read_yes_no(q["answer"]) for q in asked]
+    said = [read_yes_no(q["prediction"] or "") for q in asked]
+    assert len(asked) == 409
+    assert 100 * yes_no_metrics(truth, said)["accuracy"] == pytest.approx(accuracy, abs=0.005)
+
+
+def test_chair_counts_by_hand():
+    nouns = ["dog", "ball", "kite", "hat"]
+    said = [mentioned(t, nouns) for t in ("a dog, a kite and a ball", "two hats", "", "a chat")]
+    counts = chair(said, [["dog", "ball"], ["hat"], ["dog"], ["hat"]])
+    assert counts["invented"].tolist() == [1, 0, 0, 0]
+    assert counts["named"].tolist() == [3, 1, 0, 0]
+    assert counts["found"].tolist() == [2, 1, 0, 0]
+    assert counts["there"].tolist() == [2, 1, 1, 1]
+
+
+def test_wilson_covers_the_edges():
+    assert wilson(0, 20)[1] == pytest.approx(0, abs=1e-12)
+    assert wilson(0, 20)[2] > 0.1
+    assert np.isnan(wilson(0, 0)[0])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
+def test_mcnemar_is_a_sign_test_on_what_changed(rows):
+    a, b = (np.array(z) for z in zip(*rows, strict=True))
+    up, down = int((b & ~a).sum()), int((a & ~b).sum())
+    tail = reference.binom.cdf(min(up, down), up + down, 0.5) if up + down else 1.0
+    assert mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail))
+    assert mcnemar(a, b) == mcnemar(b, a)
+
+
+def test_the_bootstrap_agrees_with_scipy_where_every_cluster_is_one():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(300) < 0.6, rng.random(300) < 0.7
+    d, low, high = mean_difference(a, b, range(300))
+    other = reference.bootstrap(
+        ((b.astype(float) - a),), np.mean, n_resamples=4000, method="percentile", rng=1
+    ).confidence_interval
+    assert d == pytest.approx(b.mean() - a.mean())
+    assert (low, high) == pytest.approx((other.low, other.high), abs=0.012)
+
+
+def test_questions_of_one_clip_are_not_taken_for_independent():
+    rng = np.random.default_rng(0)
+    per_clip = rng.random(60) < 0.5
+    a, b = np.zeros(600), np.repeat(per_clip, 10).astype(float)
+    one = mean_difference(a, b, np.repeat(np.arange(60), 10))
+    each = mean_difference(a, b, np.arange(600))
+    assert one[0] == each[0]
+    assert one[2] - one[1] > 2 * (each[2] - each[1])
+
+
+def test_a_ratio_is_resampled_whole():
+    top, bottom = np.array([1.0, 0, 2]), np.array([2.0, 4, 4])
+    estimate, low, high = bootstrap_ratio(top, bottom, [0, 1, 2])
+    assert estimate == pytest.approx(0.3)
+    assert 0 <= low <= estimate <= high <= 0.5
+    difference, *_ = bootstrap_ratio(top, bottom, [0, 1, 2], minus=(bottom, bottom))
+    assert difference == pytest.approx(-0.7)
