@@ -21,7 +21,17 @@ from PIL import Image
 
 from core.errors import MacdError, TraceError
 from core.options import MaskOptions
-from core.types import Answer, AscentStep, Counterfactual, Pixels, TokenStep, Trace, Track
+from core.types import (
+    Answer,
+    AscentStep,
+    Counterfactual,
+    Ledger,
+    Pixels,
+    Stroke,
+    TokenStep,
+    Trace,
+    Track,
+)
 
 FORMAT, SCHEMA = "macd-trace", 1
 MAX_BYTES = 512 * 2**20
@@ -128,6 +138,8 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
     found = trace.counterfactual
     if found:
         arrays |= {f"final_{n}": getattr(found, n) for n in _FINAL_FIELDS}
+    if trace.ledger:
+        arrays |= {f"ledger_{n}": getattr(trace.ledger, n) for n in _LEDGER_FIELDS}
     pieces: dict[str, str] = {}
     answers = []
     for i, a in enumerate(trace.answers.values()):
@@ -139,10 +151,20 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
         "groups": [list(z) for z in trace.groups],
         "counts": {"frames": len(trace.frames), "tracks": k, "groups": g},
         "tracks": [
-            {"id": t.id, "label": t.label, "confidence": t.confidence, "frames_seen": t.frames_seen}
+            {
+                "id": t.id,
+                "label": t.label,
+                "confidence": t.confidence,
+                "frames_seen": t.frames_seen,
+                "brush": [
+                    {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
+                    for s in t.brush
+                ],
+            }
             for t in trace.tracks
         ],
         "losses": [found.base_loss, found.loss] if found else None,
+        "ledger": [trace.ledger.correlation, trace.ledger.verdict] if trace.ledger else None,
         "answers": answers,
         "pieces": pieces,
         "mask": vars(trace.mask),
@@ -160,6 +182,7 @@ _FINAL_FIELDS = (
     "frame_margin",
     "frame_level",
 )
+_LEDGER_FIELDS = ("gradient", "loss_change", "odds_change", "token_change")
 _PLAIN_FIELDS: dict[str, type | tuple[type, ...]] = {
     "clip": dict,
     "backbone": dict,
@@ -226,6 +249,7 @@ def _restore(m: dict[str, Any], arrays: Arrays, frames: Pixels) -> Trace:
         tracks=_restore_tracks(m["tracks"], arrays, t),
         steps=_restore_steps(arrays, k, g),
         counterfactual=_restore_counterfactual(m["losses"], arrays, k, g),
+        ledger=_restore_ledger(m.get("ledger"), arrays, k),
         answers={
             _text(a["method"]): _restore_answer(a, i, arrays, m["pieces"])
             for i, a in enumerate(m["answers"])
@@ -253,9 +277,27 @@ def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple
             boxes=boxes[i].astype(np.float32),
             state=state[i].astype(np.int8),
             frames_seen=int(row["frames_seen"]),
+            brush=tuple(_restore_stroke(s) for s in row.get("brush", ())),
         )
         for i, row in enumerate(rows)
     )
+
+
+def _restore_stroke(row: dict[str, Any]) -> Stroke:
+    points = np.array(row["points"], np.float32)
+    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
+        raise TraceError("a brush stroke in the trace is not a line", _DAMAGED)
+    return Stroke(points, _number(row["radius"]), bool(row["erase"]))
+
+
+def _restore_ledger(told: list[Any] | None, arrays: Arrays, k: int) -> Ledger | None:
+    if told is None:
+        return None
+    tokens = arrays["ledger_token_change"].shape[-1]
+    shapes = dict.fromkeys(_LEDGER_FIELDS, (k,)) | {"token_change": (k, tokens)}
+    parts = {n: _shaped(arrays, f"ledger_{n}", s) for n, s in shapes.items()}
+    correlation = None if told[0] is None else _number(told[0])
+    return Ledger(**parts, correlation=correlation, verdict=_text(told[1]))
 
 
 def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.options import AscentOptions, MaskOptions
-from core.types import Floats, MaskSet, Track
+from core.types import Floats, MaskSet, Stroke, Track
 
 
 def draw_masks(
@@ -28,6 +28,8 @@ def draw_masks(
     raw = np.zeros((len(tracks), frames, height, width), np.float32)
     for k, t in enumerate(tracks):
         raw[k] = soft_boxes(t.boxes, size, options.pad, options.feather)
+        for stroke in t.brush:
+            raw[k] = brushed(raw[k], t.boxes, stroke, options.feather)
     if options.swept and frames:
         # METHOD step 3: a mask that moves with its object would tell the model the motion
         raw = np.broadcast_to(raw.max(axis=1, keepdims=True), raw.shape).copy()
@@ -56,6 +58,28 @@ def soft_boxes(boxes: Floats, size: tuple[int, int], pad: float, feather: float)
     masks = (down[:, :, None] * across[:, None, :]).astype(np.float32)
     masks[lost | (x1 <= x0)[:, 0] | (y1 <= y0)[:, 0]] = 0
     return masks
+
+
+def brushed(mask: Floats, boxes: Floats, stroke: Stroke, feather: float) -> Floats:
+    """A track's mask (T, H, W) with one stroke drawn or erased; nothing where the track is lost.
+
+    Soft discs around the stroke's points, which keep their place within the box.
+    """
+    height, width = mask.shape[1:]
+    short = min(height, width)
+    slope, radius = 1 / max(feather * short, 1e-3), stroke.radius * short
+    x, y = np.arange(width) + 0.5, np.arange(height) + 0.5
+    out = mask.copy()
+    for t, box in enumerate(boxes):
+        if not np.isfinite(box).all():
+            continue
+        at = (box[:2] + stroke.points * (box[2:] - box[:2])) * (width, height)
+        far = np.full((height, width), np.inf)
+        for px, py in at:
+            far = np.minimum(far, (y[:, None] - py) ** 2 + (x[None] - px) ** 2)
+        disc = _sigmoid((radius - np.sqrt(far)) * slope).astype(np.float32)
+        out[t] = np.minimum(out[t], 1 - disc) if stroke.erase else np.maximum(out[t], disc)
+    return out
 
 
 def _sigmoid(z: NDArray[Any]) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ Every option used is written into the trace, so that a run can be repeated from 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -240,6 +241,41 @@ class RunOptions:
     def as_dict(self) -> dict[str, Any]:
         """Plain nested dict, as written into the trace."""
         return asdict(self)
+
+
+_PARTS: dict[str, Any] = {
+    "video": VideoOptions,
+    "detect": DetectOptions,
+    "track": TrackOptions,
+    "mask": MaskOptions,
+    "ascent": AscentOptions,
+    "contrast": ContrastOptions,
+    "decode": DecodeOptions,
+    "vcd": VcdOptions,
+    "sid": SidOptions,
+    "tcd": TcdOptions,
+}
+
+
+def options_from(told: Mapping[str, Any]) -> RunOptions:
+    """The RunOptions that `as_dict` wrote; what is missing keeps its default.
+
+    Raises OptionError where a value is out of range or an option is unknown.
+    """
+    parts: dict[str, Any] = {}
+    try:
+        for name, kind in _PARTS.items():
+            fields = dict(told.get(name, {}))
+            if "contrast" in fields:
+                fields["contrast"] = ContrastOptions(**fields["contrast"])
+            parts[name] = kind(**fields)
+        return RunOptions(**parts, seed=int(told.get("seed", 0)))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(
+            f"these are not the options of a run ({error})", "Use those of a saved trace"
+        ) from error
 
 
 PRESETS: dict[str, ContrastOptions] = {

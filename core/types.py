@@ -63,11 +63,25 @@ class Detections:
 
 
 @dataclass(frozen=True, eq=False)
+class Stroke:
+    """A line that was brushed onto a track's mask; it is carried along with the track's box.
+
+    points: (N, 2) in shares of the box, 0 0 its upper left corner; they may lie outside. radius:
+    in shares of the frame's short side. erase: takes away from the mask instead of adding to it.
+    """
+
+    points: Floats
+    radius: float
+    erase: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Track:
     """One object through the clip, read off at the sampled frames.
 
     boxes: (T, 4) in [0, 1], NaN where lost. state: (T,) LOST, INTERPOLATED or SEEN.
-    confidence: mean score of its sightings. frames_seen: sightings on the dense frames.
+    confidence: mean score of its sightings. frames_seen: sightings on the dense frames. brush:
+    what was drawn by hand on its mask, in order.
     """
 
     id: int
@@ -76,6 +90,7 @@ class Track:
     boxes: Floats
     state: NDArray[np.int8]
     frames_seen: int
+    brush: tuple[Stroke, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +132,25 @@ class Counterfactual:
     frame_level: NDArray[np.float64]
     base_loss: float | None = None
     loss: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What hiding each object alone truly does, beside what the gradient said.
+
+    gradient: (K,) dL/dr at the first ascent step. loss_change: (K,) query loss with only that
+    object hidden less that of the video, nats. odds_change: (K,) change of the log-odds of the
+    baseline answer as a whole. token_change: (K, A) change of the log probability of each of its
+    tokens. correlation: Spearman's, of gradient with loss_change; None below three objects or where
+    one of them is constant. verdict: in plain words, whether the gradient's choice is supported.
+    """
+
+    gradient: NDArray[np.float64]
+    loss_change: NDArray[np.float64]
+    odds_change: NDArray[np.float64]
+    token_change: NDArray[np.float64]
+    correlation: float | None
+    verdict: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +216,7 @@ class Trace:
     tracks: tuple[Track, ...] = ()
     steps: tuple[AscentStep, ...] = ()
     counterfactual: Counterfactual | None = None
+    ledger: Ledger | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     timings_ms: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0

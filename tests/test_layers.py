@@ -36,6 +36,7 @@ STAGES = {
     "ascent": {"objective", "backbones", "masks", "views"},
     "decode": {"contrast", "backbones"},
     "search": {"decode", "contrast", "backbones"},
+    "ledger": {"objective", "backbones", "views"},
 }
 BASICS = {"types", "errors", "options"}
 

@@ -51,8 +51,13 @@ class Encoded:
     notes: tuple[str, ...] = field(default=())
 
     def layout(self, video: Tensor) -> Tensor:
-        """(T, 3, H, W) → the pixel tensor the model takes; exact and differentiable."""
-        return video.reshape(-1)[self.gather]
+        """(T, 3, H, W) → the pixel tensor the model takes; exact and differentiable.
+
+        Of views (B, T, 3, H, W) the pixel tensors follow each other along the first axis.
+        """
+        if video.ndim == 4:
+            return video.reshape(-1)[self.gather]
+        return torch.cat([self.layout(v) for v in video])
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,10 @@ class VideoLM(ABC):
 
     @abstractmethod
     def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
-        """Runs one view's prompt: a State of one row. No graph. prune: for this view alone."""
+        """Runs the prompt of one view (T, 3, H, W), or of several (B, T, 3, H, W) in one pass.
+
+        A State of one row a view. No graph. prune: for these views alone.
+        """
 
     @abstractmethod
     def join(self, states: Sequence[State]) -> State:

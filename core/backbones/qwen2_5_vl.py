@@ -142,10 +142,14 @@ class Qwen25VL(VideoLM):
         )
 
     def _run(self, encoded: Encoded, video: Tensor, **how: Any) -> Any:
+        views = 1 if video.ndim == 4 else len(video)
+        inputs = encoded.inputs
         return self.model(
-            input_ids=encoded.input_ids,
+            input_ids=encoded.input_ids.expand(views, -1),
             pixel_values_videos=encoded.layout(video).to(self.dtype),
-            **encoded.inputs,
+            video_grid_thw=inputs["video_grid_thw"].expand(views, -1),
+            mm_token_type_ids=inputs["mm_token_type_ids"].expand(views, -1),
+            position_ids=inputs["position_ids"].expand(-1, views, -1),
             **how,
         )
 

@@ -89,3 +89,40 @@ def test_changed_priors_must_name_known_classes(tmp_path):
     broken.write_text(TABLE.read_text().replace('cat = "book"', 'cat = "unicorn"'))
     with pytest.raises(KeyError, match="unicorn"):
         priors(broken)
+
+
+def test_a_late_object_is_drawn_only_after_it_appears(toy_spec):
+    from dataclasses import replace
+
+    dog, cup = toy_spec.objects
+    late = replace(toy_spec, objects=(replace(dog, appears=0.5), cup))
+    without, times = replace(toy_spec, objects=(cup,)), frame_times(8)
+    np.testing.assert_array_equal(render(late, times)[:4], render(without, times)[:4])
+    np.testing.assert_array_equal(render(late, times)[4:], render(toy_spec, times)[4:])
+    assert np.isnan(late.objects[0].boxes(times)[:4]).all()
+
+
+def test_scenery_hides_the_lower_part(toy_spec):
+    from dataclasses import replace
+
+    dog, cup = toy_spec.objects
+    hidden = replace(toy_spec, objects=(replace(dog, hidden=0.5), cup))
+    times = frame_times(8)
+    whole, half = (s.objects[0].boxes(times) for s in (toy_spec, hidden))
+    np.testing.assert_allclose(half[:, 3] - half[:, 1], (whole[:, 3] - whole[:, 1]) / 2)
+    middle = (half[0, 3] + 0.02) * 96
+    lower = slice(int(middle), int(whole[0, 3] * 96))
+    without = render(replace(toy_spec, objects=(cup,)), times)
+    np.testing.assert_array_equal(render(hidden, times)[0, lower], without[0, lower])
+
+
+def test_the_one_named_first_mostly_came_first():
+    rng = np.random.default_rng(0)
+    asked = [
+        (q, a)
+        for _ in range(1500)
+        for q, a in ask.training_questions(sample(rng, late=1.0), rng)
+        if q.startswith("Which comes")
+    ]
+    first = [q.split()[4].rstrip(",") == a for q, a in asked]
+    assert np.mean(first) == pytest.approx(priors().p_first, abs=0.03)

@@ -1,0 +1,112 @@
+"""The causal ledger: what hiding each object alone does, measured, beside what the gradient said.
+
+One batched pass over K views; knows neither how objects were found nor how a view is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from core.backbones.base import State, VideoLM
+from core.errors import OptionError
+from core.objective import loss_of
+from core.types import Ledger
+from core.views import MaskedView
+
+BATCH = 8
+Doubles = NDArray[np.float64]
+
+
+@torch.no_grad()
+def measure(
+    lm: VideoLM,
+    view: MaskedView,
+    base: State,
+    answer: Sequence[int],
+    gradient: Doubles,
+    level: Doubles,
+) -> Ledger:
+    """Hides one object after the other (r = 1, nothing else) and reads what changes.
+
+    base: the video itself, prefilled. answer: token ids of the baseline answer, which is fed to
+    every view. gradient, level: (K,), what the ascent said and chose. Raises OptionError without an
+    object or an answer.
+    """
+    count = len(view.objects)
+    if not count or not answer:
+        raise OptionError("there is nothing to measure", "Run a clip in which an object is tracked")
+    encoded, device = view.encoded, view.objects.device
+    nothing = torch.zeros(len(encoded.groups), device=device)
+    alone = torch.eye(count, dtype=torch.float64, device=device)
+    losses, chances = [_loss(base, lm, encoded, 0)], [_answer_log_p(lm, base, answer)]
+    for at in range(0, count, BATCH):
+        videos = torch.stack([view.video(one, nothing) for one in alone[at : at + BATCH]])
+        state = lm.prefill(encoded, videos)
+        losses += [_loss(state, lm, encoded, i) for i in range(len(videos))]
+        chances.append(_answer_log_p(lm, state, answer))
+    loss, log_p = np.array(losses), np.concatenate(chances)
+    odds = _log_odds(log_p.sum(1))
+    loss_change = loss[1:] - loss[0]
+    return Ledger(
+        gradient=np.asarray(gradient, np.float64),
+        loss_change=loss_change,
+        odds_change=odds[1:] - odds[0],
+        token_change=log_p[1:] - log_p[0],
+        correlation=_correlation(gradient, loss_change),
+        verdict=verdict(gradient, loss_change, level),
+    )
+
+
+def _loss(state: State, lm: VideoLM, encoded: object, row: int) -> float:
+    assert state.query_logits is not None
+    return float(loss_of(state.query_logits[row], encoded))  # type: ignore[arg-type]
+
+
+def _answer_log_p(lm: VideoLM, state: State, answer: Sequence[int]) -> Doubles:
+    """(B, A) log probability of each of the answer's tokens after those before it."""
+    rows = len(state.logits)
+    found = []
+    for i, token in enumerate(answer):
+        found.append(torch.log_softmax(state.logits.double(), -1)[:, token].cpu().numpy())
+        if i + 1 < len(answer):
+            # a copy, so that the given state's cache stays as it is
+            state = lm.select(state, range(rows)) if i == 0 else state
+            state = lm.step(state, [token] * rows)
+    return np.stack(found, 1)
+
+
+def _log_odds(log_p: Doubles) -> Doubles:
+    log_p = np.minimum(log_p, -1e-12)
+    return np.asarray(log_p - np.log(-np.expm1(log_p)))
+
+
+def _correlation(a: Doubles, b: Doubles) -> float | None:
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    return float(spearmanr(a, b).statistic)
+
+
+def verdict(gradient: Doubles, loss_change: Doubles, level: Doubles) -> str:
+    """Whether hiding raises the loss where the gradient is positive, and nowhere else.
+
+    >>> verdict(np.array([1.0, -1.0]), np.array([0.5, -0.1]), np.array([1.0, 0.0]))
+    'supported: for every object the loss moves the way its gradient says'
+    """
+    agree = int((np.sign(gradient) == np.sign(loss_change)).sum())
+    n = len(gradient)
+    chosen = level >= 1
+    if agree == n:
+        return "supported: for every object the loss moves the way its gradient says"
+    said = f"for {agree} of {n} objects the loss moves the way their gradient says"
+    if not chosen.any():
+        return f"nothing was hidden; {said}"
+    if (loss_change[chosen] > 0).all():
+        return f"supported for what was hidden: the loss rises without it; {said}"
+    if agree * 2 > n:
+        return f"partly supported: {said}"
+    return f"not supported: {said}"

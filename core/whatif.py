@@ -1,0 +1,401 @@
+"""What if: changes made by hand to a finished trace, and only what they invalidate is run again.
+
+Works on traces: the frames in one are what the backbone saw, so the video itself is not needed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from core.ascent import ascend, conclude
+from core.backbones.base import State, VideoLM
+from core.decode import Pair, answer, go_on, redecode, scores
+from core.errors import OptionError
+from core.ledger import measure
+from core.methods.base import Case
+from core.objective import loss_of
+from core.options import ContrastOptions, RunOptions, options_from
+from core.pipeline import Event
+from core.search import find_answer
+from core.types import (
+    LOST,
+    SEEN,
+    Answer,
+    AscentStep,
+    Clip,
+    Counterfactual,
+    Stroke,
+    TokenStep,
+    Trace,
+    Track,
+)
+
+KINDS = ("level", "frames", "drop", "merge", "label", "brush", "add")
+MAX_POINTS, MAX_EDITS = 400, 200
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """One change by hand.
+
+    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
+    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
+    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
+    `box`, called `label`. Tracks are named by their id.
+    """
+
+    kind: str
+    track: int = 0
+    other: int = 0
+    level: float = 0.0
+    label: str = ""
+    frame: int = 0
+    points: tuple[tuple[float, float], ...] = ()
+    radius: float = 0.05
+    erase: bool = False
+    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, without those left at their default."""
+        default = Edit(self.kind)
+        return {k: v for k, v in asdict(self).items() if k == "kind" or v != getattr(default, k)}
+
+
+def read_edit(raw: Any, trace: Trace) -> Edit:
+    """An Edit from untrusted plain values; raises OptionError where it does not fit the trace."""
+    if not isinstance(raw, Mapping) or raw.get("kind") not in KINDS:
+        raise OptionError("this is no change that can be made", f"Choose of {', '.join(KINDS)}")
+    kind = str(raw["kind"])
+    ids = [t.id for t in trace.tracks]
+
+    def number(name: str, low: float, high: float) -> float:
+        value = raw.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OptionError(f"{name} is {value!r}", "Give a number")
+        if not (math.isfinite(value) and low <= value <= high):
+            raise OptionError(f"{name} is {value!r}", f"Choose from {low:g} to {high:g}")
+        return float(value)
+
+    def track(name: str) -> int:
+        found = raw.get(name)
+        if found not in ids or isinstance(found, bool):
+            raise OptionError(f"there is no object {found!r}", "Choose one of the tracked objects")
+        return int(found)
+
+    if kind == "level":
+        return Edit(kind, track=track("track"), level=number("level", 0, 1))
+    if kind == "frames":
+        group = int(number("track", 0, max(0, len(trace.groups) - 1)))
+        return Edit(kind, track=group, level=number("level", 0, 1))
+    if kind == "drop":
+        return Edit(kind, track=track("track"))
+    if kind == "merge":
+        pair = track("track"), track("other")
+        if pair[0] == pair[1]:
+            raise OptionError("an object cannot be merged with itself", "Choose two objects")
+        return Edit(kind, track=pair[0], other=pair[1])
+    if kind == "label":
+        return Edit(kind, track=track("track"), label=_label(raw.get("label")))
+    if kind == "add":
+        box = tuple(_shares(raw.get("box"), 4, 0, 1))
+        if len(box) != 4 or box[2] - box[0] < 0.01 or box[3] - box[1] < 0.01:
+            raise OptionError("the new object has no size", "Draw a larger box")
+        return Edit(
+            kind, label=_label(raw.get("label") or "drawn"), box=(box[0], box[1], box[2], box[3])
+        )
+    points = raw.get("points")
+    if not isinstance(points, Sequence) or not 1 <= len(points) <= MAX_POINTS:
+        raise OptionError("the stroke has no points, or too many", f"Draw 1 to {MAX_POINTS} points")
+    pairs = [_shares(p, 2, -1, 2) for p in points]
+    return Edit(
+        kind,
+        track=track("track"),
+        frame=int(number("frame", 0, len(trace.frames) - 1)),
+        points=tuple((p[0], p[1]) for p in pairs),
+        radius=number("radius", 0.005, 0.5),
+        erase=bool(raw.get("erase")),
+    )
+
+
+def _label(value: Any) -> str:
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or len(value) > 60
+        or not value.isprintable()
+    ):
+        raise OptionError("this is no name for an object", "Give 1 to 60 printable characters")
+    return value.strip()
+
+
+def _shares(value: Any, n: int, low: float, high: float) -> list[float]:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str)
+        or len(value) != n
+        or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value)
+        or any(not (math.isfinite(x) and low <= x <= high) for x in value)
+    ):
+        raise OptionError("a place lies outside the frame", "Draw inside the frame")
+    return [float(x) for x in value]
+
+
+def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
+    """The trace's tracks after one change; those it does not touch are the same objects."""
+    if edit.kind == "add":
+        box = np.tile(np.array(edit.box, np.float32), (len(trace.frames), 1))
+        state = np.full(len(trace.frames), SEEN, np.int8)
+        new = 1 + max((t.id for t in trace.tracks), default=0)
+        return (*trace.tracks, Track(new, edit.label, 1.0, box, state, 0))
+    by_id = {t.id: t for t in trace.tracks}
+    if edit.kind == "drop":
+        del by_id[edit.track]
+    elif edit.kind == "label":
+        by_id[edit.track] = replace(by_id[edit.track], label=edit.label)
+    elif edit.kind == "merge":
+        by_id[edit.track] = _merged(by_id[edit.track], by_id.pop(edit.other))
+    elif edit.kind == "brush":
+        by_id[edit.track] = _brushed(by_id[edit.track], edit)
+    return tuple(by_id.values())
+
+
+def _merged(a: Track, b: Track) -> Track:
+    """One track with the box around both where both are seen; the brush of `a` stays."""
+    boxes = np.stack([a.boxes, b.boxes])
+    both = np.isfinite(a.boxes[:, 0]) & np.isfinite(b.boxes[:, 0])
+    around = np.concatenate([boxes[..., :2].min(0), boxes[..., 2:].max(0)], axis=1)
+    only = np.where(np.isfinite(a.boxes), a.boxes, b.boxes)
+    return replace(
+        a,
+        confidence=max(a.confidence, b.confidence),
+        boxes=np.where(both[:, None], around, only).astype(np.float32),
+        state=np.maximum(a.state, b.state),
+        frames_seen=max(a.frames_seen, b.frames_seen),
+    )
+
+
+def _brushed(track: Track, edit: Edit) -> Track:
+    box = track.boxes[edit.frame]
+    if track.state[edit.frame] == LOST:
+        raise OptionError(
+            f"{track.label} is not seen on frame {edit.frame + 1}", "Draw where it has a box"
+        )
+    points = (np.array(edit.points, np.float32) - box[:2]) / np.maximum(box[2:] - box[:2], 1e-4)
+    stroke = Stroke(points.astype(np.float32), edit.radius, edit.erase)
+    return replace(track, brush=(*track.brush, stroke))
+
+
+class Workbench:
+    """A trace with the model that made it, ready for changes; keeps prefills and caches.
+
+    Raises OptionError where the trace was not finished or its options cannot be read.
+    """
+
+    def __init__(self, trace: Trace, lm: VideoLM) -> None:
+        if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
+            raise OptionError("this run was not finished", "Run it again, then change it")
+        self.lm, self.trace = lm, trace
+        self.options: RunOptions = options_from(trace.options)
+        height, width = trace.frames.shape[1:3]
+        none = np.zeros((0, height, width, 3), np.uint8)
+        clip = Clip(
+            frames=trace.frames,
+            times=trace.times,
+            dense_frames=none,
+            dense_times=np.zeros(0),
+            name=str(trace.clip.get("name", "")),
+            sha256=str(trace.clip.get("sha256", "")),
+            duration=float(trace.clip.get("duration", 0) or trace.times[-1]),
+            size=(width, height),
+            title=str(trace.clip.get("title", "")),
+        )
+        self.encoded = lm.encode(clip, trace.question)
+        if self.encoded.frames.shape != trace.frames.shape:
+            raise OptionError(
+                f"{lm.info.name} sees other frames than this trace holds",
+                "Choose the backbone that made the trace",
+            )
+        self.case = Case(lm, clip, self.encoded, trace.tracks, self.options)
+        self._pair: Pair | None = None
+
+    def change(self, edit: Edit) -> Iterator[Event]:
+        """Runs again what one change invalidates; the last event holds the new trace.
+
+        A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
+        the ascent too. Other methods' answers are dropped: they stood on the former masks.
+        """
+        edits = list(self.trace.options.get("edits", ()))
+        if len(edits) >= MAX_EDITS:
+            raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
+        tracks = edited_tracks(self.trace, edit)
+        options = self.trace.options | {"edits": [*edits, edit.as_dict()]}
+        before = self.trace
+        now = replace(before, tracks=tracks, options=options, ledger=None, shared={})
+        if edit.kind == "label":
+            self.case.tracks = tracks
+            self.trace = replace(now, ledger=before.ledger, shared=before.shared)
+        elif edit.kind in ("level", "frames"):
+            self.case.tracks = tracks
+            yield from self._decode_again(now, _with_level(before, edit))
+        else:
+            former = self.case
+            self.case = Case(self.lm, former.clip, self.encoded, tracks, self.options)
+            self.case.know("base prefill", None, former.base)
+            yield from self._ascend_again(now, before)
+        yield Event("done", 1.0, "complete", self.trace)
+
+    def _ascend_again(self, trace: Trace, before: Trace) -> Iterator[Event]:
+        view, chosen = self.case.masked(self.options.mask), self.options.ascent
+        none = np.zeros(0)
+        found = Counterfactual(none, none, none, none, none, none)
+        steps: list[AscentStep] = []
+        if len(view.objects) or view.outside is not None:
+            for step in ascend(self.lm, view, chosen):
+                steps.append(step)
+                found = conclude(step, chosen)
+                trace = replace(trace, steps=tuple(steps), counterfactual=found)
+                done = len(steps) / chosen.steps
+                yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
+        yield from self._decode_again(
+            replace(trace, steps=tuple(steps)), _kept_by_hand(trace, found)
+        )
+
+    def _decode_again(self, trace: Trace, found: Counterfactual) -> Iterator[Event]:
+        began = time.monotonic()
+        yield Event("views", 0.5, "Reading the counterfactual", trace)
+        view, base = self.case.masked(self.options.mask), self.case.base
+        frame_level = found.frame_level if len(found.frame_level) else np.zeros(len(trace.groups))
+        counter = self.case.prefill_levels(view, found.level, frame_level)
+        trace = replace(trace, counterfactual=self._with_losses(found, base, counter))
+        self._pair = Pair(self.lm, base, counter)
+        kept = {"baseline": trace.answers["baseline"]}
+        search, contrast = self.options.decode, self.options.contrast
+        if search.search in ("beam", "vote"):
+            said = find_answer(self.lm, "macd", base, counter, contrast, search)
+        else:
+            steps: list[TokenStep] = []
+            for step in go_on(self._pair, contrast, search):
+                steps.append(step)
+                said = answer(self.lm, "macd", steps, contrast)
+                yield Event("decode", len(steps) / search.max_tokens, said.text,
+                            replace(trace, answers=kept | {"macd": said}))  # fmt: skip
+        self.trace = replace(
+            trace, answers=kept | {"macd": self._signed(said, trace, began)}, status="complete"
+        )
+
+    def _signed(self, said: Answer, trace: Trace, began: float) -> Answer:
+        found = trace.counterfactual
+        assert found is not None
+        view = {
+            "kind": "masks",
+            "level": found.level.tolist(),
+            "frame_level": found.frame_level.tolist(),
+            "swept": trace.mask.swept,
+            "frame_mask": trace.mask.frame_mask,
+        }
+        return replace(said, view=view, ms=round(1000 * (time.monotonic() - began), 1))
+
+    def _with_losses(self, found: Counterfactual, base: State, counter: State) -> Counterfactual:
+        assert base.query_logits is not None
+        assert counter.query_logits is not None
+        return replace(
+            found,
+            base_loss=float(loss_of(base.query_logits[0], self.encoded)),
+            loss=float(loss_of(counter.query_logits[0], self.encoded)),
+        )
+
+    def redecode(self, alpha: float, beta: float) -> Trace:
+        """The MACD answer under another α and β: from the first token they change, by cropping.
+
+        Raises OptionError for α or β out of range and for a search that is not greedy.
+        """
+        if self.options.decode.search != "greedy":
+            raise OptionError(
+                "only a greedy answer can be decoded on", "Run again with the new α and β"
+            )
+        contrast = ContrastOptions(alpha, beta)
+        self.options = replace(self.options, contrast=contrast)
+        self.case.options = self.options
+        began = time.monotonic()
+        kept, token = self._kept_until(contrast)
+        pair = self._standing_pair()
+        steps = list(self.trace.answers["macd"].tokens)
+        if token is not None:
+            changed = replace(steps[kept], token=token, text=self.lm.piece(token))
+            after = redecode(pair, kept, token, contrast, self.options.decode)
+            steps = [*steps[:kept], changed, *after]
+        said = answer(self.lm, "macd", steps, contrast)
+        options = self.trace.options | {"contrast": asdict(contrast)}
+        said = self._signed(said, self.trace, began)
+        answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
+        self.trace = replace(self.trace, answers=answers | {"macd": said}, options=options)
+        return self.trace
+
+    def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
+        """How many tokens stand under the new rule, and the one that then comes instead."""
+        for step in self.trace.answers["macd"].tokens:
+            s = scores(step.base, step.counter, contrast, None)
+            token = int(step.candidates[int(s.argmax())])
+            if token != step.token:
+                return step.index, token
+        return len(self.trace.answers["macd"].tokens), None
+
+    def _standing_pair(self) -> Pair:
+        """Both views' caches with the present answer in them; made once, then only cropped."""
+        tokens = [s.token for s in self.trace.answers["macd"].tokens]
+        if self._pair is None:
+            found = self.trace.counterfactual
+            assert found is not None
+            view = self.case.masked(self.options.mask)
+            groups = len(self.trace.groups)
+            frame_level = found.frame_level if len(found.frame_level) else np.zeros(groups)
+            counter = self.case.prefill_levels(view, found.level, frame_level)
+            self._pair = Pair(self.lm, self.case.base, counter)
+            for token in tokens:
+                if token not in self.lm.end_tokens:
+                    self._pair.step([token])
+        return self._pair
+
+    def ledger(self) -> Trace:
+        """The trace with its causal ledger; see `core.ledger`."""
+        found = self.trace.counterfactual
+        assert found is not None
+        steps = self.trace.steps
+        gradient = steps[0].gradient if steps else np.zeros(len(self.trace.tracks))
+        said = [s.token for s in self.trace.answers["baseline"].tokens]
+        view = self.case.masked(self.options.mask)
+        made = measure(self.lm, view, self.case.base, said, gradient, found.level)
+        self.trace = replace(self.trace, ledger=made)
+        return self.trace
+
+
+def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
+    found = trace.counterfactual
+    assert found is not None
+    if edit.kind == "level":
+        level = found.level.copy()
+        level[[t.id for t in trace.tracks].index(edit.track)] = edit.level
+        return replace(found, level=level)
+    frames = found.frame_level.copy()
+    if not len(frames):
+        raise OptionError("the frame mask is off", "Turn it on in the settings and run again")
+    frames[edit.track] = edit.level
+    return replace(found, frame_level=frames)
+
+
+def _kept_by_hand(trace: Trace, found: Counterfactual) -> Counterfactual:
+    """Levels that were set by hand earlier stay so after a new ascent."""
+    level, frames = found.level.copy(), found.frame_level.copy()
+    ids = [t.id for t in trace.tracks]
+    for edit in trace.options.get("edits", ()):
+        if edit["kind"] == "level" and edit["track"] in ids:
+            level[ids.index(edit["track"])] = edit.get("level", 0.0)
+        if edit["kind"] == "frames" and len(frames):
+            frames[edit.get("track", 0)] = edit.get("level", 0.0)
+    return replace(found, level=level, frame_level=frames)

@@ -1,0 +1,241 @@
+"""Changes by hand, against doing it all from the start with the same masks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from core.bundle import pack, unpack
+from core.errors import OptionError
+from core.ledger import measure
+from core.masks import draw_masks
+from core.objective import loss_of
+from core.options import AscentOptions, ContrastOptions, RunOptions, options_from
+from core.pipeline import run
+from core.types import LOST, SEEN, Stroke, Track
+from core.whatif import Edit, Workbench, edited_tracks, read_edit
+
+QUESTION = "What is in the video?"
+
+
+@pytest.fixture(scope="module")
+def trace(toy_mp4, toyworld, toy_detector):
+    *_, last = run(toy_mp4, QUESTION, lambda: toyworld, lambda: toy_detector)
+    assert len(last.trace.tracks) == 2
+    return last.trace
+
+
+@pytest.fixture
+def bench(trace, toyworld):
+    return Workbench(trace, toyworld)
+
+
+def changed(bench, **edit):
+    *_, last = bench.change(Edit(**edit))
+    return last.trace
+
+
+def tokens(trace, method="macd"):
+    return [t.token for t in trace.answers[method].tokens]
+
+
+def test_a_trace_holds_all_that_a_change_needs(trace, toyworld):
+    again = Workbench(unpack(pack(trace)), toyworld)
+    first = trace.tracks[0].id
+    mine, theirs = (
+        changed(b, kind="level", track=first, level=1.0)
+        for b in (Workbench(trace, toyworld), again)
+    )
+    assert tokens(mine) == tokens(theirs)
+    assert mine.counterfactual.loss == pytest.approx(theirs.counterfactual.loss, abs=1e-6)
+    assert mine.counterfactual.base_loss == pytest.approx(trace.counterfactual.base_loss, abs=1e-5)
+
+
+def test_a_level_by_hand_is_the_view_with_that_level(bench, trace):
+    first = trace.tracks[0].id
+    out = changed(bench, kind="level", track=first, level=0.0)
+    assert out.counterfactual.level[0] == 0
+    np.testing.assert_array_equal(out.counterfactual.level[1:], trace.counterfactual.level[1:])
+    view = bench.case.masked(bench.options.mask)
+    state = bench.case.prefill_levels(
+        view, out.counterfactual.level, out.counterfactual.frame_level
+    )
+    expected = float(loss_of(state.query_logits[0], bench.encoded))
+    assert out.counterfactual.loss == pytest.approx(expected, abs=1e-6)
+    assert out.steps == trace.steps
+    assert tokens(out, "baseline") == tokens(trace, "baseline")
+
+
+def test_dropping_every_object_leaves_the_frame_mask(bench, trace):
+    for t in trace.tracks:
+        out = changed(bench, kind="drop", track=t.id)
+    assert out.tracks == ()
+    assert len(out.counterfactual.level) == 0
+    assert len(out.counterfactual.frame_level) == len(trace.groups)
+    assert [e["kind"] for e in out.options["edits"]] == ["drop", "drop"]
+
+
+def test_a_new_ascent_equals_a_run_with_those_tracks(bench, trace, toyworld):
+    out = changed(bench, kind="drop", track=trace.tracks[1].id)
+    fresh = Workbench(replace(trace, tracks=trace.tracks[:1]), toyworld)
+    view = fresh.case.masked(fresh.options.mask)
+    assert len(view.objects) == 1
+    _, step = fresh.case.ascent(fresh.options.mask)
+    np.testing.assert_allclose(out.steps[-1].gradient, step.gradient, atol=1e-9)
+
+
+def test_levels_by_hand_survive_a_new_ascent(bench, trace):
+    first, second = (t.id for t in trace.tracks)
+    changed(bench, kind="level", track=first, level=0.25)
+    out = changed(bench, kind="drop", track=second)
+    assert out.counterfactual.level.tolist() == [0.25]
+
+
+def test_a_new_name_costs_nothing(bench, trace):
+    events = list(bench.change(Edit("label", track=trace.tracks[0].id, label="wolf")))
+    assert [e.stage for e in events] == ["done"]
+    assert events[0].trace.tracks[0].label == "wolf"
+    assert events[0].trace.answers == trace.answers
+
+
+def test_merged_tracks_cover_both(trace):
+    a, b = trace.tracks
+    (one,) = edited_tracks(trace, Edit("merge", track=a.id, other=b.id))
+    for t in range(8):
+        both = [x.boxes[t] for x in (a, b) if x.state[t] != LOST]
+        np.testing.assert_allclose(one.boxes[t, :2], np.min(both, 0)[:2])
+        np.testing.assert_allclose(one.boxes[t, 2:], np.max(both, 0)[2:])
+
+
+def test_a_drawn_object_is_masked_and_stays(bench, trace):
+    out = changed(bench, kind="add", label="drawn", box=(0.1, 0.1, 0.4, 0.4))
+    assert [t.label for t in out.tracks][-1] == "drawn"
+    assert len(out.steps[0].gradient) == 3
+    assert unpack(pack(out)).tracks[-1].label == "drawn"
+
+
+def test_a_brush_moves_with_its_object():
+    boxes = np.array([[0.1, 0.4, 0.3, 0.6], [0.5, 0.4, 0.7, 0.6]], np.float32)
+    points = np.array([[1.5, 0.5]], np.float32)  # right of the box by half its width
+    for erase in (False, True):
+        stroke = Stroke(points if not erase else np.array([[0.5, 0.5]], np.float32), 0.08, erase)
+        track = Track(1, "dog", 0.9, boxes, np.full(2, SEEN, np.int8), 2, (stroke,))
+        plain = draw_masks([replace(track, brush=())], 2, (100, 100)).objects[0]
+        mask = draw_masks([track], 2, (100, 100)).objects[0]
+        for t, x in enumerate((0.4, 0.8) if not erase else (0.2, 0.6)):
+            at = mask[t, 50, int(100 * x)], plain[t, 50, int(100 * x)]
+            assert at[0] > at[1] + 0.8 if not erase else at[0] < at[1] - 0.8
+        assert mask.min() >= 0
+        assert mask.max() <= 1
+
+
+def test_a_brushed_trace_survives_a_file(bench, trace):
+    box = trace.tracks[0].boxes[0]
+    middle = (float(box[0] + box[2]) / 2, float(box[1] + box[3]) / 2)
+    edit = {
+        "kind": "brush", "track": trace.tracks[0].id, "frame": 0,
+        "points": [list(middle)], "radius": 0.1, "erase": True,
+    }  # fmt: skip
+    *_, last = bench.change(read_edit(edit, trace))
+    out = unpack(pack(last.trace))
+    np.testing.assert_allclose(out.tracks[0].brush[0].points, [[0.5, 0.5]], atol=1e-5)
+    assert out.tracks[0].brush[0].erase
+    assert not np.array_equal(last.trace.steps[0].gradient, trace.steps[0].gradient)
+
+
+def test_decoding_on_equals_decoding_from_the_start(bench, trace, toyworld):
+    for alpha, beta in ((0.0, 0.1), (4.0, 0.0), (8.0, 0.0), (1.0, 0.1)):
+        again = bench.redecode(alpha, beta)
+        whole = Workbench(
+            replace(
+                trace, options=trace.options | {"contrast": vars(ContrastOptions(alpha, beta))}
+            ),
+            toyworld,
+        )
+        level = float(trace.counterfactual.level[0])
+        expected = changed(whole, kind="level", track=trace.tracks[0].id, level=level)
+        assert tokens(again) == tokens(expected), alpha
+        assert again.answers["macd"].alpha == alpha
+        if alpha == 0:
+            assert tokens(again) == tokens(trace, "baseline")
+    for a, b in zip(again.answers["macd"].tokens, trace.answers["macd"].tokens, strict=True):
+        np.testing.assert_allclose(a.base, b.base, atol=1e-4)
+
+
+def test_the_ledger_measures_each_object_alone(bench, trace):
+    made = bench.ledger().ledger
+    view, base = bench.case.masked(bench.options.mask), bench.case.base
+    said = tokens(trace, "baseline")
+    for k in range(len(trace.tracks)):
+        level = np.eye(len(trace.tracks))[k]
+        state = bench.case.prefill_levels(view, level, np.zeros(len(trace.groups)))
+        loss = float(loss_of(state.query_logits[0], bench.encoded))
+        own = float(loss_of(base.query_logits[0], bench.encoded))
+        assert made.loss_change[k] == pytest.approx(loss - own, abs=1e-5)
+        first = torch.log_softmax(torch.cat([state.logits, base.logits]).double(), -1)[:, said[0]]
+        assert made.token_change[k, 0] == pytest.approx(float(first[0] - first[1]), abs=1e-5)
+    assert made.token_change.shape == (len(trace.tracks), len(said))
+    np.testing.assert_allclose(made.gradient, trace.steps[0].gradient)
+    again = unpack(pack(bench.trace)).ledger
+    np.testing.assert_allclose(again.odds_change, made.odds_change)
+    assert again.verdict == made.verdict
+
+
+def test_hiding_nothing_changes_nothing(bench):
+    view = bench.case.masked(bench.options.mask)
+    empty = replace(view, objects=torch.zeros_like(view.objects))
+    said = tokens(bench.trace, "baseline")
+    made = measure(bench.lm, empty, bench.case.base, said, np.array([1.0, -1.0]), np.zeros(2))
+    np.testing.assert_allclose(made.loss_change, 0, atol=1e-5)
+    np.testing.assert_allclose(made.token_change, 0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        {},
+        {"kind": "explode"},
+        {"kind": "level", "track": 1, "level": 2},
+        {"kind": "level", "track": 1, "level": float("nan")},
+        {"kind": "level", "track": 99, "level": 1},
+        {"kind": "level", "track": True, "level": 1},
+        {"kind": "drop", "track": "1"},
+        {"kind": "merge", "track": 1, "other": 1},
+        {"kind": "label", "track": 1, "label": ""},
+        {"kind": "label", "track": 1, "label": "a\nb"},
+        {"kind": "label", "track": 1, "label": "x" * 61},
+        {"kind": "brush", "track": 1, "frame": 99, "points": [[0, 0]], "radius": 0.1},
+        {"kind": "brush", "track": 1, "frame": 0, "points": [], "radius": 0.1},
+        {"kind": "brush", "track": 1, "frame": 0, "points": [["0", 0]], "radius": 0.1},
+        {"kind": "brush", "track": 1, "frame": 0, "points": [[0, 0]] * 500, "radius": 0.1},
+        {"kind": "add", "box": [0.5, 0.5, 0.5, 0.5]},
+        {"kind": "add", "box": [0, 0, 2, 1]},
+        {"kind": "add", "box": "0011"},
+    ],
+)
+def test_changes_that_do_not_fit_are_refused(trace, raw):
+    with pytest.raises(OptionError):
+        read_edit(raw, trace)
+
+
+def test_options_come_back_from_a_trace():
+    options = RunOptions(ascent=AscentOptions(steps=3), contrast=ContrastOptions(2.6, 0.0036))
+    assert options_from(options.as_dict()) == options
+    assert options_from({}) == RunOptions()
+    for broken in ({"ascent": {"steps": -1}}, {"ascent": {"magic": 1}}, {"contrast": 3}):
+        with pytest.raises(OptionError):
+            options_from(broken)
+
+
+def test_an_unfinished_run_cannot_be_changed(trace, toyworld):
+    with pytest.raises(OptionError, match="not finished"):
+        Workbench(replace(trace, answers={}), toyworld)
+
+
+def test_another_backbone_is_told(trace, toyworld):
+    from tests.fakes import ByteLM
+
+    with pytest.raises(OptionError, match="other frames"):
+        Workbench(trace, ByteLM())
