@@ -36,7 +36,16 @@ from core.types import (
     Track,
 )
 
-KINDS = ("level", "frames", "drop", "merge", "label", "brush", "add")
+KINDS = {
+    "level": ("track", "level"),
+    "frames": ("track", "level"),
+    "drop": ("track",),
+    "merge": ("track", "other"),
+    "label": ("track", "label"),
+    "brush": ("track", "frame", "points", "radius", "erase"),
+    "add": ("label", "box"),
+}
+"""What can be changed, and what each change is told by."""
 MAX_POINTS, MAX_EDITS = 400, 200
 
 
@@ -62,9 +71,11 @@ class Edit:
     box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, without those left at their default."""
-        default = Edit(self.kind)
-        return {k: v for k, v in asdict(self).items() if k == "kind" or v != getattr(default, k)}
+        """Plain values, as `read_edit` takes them."""
+        told = {"kind": self.kind} | {name: getattr(self, name) for name in KINDS[self.kind]}
+        if "points" in told:
+            told["points"] = [list(p) for p in self.points]
+        return told | ({"box": list(self.box)} if "box" in told else {})
 
 
 def read_edit(raw: Any, trace: Trace) -> Edit:
@@ -395,7 +406,7 @@ def _kept_by_hand(trace: Trace, found: Counterfactual) -> Counterfactual:
     ids = [t.id for t in trace.tracks]
     for edit in trace.options.get("edits", ()):
         if edit["kind"] == "level" and edit["track"] in ids:
-            level[ids.index(edit["track"])] = edit.get("level", 0.0)
+            level[ids.index(edit["track"])] = edit["level"]
         if edit["kind"] == "frames" and len(frames):
-            frames[edit.get("track", 0)] = edit.get("level", 0.0)
+            frames[edit["track"]] = edit["level"]
     return replace(found, level=level, frame_level=frames)

@@ -16,16 +16,21 @@ SCRIPTS = (
     "dom.js",
     "masks.js",
     "rescore.js",
+    "keep.js",
+    "plot.js",
     "stage.js",
     "rail.js",
+    "flips.js",
+    "ledger.js",
     "tokens.js",
     "compare.js",
+    "whatif.js",
     "viewer.js",
 )
 
 _MOUNT = """
 const host = element.querySelector(".mv-host") || element;
-const viewer = new Viewer(host);
+const viewer = new Viewer(host, (action) => trigger("submit", action));
 const show = () => {
   viewer.attach(element.querySelector(".mv-host") || element);
   viewer.update(props.value);

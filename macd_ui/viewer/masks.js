@@ -22,6 +22,29 @@ function softBox(box, width, height, recipe) {
   return mask;
 }
 
+// One stroke of a brush drawn on or erased from a mask: core/masks.py brushed.
+function brushed(mask, box, stroke, width, height, recipe) {
+  const short = Math.min(width, height);
+  const slope = 1 / Math.max(recipe.feather * short, 1e-3);
+  const points = stroke.points.map(([u, v]) =>
+    [(box[0] + u * (box[2] - box[0])) * width, (box[1] + v * (box[3] - box[1])) * height]);
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, i++) {
+      let far = Infinity;
+      for (const [px, py] of points) far = Math.min(far, (x + 0.5 - px) ** 2 + (y + 0.5 - py) ** 2);
+      const disc = sigmoid((stroke.radius * short - Math.sqrt(far)) * slope);
+      mask[i] = stroke.erase ? Math.min(mask[i], 1 - disc) : Math.max(mask[i], disc);
+    }
+  }
+  return mask;
+}
+
+function trackMask(track, box, width, height, recipe) {
+  const mask = softBox(box, width, height, recipe);
+  if (!mask) return null;
+  return (track.brush || []).reduce((m, stroke) => brushed(m, box, stroke, width, height, recipe), mask);
+}
+
 function largest(masks, n) {
   const out = new Float32Array(n);
   for (const mask of masks) {
@@ -37,7 +60,7 @@ function frameMasks(trace, frame) {
   const recipe = trace.mask;
   const boxesOf = (track) => (recipe.swept ? track.boxes : [track.boxes[frame]]);
   const raw = trace.tracks.map((track) => {
-    const drawn = boxesOf(track).map((b) => softBox(b, width, height, recipe)).filter(Boolean);
+    const drawn = boxesOf(track).map((b) => trackMask(track, b, width, height, recipe)).filter(Boolean);
     return drawn.length ? largest(drawn, n) : null;
   });
   const covered = largest(raw, n);

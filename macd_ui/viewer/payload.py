@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.types import LOST, Answer, Trace
+from core.reproduce import command, snippet
+from core.types import LOST, Answer, Ledger, Trace
 
 _WHITE_FILL = [255, 255, 255]
 
@@ -38,12 +39,28 @@ def status(
 
 
 def payload(
-    trace: Trace | None, state: dict[str, Any] | None = None, frames: bool = True
+    trace: Trace | None,
+    state: dict[str, Any] | None = None,
+    frames: bool = True,
+    former: Trace | None = None,
+    link: str = "",
 ) -> dict[str, Any]:
-    """What the viewer shows. frames=False leaves the pictures out, when it has them already."""
+    """What the viewer shows. frames=False leaves the pictures out, when it has them already.
+
+    former: the trace before the last change by hand, whose answer is shown beside. link: address
+    of an example.
+    """
     out: dict[str, Any] = {"status": state or status()}
     if trace is not None:
         out["trace"] = _trace(trace, frames)
+        if former is not None and "macd" in former.answers:
+            out["trace"]["former"] = _answer(former.answers["macd"])
+        if trace.status == "complete" and trace.answers:
+            out["trace"]["again"] = {
+                "command": command(trace),
+                "snippet": snippet(trace),
+                "link": link,
+            }
     return out
 
 
@@ -68,6 +85,10 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
                 "label": t.label,
                 "confidence": round(t.confidence, 3),
                 "state": t.state.tolist(),
+                "brush": [
+                    {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
+                    for s in t.brush
+                ],
                 "boxes": [
                     None if s == LOST else _list(b) for b, s in zip(t.boxes, t.state, strict=True)
                 ],
@@ -97,14 +118,29 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
+        "edits": list(trace.options.get("edits", ())),
+        "ledger": None if trace.ledger is None else _ledger(trace.ledger),
         "shared": trace.shared,
         "seed": trace.seed,
         "warnings": list(trace.warnings),
     }
 
 
+def _ledger(ledger: Ledger) -> dict[str, Any]:
+    return {
+        "gradient": ledger.gradient.tolist(),
+        "loss_change": ledger.loss_change.tolist(),
+        "odds_change": ledger.odds_change.tolist(),
+        "token_change": ledger.token_change.tolist(),
+        "correlation": ledger.correlation,
+        "verdict": ledger.verdict,
+    }
+
+
 def _identity(trace: Trace) -> str:
-    seed = f"{trace.clip.get('sha256')}|{trace.question}|{trace.options}|{trace.detector}"
+    """The same through changes by hand, so that frame and object stay chosen."""
+    fixed = {k: v for k, v in trace.options.items() if k not in ("edits", "contrast")}
+    seed = f"{trace.clip.get('sha256')}|{trace.question}|{fixed}|{trace.detector}"
     return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -51,12 +51,32 @@ class Rail {
         level === null ? "…" : `${Number(level.toFixed(3))} ${levelName(level)}`),
       bar,
       el("span", { class: "mv-gradient" },
-        gradient === null ? "" : `∂L/∂r ${signed(gradient, 3)}`)));
+        gradient === null ? "" : `∂L/∂r ${signed(gradient, 3)}`),
+      el("span", { class: "mv-effect", "data-effect": k })));
   }
 
   draw() {
-    for (const button of this.list.querySelectorAll("[data-track]")) {
-      button.setAttribute("aria-pressed", String(Number(button.dataset.track) === this.state.track));
+    const { trace, track, hover, frame } = this.state;
+    for (const button of this.list.querySelectorAll(".mv-object")) {
+      const k = Number(button.dataset.track);
+      button.setAttribute("aria-pressed", String(k === track));
+      button.classList.toggle("mv-lit", k === hover);
+      button.classList.toggle("mv-away", Boolean(trace.tracks[k]) && !trace.tracks[k].boxes[frame]);
+    }
+    this.rank();
+  }
+
+  // Measured effects on the chosen token of the baseline's answer, the largest first.
+  rank() {
+    const { trace, method, token } = this.state;
+    const known = trace.ledger && method === "baseline" && trace.ledger.token_change.length
+      && token < trace.ledger.token_change[0].length;
+    const effect = known ? trace.ledger.token_change.map((row) => row[token]) : [];
+    const order = effect.map((_, k) => k).sort((a, b) => Math.abs(effect[b]) - Math.abs(effect[a]));
+    for (const place of this.list.querySelectorAll("[data-effect]")) {
+      const k = Number(place.dataset.effect);
+      place.textContent = known
+        ? `hiding it alone: ${signed(effect[k])} to this token's log p (rank ${order.indexOf(k) + 1})` : "";
     }
   }
 }

@@ -16,12 +16,25 @@ class Stage {
       type: "button", class: "mv-play", "aria-label": "Play",
       on: { click: () => state.set({ playing: !state.playing }) },
     });
+    this.speed = el("select", {
+      "aria-label": "Speed", on: { change: (e) => state.set({ speed: Number(e.target.value) }) },
+    }, [0.5, 1, 2, 4].map((v) => el("option", { value: v, selected: v === 1 }, `${v}×`)));
+    this.loop = el("button", {
+      type: "button", class: "mv-toggle", "aria-pressed": "true",
+      on: { click: () => state.set({ loop: !state.loop }) },
+    }, "Loop");
+    this.keep = el("button", {
+      type: "button", class: "mv-toggle",
+      on: { click: () => savePicture(this.canvas, `frame-${state.frame + 1}.png`) },
+    }, "Save PNG");
     this.lanes = el("div", { class: "mv-lanes" });
     this.canvas.addEventListener("click", (e) => this.pick(e));
+    this.canvas.addEventListener("mousemove", (e) => this.point(e));
+    this.canvas.addEventListener("mouseleave", () => state.set({ hover: null }));
     this.root = el("div", { class: "mv-stage" },
       el("div", { class: "mv-screen" }, this.canvas, this.caption),
       this.layers,
-      el("div", { class: "mv-transport" }, this.play, this.scrub),
+      el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.keep),
       this.lanes);
     this.buildLayers();
   }
@@ -91,6 +104,7 @@ class Stage {
     this.scrub.value = frame;
     this.play.textContent = playing ? "❚❚" : "▶";
     this.play.setAttribute("aria-label", playing ? "Pause" : "Play");
+    this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [key, button] of Object.entries(this.toggles)) {
       button.setAttribute("aria-pressed", String(Boolean(layers[key])));
       button.disabled = (key === "levels" || key === "counter") && !trace.final;
@@ -152,7 +166,7 @@ class Stage {
   drawBoxes(context) {
     const { trace, frame, track, hover } = this.state;
     this.eachBox((k, x, y, w, h) => {
-      const chosen = track === k;
+      const chosen = track === k || hover === k;
       context.save();
       context.globalAlpha = track === null || chosen ? 1 : 0.35;
       context.lineWidth = chosen ? 6 : 3;
@@ -176,6 +190,19 @@ class Stage {
   }
 
   pick(event) {
+    if (this.state.tool) return;
+    const found = this.under(event);
+    this.state.set({ track: found === this.state.track ? null : found });
+  }
+
+  point(event) {
+    if (this.state.tool || !this.state.trace) return;
+    const found = this.under(event);
+    if (found !== this.state.hover) this.state.set({ hover: found });
+  }
+
+  // The smallest box under the pointer, as an index of tracks, or null.
+  under(event) {
     const place = this.canvas.getBoundingClientRect();
     const x = ((event.clientX - place.left) / place.width) * this.canvas.width;
     const y = ((event.clientY - place.top) / place.height) * this.canvas.height;
@@ -185,7 +212,7 @@ class Stage {
         [found, smallest] = [k, w * h];
       }
     });
-    this.state.set({ track: found === this.state.track ? null : found });
+    return found;
   }
 
   describe(levels) {
@@ -228,12 +255,14 @@ class Stage {
   }
 
   markLanes() {
-    const { frame, track } = this.state;
+    const { frame, track, hover } = this.state;
     for (const cell of this.lanes.querySelectorAll("[data-frame]")) {
       cell.classList.toggle("mv-now", Number(cell.dataset.frame) === frame);
     }
     for (const lane of this.lanes.querySelectorAll("[data-track]")) {
-      lane.classList.toggle("mv-dim", track !== null && Number(lane.dataset.track) !== track);
+      const k = Number(lane.dataset.track);
+      lane.classList.toggle("mv-dim", track !== null && k !== track);
+      lane.classList.toggle("mv-lit", hover === k);
     }
   }
 }

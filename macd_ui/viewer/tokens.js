@@ -1,7 +1,7 @@
 // Answers as aligned token strips, and what stood behind one token under both views.
 
 class Tokens {
-  constructor(state) {
+  constructor(state, send) {
     this.state = state;
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
@@ -10,9 +10,14 @@ class Tokens {
       alpha: this.slider("alpha", "α", 0, 5, 0.05),
       beta: this.slider("beta", "β", 0, 1, 0.01),
     };
-    this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root));
+    this.again = el("button", {
+      type: "button", class: "mv-button", hidden: true,
+      on: { click: () => send({ do: "redecode", ...this.rule }) },
+    }, "Decode on from there");
+    this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
+    this.flips = new Flips(state, this);
     this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
-      el("h3", {}, "Answers"), this.verdict, this.strips, this.live, this.table);
+      el("h3", {}, "Answers"), this.verdict, this.strips, this.live, this.table, this.flips.root);
   }
 
   slider(name, sign, min, max, step) {
@@ -53,7 +58,8 @@ class Tokens {
     const macd = trace.answers.macd;
     this.rule = macd ? { alpha: macd.alpha, beta: macd.beta } : null;
     this.live.hidden = !macd || !macd.tokens.some((t) => t.counter);
-    this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
+    const former = trace.former ? [{ ...trace.former, former: true }] : [];
+    this.strips.replaceChildren(...[...answers, ...former].map((answer) => this.strip(answer, parts)));
     this.verdict.textContent = this.said = this.say(answers, parts);
     this.draw();
   }
@@ -82,8 +88,11 @@ class Tokens {
       button.textContent = turned ? `${text} → ${visible(instead)}` : text;
     }
     this.verdict.textContent = moved && left >= 0
-      ? `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there. Run again to follow it.`
+      ? `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there.`
       : this.said;
+    this.again.hidden = !this.state.server || !moved;
+    this.again.textContent = left >= 0 ? "Decode on from there" : "Take these α and β";
+    this.again.disabled = Boolean(this.state.busy);
   }
 
   say(answers, parts) {
@@ -93,7 +102,13 @@ class Tokens {
   }
 
   strip(answer, parts) {
-    const name = answer.method === "macd" ? "MACD" : "Baseline";
+    const name = answer.former ? "MACD before" : answer.method === "macd" ? "MACD" : "Baseline";
+    if (answer.former) {
+      return el("div", { class: "mv-strip mv-former" },
+        el("span", { class: "mv-strip-name" }, name),
+        el("div", { class: "mv-strip-tokens" },
+          answer.tokens.map((t) => el("span", { class: "mv-token" }, visible(t.text)))));
+    }
     return el("div", { class: "mv-strip", "data-method": answer.method },
       el("span", { class: "mv-strip-name" }, name),
       el("div", { class: "mv-strip-tokens" }, answer.tokens.map((step, i) =>
@@ -108,13 +123,14 @@ class Tokens {
   draw() {
     const { trace, token, method } = this.state;
     this.drawRule();
-    for (const button of this.strips.querySelectorAll(".mv-token")) {
+    for (const button of this.strips.querySelectorAll("button.mv-token")) {
       const mine = button.closest(".mv-strip").dataset.method === method;
       button.setAttribute("aria-pressed", String(mine && Number(button.dataset.index) === token));
     }
     const answer = trace.answers[method];
     const step = answer && answer.tokens[token];
     this.table.replaceChildren(...(step ? this.rows(answer, step) : []));
+    this.flips.draw();
   }
 
   rows(answer, step) {
@@ -122,10 +138,11 @@ class Tokens {
     const { alpha, beta } = this.ruleOf(answer);
     const { rows, chosen } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
+    const place = new Map(order.map((i, rank) => [i, rank + 1]));
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = two
-      ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "head"]
+      ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "rank", "head"]
       : ["token", "logit V", "p"];
     const note = two
       ? `Token ${step.index + 1}: score = (1+α)·logit(V) − α·logit(V_d), α ${alpha}, β ${beta}`
@@ -135,23 +152,18 @@ class Tokens {
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Candidates" },
         el("table", {},
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
-          el("tbody", {}, shown.map((i) => this.row(rows[i], i === chosen, two, widest, step))))),
+          el("tbody", {}, shown.map((i) => this.row(rows[i], i === chosen, two, widest, step, [i + 1, place.get(i)]))))),
     ];
   }
 
-  row(r, chosen, two, widest, step) {
-    const bar = el("span", { class: "mv-diff" }, el("span", {
-      class: r.difference >= 0 ? "mv-more" : "mv-less",
-      style: {
-        width: `${(50 * Math.abs(r.difference)) / widest}%`,
-        [r.difference >= 0 ? "left" : "right"]: "50%",
-      },
-    }));
+  row(r, chosen, two, widest, step, [before, after]) {
+    const bar = differenceBar(r.difference, widest);
+    const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
     const name = el("th", { scope: "row", class: "mv-piece" }, visible(r.text),
       r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
     const cells = two
       ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
-        r.inside ? r.score.toFixed(2) : "−∞", percent(r.before), percent(r.after),
+        r.inside ? r.score.toFixed(2) : "−∞", percent(r.before), percent(r.after), rank,
         r.inside ? "in" : "out"]
       : [r.base.toFixed(2), percent(r.before)];
     return el("tr", { class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },

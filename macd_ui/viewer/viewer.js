@@ -7,10 +7,14 @@ const STAGE_NAMES = {
 };
 
 class Viewer {
-  constructor(root) {
+  // send: hands a commit to the server; without one the viewer only shows.
+  constructor(root, send = null) {
     const viewer = this;
+    const commit = (action) => { if (send && !this.state.busy) { this.hold(true); send(action); } };
+    this.commit = commit;
     this.state = {
       trace: null, frame: 0, track: null, hover: null, token: 0, method: "macd", playing: false,
+      speed: 1, loop: true, tool: null, busy: false, server: Boolean(send),
       layers: { boxes: true, soft: false, levels: false, counter: false },
       set(changes) { Object.assign(this, changes); viewer.draw(); },
     };
@@ -19,17 +23,28 @@ class Viewer {
     this.notes = el("ul", { class: "mv-notes" });
     this.stage = new Stage(this.state);
     this.rail = new Rail(this.state);
-    this.tokens = new Tokens(this.state);
+    this.tokens = new Tokens(this.state, commit);
     this.compare = new Compare(this.state, this.stage);
+    this.ledger = new LedgerPanel(this.state, commit);
+    this.whatif = new WhatIf(this.state, commit, this.stage);
+    this.reproduce = new Reproduce();
+    this.help = new Help();
     this.body = el("div", { class: "mv-body", hidden: true },
-      el("p", { class: "mv-question" }),
+      el("div", { class: "mv-head" }, el("p", { class: "mv-question" }),
+        el("button", {
+          type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
+        }, "?")),
       el("div", { class: "mv-columns" },
-        this.stage.root, el("div", { class: "mv-side" }, this.rail.root, this.tokens.root)),
-      this.compare.root, this.notes);
-    this.root = el("div", { class: "mv-root", tabindex: "0" }, this.bar, this.message, this.body);
+        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.ledger.root),
+        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root)),
+      this.compare.root, this.notes, this.reproduce.root);
+    this.root = el("div", {
+      class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
+    }, this.bar, this.message, this.body, this.help.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.attach(root);
-    setInterval(() => this.tick(), 250);
+    this.shownAt = 0;
+    setInterval(() => this.tick(), 50);
   }
 
   attach(root) {
@@ -39,7 +54,15 @@ class Viewer {
   update(payload) {
     if (!payload || !payload.status) return;
     this.showStatus(payload.status);
+    this.hold(Boolean(payload.status.running));
     if (payload.trace) this.load({ ...payload.trace, status: payload.status });
+  }
+
+  // While a run or a commit goes on, nothing else can be sent.
+  hold(now) {
+    this.state.busy = now;
+    this.whatif.busy(now);
+    this.ledger.busy(now);
   }
 
   load(trace) {
@@ -47,11 +70,15 @@ class Viewer {
     if (!trace.frames.length && former && former.run === trace.run) trace.frames = former.frames;
     const fresh = !former || former.run !== trace.run;
     this.state.trace = trace;
-    if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd" });
+    if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd", tool: null });
+    if (this.state.track !== null && this.state.track >= trace.tracks.length) this.state.track = null;
     this.body.hidden = false;
     this.body.querySelector(".mv-question").textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.stage, this.rail, this.tokens, this.compare]) part.load(trace);
+    for (const part of [this.stage, this.rail, this.tokens, this.compare, this.ledger, this.whatif, this.reproduce]) {
+      part.load(trace);
+    }
+    this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
     this.draw();
   }
@@ -78,8 +105,12 @@ class Viewer {
   }
 
   tick() {
-    const { trace, playing, frame } = this.state;
-    if (playing && trace) this.state.set({ frame: (frame + 1) % trace.times.length });
+    const { trace, playing, frame, speed, loop } = this.state;
+    if (!playing || !trace || performance.now() - this.shownAt < 250 / speed) return;
+    this.shownAt = performance.now();
+    const last = frame === trace.times.length - 1;
+    if (last && !loop) this.state.set({ playing: false });
+    else this.state.set({ frame: last ? 0 : frame + 1 });
   }
 
   draw() {
@@ -88,6 +119,8 @@ class Viewer {
     this.rail.draw();
     this.tokens.draw();
     this.compare.draw();
+    this.whatif.draw();
+    lightPlot(this.state);
   }
 
   key(event) {
@@ -103,7 +136,20 @@ class Viewer {
       k: () => ({ token: Math.max(0, token - 1) }),
       m: () => ({ layers: { ...layers, soft: !layers.soft } }),
       c: () => ({ layers: { ...layers, counter: !layers.counter } }),
+      b: () => ({ layers: { ...layers, boxes: !layers.boxes } }),
+      v: () => ({ layers: { ...layers, levels: !layers.levels } }),
+      l: () => ({ loop: !this.state.loop }),
+      Escape: () => ({ track: null, tool: null }),
     };
+    if (event.key === "?") {
+      this.help.toggle();
+      event.preventDefault();
+      return;
+    }
+    if (event.key === "u" && trace.edits.length) {
+      this.commit({ do: "undo" });
+      return;
+    }
     const number = Number(event.key);
     if (number >= 1 && number <= Math.min(9, trace.tracks.length)) {
       this.state.set({ track: track === number - 1 ? null : number - 1 });

@@ -234,8 +234,13 @@ def test_an_unfinished_run_cannot_be_changed(trace, toyworld):
         Workbench(replace(trace, answers={}), toyworld)
 
 
-def test_another_backbone_is_told(trace, toyworld):
-    from tests.fakes import ByteLM
+def test_another_backbone_is_told(trace, toyworld, monkeypatch):
+    encode = toyworld.encode
 
+    def smaller(*asked):
+        found = encode(*asked)
+        return replace(found, frames=found.frames[:, ::2])
+
+    monkeypatch.setattr(toyworld, "encode", smaller)
     with pytest.raises(OptionError, match="other frames"):
-        Workbench(trace, ByteLM())
+        Workbench(trace, toyworld)

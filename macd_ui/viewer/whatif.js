@@ -1,0 +1,189 @@
+// What if: levels, masks and objects changed by hand. Sends one change at a time; the server runs
+// what it invalidates and answers with a new trace.
+
+const LEVELS_BY_HAND = [[0, "leave"], [0.75, "half"], [1, "hide"]];
+const TOOLS = { draw: "Draw mask", erase: "Erase mask", box: "Add object" };
+
+class WhatIf {
+  constructor(state, send, stage) {
+    this.state = state;
+    this.send = send;
+    this.stage = stage;
+    this.object = el("div", { class: "mv-edit" });
+    this.frame = el("div", { class: "mv-edit" });
+    this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": "Brush" });
+    this.toolButtons = Object.fromEntries(Object.entries(TOOLS).map(([tool, name]) => [tool,
+      this.button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));
+    this.radius = el("input", { type: "range", min: 0.02, max: 0.2, step: 0.01, value: 0.06, "aria-label": "Brush size" });
+    this.undo = this.button("Undo", () => send({ do: "undo" }));
+    this.done = el("ol", { class: "mv-edits" });
+    this.hint = el("p", { class: "mv-note" });
+    this.tools.append(...Object.values(this.toolButtons), el("label", { class: "mv-size" }, "size ", this.radius));
+    this.root = el("details", { class: "mv-whatif" },
+      el("summary", {}, "What if …"), this.hint, this.object, this.frame, this.tools, this.done, this.undo);
+    this.watchCanvas(stage.canvas);
+  }
+
+  button(name, action) {
+    return el("button", { type: "button", class: "mv-button", on: { click: action } }, name);
+  }
+
+  edit(change) {
+    this.send({ do: "edit", edit: change });
+  }
+
+  load(trace) {
+    this.root.hidden = !this.state.server || !trace.final || !trace.answers.macd;
+    if (this.root.hidden) return;
+    this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.told(trace, e))));
+    this.undo.disabled = !trace.edits.length;
+  }
+
+  told(trace, edit) {
+    const name = (id) => {
+      const track = trace.tracks.find((t) => t.id === id);
+      return track ? `${track.id} ${track.label}` : `object ${id}`;
+    };
+    const level = edit.level || 0;
+    return {
+      level: () => `${name(edit.track)}: level ${level}`,
+      frames: () => `frames ${(trace.groups[edit.track || 0] || []).map((f) => f + 1).join(", ")}: level ${level}`,
+      drop: () => `object ${edit.track} dropped`,
+      merge: () => `object ${edit.other} merged into ${name(edit.track)}`,
+      label: () => `object ${edit.track} called ${edit.label}`,
+      brush: () => `${name(edit.track)}: mask ${edit.erase ? "erased" : "drawn"} by hand`,
+      add: () => `added ${edit.label}`,
+    }[edit.kind]();
+  }
+
+  busy(now) {
+    for (const control of this.root.querySelectorAll("button, select, input")) control.disabled = now;
+    if (!now && this.state.trace) this.undo.disabled = !this.state.trace.edits.length;
+  }
+
+  draw() {
+    const { trace, track, frame, tool } = this.state;
+    if (this.root.hidden || !trace) return;
+    const chosen = track === null ? null : trace.tracks[track];
+    this.hint.textContent = chosen
+      ? "Everything is run again from where your change begins."
+      : "Choose an object on the picture, or change the frames.";
+    const key = JSON.stringify([trace.run, track, chosen && chosen.label, trace.tracks.length, trace.final.level]);
+    if (key !== this.shown) {
+      this.shown = key;
+      this.object.replaceChildren(...(chosen ? this.objectControls(trace, chosen, track) : []));
+    }
+    this.drawFrames(trace, frame);
+    for (const [name, button] of Object.entries(this.toolButtons)) {
+      button.setAttribute("aria-pressed", String(tool === name));
+      button.hidden = name !== "box" && !chosen;
+    }
+    this.stage.canvas.classList.toggle("mv-tool", Boolean(tool));
+  }
+
+  levels(now, change) {
+    return el("span", { class: "mv-segments", role: "group", "aria-label": "Level" },
+      LEVELS_BY_HAND.map(([level, name]) => el("button", {
+        type: "button", class: "mv-button", "aria-pressed": String(now === level),
+        on: { click: () => change(level) },
+      }, `${level} ${name}`)));
+  }
+
+  objectControls(trace, chosen, k) {
+    const name = el("input", { type: "text", maxlength: 60, value: chosen.label, "aria-label": "Name of the object" });
+    name.value = chosen.label;
+    name.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" && name.value.trim()) this.edit({ kind: "label", track: chosen.id, label: name.value.trim() });
+    });
+    const others = trace.tracks.filter((t) => t !== chosen);
+    const merge = el("select", { "aria-label": "Merge with" },
+      el("option", { value: "" }, "merge with …"),
+      others.map((t) => el("option", { value: t.id }, `${t.id} ${t.label}`)));
+    merge.addEventListener("change", () => {
+      if (merge.value) this.edit({ kind: "merge", track: chosen.id, other: Number(merge.value) });
+    });
+    return [
+      el("span", { class: "mv-edit-name" }, `${chosen.id} ${chosen.label}`),
+      this.levels(trace.final.level[k], (level) => this.edit({ kind: "level", track: chosen.id, level })),
+      name, others.length ? merge : null,
+      this.button("Drop", () => this.edit({ kind: "drop", track: chosen.id })),
+    ].filter(Boolean);
+  }
+
+  drawFrames(trace, frame) {
+    const group = trace.groups.findIndex((g) => g.includes(frame));
+    this.frame.hidden = !trace.final.frame_level.length || group < 0;
+    const level = trace.final.frame_level[group];
+    const key = `${trace.run} ${group} ${level}`;
+    if (this.frame.hidden || key === this.shownFrames) return;
+    this.shownFrames = key;
+    const members = trace.groups[group].map((f) => f + 1).join(", ");
+    this.frame.replaceChildren(
+      el("span", { class: "mv-edit-name" }, `frames ${members}`),
+      this.levels(level, (chosen) => this.edit({ kind: "frames", track: group, level: chosen })));
+  }
+
+  watchCanvas(canvas) {
+    let line = null;
+    const place = (e) => {
+      const box = canvas.getBoundingClientRect();
+      const share = (x) => Math.max(0, Math.min(1, x));
+      return [share((e.clientX - box.left) / box.width), share((e.clientY - box.top) / box.height)];
+    };
+    canvas.addEventListener("pointerdown", (e) => {
+      if (!this.state.tool || this.state.busy) return;
+      line = [place(e)];
+      canvas.setPointerCapture(e.pointerId);
+      e.preventDefault();
+    });
+    canvas.addEventListener("pointermove", (e) => {
+      if (!line) return;
+      const at = place(e), last = line[line.length - 1];
+      if (Math.hypot(at[0] - last[0], at[1] - last[1]) < Number(this.radius.value) / 4) return;
+      line.push(at);
+      this.preview(line);
+    });
+    canvas.addEventListener("pointerup", (e) => {
+      if (!line) return;
+      const drawn = [...line, place(e)].slice(0, 400);
+      line = null;
+      this.commit(drawn);
+    });
+  }
+
+  preview(line) {
+    this.stage.draw();
+    const { canvas } = this.stage;
+    const context = canvas.getContext("2d");
+    const at = ([x, y]) => [x * canvas.width, y * canvas.height];
+    context.save();
+    context.strokeStyle = this.state.tool === "erase" ? "#ffffffcc" : "#111111aa";
+    context.lineJoin = context.lineCap = "round";
+    if (this.state.tool === "box") {
+      const [x0, y0] = at(line[0]), [x1, y1] = at(line[line.length - 1]);
+      context.lineWidth = 3;
+      context.strokeRect(x0, y0, x1 - x0, y1 - y0);
+    } else {
+      context.lineWidth = 2 * Number(this.radius.value) * Math.min(canvas.width, canvas.height);
+      context.beginPath();
+      line.forEach((p) => context.lineTo(...at(p)));
+      context.stroke();
+    }
+    context.restore();
+  }
+
+  commit(line) {
+    const { tool, track, trace, frame } = this.state;
+    if (tool === "box") {
+      const xs = line.map((p) => p[0]), ys = line.map((p) => p[1]);
+      const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+      this.state.set({ tool: null });
+      if (box[2] - box[0] > 0.01 && box[3] - box[1] > 0.01) this.edit({ kind: "add", label: "drawn", box });
+    } else if (track !== null) {
+      this.edit({
+        kind: "brush", track: trace.tracks[track].id, frame, points: line,
+        radius: Number(this.radius.value), erase: tool === "erase",
+      });
+    }
+  }
+}
