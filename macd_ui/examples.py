@@ -9,6 +9,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 SHIPPED = Path(__file__).parents[1] / "assets" / "examples"
 
@@ -22,6 +23,16 @@ class Example:
     truth: str
     video: Path
     trace: Path | None
+
+    @property
+    def name(self) -> str:
+        """What a link calls it: the file's name without its ending."""
+        return self.video.stem
+
+    @property
+    def link(self) -> str:
+        """Its address on the page."""
+        return f"?example={quote(self.name)}"
 
 
 def examples() -> list[Example]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from core.bundle import load, save
-from core.errors import MacdError, TraceError, VideoNotFound
+from core.errors import MacdError, OptionError, TraceError, VideoNotFound
 from macd_ui.examples import Example
 from macd_ui.figures.strengths import strengths_figure
 from macd_ui.forms import run_options
@@ -22,6 +22,7 @@ from macd_ui.viewer import payload, standalone, status
 if TYPE_CHECKING:
     from core.pipeline import Event
     from core.types import Trace
+    from core.whatif import Workbench
 
 STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
 log = logging.getLogger(__name__)
@@ -75,14 +76,14 @@ class Handlers:
                 cancelled=session.stop.is_set,
             ):
                 if event.trace is not None:
-                    session.trace = event.trace
+                    session.show(event.trace)
                 if event.stage == "done":
                     yield self._finished(session, event)
                     return
                 state = status(
                     event.stage,
                     event.fraction,
-                    event.message,
+                    event.message + self._left(event),
                     done=STAGES[: STAGES.index(event.stage)],
                     running=True,
                 )
@@ -93,9 +94,16 @@ class Handlers:
                     out["plot"] = strengths_figure(event.trace)
                 yield out
 
+    def _left(self, event: Event) -> str:
+        rest = STAGES[STAGES.index(event.stage) :]
+        seconds = self.store.pace.left(rest, event.fraction)
+        return "" if seconds is None else f" · about {max(1, round(seconds))} s left"
+
     def _finished(self, session: Session, event: Event) -> Updates:
         trace = event.trace
         assert trace is not None
+        if trace.status == "complete":
+            self.store.pace.learn(trace.timings_ms)
         done = trace.status == "complete"
         said = "" if done else f"This run was {trace.status}. What was computed is shown."
         state = status("done", 1.0, said, done=STAGES if done else ())
@@ -120,6 +128,76 @@ class Handlers:
             return str(self.examples[int(values["example"])].video)
         raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
 
+    def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
+        """A commit of the viewer: a change by hand, undo, decoding on, or measuring."""
+        session = self.store.session(key)
+        if not session.busy.acquire(blocking=False):
+            yield {"viewer": payload(None, status(message="A run is already going on."))}
+            return
+        try:
+            yield from self._act(session, action, backbone)
+        except MacdError as error:
+            yield {"viewer": payload(None, status(error=str(error)))}
+        except Exception:
+            log.exception("a change failed")
+            yield self._failed("Something unforeseen went wrong; the server's log has the details.")
+        finally:
+            session.busy.release()
+
+    def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
+        what = action.get("do") if isinstance(action, Mapping) else None
+        if session.trace is None:  # the page was just opened: its first example is on show
+            first = next((e for e in self.examples if e.trace is not None), None)
+            if first is None or first.trace is None:
+                raise TraceError("there is nothing to change yet", "Run a clip first")
+            session.show(load(first.trace), first.link)
+        trace = session.trace
+        assert trace is not None
+        if what == "undo":
+            if session.former:
+                session.trace, session.bench = session.former.pop(), None
+            yield self._changed(session)
+            return
+        with self.store.device_lock:
+            bench = self._bench(session, trace, backbone)
+            if what == "edit":
+                from core.whatif import read_edit
+
+                for event in bench.change(read_edit(action.get("edit"), trace)):
+                    if event.stage != "done":
+                        state = status(event.stage, event.fraction, event.message, running=True)
+                        yield {"viewer": payload(event.trace, state, False, trace, session.link)}
+            elif what == "redecode":
+                bench.redecode(_finite(action.get("alpha")), _finite(action.get("beta")))
+            elif what == "ledger":
+                bench.ledger()
+            else:
+                raise OptionError("this is no change that can be made", "Reload the page")
+        if what != "ledger":
+            session.former = [*session.former[-20:], trace]
+        session.trace = bench.trace
+        yield self._changed(session)
+
+    def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
+        """The trace on a bench with its model; a file may not name a model to be loaded."""
+        if session.bench is None or session.bench.trace is not trace:
+            from core.whatif import Workbench
+
+            made_by = str(trace.backbone.get("name", ""))
+            if made_by not in ("toyworld", backbone):
+                raise OptionError(
+                    f"this trace was made by {made_by!r}", "Choose that backbone in the settings"
+                )
+            session.bench = Workbench(trace, self.store.backbone(made_by))
+        return session.bench
+
+    def _changed(self, session: Session) -> Updates:
+        trace = session.trace
+        assert trace is not None
+        former = session.former[-1] if session.former else None
+        shown = payload(trace, status(done=STAGES), former=former, link=session.link)
+        return {"viewer": shown, "plot": strengths_figure(trace)} | self._offer(session, trace)
+
     def stop(self, key: str) -> Updates:
         """Asks the running job to stop; it ends with what it has."""
         self.store.session(key).stop.set()
@@ -133,9 +211,17 @@ class Handlers:
         out: Updates = {"question": example.question, "video": None}
         if example.trace is None:
             return out
-        return out | self.open(str(example.trace), key, f"{example.title}. {example.truth}")
+        said = f"{example.title}. {example.truth}"
+        return out | self.open(str(example.trace), key, said, example.link)
 
-    def open(self, path: str | None, key: str, said: str = "") -> Updates:
+    def visit(self, name: str | None, key: str) -> Updates:
+        """A link to an example was opened: `?example=NAME`."""
+        for i, example in enumerate(self.examples):
+            if name and example.name == name:
+                return {"example": i} | self.choose(i, key)
+        return {}
+
+    def open(self, path: str | None, key: str, said: str = "", link: str = "") -> Updates:
         """Shows a saved trace; needs no model."""
         if not path:
             return {}
@@ -144,9 +230,9 @@ class Handlers:
         except TraceError as error:
             return {"viewer": payload(None, status(error=str(error)))}
         session = self.store.session(key)
-        session.trace = trace
+        session.show(trace, link)
         return {
-            "viewer": payload(trace, status(message=said, done=STAGES)),
+            "viewer": payload(trace, status(message=said, done=STAGES), link=link),
             "plot": strengths_figure(trace),
         } | self._offer(session, trace)
 
@@ -165,5 +251,11 @@ def first_paint(examples: list[Example]) -> tuple[dict[str, Any] | None, Any]:
                 log.warning("example %s: %s", example.trace.name, error)
                 continue
             said = status(message=f"{example.title}. {example.truth}", done=STAGES)
-            return payload(trace, said), strengths_figure(trace)
+            return payload(trace, said, link=example.link), strengths_figure(trace)
     return None, None
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise OptionError(f"{value!r} is no number", "Move the sliders of α and β")
+    return float(value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from macd_ui.api import add_api
 from macd_ui.examples import Example
 from macd_ui.examples import examples as find_examples
 from macd_ui.handlers import Handlers, first_paint
@@ -55,6 +56,7 @@ def _wire(
         "export": files.export,
         "question": ask.question,
         "video": ask.video,
+        "example": ask.examples,
     }
     outputs = list(widgets.values())
 
@@ -75,6 +77,16 @@ def _wire(
     def reopen(path: str | None, request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.open(path, str(request.session_hash)))
 
+    def act(
+        given: dict[Any, Any], event: gr.EventData, request: gr.Request
+    ) -> Iterator[dict[Any, Any]]:
+        backbone = (given[ask.fields["backbone"]] or "").strip()
+        for updates in handlers.act(event._data, backbone, str(request.session_hash)):
+            yield shown(updates)
+
+    def visit(request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.visit(request.query_params.get("example"), str(request.session_hash)))
+
     def leave(request: gr.Request) -> None:
         handlers.store.forget(str(request.session_hash))
 
@@ -85,6 +97,18 @@ def _wire(
     ask.stop.click(stop, None, outputs, queue=False, **private)
     ask.examples.input(choose, ask.examples, outputs, **private)
     files.open.upload(reopen, files.open, outputs, **private)
+    view.viewer.submit(
+        act,
+        {ask.fields["backbone"]},
+        outputs,
+        concurrency_id="gpu",
+        concurrency_limit=1,
+        **private,
+    )
+    for kind, button in view.keep.items():
+        button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
+    page.load(visit, None, outputs, **private)
+    add_api(handlers)
     page.unload(leave)
 
 

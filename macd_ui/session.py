@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from core.backbones import VideoLM
     from core.detect import Detector
     from core.pipeline import StageCache
+    from core.whatif import Workbench
 
 MODELS_KEPT = 2
 log = logging.getLogger(__name__)
@@ -32,23 +33,52 @@ class Session:
     busy: threading.Lock = field(default_factory=threading.Lock)
     trace: Trace | None = None
     cache: StageCache | None = None
+    bench: Workbench | None = None
+    former: list[Trace] = field(default_factory=list)
+    link: str = ""
+
+    def show(self, trace: Trace, link: str = "") -> None:
+        """Another trace is on the page: changes by hand start anew."""
+        self.trace, self.bench, self.link = trace, None, link
+        self.former.clear()
+
+
+class Pace:
+    """How long each stage took lately, to tell how much time is left."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    def learn(self, timings_ms: Mapping[str, float]) -> None:
+        """Takes in the stages of a finished run; the last run counts half."""
+        for stage, ms in timings_ms.items():
+            before = self._seconds.get(stage, ms / 1000)
+            self._seconds[stage] = 0.5 * before + 0.5 * ms / 1000
+
+    def left(self, stages: Sequence[str], fraction: float) -> float | None:
+        """Seconds left of `stages`, of whose first a fraction is done; None if not known yet."""
+        if not stages or any(s not in self._seconds for s in stages if s != "load"):
+            return None
+        first, *rest = (self._seconds.get(s, 0.0) for s in stages)
+        return first * (1 - fraction) + sum(rest)
 
 
 class Store:
     """All sessions and models of one running page."""
 
     def __init__(self) -> None:
-        self._root = Path(tempfile.mkdtemp(prefix="macd-studio-"))
+        self.root = Path(tempfile.mkdtemp(prefix="macd-studio-"))
         self._sessions: dict[str, Session] = {}
         self._models: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self.device_lock = threading.Lock()
+        self.pace = Pace()
 
     def session(self, key: str) -> Session:
         """The session of a browser tab, made when first asked for."""
         with self._lock:
             if key not in self._sessions:
-                folder = Path(tempfile.mkdtemp(dir=self._root))
+                folder = Path(tempfile.mkdtemp(dir=self.root))
                 self._sessions[key] = Session(folder)
             return self._sessions[key]
 
@@ -62,7 +92,7 @@ class Store:
 
     def close(self) -> None:
         """Deletes every file of the page."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        shutil.rmtree(self.root, ignore_errors=True)
 
     def backbone(self, name: str) -> VideoLM:
         """A loaded backbone, the same for all sessions."""

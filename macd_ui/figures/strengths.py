@@ -15,10 +15,11 @@ LABEL_PX = 17
 
 
 def strengths_figure(trace: Trace | None) -> go.Figure | None:
-    """Strength − r0 by step, one line an object and one dotted line a frame group; loss below.
+    """Strength − r0 by step, a line an object; a heat strip of the frame groups; the query loss.
 
     None where there was no ascent. Differences are drawn, not strengths: with η = 0.01 they are
-    far too small to see on a scale from 0 to 1, and only their sign decides.
+    far too small to see on a scale from 0 to 1, and only their sign decides. The first traces of
+    the figure are the objects, in the order of the tracks.
     """
     if trace is None or not trace.steps or trace.counterfactual is None:
         return None
@@ -26,11 +27,15 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     tau = float(trace.options["ascent"]["tau"])
     found, steps = trace.counterfactual, list(range(len(trace.steps) + 1))
     one = len(trace.steps) == 1
+    groups = len(trace.groups) if len(found.frame_strength) else 0
+    lines = max(120, LABEL_PX * len(trace.tracks))
+    heights = {"objects": lines, "frames": 24 * groups, "loss": 0 if one else 70}
+    rows = {name: i for i, name in enumerate((n for n in heights if heights[n]), 1)}
     figure = make_subplots(
-        rows=1 if one else 2,
+        rows=len(rows),
         cols=1,
         shared_xaxes=True,
-        row_heights=None if one else [0.72, 0.28],
+        row_heights=[h for h in heights.values() if h],
         vertical_spacing=0.06,
     )
     ends: list[tuple[float, str, str]] = []
@@ -39,37 +44,73 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         name = _plain(f"{track.id} {track.label}")
         level = f"{found.level[k]:.3g}"
         _line(figure, steps, moved[:, k], name, COLOURS[k % 7], DASHES[k // 7 % 4])
-        ends.append((float(moved[-1, k]), f"{name} → {level}", COLOURS[k % 7]))
-    if len(found.frame_strength):
-        frames = np.array([s.frame_strength for s in trace.steps] + [found.frame_strength]) - r0
-        for g, members in enumerate(trace.groups):
-            name = f"frames {members[0] + 1}–{members[-1] + 1}"
-            level = f"{found.frame_level[g]:.3g}"
-            _line(figure, steps, frames[:, g], name, GREY, "dot")
-            ends.append((float(frames[-1, g]), f"{name} → {level}", GREY))
-    height = max(200, LABEL_PX * len(ends))
-    _label_ends(figure, ends, steps[-1], height)
+        end = f"{name} {moved[-1, k]:+.2g} → {level}"
+        ends.append((float(moved[-1, k]), end, COLOURS[k % 7]))
+    _label_ends(figure, ends, steps[-1] + 0.5, lines)
     if tau:
         figure.add_hrect(-tau, tau, fillcolor="#888888", opacity=0.15, line_width=0, row=1, col=1)
     figure.add_hline(0, line={"color": "#888888", "width": 1}, row=1, col=1)
-    if one:
-        loss = f"one step, only the sign decides · loss {trace.steps[0].loss:.3f}"
-        figure.update_xaxes(title_text=loss, dtick=1)
-    else:
-        _loss_row(figure, trace, steps[:-1])
+    band = f", dead band ± {tau:g}" if tau else ""
     figure.update_yaxes(title_text="strength − r0", row=1, col=1, exponentformat="power")
+    if groups:
+        _heat_strip(figure, trace, r0, steps, rows["frames"])
+    figure.update_xaxes(dtick=1 if len(steps) < 13 else None, range=[-0.5, steps[-1] + 0.5])
+    if one:
+        loss = trace.steps[0].loss
+        said = f"one step, only the sign decides · r0 {r0:g}{band} · query loss {loss:.3f}"
+        figure.update_xaxes(title_text=said, row=len(rows), col=1)
+    else:
+        _loss_row(figure, trace, steps[:-1], rows["loss"])
+        said = f"ascent step · r0 {r0:g}{band}"
+        figure.update_xaxes(title_text=said, row=rows["loss"], col=1)
     figure.update_layout(
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#7a838c"},
-        margin={"l": 92, "r": 170, "t": 12, "b": 48},
-        height=height + 90 if one else round(height / 0.72) + 90,
+        margin={"l": 110, "r": 200, "t": 12, "b": 48},
+        height=round(sum(heights.values()) * (1 + 0.06 * len(rows))) + 80,
     )
     grid = {"gridcolor": "rgba(128,128,128,.18)", "zeroline": False}
     figure.update_xaxes(**grid)
     figure.update_yaxes(**grid)
     return figure
+
+
+def _heat_strip(figure: go.Figure, trace: Trace, r0: float, steps: list[int], row: int) -> None:
+    """Frame groups by step, coloured by strength − r0, with margin and level at the right end."""
+    found = trace.counterfactual
+    assert found is not None
+    moved = np.array([s.frame_strength for s in trace.steps] + [found.frame_strength]).T - r0
+    names = [f"frames {g[0] + 1}–{g[-1] + 1}" if len(g) > 1 else f"frame {g[0] + 1}"
+             for g in trace.groups]  # fmt: skip
+    figure.add_trace(
+        go.Heatmap(
+            x=steps,
+            y=names,
+            z=moved.tolist(),
+            colorscale="Cividis",
+            showscale=False,
+            xgap=2,
+            ygap=2,
+            hovertemplate="%{y}, step %{x}: %{z:+.3g}<extra></extra>",
+        ),
+        row=row,
+        col=1,
+    )
+    for g, name in enumerate(names):
+        figure.add_annotation(
+            x=steps[-1] + 0.5,
+            y=name,
+            text=f"{moved[g, -1]:+.2g} → {found.frame_level[g]:.3g}",
+            font={"color": GREY, "size": 12},
+            showarrow=False,
+            xanchor="left",
+            xshift=6,
+            row=row,
+            col=1,
+        )
+    figure.update_yaxes(autorange="reversed", row=row, col=1)
 
 
 def _line(
@@ -90,7 +131,7 @@ def _line(
     )
 
 
-def _loss_row(figure: go.Figure, trace: Trace, steps: list[int]) -> None:
+def _loss_row(figure: go.Figure, trace: Trace, steps: list[int], row: int) -> None:
     figure.add_trace(
         go.Scatter(
             x=steps,
@@ -100,16 +141,15 @@ def _loss_row(figure: go.Figure, trace: Trace, steps: list[int]) -> None:
             showlegend=False,
             name="query loss",
         ),
-        row=2,
+        row=row,
         col=1,
     )
-    figure.update_yaxes(title_text="query loss", row=2, col=1)
-    figure.update_xaxes(title_text="ascent step", row=2, col=1)
-    if len(steps) < 12:
-        figure.update_xaxes(dtick=1)
+    figure.update_yaxes(title_text="query loss", row=row, col=1)
 
 
-def _label_ends(figure: go.Figure, ends: list[tuple[float, str, str]], x: int, height: int) -> None:
+def _label_ends(
+    figure: go.Figure, ends: list[tuple[float, str, str]], x: float, height: int
+) -> None:
     """Names each line at its right end, pushed apart where they would overlap."""
     if not ends:
         return
@@ -125,7 +165,7 @@ def _label_ends(figure: go.Figure, ends: list[tuple[float, str, str]], x: int, h
             font={"color": colour, "size": 12},
             showarrow=False,
             xanchor="left",
-            xshift=10,
+            xshift=6,
             row=1,
             col=1,
         )

@@ -16,6 +16,13 @@ class ViewPanel:
         self.viewer = viewer_component(first)
         with gr.Accordion("Strength trajectories", open=True, elem_id="strengths"):
             self.plot = gr.Plot(plot, show_label=False, container=False, elem_id="strengths-plot")
+            with gr.Row():
+                self.keep = {
+                    kind: gr.Button(
+                        f"Save {kind.upper()}", size="sm", min_width=80, elem_id=f"plot-{kind}"
+                    )
+                    for kind in ("svg", "png", "json")
+                }
 
 
 class FilePanel:

@@ -35,6 +35,7 @@ const show = () => {
   viewer.attach(element.querySelector(".mv-host") || element);
   viewer.update(props.value);
 };
+window.macdSavePlot = savePlot;
 watch("value", show);
 show();
 """

@@ -64,3 +64,15 @@ class Help {
     else this.root.showModal();
   }
 }
+
+// A trace dropped on the viewer goes the way of the button "Open trace".
+function openDropped(event) {
+  event.preventDefault();
+  const input = document.querySelector("#open input[type=file], input#open, #open ~ input[type=file]");
+  const file = event.dataTransfer && event.dataTransfer.files[0];
+  if (!input || !file) return;
+  const given = new DataTransfer();
+  given.items.add(file);
+  input.files = given.files;
+  input.dispatchEvent(new Event("change", { bubbles: true }));
+}

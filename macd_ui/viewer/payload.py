@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from core.errors import OptionError
 from core.reproduce import command, snippet
 from core.types import LOST, Answer, Ledger, Trace
 
@@ -56,11 +57,7 @@ def payload(
         if former is not None and "macd" in former.answers:
             out["trace"]["former"] = _answer(former.answers["macd"])
         if trace.status == "complete" and trace.answers:
-            out["trace"]["again"] = {
-                "command": command(trace),
-                "snippet": snippet(trace),
-                "link": link,
-            }
+            out["trace"]["again"] = _again(trace, link)
     return out
 
 
@@ -124,6 +121,13 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
         "seed": trace.seed,
         "warnings": list(trace.warnings),
     }
+
+
+def _again(trace: Trace, link: str) -> dict[str, str]:
+    try:
+        return {"command": command(trace), "snippet": snippet(trace), "link": link}
+    except OptionError:  # a trace of other options is still worth looking at
+        return {}
 
 
 def _ledger(ledger: Ledger) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Tokens {
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = two
-      ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "rank", "head"]
+      ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "rank"]
       : ["token", "logit V", "p"];
     const note = two
       ? `Token ${step.index + 1}: score = (1+α)·logit(V) − α·logit(V_d), α ${alpha}, β ${beta}`
@@ -163,8 +163,7 @@ class Tokens {
       r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
     const cells = two
       ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
-        r.inside ? r.score.toFixed(2) : "−∞", percent(r.before), percent(r.after), rank,
-        r.inside ? "in" : "out"]
+        r.inside ? r.score.toFixed(2) : "outside head", percent(r.before), percent(r.after), rank]
       : [r.base.toFixed(2), percent(r.before)];
     return el("tr", { class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
       name, cells.map((c) => el("td", {}, c)));

@@ -35,13 +35,15 @@ class Viewer {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.ledger.root),
-        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root)),
+        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root),
+        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.ledger.root)),
       this.compare.root, this.notes, this.reproduce.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
     }, this.bar, this.message, this.body, this.help.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
+    this.root.addEventListener("dragover", (e) => e.preventDefault());
+    this.root.addEventListener("drop", (e) => openDropped(e));
     this.attach(root);
     this.shownAt = 0;
     setInterval(() => this.tick(), 50);

@@ -79,10 +79,11 @@ def test_the_template_has_no_placeholder_that_could_run_data():
 
 def test_figures(trace):
     figure = strengths_figure(trace)
-    assert len(figure.data) == 2 + 2
-    assert "only the sign" in figure.layout.xaxis.title.text
+    assert [d.type for d in figure.data] == ["scatter", "scatter", "heatmap"]
+    assert figure.data[2].z[0][-1] == pytest.approx(trace.counterfactual.frame_margin[0])
+    assert "only the sign" in figure.layout.xaxis2.title.text
     twice = replace(trace, steps=trace.steps * 2)
-    assert len(strengths_figure(twice).data) == 2 + 2 + 1
+    assert [d.type for d in strengths_figure(twice).data][2:] == ["heatmap", "scatter"]
     assert strengths_figure(replace(trace, steps=(), counterfactual=None)) is None
     hostile = replace(trace, tracks=(replace(trace.tracks[0], label=HOSTILE), trace.tracks[1]))
     assert "<img" not in strengths_figure(hostile).to_json().encode().decode("unicode_escape")
