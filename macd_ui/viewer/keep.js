@@ -55,7 +55,7 @@ class Help {
   constructor() {
     this.root = el("dialog", { class: "mv-help", "aria-label": "Keys" },
       el("h3", {}, "Keys"),
-      el("dl", {}, KEYS.map(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])),
+      el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])),
       el("button", { type: "button", class: "mv-button", on: { click: () => this.root.close() } }, "Close"));
   }
 
@@ -68,7 +68,8 @@ class Help {
 // A trace dropped on the viewer goes the way of the button "Open trace".
 function openDropped(event) {
   event.preventDefault();
-  const input = document.querySelector("#open input[type=file], input#open, #open ~ input[type=file]");
+  const button = document.querySelector("#open");
+  const input = button && button.parentElement.querySelector("input[type=file]");
   const file = event.dataTransfer && event.dataTransfer.files[0];
   if (!input || !file) return;
   const given = new DataTransfer();

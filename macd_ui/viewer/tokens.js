@@ -163,7 +163,7 @@ class Tokens {
       r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
     const cells = two
       ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
-        r.inside ? r.score.toFixed(2) : "outside head", percent(r.before), percent(r.after), rank]
+        r.inside ? r.score.toFixed(2) : el("span", { title: "outside the plausibility head" }, "out"), percent(r.before), percent(r.after), rank]
       : [r.base.toFixed(2), percent(r.before)];
     return el("tr", { class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
       name, cells.map((c) => el("td", {}, c)));

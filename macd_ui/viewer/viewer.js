@@ -128,6 +128,7 @@ class Viewer {
   key(event) {
     const { trace, frame, token, method, layers, track } = this.state;
     if (!trace || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (this.help.root.open && event.key !== "?") return;
     if (["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName) && event.target.type !== "range") return;
     const answer = trace.answers[method];
     const last = { frame: trace.times.length - 1, token: answer ? answer.tokens.length - 1 : 0 };

@@ -79,6 +79,7 @@ class WhatIf {
       button.hidden = name !== "box" && !chosen;
     }
     this.stage.canvas.classList.toggle("mv-tool", Boolean(tool));
+    this.busy(this.state.busy);
   }
 
   levels(now, change) {
@@ -177,7 +178,7 @@ class WhatIf {
     if (tool === "box") {
       const xs = line.map((p) => p[0]), ys = line.map((p) => p[1]);
       const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
-      this.state.set({ tool: null });
+      setTimeout(() => this.state.set({ tool: null }), 0); // the click that ends the drag picks nothing
       if (box[2] - box[0] > 0.01 && box[3] - box[1] > 0.01) this.edit({ kind: "add", label: "drawn", box });
     } else if (track !== null) {
       this.edit({

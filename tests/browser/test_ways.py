@@ -1,0 +1,127 @@
+"""Ways in and out of the page: links, keys, dropping a file, pictures, access."""
+
+import json
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from macd_ui.examples import examples
+
+pytestmark = pytest.mark.browser
+OURS = [["#viewer"], ["#lead"]]
+
+
+def test_a_link_opens_its_example(page, server):
+    wanted = examples()[1]
+    page.goto(f"{server}{wanted.link}")
+    page.wait_for_function(
+        "(q) => (document.querySelector('.mv-question') || {}).textContent === q"
+        " && document.querySelector('#question textarea').value === q",
+        arg=wanted.question,
+    )
+    page.locator(".mv-reproduce > summary").click()
+    assert f"{server}{wanted.link}" in page.locator(".mv-reproduce").inner_text()
+
+
+def test_a_trace_dropped_on_the_viewer_opens(page):
+    import base64
+
+    page.wait_for_selector(".mv-token")
+    other = examples()[2]
+    content = base64.b64encode(other.trace.read_bytes()).decode()
+    page.evaluate(
+        """([name, content]) => {
+          const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
+          const given = new DataTransfer();
+          given.items.add(new File([bytes], name));
+          document.querySelector('.mv-root').dispatchEvent(
+            new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true }));
+        }""",
+        [other.trace.name, content],
+    )
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question').textContent === q", arg=other.question
+    )
+
+
+def test_keys(page):
+    page.wait_for_selector(".mv-token")
+    root = page.locator(".mv-root")
+    root.focus()
+    pressed = lambda name: page.get_by_role("button", name=name, exact=True).get_attribute(  # noqa: E731
+        "aria-pressed"
+    )
+    for key, name in (("m", "Soft masks"), ("c", "Counterfactual"), ("b", "Boxes"), ("l", "Loop")):
+        before = pressed(name)
+        page.keyboard.press(key)
+        assert pressed(name) != before, key
+    page.keyboard.press("?")
+    assert page.locator(".mv-help").is_visible()
+    assert "choose an object" in page.locator(".mv-help").inner_text()
+    page.keyboard.press("Escape")
+    assert not page.locator(".mv-help").is_visible()
+    page.keyboard.press("1")
+    assert page.locator(".mv-object[aria-pressed=true]").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".mv-object[aria-pressed=true]").count() == 0
+    # without loop, playing ends at the last frame
+    page.get_by_label("Speed").select_option("4")
+    root.focus()
+    page.keyboard.press("Space")
+    page.wait_for_function(
+        "document.querySelector('.mv-caption').textContent.startsWith('frame 8')"
+        " && document.querySelector('.mv-play').getAttribute('aria-label') === 'Play'"
+    )
+
+
+def test_an_object_lights_up_everywhere(page):
+    page.wait_for_selector("#strengths-plot .scatterlayer .trace")
+    page.locator(".mv-object").first.hover()
+    page.wait_for_function("document.querySelectorAll('.mv-lane.mv-lit').length === 1")
+    opacity = page.evaluate(
+        "[...document.querySelectorAll('#strengths-plot .scatterlayer .trace')]"
+        ".map((t) => t.style.opacity)"
+    )
+    assert opacity[0] == "1"
+    assert opacity[1] == "0.2"
+
+
+def test_pictures_can_be_taken_away(page, tmp_path):
+    page.wait_for_selector("#strengths-plot .main-svg")
+    kept = {}
+    for button, name in (
+        (page.get_by_role("button", name="Save PNG").first, "frame-1.png"),
+        (page.locator("#plot-svg"), "strengths.svg"),
+        (page.locator("#plot-png"), "strengths.png"),
+        (page.locator("#plot-json"), "strengths.json"),
+    ):
+        with page.expect_download() as download:
+            button.click()
+        assert download.value.suggested_filename == name
+        download.value.save_as(tmp_path / name)
+        kept[name] = (tmp_path / name).read_bytes()
+    from PIL import Image
+
+    for name in ("frame-1.png", "strengths.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert min(picture.size) > 200
+    assert kept["strengths.svg"].startswith(b"<svg")
+    assert b"scatterlayer" in kept["strengths.svg"]
+    assert len(json.loads(kept["strengths.json"])["data"]) >= 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_our_components_are_accessible(page, server, scheme):
+    page.goto(f"{server}?__theme={scheme}")
+    page.wait_for_selector(".mv-token")
+    page.locator(".mv-object").first.click()
+    for folded in page.locator(".mv-root details > summary").all():
+        folded.click()
+    page.wait_for_timeout(300)
+    found = Axe().run(page, context={"include": OURS}, options={
+        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+    })  # fmt: skip
+    told = [
+        (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
+    ]
+    assert not told
