@@ -30,6 +30,8 @@ weights: $(VENV)/.ready
 	$(BIN)/python -m toyworld.train_backbone
 	$(BIN)/python -m toyworld.train_detector
 	$(BIN)/python -m toyworld.make_assets all
+	cp runs/backbone/log.jsonl docs/training/backbone.jsonl
+	$(BIN)/python -m toyworld.training_curve
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples

@@ -42,6 +42,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "strengths": _strengths(trace),
         "frame_levels": _frame_levels(trace),
         "query_loss": _losses(trace),
+        "ledger": _ledger(trace),
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
         "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,
@@ -88,6 +89,26 @@ def _losses(trace: Trace) -> dict[str, Any]:
         "steps": [s.loss for s in trace.steps],
         "video": found.base_loss if found else None,
         "counterfactual": found.loss if found else None,
+    }
+
+
+def _ledger(trace: Trace) -> dict[str, Any] | None:
+    found = trace.ledger
+    if found is None:
+        return None
+    return {
+        "verdict": found.verdict,
+        "correlation": found.correlation,
+        "objects": [
+            {
+                "track": t.id,
+                "gradient": float(found.gradient[k]),
+                "loss_change": float(found.loss_change[k]),
+                "odds_change": float(found.odds_change[k]),
+                "token_change": found.token_change[k].tolist(),
+            }
+            for k, t in enumerate(trace.tracks)
+        ],
     }
 
 

@@ -39,8 +39,31 @@ def compare(page: Page) -> None:
     page.click("#compare button >> nth=0")
 
 
+def token(page: Page) -> None:
+    """One token under both views, α moved until the path diverges, and where it flips."""
+    page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
+    page.locator(".mv-flips > summary").click()
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+
+
+def what_if(page: Page) -> None:
+    """An object hidden by hand beside the former run, and what each object truly does."""
+    page.locator(".mv-object").first.click()
+    page.locator(".mv-whatif > summary").click()
+    page.get_by_role("button", name="Counterfactual").click()
+    chosen = page.locator(".mv-whatif .mv-segments").first.locator("[aria-pressed=false]")
+    chosen.last.click()
+    page.wait_for_selector(".mv-edits li")
+    page.wait_for_selector(".mv-ledger button:enabled")
+    page.get_by_role("button", name="Measure each object").click()
+    page.wait_for_selector(".mv-ledger table")
+
+
 SHOTS = {
     "page": (first_paint, 1440, "light"),
+    "page-token": (token, 1440, "light"),
+    "page-what-if": (what_if, 1440, "light"),
     "page-levels-dark": (levels, 1440, "dark"),
     "page-compare": (compare, 1440, "light"),
     "page-phone": (first_paint, 390, "light"),

@@ -1,4 +1,4 @@
-"""Writes a clip of the toy world as an mp4 that any player opens."""
+"""Clips of the toy world: as an mp4 that any player opens, or straight from the spec."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import av
 import numpy as np
 
+from core.types import Clip
 from toyworld.scenes import MASTER
 from toyworld.world import ClipSpec, frame_times, render
 
-SECONDS, FPS = 4, 12
+SECONDS, FPS, FRAMES = 4, 12, 8
 TITLE = "toy world"
 
 
@@ -18,6 +19,22 @@ def write_mp4(spec: ClipSpec, path: Path) -> None:
     """4 s of 384×384 at 12 fps, H.264; the title marks it as a clip the embedded model knows."""
     frames = render(spec, frame_times(SECONDS * FPS), MASTER)
     write_frames(frames, path, FPS, {"title": TITLE})
+
+
+def drawn_clip(spec: ClipSpec, name: str, sha256: str, size: int = 192, dense: int = 16) -> Clip:
+    """The clip as `core` samples it, drawn and never through a codec: 8 frames and `dense`."""
+    times, dense_times = frame_times(FRAMES), frame_times(dense)
+    return Clip(
+        frames=render(spec, times, size),
+        times=times * SECONDS,
+        dense_frames=render(spec, dense_times, size),
+        dense_times=dense_times * SECONDS,
+        name=name,
+        sha256=sha256,
+        duration=float(SECONDS),
+        size=(size, size),
+        title=TITLE,
+    )
 
 
 def write_frames(

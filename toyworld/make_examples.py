@@ -1,8 +1,8 @@
 """Looks for clips that show the mechanism, and writes them with their traces to assets/examples.
 
-`python -m toyworld.make_examples`: draws clips by fixed seeds, runs the real pipeline on the real
-mp4 files with the shipped models, and keeps the first clip of each kind. Nothing is hand-picked
-beyond that, and each example's line of truth is computed from its spec.
+`python -m toyworld.make_examples`: for every kind of example draws clips by a fixed seed, runs the
+real pipeline with the shipped models, and keeps the first clip that shows it. Nothing is picked by
+hand beyond that, and each example's line of truth is computed from its spec.
 """
 
 from __future__ import annotations
@@ -10,85 +10,173 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from core.backbones import load_backbone
+from core.backbones import VideoLM, load_backbone
 from core.bundle import save
-from core.detect import load_detector
+from core.detect import Detector, load_detector
 from core.pipeline import run
 from core.types import Trace
 from toyworld import questions as ask
-from toyworld.clips import write_mp4
+from toyworld.clips import drawn_clip, write_mp4
 from toyworld.priors import priors
 from toyworld.world import ClipSpec, sample, sample_labels
 
 OUT = Path(__file__).parents[1] / "assets" / "examples"
+METHODS = ("macd-object", "macd-swept")
+Rng = np.random.Generator
 
 
 @dataclass(frozen=True)
 class Case:
     """A drawn clip with a question whose true answer is known."""
 
-    name: str
     spec: ClipSpec
     question: str
     truth: str
 
 
-KINDS = {
-    "repaired": "MACD repairs the answer",
-    "harmed": "MACD makes it worse",
-    "unchanged": "MACD changes nothing",
-    "frames": "The frame mask matters",
-}
+@dataclass(frozen=True)
+class Kind:
+    """One kind of example: how its clips are drawn, and what a trace of it must show."""
+
+    name: str
+    title: str
+    draw: Callable[[Rng], Case]
+    shows: Callable[[dict[str, bool], Trace], bool]
 
 
-def cases(rng: np.random.Generator) -> Iterator[Case]:
-    """Faint evidence against a habit: an expected object that is absent, an unexpected animal, an
-    unusual motion, a partner that is missing. Endless."""
+def _scene(rng: Rng) -> str:
+    scenes = priors().scenes
+    return scenes[rng.integers(len(scenes))]
+
+
+def _faint(rng: Rng, scene: str, labels: list[str], **how: object) -> ClipSpec:
+    usual: dict[str, object] = {"weak": 0.8, "contrast": (0.15, 0.45), "fog": 0.0}
+    return sample(rng, scene, labels, **usual | how)  # type: ignore[arg-type]
+
+
+def _background(rng: Rng) -> Case:
+    """An object that the scene suggests and that is not there."""
+    scene = _scene(rng)
+    labels = sample_labels(scene, rng, "breaking", 2)
+    absent = [c for c in priors().typical[scene] if c not in labels]
+    return Case(_faint(rng, scene, labels), ask.exists(absent[rng.integers(len(absent))]), "no")
+
+
+def _animal(rng: Rng) -> Case:
+    """An animal that one does not meet here, beside another thing."""
+    p, scene = priors(), _scene(rng)
+    animals = [a for a in p.of_kind("animal") if a not in p.typical[scene]]
+    animal = animals[rng.integers(len(animals))]
+    labels = sample_labels(scene, rng, "breaking", 2)
+    things = [c for c in labels if p.kind[c] == "thing"]
+    return Case(_faint(rng, scene, [animal, *things]), ask.which("animal"), animal)
+
+
+def _present(rng: Rng) -> Case:
+    """An object that one does not expect here."""
+    scene = _scene(rng)
+    labels = sample_labels(scene, rng, "breaking", 2)
+    return Case(_faint(rng, scene, labels), ask.exists(labels[0]), "yes")
+
+
+def _partner(rng: Rng) -> Case:
+    """One of a pair, without the other."""
     p = priors()
-    while True:
-        faint = {"weak": 0.8, "contrast": (0.15, 0.4), "fog": 0.0}
-        scene = p.scenes[rng.integers(len(p.scenes))]
-        labels = sample_labels(scene, rng, "breaking", 2)
-        absent = [c for c in p.typical[scene] if c not in labels]
-        spec = sample(rng, scene, labels, **faint)
-        yield Case("background", spec, ask.exists(absent[rng.integers(len(absent))]), "no")
-        yield Case("present", spec, ask.exists(labels[0]), "yes")
-        animals = [a for a in p.of_kind("animal") if a not in p.typical[scene]]
-        animal = animals[rng.integers(len(animals))]
-        things = [c for c in labels if p.kind[c] == "thing"]
-        spec = sample(rng, scene, [animal, *things], **faint)
-        yield Case("animal", spec, ask.which("animal"), animal)
-        label = labels[0]
-        moves = [m for m in p.motions if m != p.usual_motion[label]]
-        motion = moves[rng.integers(len(moves))]
-        spec = sample(rng, scene, labels, motions={label: motion}, **faint)
-        yield Case("motion", spec, ask.which_way(label), motion)
-        head = list(p.partner)[rng.integers(len(p.partner))]
-        spec = sample(rng, scene, [head], **faint)
-        yield Case("partner", spec, ask.exists(p.partner[head]), "no")
+    head = list(p.partner)[rng.integers(len(p.partner))]
+    scene = next(s for s in p.scenes if head in p.typical[s])
+    return Case(_faint(rng, scene, [head]), ask.exists(p.partner[head]), "no")
 
 
-def kind_of(trace: Trace, truth: str) -> str | None:
-    """Which of KINDS a trace shows, if any."""
-    base, macd = (trace.answers[m].text for m in ("baseline", "macd"))
-    found = trace.counterfactual
-    if found is None or not trace.tracks:
-        return None
-    if base != truth and macd == truth:
-        hidden_frames = found.frame_level.any() and not found.level.any()
-        return "frames" if hidden_frames else "repaired"
-    if base == truth and macd != truth:
-        return "harmed"
-    if base == macd == truth and found.level.any():
-        return "unchanged"
-    return None
+def _motion(rng: Rng) -> Case:
+    """An expected object that moves as it never does."""
+    p, scene = priors(), _scene(rng)
+    labels = sample_labels(scene, rng, "consistent", 2)
+    moves = [m for m in p.motions if m != p.usual_motion[labels[0]]]
+    motion = moves[rng.integers(len(moves))]
+    spec = _faint(rng, scene, labels, motions={labels[0]: motion})
+    return Case(spec, ask.which_way(labels[0]), motion)
+
+
+def _presupposed(rng: Rng) -> Case:
+    """A question that presupposes what is not there."""
+    p, scene = priors(), _scene(rng)
+    kind = ("animal", "vehicle")[rng.integers(2)]
+    labels = [c for c in sample_labels(scene, rng, "consistent", 4) if p.kind[c] != kind][:2]
+    return Case(_faint(rng, scene, labels), ask.which(kind), ask.NONE)
+
+
+def _small(rng: Rng) -> Case:
+    """An unexpected object, clear but tiny."""
+    case = _present(rng)
+    objects = tuple(
+        replace(o, size=13 / 96, contrast=0.6, blurred=False) if i == 0 else o
+        for i, o in enumerate(sorted(case.spec.objects, key=lambda o: o.label not in case.question))
+    )
+    return replace(case, spec=replace(case.spec, objects=objects))
+
+
+def _occluded(rng: Rng) -> Case:
+    """An unexpected object whose lower half the scenery hides."""
+    case = _present(rng)
+    objects = tuple(
+        replace(o, hidden=0.55, contrast=0.6) if o.label in case.question else o
+        for o in case.spec.objects
+    )
+    return replace(case, spec=replace(case.spec, objects=objects))
+
+
+def _repaired(right: dict[str, bool], trace: Trace) -> bool:
+    return not right["baseline"] and right["macd"]
+
+
+def _wrong(right: dict[str, bool], trace: Trace) -> bool:
+    return not right["baseline"]
+
+
+def _hides(trace: Trace) -> bool:
+    return trace.counterfactual is not None and bool(trace.counterfactual.level.any())
+
+
+KINDS = (
+    Kind("repaired", "MACD repairs the answer", _animal, _repaired),
+    Kind("harmed", "MACD makes it worse", _present, lambda r, t: r["baseline"] and not r["macd"]),
+    Kind(
+        "unchanged",
+        "MACD changes nothing",
+        _background,
+        lambda r, t: r["baseline"] and r["macd"] and _hides(t),
+    ),
+    Kind(
+        "frames",
+        "The frame mask matters",
+        _present,
+        lambda r, t: not r["baseline"] and r["macd"] and not r["macd-object"],
+    ),
+    Kind("background", "Background prior", _background, _repaired),
+    Kind("co-occurrence", "Co-occurrence", _partner, _wrong),
+    Kind(
+        "motion-leak",
+        "Masks that move leak the motion",
+        _motion,
+        lambda r, t: r["macd-swept"] and not r["macd"],
+    ),
+    Kind("question-prior", "Question prior", _presupposed, _wrong),
+    Kind("small", "Small object", _small, _wrong),
+    Kind("occluded", "Occluded object", _occluded, _wrong),
+)
+
+OUTCOMES = {
+    (False, True): "MACD repairs it",
+    (False, False): "MACD does not help",
+    (True, False): "MACD spoils it",
+    (True, True): "both are right",
+}
 
 
 def describe(case: Case) -> str:
@@ -100,62 +188,79 @@ def describe(case: Case) -> str:
     return f"True answer: {case.truth}. Drawn {priors().phrase[case.spec.scene]}: {seen}."
 
 
+def answers(trace: Trace) -> dict[str, str]:
+    """Each method's answer."""
+    return {m: a.text for m, a in trace.answers.items()}
+
+
+def trace_of(video: object, question: str, lm: VideoLM, detector: Detector) -> Trace:
+    """The real pipeline's trace of a file, or of a call that gives a clip."""
+    *_, last = run(video, question, lambda: lm, lambda: detector, methods=METHODS)  # type: ignore[arg-type]
+    assert last.trace is not None
+    return last.trace
+
+
+def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> dict | None:
+    """The first clip of a kind, written with its trace; None where no try shows it."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    video = OUT / f"{kind.name}.mp4"
+
+    def shown(trace: Trace, truth: str) -> bool:
+        right = {m: text == truth for m, text in answers(trace).items()}
+        return bool(trace.tracks) and kind.shows(right, trace)
+
+    for i in range(tries):
+        case = kind.draw(rng)
+        clip = drawn_clip(case.spec, kind.name, "0" * 64)
+        if not shown(trace_of(lambda clip=clip: clip, case.question, lm, detector), case.truth):
+            continue
+        write_mp4(case.spec, video)  # and once more on the file: a codec may change the answer
+        trace = trace_of(video, case.question, lm, detector)
+        if not shown(trace, case.truth):
+            video.unlink()
+            continue
+        save(trace, video.with_suffix(".macd"))
+        said = answers(trace)
+        outcome = OUTCOMES[said["baseline"] == case.truth, said["macd"] == case.truth]
+        plain = kind.name in ("repaired", "harmed", "unchanged")
+        print(f"{kind.name}: try {i + 1}, {said}", flush=True)
+        return {
+            "title": kind.title if plain else f"{kind.title}: {outcome}",
+            "question": case.question,
+            "truth": describe(case),
+            "video": video.name,
+            "kind": kind.name,
+            "tries": i + 1,
+            "answers": said,
+        }
+    print(f"{kind.name}: not in {tries} tries", flush=True)
+    return None
+
+
+def retrace(lm: VideoLM, detector: Detector) -> None:
+    """Keeps the clips and computes their traces again; they must say what they said."""
+    for row in json.loads((OUT / "index.json").read_text()):
+        video = OUT / row["video"]
+        trace = trace_of(video, row["question"], lm, detector)
+        assert row["answers"] == answers(trace), row
+        save(trace, video.with_suffix(".macd"))
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--tries", type=int, default=400)
+    parser.add_argument("--tries", type=int, default=300, help="clips drawn for each kind")
     parser.add_argument("--retrace", action="store_true", help="keep the clips, redo the traces")
     args = parser.parse_args()
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
     if args.retrace:
-        for row in json.loads((OUT / "index.json").read_text()):
-            video = OUT / row["video"]
-            *_, last = run(video, row["question"], lambda: lm, lambda: detector)
-            assert last.trace is not None
-            assert row["answers"] == {m: a.text for m, a in last.trace.answers.items()}, row
-            save(last.trace, video.with_suffix(".macd"))
+        retrace(lm, detector)
         return
-    wanted, rows = dict(KINDS), []
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
-    seen: dict[str, int] = {}
-    used: set[str] = set()
-    with tempfile.TemporaryDirectory() as folder:
-        clip = Path(folder) / "clip.mp4"
-        for i, case in enumerate(cases(np.random.default_rng(args.seed))):
-            if not wanted or i >= args.tries:
-                break
-            write_mp4(case.spec, clip)
-            *_, last = run(clip, case.question, lambda: lm, lambda: detector)
-            trace = last.trace
-            kind = kind_of(trace, case.truth) if trace else None
-            seen[kind or "other"] = seen.get(kind or "other", 0) + 1
-            if trace is None or kind not in wanted or case.name in used:
-                continue
-            used.add(case.name)
-            name = f"{kind}-{case.name}"
-            video = OUT / f"{name}.mp4"
-            shutil.copy(clip, video)
-            *_, last = run(video, case.question, lambda: lm, lambda: detector)
-            assert last.trace is not None
-            save(last.trace, video.with_suffix(".macd"))
-            title = KINDS[kind]
-            rows.append(
-                {
-                    "title": title,
-                    "question": case.question,
-                    "truth": describe(case),
-                    "video": video.name,
-                    "kind": kind,
-                    "answers": {m: a.text for m, a in last.trace.answers.items()},
-                }
-            )
-            del wanted[kind]
-            print(f"{i:4d} {name}: {rows[-1]['answers']}", flush=True)
-    rows.sort(key=lambda r: list(KINDS).index(str(r["kind"])))
-    (OUT / "index.json").write_text(json.dumps(rows, indent=1) + "\n")
-    print(json.dumps(seen), f"missing: {sorted(wanted)}")
+    rows = [find(kind, args.seed, args.tries, lm, detector) for kind in KINDS]
+    (OUT / "index.json").write_text(json.dumps([r for r in rows if r], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,12 +17,10 @@ import numpy as np
 from core.types import LOST, SEEN, Clip, Track
 from evals.benchmarks.base import Item, Kind, Split
 from toyworld import questions as ask
-from toyworld.clips import SECONDS, TITLE
-from toyworld.model import FRAMES
+from toyworld.clips import FRAMES, drawn_clip
 from toyworld.priors import priors
-from toyworld.world import ClipSpec, frame_times, render, sample, sample_labels
+from toyworld.world import ClipSpec, frame_times, sample, sample_labels
 
-SIZE = 192
 DENSE = 16
 OPACITY = {"clear": (0.5, 0.7), "middle": (0.3, 0.5), "faint": (0.15, 0.3)}
 
@@ -80,18 +78,8 @@ class ToyWorld:
 
     def clip(self, key: str) -> Clip:
         """8 frames for the backbone and 16 for the detector, drawn, never through a codec."""
-        spec, times = self.spec(key), frame_times(FRAMES)
-        return Clip(
-            frames=render(spec, times, SIZE),
-            times=times * SECONDS,
-            dense_frames=render(spec, frame_times(DENSE), SIZE),
-            dense_times=frame_times(DENSE) * SECONDS,
-            name=key,
-            sha256=hashlib.sha256(f"{self.fingerprint()} {key}".encode()).hexdigest(),
-            duration=float(SECONDS),
-            size=(SIZE, SIZE),
-            title=TITLE,
-        )
+        digest = hashlib.sha256(f"{self.fingerprint()} {key}".encode()).hexdigest()
+        return drawn_clip(self.spec(key), key, digest)
 
     def true_tracks(self, key: str) -> tuple[Track, ...]:
         """Boxes as drawn."""
@@ -120,7 +108,9 @@ class ToyWorld:
 @lru_cache(maxsize=1)
 def _fingerprint() -> str:
     world = Path(ask.__file__).parent
-    files = [world / f for f in ("priors.toml", "world.py", "scenes.py", "questions.py")]
+    files = [
+        world / f for f in ("priors.toml", "world.py", "scenes.py", "questions.py", "clips.py")
+    ]
     digest = hashlib.sha256()
     for file in [*files, Path(__file__)]:
         digest.update(file.read_bytes())

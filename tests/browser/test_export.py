@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from core.bundle import save
+from core.types import Ledger
 from macd_ui.viewer import standalone
 from tests.core.test_bundle import make_trace
 
@@ -12,17 +15,50 @@ pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=alert(1)> ${7*7} {{7*7}} `x` \\ </script> DATA SCRIPT STYLE"
 
 
-def test_it_opens_from_disk_and_shows_hostile_strings_as_text(browser, tmp_path):
-    trace = make_trace(tmp_path)
-    macd = trace.answers["macd"]
-    first = replace(macd.tokens[0], text=HOSTILE)
-    trace = replace(
+def hostile_trace(folder):
+    """Every string a file, a label, a token, a question or a trace can bring, made hostile."""
+    trace = make_trace(folder)
+
+    def spoilt(answer):
+        tokens = tuple(
+            replace(t, text=HOSTILE, texts=(HOSTILE,) * len(t.texts)) for t in answer.tokens
+        )
+        return replace(answer, text=HOSTILE, tokens=tokens, view=answer.view | {"kind": HOSTILE})
+
+    k = len(trace.tracks)
+    edits = [{"kind": "label", "track": 1, "label": HOSTILE}, {"kind": "add", "label": HOSTILE}]
+    answers = {n: spoilt(a) for n, a in trace.answers.items()}
+    return replace(
         trace,
         question=HOSTILE,
+        clip=trace.clip | {"name": HOSTILE, "title": HOSTILE},
+        backbone=trace.backbone | {"name": HOSTILE},
+        detector=trace.detector | {"name": HOSTILE},
+        options=trace.options | {"edits": edits},
         tracks=tuple(replace(t, label=HOSTILE) for t in trace.tracks),
         warnings=(HOSTILE,),
-        answers=trace.answers | {"macd": replace(macd, tokens=(first, *macd.tokens[1:]))},
+        shared={HOSTILE: 1},
+        answers=answers | {HOSTILE: replace(answers["macd"], method=HOSTILE)},
+        ledger=Ledger(*[np.zeros(k)] * 3, np.zeros((k, 2)), None, HOSTILE),
     )
+
+
+def shown_as_text(page):
+    """Every place that shows a string, in the page or in the exported file."""
+    for folded in page.locator(".mv-root details > summary").all():
+        if folded.is_visible():
+            folded.click()
+    assert page.locator(".mv-question").inner_text() == HOSTILE
+    for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-table", ".mv-flips",
+                  ".mv-ledger", ".mv-reproduce"):  # fmt: skip
+        assert "onerror=alert(1)" in page.locator(place).first.inner_text(), place
+    strip = page.locator(".mv-strip[data-method=macd] .mv-token").first
+    assert strip.inner_text() == HOSTILE.replace(" ", "␣")
+    assert page.locator(".mv-root img, .mv-root script").count() == 0
+
+
+def test_it_opens_from_disk_and_shows_hostile_strings_as_text(browser, tmp_path):
+    trace = hostile_trace(tmp_path)
     path = tmp_path / "trace.html"
     path.write_text(standalone(trace), encoding="utf-8")
     context = browser.new_context(offline=True)
@@ -36,12 +72,25 @@ def test_it_opens_from_disk_and_shows_hostile_strings_as_text(browser, tmp_path)
         lambda r: None if r.url.startswith(("file:", "data:")) else problems.append(r.url),
     )
     page.goto(path.as_uri())
-    assert page.locator(".mv-question").inner_text() == HOSTILE
-    assert HOSTILE in page.locator(".mv-notes").inner_text()
-    assert HOSTILE in page.locator(".mv-object-name").first.inner_text()
-    assert page.locator(".mv-root img").count() == 0
+    shown_as_text(page)
+    # what needs a model is not offered without one
+    assert not page.locator(".mv-whatif").is_visible()
     page.locator(".mv-root").focus()
     page.keyboard.press("ArrowRight")
     assert "frame 2 of 4" in page.locator(".mv-stage .mv-caption").inner_text()
     context.close()
     assert not problems
+
+
+def test_the_page_shows_a_hostile_trace_as_text(page, tmp_path):
+    page.on("dialog", lambda d: pytest.fail("a script ran"))
+    page.wait_for_selector(".mv-token")
+    path = save(hostile_trace(tmp_path), tmp_path / "hostile.macd")
+    page.locator("#open").locator("xpath=..").locator("input[type=file]").set_input_files(path)
+    page.wait_for_function("document.querySelector('.mv-question').textContent.includes('onerror')")
+    shown_as_text(page)
+    # a file may not choose a model to be loaded
+    page.locator(".mv-object").first.click()
+    page.locator(".mv-whatif .mv-segments button").first.click()
+    page.wait_for_selector(".mv-error")
+    assert "Choose that backbone" in page.locator(".mv-error").inner_text()
