@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoProcessor, Qwen2_5_VLForConditionalGeneration
+import transformers
+from transformers import AutoConfig, AutoProcessor
 from transformers.utils.logging import disable_progress_bar
 
 from core.backbones.base import BackboneInfo, VideoLM, device_of
-from core.backbones.qwen2_5_vl import Qwen25VL
+from core.backbones.hf import HfVideoLM
 from core.errors import BackboneCorrupt, BackboneNotFound, UnsupportedBackbone
 from core.shipped import shipped
 
 disable_progress_bar()
 
-Family = tuple[type[Any], Callable[[Any, Any, BackboneInfo], VideoLM]]
+FAMILIES: dict[str, tuple[str, str]] = {
+    "qwen2_vl": ("Qwen2VLForConditionalGeneration", "qwen2_vl:Qwen2VL"),
+    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl:Qwen25VL"),
+    "qwen3_vl": ("Qwen3VLForConditionalGeneration", "qwen3_vl:Qwen3VL"),
+    "internvl": ("InternVLForConditionalGeneration", "internvl:InternVL"),
+    "smolvlm": ("SmolVLMForConditionalGeneration", "smolvlm:SmolVLM"),
+}
+"""config.model_type → name of transformers' class, and module and class of the adapter."""
 
-FAMILIES: dict[str, Family] = {"qwen2_5_vl": (Qwen2_5_VLForConditionalGeneration, Qwen25VL)}
-"""config.model_type → transformers class and adapter."""
+
+def adapter_of(family: str) -> type[HfVideoLM]:
+    """The adapter of a family of FAMILIES."""
+    module, name = FAMILIES[family][1].split(":")
+    found: type[HfVideoLM] = getattr(import_module(f"core.backbones.{module}"), name)
+    return found
+
 
 TOYWORLD_DOMAIN = (
     "the embedded backbone knows only the drawn toy world: 16 emoji objects, 5 scenes, 8 frames;"
@@ -48,7 +61,7 @@ def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
                 f"{name!r} is of the family {family!r}",
                 f"Choose a model of {', '.join(FAMILIES)}",
             )
-        model_class, adapter = FAMILIES[family]
+        model_class: Any = getattr(transformers, FAMILIES[family][0])
         model = model_class.from_pretrained(source, dtype=dtype, use_safetensors=True, **safe)
         processor = AutoProcessor.from_pretrained(source, **safe)
     except (OSError, ValueError) as error:
@@ -71,4 +84,4 @@ def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
-    return adapter(model.to(where), processor, info)
+    return adapter_of(family)(model.to(where), processor, info)

@@ -8,19 +8,19 @@ from core.errors import UnsupportedBackbone
 
 
 def query_positions(
-    tokenizer: Any, prompt: str, ids: list[int], question: str, video_end: str
+    tokenizer: Any, prompt: str, ids: list[int], question: str, marker: str, lead: str = ""
 ) -> list[int]:
     """Positions in `ids` of the tokens that hold `question` and of no others.
 
-    prompt: the rendered chat template, in which the question follows the last `video_end` marker
-    directly; ids: the final input ids, media tokens expanded. The tail after the video is tokenized
-    again with offsets and must equal the end of `ids`. Raises UnsupportedBackbone if it does not,
-    or if the template puts the question before the video.
+    prompt: the rendered chat template, in which the question follows the first `marker`, the end
+    of the video or its placeholder; lead: what the processor writes between the two; ids: the final
+    input ids, media tokens expanded. The tail after the video is tokenized again with offsets and
+    must equal the end of `ids`. Raises UnsupportedBackbone if it does not, or if the template puts
+    the question before the video.
     """
-    at = prompt.rfind(video_end)
-    tail = prompt[at:] if at >= 0 else ""
-    start = tail.find(question, len(video_end))
-    if start < 0:
+    _, found_marker, tail = prompt.partition(marker)
+    start, tail = tail.find(question) + len(lead), lead + tail
+    if not found_marker or start < len(lead):
         raise UnsupportedBackbone(
             "the chat template puts the question before the video, so its loss cannot see pixels",
             "Use a template with the video first",

@@ -1,8 +1,8 @@
 """Hides vision tokens from a decoder's later layers, by hooks that are always removed again.
 
 For decoders whose layers call `self_attn` with keyword arguments and rotary embeddings, as the
-Qwen families do. Only one row of one layer's attention is computed by hand: asking transformers
-for all attentions would force eager attention and store every layer's.
+Qwen and Llama families do. Only one row of one layer's attention is computed by hand: asking
+transformers for all attentions would force eager attention and store every layer's.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def last_row(attention: Any, given: dict[str, Any]) -> Tensor:
     states, (cos, sin) = given["hidden_states"][:, -1:], given["position_embeddings"]
     rotate = sys.modules[type(attention).__module__].apply_rotary_pos_emb
     rows = states.shape[0]
-    query = attention.q_proj(states).view(rows, 1, -1, attention.head_dim).transpose(1, 2)
+    query = attention.q_proj(states).view(rows, 1, -1, attention.head_dim)
+    if hasattr(attention, "q_norm"):
+        query = attention.q_norm(query)
+    query = query.transpose(1, 2)
     query, _ = rotate(query, query, cos[:, -1:], sin[:, -1:])
     keys = given["past_key_values"].layers[attention.layer_idx].keys
     keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)

@@ -1,0 +1,103 @@
+"""Qwen2-VL. Two frames make one temporal patch; the video is one block without timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.backbones.base import Encoded
+from core.backbones.hf import HfVideoLM
+from core.types import Clip
+
+
+class Qwen2VL(HfVideoLM):
+    """A `Qwen2VLForConditionalGeneration`; also what its successors share with it."""
+
+    marker = "<|vision_end|>"
+    fewest = 1  # frames that the processor wants at least
+
+    def given(self, clip: Clip) -> Clip:
+        """A single frame is shown as often as the processor wants frames."""
+        if len(clip.frames) >= self.fewest:
+            return clip
+        shown = [0] * self.fewest
+        return replace(clip, frames=clip.frames[shown], times=clip.times[shown])
+
+    @property
+    def vision_token(self) -> int:
+        """See `HfVideoLM.vision_token`."""
+        return int(self.model.config.video_token_id)
+
+    @property
+    def layers(self) -> Any:
+        """See `HfVideoLM.layers`."""
+        return self.model.model.language_model.layers
+
+    @property
+    def temporal(self) -> int:
+        """See `HfVideoLM.temporal`."""
+        return int(self.processor.video_processor.temporal_patch_size)
+
+    def shape(self, out: Mapping[str, Any], frames: int) -> tuple[int, int, int, int]:
+        """See `HfVideoLM.shape`."""
+        patch = int(self.processor.video_processor.patch_size)
+        _, height, width = (int(n) for n in out["video_grid_thw"][0])
+        return frames, 3, height * patch, width * patch
+
+    def index(self, out: Mapping[str, Any], frames: int) -> Tensor:
+        """Asks the processor itself where each value goes, by sending coordinates through it.
+
+        Each coordinate is a small integer, exact in float32.
+        """
+        shape = self.shape(out, frames)
+        index = torch.zeros(1, dtype=torch.long)
+        for axis, n in enumerate(shape):
+            view = [1, 1, 1, 1]
+            view[axis] = n
+            plane = torch.arange(n, dtype=torch.float32).reshape(view).expand(shape)
+            if frames < self.fewest:
+                plane = plane.expand(self.fewest, -1, -1, -1)
+            laid = self.processor.video_processor(
+                [plane],
+                do_resize=False,
+                do_rescale=False,
+                do_normalize=False,
+                do_sample_frames=False,
+                return_tensors="pt",
+            )["pixel_values_videos"]
+            index = index * n + laid.round().long()
+        return index
+
+    def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+        """Grid, token types, and explicit positions: (3, B, L)."""
+        positions, _ = self.model.model.get_rope_index(
+            ids,
+            mm_token_type_ids=out["mm_token_type_ids"],
+            video_grid_thw=out["video_grid_thw"],
+            **self.timing(out),
+        )
+        return {
+            "video_grid_thw": out["video_grid_thw"],
+            "mm_token_type_ids": out["mm_token_type_ids"],
+            "position_ids": positions,
+        }
+
+    def timing(self, out: Mapping[str, Any]) -> dict[str, Any]:
+        """What positions need to know of time: nothing here."""
+        return {}
+
+    def batch_axis(self, name: str) -> int:
+        """See `HfVideoLM.batch_axis`."""
+        return 1 if name == "position_ids" else 0
+
+    def next_position(self, encoded: Encoded) -> int:
+        """See `HfVideoLM.next_position`; fewer positions than tokens, the video shares some."""
+        return int(encoded.inputs["position_ids"].max()) + 1
+
+    def step_positions(self, at: int, rows: int) -> Tensor:
+        """See `HfVideoLM.step_positions`."""
+        return torch.full((3, rows, 1), at, device=self.device)

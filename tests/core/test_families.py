@@ -1,0 +1,262 @@
+"""Every family proven on its real classes with tiny random weights: gradients, spans, caches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from core.ascent import ascend
+from core.backbones.base import Prune
+from core.backbones.hf import HfVideoLM
+from core.decode import decode
+from core.masks import draw_masks
+from core.objective import query_loss
+from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
+from core.types import SEEN, Clip, Track
+from core.views import masked_view
+from tests.families import NAMES, tiny
+
+pytestmark = pytest.mark.matrix
+QUESTION = "Is there a dog in the video?"
+AWKWARD = [
+    "  two leading spaces?",
+    "a\nnewline\nin it?",
+    "🐕 狗 在 哪里？",
+    "Is there a dog? Is there a dog?",
+    "user assistant User Assistant: user",
+    "seconds Frame Frame1: Frame from 00:01:",
+    "?",
+]
+
+
+def make_clip(frames=4, seed=0, step=1.0):
+    rng = np.random.default_rng(seed)
+    pictures = rng.integers(0, 255, (frames, 60, 80, 3), dtype=np.uint8)
+    times = (np.arange(frames) + 0.5) * step
+    return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", frames * step, (80, 60))
+
+
+@pytest.fixture(params=NAMES)
+def lm(request) -> HfVideoLM:
+    return tiny(request.param)
+
+
+@pytest.fixture
+def encoded(lm):
+    return lm.encode(make_clip(), QUESTION)
+
+
+def process(lm, pictures):
+    """The video processor on finished pictures (T, 3, H, W) in [0, 1]: normalised, laid out."""
+    return lm.processor.video_processor(
+        [pictures], do_resize=False, do_rescale=False, do_sample_frames=False,
+        return_tensors="pt",
+    )  # fmt: skip
+
+
+def pixels_of(lm, out):
+    found = out["pixel_values_videos" if "pixel_values_videos" in out else "pixel_values"]
+    return found.flatten(0, 1) if lm.info.family == "internvl" else found
+
+
+def test_pixels_equal_the_processors(lm, encoded):
+    clip = make_clip()
+    own = lm.processor(
+        text=[encoded.prompt], videos=[clip.frames.copy()], do_sample_frames=False,
+        return_tensors="pt",
+    )[lm.pixels]  # fmt: skip
+    torch.testing.assert_close(lm.pixel_input(encoded, encoded.video), own, rtol=0, atol=1e-6)
+    shown = torch.from_numpy(encoded.frames).permute(0, 3, 1, 2) / 255
+    again = (encoded.video * encoded.std[:, None, None]) + encoded.mean[:, None, None]
+    torch.testing.assert_close(again.clamp(0, 1), shown, rtol=0, atol=0.003)
+
+
+def test_a_blended_tensor_is_the_blended_video_preprocessed(lm, encoded):
+    height, width = encoded.frames.shape[1:3]
+    rng = torch.Generator().manual_seed(0)
+    mask = torch.rand(len(encoded.frames), 1, height, width, generator=rng)
+    std, mean = encoded.std[:, None, None], encoded.mean[:, None, None]
+    picture = encoded.video * std + mean
+    own = pixels_of(lm, process(lm, picture * (1 - mask) + mean * mask))
+    ours = lm.pixel_input(encoded, encoded.video * (1 - mask))
+    torch.testing.assert_close(ours, own, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("question", AWKWARD)
+def test_the_query_span_is_the_question_and_nothing_else(lm, question):
+    encoded = lm.encode(make_clip(), question)
+    ids = encoded.input_ids[0]
+    span = encoded.query.tolist()
+    assert span == list(range(span[0], span[-1] + 1))
+    assert lm.tokenizer.decode(ids[span]) == question
+    after = lm.tokenizer.decode(ids[span[-1] + 1 :])
+    assert after.startswith(("<|im_end|>", "<end_of_utterance>"))
+    assert (ids[: span[0]] == lm.vision_token).sum() == (ids == lm.vision_token).sum()
+
+
+@pytest.fixture
+def in_double(monkeypatch):
+    """From here on transformers' casts to float32 are casts to float64."""
+
+    def start():
+        real = torch.Tensor.to
+
+        def stay(self, *args, **kwargs):
+            args = [torch.float64 if a is torch.float32 else a for a in args]
+            kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(torch.Tensor, "float", lambda self, **_: self.double())
+        monkeypatch.setattr(torch.Tensor, "to", stay)
+
+    return start
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_gradient_of_r_against_central_differences(family, in_double):
+    lm = tiny(family, torch.float64)
+    encoded = lm.encode(make_clip(), QUESTION)
+    encoded = replace(encoded, video=encoded.video.double())
+    in_double()
+    boxes = np.array([[0.1, 0.1, 0.4, 0.5], [0.6, 0.5, 0.9, 0.9]], np.float32)
+    state = np.full(4, SEEN, np.int8)
+    tracks = [Track(k, "x", 0.9, np.tile(b, (4, 1)), state, 4) for k, b in enumerate(boxes)]
+    options = MaskOptions()
+    masks = draw_masks(tracks, 4, encoded.frames.shape[1:3], options)
+    view = masked_view(encoded, masks, tracks, options, torch.float64)
+    groups = len(encoded.groups)
+    # apart, so that no two strengths tie: there max() has a kink
+    at = torch.tensor([0.75, 0.62] + [0.3 + 0.05 * g for g in range(groups)], dtype=torch.float64)
+
+    def loss(z):
+        return query_loss(lm, encoded, view.video(z[:2], z[2:]))
+
+    r = at.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(loss(r), r)
+    assert slope.abs().min() > 0
+    for i in range(len(at)):
+        h = torch.zeros_like(at)
+        h[i] = 1e-5
+        with torch.no_grad():
+            central = (loss(at + h) - loss(at - h)) / 2e-5
+        assert float(slope[i]) == pytest.approx(float(central), rel=1e-4, abs=1e-9)
+
+
+def test_the_ascent_moves_every_strength(lm, encoded):
+    box = np.tile(np.array([0.1, 0.1, 0.6, 0.6], np.float32), (4, 1))
+    tracks = [Track(1, "x", 0.9, box, np.full(4, SEEN, np.int8), 4)]
+    masks = draw_masks(tracks, 4, encoded.frames.shape[1:3])
+    (step,) = ascend(lm, masked_view(encoded, masks, tracks, MaskOptions()), AscentOptions())
+    assert step.gradient.all()
+    assert step.frame_gradient.all()
+    assert len(step.frame_gradient) == len(encoded.groups)
+
+
+def test_stepwise_logits_equal_a_full_forward(lm, encoded):
+    state = lm.prefill(encoded, encoded.video)
+    forced = lm.tokens(" yes a dog")
+    stepped = [state.logits[0]]
+    for token in forced:
+        state = lm.step(state, [token])
+        stepped.append(state.logits[0])
+    # the same tokens as a part of the prompt, read in one piece
+    longer = lm.encode(make_clip(), QUESTION)
+    ids = torch.cat([longer.input_ids, torch.tensor([forced])], 1)
+    inputs = dict(longer.inputs)
+    if "mm_token_type_ids" in inputs:
+        none = torch.zeros(1, len(forced), dtype=inputs["mm_token_type_ids"].dtype)
+        inputs["mm_token_type_ids"] = torch.cat([inputs["mm_token_type_ids"], none], 1)
+        del inputs["position_ids"]
+    whole = replace(longer, input_ids=ids, inputs=inputs)
+    timing = {"second_per_grid_ts": torch.tensor([2.0])} if lm.info.family == "qwen2_5_vl" else {}
+    with torch.no_grad():
+        full = lm._run(whole, whole.video, **timing).logits[0, -len(stepped) :]
+    torch.testing.assert_close(torch.stack(stepped), full, rtol=1e-3, atol=1e-3)
+
+
+def test_several_views_in_one_pass_equal_one_by_one(lm, encoded):
+    videos = torch.stack([encoded.video, encoded.video * 0.5, torch.zeros_like(encoded.video)])
+    together = lm.prefill(encoded, videos)
+    apart = lm.join([lm.prefill(encoded, v) for v in videos])
+    torch.testing.assert_close(together.logits, apart.logits, rtol=1e-3, atol=1e-3)
+    token = lm.tokens("yes")[0]
+    a, b = (lm.step(s, [token] * 3).logits for s in (together, apart))
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_crop_and_step_again_equals_the_first_time(lm, encoded):
+    state = lm.prefill(encoded, encoded.video)
+    first, second = lm.tokens("yes")[0], lm.tokens("no")[0]
+    one = lm.step(state, [first])
+    two = lm.step(one, [second])
+    again = lm.step(lm.crop(two, one.length), [second])
+    torch.testing.assert_close(two.logits, again.logits, rtol=1e-4, atol=1e-4)
+
+
+def test_two_videos_in_one_process_do_not_disturb_each_other(lm, encoded):
+    options = ContrastOptions(), DecodeOptions(max_tokens=6)
+
+    def said(between):
+        tokens = []
+        for step in decode(lm, lm.prefill(encoded, encoded.video), None, *options):
+            tokens.append(step.token)
+            between()
+        return tokens
+
+    other = lm.encode(make_clip(6, seed=3, step=0.4), "Where?")
+    assert said(lambda: None) == said(lambda: lm.prefill(other, other.video))
+
+
+@pytest.mark.parametrize("frames", [1, 3, 5])
+def test_odd_frame_counts(lm, frames):
+    encoded = lm.encode(make_clip(frames), QUESTION)
+    assert sum(map(len, encoded.groups)) == frames == len(encoded.frames)
+    assert torch.isfinite(lm.prefill(encoded, encoded.video).logits).all()
+    assert query_loss(lm, encoded, encoded.video).isfinite()
+
+
+def test_a_fully_masked_frame_is_seen_as_one(lm, encoded):
+    video = encoded.video.clone()
+    video[1] = 0
+    state = lm.prefill(encoded, video)
+    assert torch.isfinite(state.logits).all()
+    nearly = lm.prefill(encoded, video + 1e-6 * (video == 0))
+    torch.testing.assert_close(state.logits, nearly.logits, rtol=1e-2, atol=1e-2)
+    assert not torch.allclose(state.logits, lm.prefill(encoded, encoded.video).logits)
+
+
+def test_time_reaches_the_model_where_its_family_knows_time(lm):
+    fast, slow = (lm.encode(make_clip(step=s), QUESTION) for s in (1.0, 20.0))
+    pixels_agree = torch.equal(fast.video, slow.video)
+    assert pixels_agree
+    logits = [lm.prefill(e, e.video).logits for e in (fast, slow)]
+    knows = lm.info.family in ("qwen2_5_vl", "qwen3_vl", "smolvlm")
+    same = logits[0].shape == logits[1].shape and torch.allclose(*logits, atol=1e-6)
+    assert same != knows
+
+
+def test_a_grid_that_is_not_square_keeps_its_sides(lm):
+    encoded = lm.encode(make_clip(), QUESTION)
+    if not lm.info.family.startswith("qwen"):
+        return  # frames of a fixed square
+    _, _, height, width = encoded.video.shape
+    _, rows, columns = (int(n) for n in encoded.inputs["video_grid_thw"][0])
+    assert rows * lm.processor.video_processor.patch_size == height
+    assert columns * lm.processor.video_processor.patch_size == width
+
+
+def test_bfloat16_says_nearly_the_same(lm, encoded):
+    half = tiny(lm.info.family, torch.bfloat16)
+    other = half.encode(make_clip(), QUESTION)
+    loss = float(query_loss(half, other, other.video))
+    assert loss == pytest.approx(float(query_loss(lm, encoded, encoded.video)), rel=0.05)
+
+
+def test_hidden_vision_tokens_change_the_answer_and_leave_no_hook(lm, encoded):
+    plain = lm.prefill(encoded, encoded.video).logits
+    pruned = lm.prefill(encoded, encoded.video, Prune(1, 0.2)).logits
+    all_kept = lm.prefill(encoded, encoded.video, Prune(1, 1.0)).logits
+    assert not torch.allclose(plain, pruned, atol=1e-4)
+    torch.testing.assert_close(plain, all_kept, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(plain, lm.prefill(encoded, encoded.video).logits)
