@@ -8,12 +8,15 @@ from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.errors import GatedRepoError
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils.logging import disable_progress_bar
 
 from core.backbones.base import BackboneInfo, VideoLM, device_of
+from core.backbones.catalogue import CATALOGUE, largest_within
 from core.backbones.hf import HfVideoLM
-from core.errors import BackboneCorrupt, BackboneNotFound, UnsupportedBackbone
+from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
 from core.shipped import shipped
 
 disable_progress_bar()
@@ -35,6 +38,42 @@ def adapter_of(family: str) -> type[HfVideoLM]:
     return found
 
 
+def weights_gb(source: str) -> float | None:
+    """Size of a model's bfloat16 weights: of its files, or as listed; None where unknown."""
+    files = list(Path(source).glob("*.safetensors")) if Path(source).is_dir() else []
+    if files:
+        return sum(f.stat().st_size for f in files) / 1e9
+    return next((m.memory_gb for m in CATALOGUE if m.hub_id == source), None)
+
+
+def free_gb(where: torch.device) -> float | None:
+    """Memory that is free on a device; None where the system does not say."""
+    if where.type == "cuda":
+        free: int = torch.cuda.mem_get_info(where)[0]
+        return free / 1e9
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = {line.split(":")[0]: line.split()[1] for line in lines}
+    return int(found["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in found else None
+
+
+def check_memory(name: str, gb: float | None, where: torch.device, dtype: torch.dtype) -> None:
+    """Raises OutOfMemory where weights and a fifth for activations cannot fit."""
+    free = free_gb(where)
+    if gb is None or free is None:
+        return
+    scale = 1.2 * dtype.itemsize / 2
+    if gb * scale <= free:
+        return
+    other = largest_within(free / scale)
+    raise OutOfMemory(
+        f"{name!r} needs about {gb * scale:.1f} GB and {free:.1f} GB are free on the {where.type}",
+        f"Choose {other.hub_id}" if other else "Choose the embedded backbone: toyworld",
+    )
+
+
 TOYWORLD_DOMAIN = (
     "the embedded backbone knows only the drawn toy world: 16 emoji objects, 5 scenes, 8 frames;"
     " what it says about any other video means nothing"
@@ -44,8 +83,8 @@ TOYWORLD_DOMAIN = (
 def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
-    Never runs remote code and reads safetensors only. Raises BackboneNotFound,
-    UnsupportedBackbone or BackboneCorrupt.
+    Never runs remote code and reads safetensors only. Free memory is checked first. Raises
+    BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory.
     """
     where = device_of(device)
     toyworld = name == "toyworld"
@@ -61,9 +100,20 @@ def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
                 f"{name!r} is of the family {family!r}",
                 f"Choose a model of {', '.join(FAMILIES)}",
             )
+        check_memory(name, weights_gb(source), where, dtype)
         model_class: Any = getattr(transformers, FAMILIES[family][0])
         model = model_class.from_pretrained(source, dtype=dtype, use_safetensors=True, **safe)
         processor = AutoProcessor.from_pretrained(source, **safe)
+    except SafetensorError as error:
+        raise BackboneCorrupt(
+            f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
+            "Delete them and download the model again",
+        ) from error
+    except GatedRepoError as error:
+        raise BackboneNotFound(
+            f"{name!r} asks for its licence to be accepted first",
+            "Accept it on the model's page, then log in with `hf auth login`",
+        ) from error
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
         if local:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
+from core.backbones.catalogue import CATALOGUE
 from core.methods import METHODS
 from core.options import SWEEPS, RunOptions
 from macd_ui.examples import Example
@@ -88,10 +89,12 @@ class AskPanel:
             fusion = gr.Dropdown(list(FUSIONS), value=defaults.mask.fusion, label="fusion of masks")
             levels = gr.Dropdown(list(LEVELS), value=defaults.ascent.levels, label="levels")
             swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
-            backbone = gr.Textbox(
-                "toyworld",
+            backbone = gr.Dropdown(
+                [("toyworld · embedded", "toyworld"), *((m.label, m.hub_id) for m in CATALOGUE)],
+                value="toyworld",
+                allow_custom_value=True,
                 label="Backbone",
-                info="toyworld (embedded), a local folder, or a hub id of the Qwen2.5-VL family",
+                info="parameters and memory in bfloat16; a folder or another hub id can be typed",
                 elem_id="backbone",
             )
             detector = gr.Textbox(

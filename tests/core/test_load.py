@@ -1,0 +1,108 @@
+"""Loading backbones: what is missing, damaged, too large or of another kind is told first."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from huggingface_hub.errors import GatedRepoError
+
+from core.backbones import load, load_backbone
+from core.backbones.catalogue import CATALOGUE, largest_within
+from core.backbones.load import FAMILIES, adapter_of, check_memory, free_gb, weights_gb
+from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
+from core.shipped import shipped
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the embedded backbone, as a folder of the user's own."""
+    return shutil.copytree(shipped("backbone"), tmp_path / "mine")
+
+
+def test_any_folder_of_a_known_family_loads(folder):
+    lm = load_backbone(str(folder), "cpu")
+    assert lm.info.family == "qwen2_5_vl"
+    assert not lm.info.domain
+
+
+def test_truncated_weights_are_told(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100_000])
+    with pytest.raises(BackboneCorrupt, match="not downloaded whole"):
+        load_backbone(str(folder), "cpu")
+
+
+def test_pickled_weights_are_refused(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(BackboneCorrupt):
+        load_backbone(str(folder), "cpu")
+
+
+def test_another_kind_of_model_is_told(folder):
+    config = json.loads((folder / "config.json").read_text()) | {"model_type": "bert"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedBackbone, match="qwen2_5_vl"):
+        load_backbone(str(folder), "cpu")
+
+
+def test_an_unreachable_hub_is_told():
+    with pytest.raises(BackboneNotFound, match="toyworld"):
+        load_backbone("nobody/no-such-model", "cpu")
+
+
+def test_a_gated_model_is_told(monkeypatch):
+    def refuse(*_, **__):
+        import httpx
+
+        response = httpx.Response(403, request=httpx.Request("GET", "https://x"))
+        raise GatedRepoError("gated", response=response)
+
+    monkeypatch.setattr(load.AutoConfig, "from_pretrained", refuse)
+    with pytest.raises(BackboneNotFound, match="licence"):
+        load_backbone("somebody/gated", "cpu")
+
+
+def test_memory_is_checked_before_loading(folder, monkeypatch):
+    assert weights_gb(str(folder)) == pytest.approx(0.0098, rel=0.1)
+    assert weights_gb("Qwen/Qwen2-VL-7B-Instruct") == 16.6
+    assert weights_gb("somebody/unknown") is None
+    monkeypatch.setattr(load, "free_gb", lambda where: 0.001)
+    with pytest.raises(OutOfMemory, match="toyworld"):
+        load_backbone(str(folder), "cpu")
+    monkeypatch.setattr(load, "free_gb", lambda where: 6.0)
+    with pytest.raises(OutOfMemory, match="SmolVLM2-500M"):
+        check_memory("big", 16.6, torch.device("cpu"), torch.float32)
+    monkeypatch.setattr(load, "free_gb", lambda where: None)
+    check_memory("big", 16.6, torch.device("cpu"), torch.float32)
+
+
+def test_free_memory_is_read():
+    free = free_gb(torch.device("cpu"))
+    assert free is None or free > 0
+
+
+def test_the_catalogue_lists_families_that_load():
+    for listed in CATALOGUE:
+        assert adapter_of(listed.family)
+        assert listed.licence
+        assert f"{listed.memory_gb:g} GB" in listed.label
+    assert {m.family for m in CATALOGUE} == set(FAMILIES)
+    assert largest_within(5).hub_id == "Qwen/Qwen2-VL-2B-Instruct"
+    assert largest_within(0.1) is None
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["Qwen2.5-VL-3B-Instruct", "Qwen2.5-VL-7B-Instruct",
+                                  "Qwen3-VL-2B-Instruct"])  # fmt: skip
+def test_true_configs_are_of_known_families_and_listed_sizes(real, name):
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(real / "configs" / name)
+    model_class = getattr(transformers, FAMILIES[config.model_type][0])
+    with torch.device("meta"):
+        model = model_class(config)
+    billions = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values()) / 1e9
+    listed = next(m for m in CATALOGUE if m.hub_id.endswith(name))
+    assert listed.billions == pytest.approx(billions, abs=0.06)
