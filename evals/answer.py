@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,13 @@ from core.contrast import Head, score
 from core.detect import Detector
 from core.errors import MacdError
 from core.methods import find_methods
-from core.methods.base import Case
-from core.methods.run import run_method
+from core.methods.base import Case, Prepared
 from core.options import ContrastOptions, RunOptions
+from core.search import find_answer
 from core.track import track
 from core.types import Answer, Clip, TokenStep, Track
 from evals.benchmarks.base import Benchmark, Item
+from evals.gather import GatheringLM
 from evals.rows import Row
 
 ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -55,22 +57,52 @@ def answer_clip(
         tracks = benchmark.true_tracks(wanted[0].item.clip)
     else:
         tracks = _tracks(clip, detector, options)
-    cases: dict[str, Case] = {}
+    by_item: dict[str, list[Wanted]] = {}
     for want in wanted:
-        item = want.item
+        by_item.setdefault(want.item.id, []).append(want)
+    for mine in by_item.values():
+        yield from _answer_item(mine, lm, clip, tracks, options)
+
+
+def _answer_item(
+    wanted: list[Wanted], lm: VideoLM, clip: Clip, tracks: tuple[Track, ...], options: RunOptions
+) -> Iterator[Row]:
+    item = wanted[0].item
+    gathering: Any = GatheringLM(lm)
+    ready: list[tuple[Wanted, Prepared]] = []
+    try:
+        own = replace(options, seed=_seed(item.id))
+        case = Case(gathering, clip, lm.encode(clip, item.question), tracks, own)
+    except MacdError as error:
+        yield from (Row(w.key, item.id, w.method, error=str(error)) for w in wanted)
+        return
+    for want in wanted:
         try:
-            if item.id not in cases:
-                own = replace(options, seed=_seed(item.id))
-                cases[item.id] = Case(lm, clip, lm.encode(clip, item.question), tracks, own)
-            yield _row(cases[item.id], want)
+            (method,) = find_methods([want.method])
+            case.options = with_contrast(own, want.method, want.contrast or (1.0, 0.1))
+            ready.append((want, method.prepare(case)))
+        except MacdError as error:
+            yield Row(want.key, item.id, want.method, error=str(error))
+    kept = gathering.keep([prepared for _, prepared in ready])
+    for (want, _), prepared in zip(ready, kept, strict=True):
+        try:
+            yield _row(lm, case, want, prepared)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 
 
-def _row(case: Case, want: Wanted) -> Row:
-    (method,) = find_methods([want.method])
-    case.options = with_contrast(case.options, want.method, want.contrast or (1.0, 0.1))
-    found = run_method(case, method)
+def _row(lm: VideoLM, case: Case, want: Wanted, prepared: Prepared) -> Row:
+    if prepared.said is not None:
+        return Row(want.key, want.item.id, want.method, prepared.said)
+    found = find_answer(
+        lm,
+        want.method,
+        prepared.base,
+        prepared.counter,
+        prepared.contrast,
+        case.options.decode,
+        prepared.bias,
+    )
     first = found.tokens[0] if found.tokens else None
     gradient: list[tuple[str, float]] = []
     if want.method == "macd" and case.tracks:
@@ -83,7 +115,7 @@ def _row(case: Case, want: Wanted) -> Row:
         item=want.item.id,
         method=want.method,
         text=found.text,
-        margin=_margin(case.lm, first, found),
+        margin=_margin(lm, first, found),
         grid=[] if want.contrast else _grid(first, found),
         gradient=gradient,
     )

@@ -1,0 +1,58 @@
+"""Reads all of an item's views in one pass of the model: methods ask for prefills one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.backbones.base import Encoded, Prune, State, VideoLM
+from core.methods.base import Prepared
+
+BATCH = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Promised:
+    """Stands for a State until the views are read."""
+
+    index: int
+
+
+class GatheringLM:
+    """A VideoLM that only notes the views it is asked to prefill; everything else is the model's.
+
+    Views of another prompt, and pruned ones, are read at once: they fit no common batch.
+    """
+
+    def __init__(self, lm: VideoLM) -> None:
+        self._lm = lm
+        self._encoded: Encoded | None = None
+        self._videos: list[Tensor] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lm, name)
+
+    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> Any:
+        """A promise of the view's State, or the State where it cannot wait."""
+        self._encoded = self._encoded or encoded
+        if prune is not None or encoded is not self._encoded or video.ndim != 4:
+            return self._lm.prefill(encoded, video, prune)
+        self._videos.append(video)
+        return Promised(len(self._videos) - 1)
+
+    def keep(self, prepared: list[Prepared]) -> list[Prepared]:
+        """The same with every promise kept."""
+        states: list[State] = []
+        for at in range(0, len(self._videos), BATCH):
+            assert self._encoded is not None
+            views = torch.stack(self._videos[at : at + BATCH])
+            whole = self._lm.prefill(self._encoded, views)
+            states += [self._lm.select(whole, [i]) for i in range(len(views))]
+
+        def state(given: Any) -> Any:
+            return states[given.index] if isinstance(given, Promised) else given
+
+        return [replace(p, base=state(p.base), counter=state(p.counter)) for p in prepared]
