@@ -1,4 +1,6 @@
-"""Clip → detections, by YOLO11 (ultralytics). The only importer of ultralytics.
+"""Clip → detections, by YOLO11 (ultralytics), or another by `core.detect_hf`.
+
+The only importer of ultralytics.
 
 Knows nothing of time: every frame is looked at by itself.
 """
@@ -18,6 +20,7 @@ from core.shipped import shipped
 from core.types import Detections, Pixels
 
 BATCH = 8
+HUB = ("rt-detr", "d-fine", "grounding-dino")
 NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
 
 
@@ -25,6 +28,7 @@ class Detector(Protocol):
     """What the pipeline needs of a detector."""
 
     name: str
+    open_vocabulary: bool
 
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         """One Detections a frame, in order. frames: (D, h, w, 3) RGB 0-255."""
@@ -36,6 +40,8 @@ class Yolo:
 
     `image_size` is the long side the network sees; the weights' own training size by default.
     """
+
+    open_vocabulary = False
 
     def __init__(self, name: str, path: Path, device: str = "cpu", image_size: int = 640) -> None:
         self.name, self.device, self.image_size = name, device, image_size
@@ -73,8 +79,18 @@ class Yolo:
                 )
 
 
+def only(found: Detections, classes: tuple[str, ...]) -> Detections:
+    """The detections of these classes; all of them where none is named."""
+    if not classes:
+        return found
+    kept = [i for i, label in enumerate(found.labels) if label in classes]
+    labels = tuple(found.labels[i] for i in kept)
+    return Detections(found.boxes[kept], found.scores[kept], labels)
+
+
 def load_detector(name: str, device: str = "cpu") -> Detector:
-    """A detector by name ("toyworld", "yolo11n" … "yolo11x-seg") or by file (.pt, .onnx).
+    """A detector by name ("toyworld", "yolo11n" … "yolo11x-seg", "rt-detr", "d-fine",
+    "grounding-dino"), by file (.pt, .onnx), or by the folder of a transformers detector.
 
     Raises DetectorError where the weights are missing or unusable.
     """
@@ -88,10 +104,14 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
                 "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
             )
         return Yolo(path.name, path, device)
+    if name in HUB or path.is_dir():
+        from core.detect_hf import load_hf_detector
+
+        return load_hf_detector(name, device)
     if name not in NAMES:
         raise DetectorError(
             f"{name!r} is not a known detector",
-            f"Choose toyworld, one of {', '.join(NAMES)}, or a .pt or .onnx file",
+            f"Choose toyworld, one of {', '.join((*HUB, *NAMES))}, or a .pt or .onnx file",
         )
     return Yolo(name, Path(f"{name}.pt"), device)
 

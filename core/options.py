@@ -59,12 +59,18 @@ class VideoOptions:
 
 @dataclass(frozen=True)
 class DetectOptions:
-    """Clip → detections. `confidence` starts a track; boxes down to `low` may continue one."""
+    """Clip → detections. `confidence` starts a track; boxes down to `low` may continue one.
+
+    classes: keep only these labels, all if empty. prompt: what an open-vocabulary detector looks
+    for, "dog. umbrella."; if empty, the nouns of the question.
+    """
 
     confidence: float = 0.5
     low: float = 0.2
     image_size: int | None = None
     max_per_frame: int = 100
+    classes: tuple[str, ...] = ()
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         _within("detector confidence", self.confidence, 0.01, 0.99)
@@ -266,6 +272,8 @@ def options_from(told: Mapping[str, Any]) -> RunOptions:
     try:
         for name, kind in _PARTS.items():
             fields = dict(told.get(name, {}))
+            if "classes" in fields:
+                fields["classes"] = tuple(fields["classes"])
             if "contrast" in fields:
                 fields["contrast"] = ContrastOptions(**fields["contrast"])
             parts[name] = kind(**fields)

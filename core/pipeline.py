@@ -22,7 +22,7 @@ from PIL import Image
 from core.ascent import ascend, conclude
 from core.backbones.base import Encoded, State, VideoLM
 from core.decode import answer, decode
-from core.detect import Detector
+from core.detect import Detector, only
 from core.errors import Cancelled, OutOfMemory
 from core.methods import Method, find_methods
 from core.methods.base import Case
@@ -30,7 +30,7 @@ from core.methods.controls import PLAIN
 from core.methods.run import run_method
 from core.objective import loss_of
 from core.options import RunOptions, VideoOptions
-from core.question import clean_question
+from core.question import clean_question, nouns
 from core.search import find_answer
 from core.track import track
 from core.types import AscentStep, Clip, Detections, Pixels, TokenStep, Trace, Track
@@ -186,17 +186,20 @@ def _tracks(
     yield Event("detect", 0.0, "Looking for objects", run.trace)
     began = time.monotonic()
     finder = detector()
-    run.grow(detector={"name": finder.name} | asdict(options.detect))
+    chosen = options.detect
+    if finder.open_vocabulary and not chosen.prompt:
+        chosen = replace(chosen, prompt=". ".join(nouns(run.trace.question)))
+    run.grow(detector={"name": finder.name} | asdict(chosen))
     run.timed("load detector", began)
     began = time.monotonic()
-    key = (clip.sha256, options.video, options.detect, options.track, finder.name)
+    key = (clip.sha256, options.video, chosen, options.track, finder.name)
     known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
     if known is None:
         single = len(clip.dense_frames) == 0
         frames = clip.frames if single else clip.dense_frames
         seen: list[Detections] = []
-        for found in finder.detect(frames, options.detect):
-            seen.append(found)
+        for found in finder.detect(frames, chosen):
+            seen.append(only(found, chosen.classes))
             run.breathe("detect")
             if len(seen) % 8 == 0:
                 done = len(seen) / len(frames)

@@ -112,6 +112,7 @@ class BoxDetector:
     """Finds the same boxes in every frame, moved by `shift` a frame."""
 
     name = "boxes"
+    open_vocabulary = False
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ HOUSES = {
 }
 OWNERS = {
     "ultralytics": ["core/detect.py", "toyworld/train_detector.py"],
-    "transformers": ["core/backbones/", "core/detect.py", "toyworld/"],
+    "transformers": ["core/backbones/", "core/detect_hf.py", "toyworld/"],
     "gradio": ["macd_ui/", "app.py"],
     "spaces": ["macd_ui/handlers.py"],
     "plotly": ["macd_ui/figures/"],
@@ -25,7 +25,8 @@ OWNERS = {
 }
 WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video"]
 STAGES = {
-    "detect": {"shipped"},
+    "detect": {"shipped", "detect_hf"},
+    "detect_hf": set(),
     "track": set(),
     "masks": set(),
     "contrast": set(),

@@ -131,6 +131,12 @@ def _occluded(rng: Rng) -> Case:
     return replace(case, spec=replace(case.spec, objects=objects))
 
 
+def _any(rng: Rng) -> Case:
+    """Any of these."""
+    draws = (_present, _motion, _animal, _background, _presupposed, _partner)
+    return draws[rng.integers(len(draws))](rng)
+
+
 def _repaired(right: dict[str, bool], trace: Trace) -> bool:
     return not right["baseline"] and right["macd"]
 
@@ -145,7 +151,7 @@ def _hides(trace: Trace) -> bool:
 
 KINDS = (
     Kind("repaired", "MACD repairs the answer", _animal, _repaired),
-    Kind("harmed", "MACD makes it worse", _present, lambda r, t: r["baseline"] and not r["macd"]),
+    Kind("harmed", "MACD makes it worse", _any, lambda r, t: r["baseline"] and not r["macd"]),
     Kind(
         "unchanged",
         "MACD changes nothing",
@@ -155,7 +161,7 @@ KINDS = (
     Kind(
         "frames",
         "The frame mask matters",
-        _present,
+        _any,
         lambda r, t: not r["baseline"] and r["macd"] and not r["macd-object"],
     ),
     Kind("background", "Background prior", _background, _repaired),
@@ -251,16 +257,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--tries", type=int, default=300, help="clips drawn for each kind")
+    parser.add_argument("--only", nargs="+", default=[], help="kinds to look for again")
     parser.add_argument("--retrace", action="store_true", help="keep the clips, redo the traces")
     args = parser.parse_args()
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
     if args.retrace:
         retrace(lm, detector)
         return
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
-    rows = [find(kind, args.seed, args.tries, lm, detector) for kind in KINDS]
-    (OUT / "index.json").write_text(json.dumps([r for r in rows if r], indent=1) + "\n")
+    index = OUT / "index.json"
+    kept = {r["kind"]: r for r in json.loads(index.read_text())} if args.only else {}
+    if not args.only:
+        shutil.rmtree(OUT, ignore_errors=True)
+        OUT.mkdir(parents=True)
+    for kind in KINDS:
+        if not args.only or kind.name in args.only:
+            row = find(kind, args.seed, args.tries, lm, detector)
+            kept |= {kind.name: row} if row else {}
+            rows = [kept[k.name] for k in KINDS if k.name in kept]
+            index.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -57,3 +57,98 @@ def test_real_weights_find_the_people(real, file):
         assert sum(s > 0.5 for s in people) >= 3
         assert (found.boxes >= 0).all()
         assert (found.boxes <= 1).all()
+
+
+def tiny_rt_detr(folder):
+    import transformers as tf
+
+    backbone = tf.RTDetrResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic",
+        out_features=["stage2", "stage3", "stage4"],
+    )  # fmt: skip
+    config = tf.RTDetrConfig(
+        backbone_config=backbone, encoder_hidden_dim=16, encoder_in_channels=[8, 16, 16],
+        d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, num_queries=20,
+        decoder_in_channels=[16, 16, 16], decoder_layers=1, decoder_attention_heads=2,
+        encoder_attention_heads=2, num_denoising=0, id2label={0: "dog", 1: "cat", 2: "bus"},
+    )  # fmt: skip
+    tf.RTDetrForObjectDetection(config).save_pretrained(folder)
+    tf.RTDetrImageProcessor(size={"height": 64, "width": 64}).save_pretrained(folder)
+
+
+def tiny_grounding_dino(folder):
+    import transformers as tf
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "dog", "cat", "umbrella"]
+    tokenizer = tf.BertTokenizerFast(vocab={w: i for i, w in enumerate(words)})
+    config = tf.GroundingDinoConfig(
+        backbone_config=tf.SwinConfig(
+            image_size=64, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 1, 1, 1],
+            window_size=4, out_features=["stage2", "stage3", "stage4"],
+        ),
+        text_config=tf.BertConfig(
+            vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+            intermediate_size=16,
+        ),
+        d_model=32, encoder_layers=1, decoder_layers=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+        encoder_attention_heads=2, decoder_attention_heads=2, num_queries=10,
+    )  # fmt: skip
+    tf.GroundingDinoForObjectDetection(config).save_pretrained(folder)
+    images = tf.GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 96})
+    tf.GroundingDinoProcessor(image_processor=images, tokenizer=tokenizer).save_pretrained(folder)
+
+
+@pytest.mark.parametrize("make", [tiny_rt_detr, tiny_grounding_dino])
+def test_detectors_of_transformers_give_the_same_kind_of_boxes(tmp_path, make):
+    make(tmp_path)
+    detector = load_detector(str(tmp_path))
+    frames = np.random.default_rng(0).integers(0, 255, (5, 40, 60, 3), dtype=np.uint8)
+    options = DetectOptions(low=0.01, max_per_frame=7, prompt="dog. umbrella.")
+    found = list(detector.detect(frames, options))
+    assert len(found) == 5
+    seen = {label for d in found for label in d.labels}
+    known = {"dog", "umbrella"} if detector.open_vocabulary else {"dog", "cat", "bus"}
+    assert seen
+    assert seen <= known
+    for d in found:
+        assert len(d.boxes) <= 7
+        assert d.boxes.dtype == np.float32
+        assert (d.boxes >= 0).all()
+        assert (d.boxes <= 1).all()
+        assert (np.diff(d.scores) <= 1e-6).all()
+    middle = float(np.median(np.concatenate([d.scores for d in found])))
+    strict = list(detector.detect(frames, DetectOptions(low=middle, prompt=options.prompt)))
+    assert all((d.scores >= middle).all() for d in strict)
+    assert sum(len(d.boxes) for d in strict) <= sum(len(d.boxes) for d in found)
+
+
+def test_an_open_vocabulary_looks_for_what_the_question_names(make_video):
+    from core.pipeline import run
+    from tests.fakes import BoxDetector, ByteLM
+
+    class Open(BoxDetector):
+        open_vocabulary = True
+
+        def detect(self, frames, options):
+            self.asked = options.prompt
+            return super().detect(frames, options)
+
+    detector = Open()
+    *_, last = run(make_video(), "Is there a dog or a ball?", ByteLM, lambda: detector)
+    assert detector.asked == "dog. ball"
+    assert last.trace.detector["prompt"] == "dog. ball"
+
+
+def test_only_chosen_classes_stay(make_video):
+    from core.options import RunOptions
+    from core.pipeline import run
+    from tests.fakes import BoxDetector, ByteLM
+
+    options = RunOptions(detect=DetectOptions(classes=("ball",)))
+    *_, last = run(make_video(), "is there?", ByteLM, BoxDetector, options)
+    assert {t.label for t in last.trace.tracks} == {"ball"}
+
+
+def test_detectors_on_the_hub_that_cannot_be_had_say_so():
+    with pytest.raises(DetectorError, match="cannot be loaded"):
+        load_detector("rt-detr")

@@ -1,0 +1,134 @@
+"""Clip → detections by transformers: RT-DETR and D-FINE (Apache-2.0), and Grounding DINO.
+
+An alternative to YOLO where AGPL weights are not wanted, and an open-vocabulary detector that looks
+for the things a question names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.errors import DetectorError
+from core.options import DetectOptions
+from core.types import Detections, Pixels
+
+BATCH = 4
+HUB = {
+    "rt-detr": "PekingU/rtdetr_r50vd",
+    "d-fine": "ustc-community/dfine-small-coco",
+    "grounding-dino": "IDEA-Research/grounding-dino-tiny",
+}
+"""Short names of detectors on the hub."""
+
+
+class ClosedSet:
+    """RT-DETR, D-FINE or another object detector with a fixed list of classes."""
+
+    open_vocabulary = False
+
+    def __init__(self, name: str, model: Any, processor: Any) -> None:
+        self.name = name
+        self.model, self.processor = model.eval().requires_grad_(False), processor
+
+    @torch.no_grad()
+    def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
+        """Boxes of at least `options.low` confidence; raises DetectorError if a frame fails."""
+        for at in range(0, len(frames), BATCH):
+            batch = [np.ascontiguousarray(f) for f in frames[at : at + BATCH]]
+            try:
+                found = self._found(batch, options)
+            except (RuntimeError, ValueError) as error:
+                raise DetectorError(
+                    f"{self.name} failed on frame {at}: {error}", "Try another detector"
+                ) from error
+            for frame, (boxes, scores, labels) in zip(batch, found, strict=True):
+                yield _detections(frame, boxes, scores, labels, options)
+
+    def _found(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
+        given = self.processor(images=batch, return_tensors="pt").to(self.model.device)
+        results = self.processor.post_process_object_detection(
+            self.model(**given), threshold=options.low, target_sizes=_sizes(batch)
+        )
+        names = self.model.config.id2label
+        return [(r["boxes"], r["scores"], [names[int(i)] for i in r["labels"]]) for r in results]
+
+
+class OpenSet(ClosedSet):
+    """Grounding DINO: looks for what `options.prompt` names, such as "dog. umbrella."."""
+
+    open_vocabulary = True
+
+    def _found(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
+        wanted = [w.strip() for w in options.prompt.split(".") if w.strip()] or ["object"]
+        text = ". ".join(wanted) + "."
+        given = self.processor(
+            images=batch, text=[text] * len(batch), return_tensors="pt", padding=True
+        ).to(self.model.device)
+        results = self.processor.post_process_grounded_object_detection(
+            self.model(**given),
+            given["input_ids"],
+            threshold=options.low,
+            text_threshold=options.low,
+            target_sizes=_sizes(batch),
+        )
+        return [
+            (r["boxes"], r["scores"], [_named(t, wanted) for t in r["text_labels"]])
+            for r in results
+        ]
+
+
+def _named(text: str, wanted: list[str]) -> str:
+    """The prompt's own word for what the model matched; its first where it matched none clearly."""
+    return next((w for w in wanted if w in text), wanted[0])
+
+
+def _sizes(batch: list[Pixels]) -> list[tuple[int, int]]:
+    return [(f.shape[0], f.shape[1]) for f in batch]
+
+
+def _detections(
+    frame: Pixels, boxes: Any, scores: Any, labels: list[str], options: DetectOptions
+) -> Detections:
+    height, width = frame.shape[:2]
+    order = scores.argsort(descending=True)[: options.max_per_frame].cpu().numpy()
+    places = boxes.cpu().numpy().reshape(-1, 4) / (width, height, width, height)
+    return Detections(
+        boxes=places[order].astype(np.float32).clip(0, 1),
+        scores=scores.cpu().numpy()[order].astype(np.float32),
+        labels=tuple(labels[i] for i in order),
+    )
+
+
+def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
+    """A detector by short name or folder; raises DetectorError where it cannot be had."""
+    from transformers import (
+        AutoModelForObjectDetection,
+        AutoModelForZeroShotObjectDetection,
+        AutoProcessor,
+    )
+    from transformers import AutoConfig, AutoImageProcessor  # isort: skip
+
+    source = HUB.get(name, name)
+    safe: dict[str, Any] = {
+        "trust_remote_code": False,
+        "local_files_only": Path(source).is_dir(),
+    }
+    try:
+        grounded = AutoConfig.from_pretrained(source, **safe).model_type == "grounding-dino"
+        model_class: Any = (
+            AutoModelForZeroShotObjectDetection if grounded else AutoModelForObjectDetection
+        )
+        model = model_class.from_pretrained(source, use_safetensors=True, **safe).to(device)
+        processor_class: Any = AutoProcessor if grounded else AutoImageProcessor
+        processor = processor_class.from_pretrained(source, **safe)
+    except Exception as error:  # whatever the hub, the reader of weights or a config provokes
+        raise DetectorError(
+            f"the detector {name!r} cannot be loaded ({type(error).__name__})",
+            "Check the folder or the network, or use toyworld or yolo11n",
+        ) from error
+    return (OpenSet if grounded else ClosedSet)(name, model, processor)
