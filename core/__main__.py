@@ -109,6 +109,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--fusion", ("max", "confidence", "average"), masks.fusion, "how masks join"),
         ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
         ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
+        ("--memory", ("normal", "low"), "normal", "low: slower, with fewer activations kept"),
         ("--preset", tuple(PRESETS), "toyworld", "α and β as the paper has them"),
         ("--vcd", tuple(VCD_PRESETS), "code", "which of VCD's published defaults"),
     ]
@@ -126,7 +127,13 @@ def _trace(args: argparse.Namespace) -> Trace:
         mask=MaskOptions(
             fill=args.fill, fusion=args.fusion, frame_mask=args.frame_mask, swept=args.swept
         ),
-        ascent=AscentOptions(steps=args.steps, eta=args.eta, tau=args.tau, levels=args.levels),
+        ascent=AscentOptions(
+            steps=args.steps,
+            eta=args.eta,
+            tau=args.tau,
+            levels=args.levels,
+            memory=args.memory,
+        ),
         contrast=_contrast(args),
         decode=DecodeOptions(
             search=args.search,

@@ -30,7 +30,7 @@ def ascend(lm: VideoLM, view: MaskedView, options: AscentOptions) -> Iterator[As
     rf = torch.full((groups,), options.r0, dtype=torch.float64, device=device)
     for index in range(options.steps):
         r, rf = r.detach().requires_grad_(), rf.detach().requires_grad_()
-        loss = query_loss(lm, view.encoded, view.video(r, rf))
+        loss = query_loss(lm, view.encoded, view.video(r, rf), options.memory == "low")
         leaves = [z for z in (r, rf) if len(z)]
         found = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
         g, gf = (found.get(id(z), torch.zeros_like(z)) for z in (r, rf))

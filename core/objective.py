@@ -8,13 +8,13 @@ from torch import Tensor
 from core.backbones.base import Encoded, VideoLM
 
 
-def query_loss(lm: VideoLM, encoded: Encoded, video: Tensor) -> Tensor:
+def query_loss(lm: VideoLM, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
     """L = mean negative log likelihood of the question's tokens given `video`, in nats.
 
     video: (T, 3, H, W) normalised; the result has a graph back to it. METHOD step 7; the paper's
-    next-token prediction loss on the input query.
+    next-token prediction loss on the input query. low_memory: see `VideoLM.query_logits`.
     """
-    return loss_of(lm.query_logits(encoded, video), encoded)
+    return loss_of(lm.query_logits(encoded, video, low_memory), encoded)
 
 
 def loss_of(logits: Tensor, encoded: Encoded) -> Tensor:

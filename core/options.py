@@ -120,7 +120,10 @@ class MaskOptions:
 
 @dataclass(frozen=True)
 class AscentOptions:
-    """Gradient ascent on the strengths, and how they become levels (METHOD: steps 7 and 8)."""
+    """Gradient ascent on the strengths, and how they become levels (METHOD: steps 7 and 8).
+
+    memory "low" keeps few activations and computes the rest twice; the result is the same.
+    """
 
     steps: int = 1
     eta: float = 0.01
@@ -128,6 +131,7 @@ class AscentOptions:
     tau: float = 0.0
     levels: Levels = "three"
     frame_fraction: float = 0.25
+    memory: Literal["normal", "low"] = "normal"
 
     def __post_init__(self) -> None:
         _within("steps", self.steps, 1, 200)
@@ -136,6 +140,7 @@ class AscentOptions:
         _within("tau", self.tau, 0, 1)
         _one_of("levels", self.levels, ("three", "continuous"))
         _within("frame fraction", self.frame_fraction, 0, 1)
+        _one_of("memory", self.memory, ("normal", "low"))
 
 
 @dataclass(frozen=True)

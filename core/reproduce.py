@@ -19,6 +19,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--eta": ("ascent", "eta"),
     "--tau": ("ascent", "tau"),
     "--levels": ("ascent", "levels"),
+    "--memory": ("ascent", "memory"),
     "--alpha": ("contrast", "alpha"),
     "--beta": ("contrast", "beta"),
     "--fill": ("mask", "fill"),

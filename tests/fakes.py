@@ -62,7 +62,7 @@ class ByteLM(VideoLM):
         hidden = self.read[tokens].cumsum(0) / steps.sqrt() + features @ self.see
         return torch.tanh(hidden) @ self.say
 
-    def query_logits(self, encoded: Encoded, video: Tensor) -> Tensor:
+    def query_logits(self, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
         return self._logits(self._features(video), encoded.input_ids[0].tolist())[:-1]
 
     def tokens(self, text: str) -> list[int]:

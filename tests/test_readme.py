@@ -25,7 +25,7 @@ def test_the_two_commands_are_makes():
 def test_the_documented_commands_work(tmp_path):
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     commands = [shlex.split(line) for block in blocks("sh")[1:] for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         assert command[0] == "python"
         done = subprocess.run(
@@ -34,10 +34,10 @@ def test_the_documented_commands_work(tmp_path):
             env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
-        assert "horse" in done.stdout or "macd" in done.stdout
+        assert "macd" in done.stdout.lower()
 
 
 def test_the_tree_names_what_is_there():

@@ -106,8 +106,11 @@ class VideoLM(ABC):
         """
 
     @abstractmethod
-    def query_logits(self, encoded: Encoded, video: Tensor) -> Tensor:
-        """(Q, V) float logits that predict the question's tokens, with a graph back to `video`."""
+    def query_logits(self, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
+        """(Q, V) float logits that predict the question's tokens, with a graph back to `video`.
+
+        low_memory: keeps few activations and computes the rest again on the way back; same result.
+        """
 
     @abstractmethod
     def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:

@@ -7,7 +7,8 @@ layers are. Everything else is the same: prompt, query span, prefill, caches, st
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import DynamicCache
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.video_utils import VideoMetadata
 
 from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM
@@ -148,9 +150,10 @@ class HfVideoLM(VideoLM):
             notes=self._unknown_words(ids[0, query].tolist(), question),
         )
 
-    def query_logits(self, encoded: Encoded, video: Tensor) -> Tensor:
+    def query_logits(self, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
         """See `VideoLM.query_logits`; the head runs on the question's positions only."""
-        out = self._run(encoded, video, use_cache=False, logits_to_keep=encoded.query - 1)
+        with checkpointed(self.model) if low_memory else nullcontext():
+            out = self._run(encoded, video, use_cache=False, logits_to_keep=encoded.query - 1)
         return _wide(out.logits[0])
 
     @torch.no_grad()
@@ -258,6 +261,25 @@ class HfVideoLM(VideoLM):
             if i == unknown
         ]
         return (f"the backbone does not know these words: {', '.join(dict.fromkeys(words))}",)
+
+
+@contextmanager
+def checkpointed(model: Any) -> Iterator[None]:
+    """Gradient checkpointing by layer while inside; the model is in `eval()` before and after.
+
+    transformers checkpoints only layers in training mode: that flag is set on the layers alone, so
+    that nothing below them, dropout above all, changes.
+    """
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    try:
+        for layer in layers:
+            layer.training = True
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
+        model.gradient_checkpointing_disable()
 
 
 def plain_index(shape: tuple[int, ...]) -> Tensor:

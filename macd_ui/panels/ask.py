@@ -89,6 +89,7 @@ class AskPanel:
             fusion = gr.Dropdown(list(FUSIONS), value=defaults.mask.fusion, label="fusion of masks")
             levels = gr.Dropdown(list(LEVELS), value=defaults.ascent.levels, label="levels")
             swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
+            low_memory = gr.Checkbox(False, label="less memory, more time")
             backbone = gr.Dropdown(
                 [("toyworld · embedded", "toyworld"), *((m.label, m.hub_id) for m in CATALOGUE)],
                 value="toyworld",
@@ -122,6 +123,7 @@ class AskPanel:
             "fusion": fusion,
             "levels": levels,
             "swept": swept,
+            "low_memory": low_memory,
             "backbone": backbone,
             "detector": detector,
         }

@@ -127,10 +127,25 @@ class Tokens {
       const mine = button.closest(".mv-strip").dataset.method === method;
       button.setAttribute("aria-pressed", String(mine && Number(button.dataset.index) === token));
     }
+    this.lightEffects();
     const answer = trace.answers[method];
     const step = answer && answer.tokens[token];
     this.table.replaceChildren(...(step ? this.rows(answer, step) : []));
     this.flips.draw();
+  }
+
+  // Underlines the baseline's tokens by what hiding the object in hand alone does to each.
+  lightEffects() {
+    const { trace, hover, track } = this.state;
+    const k = hover ?? track;
+    const changes = trace.ledger && k !== null ? trace.ledger.token_change[k] : [];
+    const top = Math.max(...changes.map(Math.abs), 1e-9);
+    for (const button of this.strips.querySelectorAll("[data-method=baseline] button.mv-token")) {
+      const change = changes[Number(button.dataset.index)];
+      button.style.boxShadow = change === undefined ? ""
+        : `inset 0 ${-(1 + 5 * Math.abs(change) / top).toFixed(1)}px 0 ${objectColour(k)}`;
+      if (change !== undefined) button.title = `hiding this object alone: ${signed(change)} to its log p`;
+    }
   }
 
   rows(answer, step) {

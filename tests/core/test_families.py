@@ -153,6 +153,29 @@ def test_the_ascent_moves_every_strength(lm, encoded):
     assert len(step.frame_gradient) == len(encoded.groups)
 
 
+def test_low_memory_gives_the_same_gradient_and_keeps_less(lm, encoded):
+    weights = {p.untyped_storage().data_ptr() for p in lm.model.parameters()}
+
+    def measured(low):
+        kept = []
+
+        def pack(tensor):
+            if tensor.untyped_storage().data_ptr() not in weights:
+                kept.append(tensor.numel() * tensor.element_size())
+            return tensor
+
+        video = encoded.video.clone().requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            loss = query_loss(lm, encoded, video, low)
+        (gradient,) = torch.autograd.grad(loss, video)
+        return gradient, sum(kept)
+
+    (normal, much), (low, little) = measured(False), measured(True)
+    torch.testing.assert_close(normal, low, rtol=1e-4, atol=1e-7)
+    assert little < 0.7 * much
+    assert not any(m.training for m in lm.model.modules())
+
+
 def test_stepwise_logits_equal_a_full_forward(lm, encoded):
     state = lm.prefill(encoded, encoded.video)
     forced = lm.tokens(" yes a dog")
