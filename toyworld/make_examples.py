@@ -42,12 +42,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of example: how its clips are drawn, and what a trace of it must show."""
+    """One kind of example: how its clips are drawn, and what a trace of it must show.
+
+    beside: the methods that show it, kept in the trace beside baseline and MACD.
+    """
 
     name: str
     title: str
     draw: Callable[[Rng], Case]
     shows: Callable[[dict[str, bool], Trace], bool]
+    beside: tuple[str, ...] = ()
 
 
 def _scene(rng: Rng) -> str:
@@ -150,7 +154,12 @@ def _hides(trace: Trace) -> bool:
 
 
 KINDS = (
-    Kind("repaired", "MACD repairs the answer", _animal, _repaired),
+    Kind(
+        "repaired",
+        "MACD repairs the answer",
+        _animal,
+        lambda r, t: _repaired(r, t) and len(t.tracks) > 1,
+    ),
     Kind("harmed", "MACD makes it worse", _any, lambda r, t: r["baseline"] and not r["macd"]),
     Kind(
         "unchanged",
@@ -163,6 +172,7 @@ KINDS = (
         "The frame mask matters",
         _any,
         lambda r, t: not r["baseline"] and r["macd"] and not r["macd-object"],
+        ("macd-object",),
     ),
     Kind("background", "Background prior", _background, _repaired),
     Kind("co-occurrence", "Co-occurrence", _partner, _wrong),
@@ -171,6 +181,7 @@ KINDS = (
         "Masks that move leak the motion",
         _motion,
         lambda r, t: r["macd-swept"] and not r["macd"],
+        ("macd-swept",),
     ),
     Kind("question-prior", "Question prior", _presupposed, _wrong),
     Kind("small", "Small object", _small, _wrong),
@@ -199,9 +210,15 @@ def answers(trace: Trace) -> dict[str, str]:
     return {m: a.text for m, a in trace.answers.items()}
 
 
-def trace_of(video: object, question: str, lm: VideoLM, detector: Detector) -> Trace:
+def trace_of(
+    video: object,
+    question: str,
+    lm: VideoLM,
+    detector: Detector,
+    methods: tuple[str, ...] = METHODS,
+) -> Trace:
     """The real pipeline's trace of a file, or of a call that gives a clip."""
-    *_, last = run(video, question, lambda: lm, lambda: detector, methods=METHODS)  # type: ignore[arg-type]
+    *_, last = run(video, question, lambda: lm, lambda: detector, methods=methods)  # type: ignore[arg-type]
     assert last.trace is not None
     return last.trace
 
@@ -225,6 +242,7 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         if not shown(trace, case.truth):
             video.unlink()
             continue
+        trace = trace_of(video, case.question, lm, detector, kind.beside)
         save(trace, video.with_suffix(".macd"))
         said = answers(trace)
         outcome = OUTCOMES[said["baseline"] == case.truth, said["macd"] == case.truth]
@@ -245,11 +263,16 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
 
 def retrace(lm: VideoLM, detector: Detector) -> None:
     """Keeps the clips and computes their traces again; they must say what they said."""
-    for row in json.loads((OUT / "index.json").read_text()):
+    rows = json.loads((OUT / "index.json").read_text())
+    beside = {kind.name: kind.beside for kind in KINDS}
+    for row in rows:
         video = OUT / row["video"]
-        trace = trace_of(video, row["question"], lm, detector)
-        assert row["answers"] == answers(trace), row
+        trace = trace_of(video, row["question"], lm, detector, beside[row["kind"]])
+        said = answers(trace)
+        assert said == {m: row["answers"][m] for m in said}, row
+        row["answers"] = said
         save(trace, video.with_suffix(".macd"))
+    (OUT / "index.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     figure.update_xaxes(dtick=1 if len(steps) < 13 else None, range=[-0.5, steps[-1] + 0.5])
     if one:
         loss = trace.steps[0].loss
-        said = f"one step, only the sign decides · r0 {r0:g}{band} · query loss {loss:.3f}"
+        said = f"one step, only the sign decides<br>r0 {r0:g}{band} · query loss {loss:.3f}"
         figure.update_xaxes(title_text=said, row=len(rows), col=1)
     else:
         _loss_row(figure, trace, steps[:-1], rows["loss"])
@@ -68,8 +68,8 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#7a838c"},
-        margin={"l": 110, "r": 200, "t": 12, "b": 48},
-        height=round(sum(heights.values()) * (1 + 0.06 * len(rows))) + 80,
+        margin={"l": 100, "r": 170, "t": 12, "b": 64},
+        height=round(sum(heights.values()) * (1 + 0.06 * len(rows))) + 96,
     )
     grid = {"gridcolor": "rgba(128,128,128,.18)", "zeroline": False}
     figure.update_xaxes(**grid)

@@ -58,7 +58,7 @@ class Stage {
       this.first = trace.frames[0];
       this.images = trace.frames.map((source) => {
         const image = new Image();
-        image.onload = () => this.draw();
+        image.onload = () => this.state.set({});
         image.src = source;
         return image;
       });
