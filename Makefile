@@ -1,6 +1,7 @@
 # make run    install, then serve the page on the embedded default
 # make test   install, then run every test (a browser is installed where it is missing)
 # make check  lint, types and every test
+# make test-matrix  the families against the oldest and newest supported transformers
 # make weights  train the embedded models again
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,13 +9,17 @@ PYTHON ?= python3
 ARGS ?=
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: run test check lint weights examples bench browser clean
+.PHONY: run test test-matrix check lint weights examples bench browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
 
 test: $(VENV)/.ready-dev browser
 	$(BIN)/python -m pytest $(ARGS)
+
+# the family tests against the oldest and the newest supported transformers
+test-matrix: $(VENV)/.ready-dev
+	scripts/matrix.sh 5.17.0 5.23.0
 
 check: lint test
 

@@ -1,4 +1,4 @@
-"""`python -m bench [ingest|trace|page …]`: measures, prints, writes bench/results/latest.json."""
+"""`python -m bench [PART …]`: measures, prints, writes bench/results/latest.json."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PARTS = ("ingest", "trace", "page")
+PARTS = ("ingest", "trace", "scale", "page")
 
 
 def machine() -> dict[str, object]:

@@ -50,7 +50,7 @@ class Kind:
     name: str
     title: str
     draw: Callable[[Rng], Case]
-    shows: Callable[[dict[str, bool], Trace], bool]
+    shows: Callable[[dict[str, bool], Trace, Case], bool]
     beside: tuple[str, ...] = ()
 
 
@@ -141,12 +141,19 @@ def _any(rng: Rng) -> Case:
     return draws[rng.integers(len(draws))](rng)
 
 
-def _repaired(right: dict[str, bool], trace: Trace) -> bool:
+def _repaired(right: dict[str, bool], trace: Trace, case: Case) -> bool:
     return not right["baseline"] and right["macd"]
 
 
-def _wrong(right: dict[str, bool], trace: Trace) -> bool:
+def _wrong(right: dict[str, bool], trace: Trace, case: Case) -> bool:
     return not right["baseline"]
+
+
+def _all_found(trace: Trace, case: Case) -> bool:
+    """Every object, more than one, is tracked under its own name, and nothing else is."""
+    return len(trace.tracks) > 1 and sorted(t.label for t in trace.tracks) == sorted(
+        case.spec.labels
+    )
 
 
 def _hides(trace: Trace) -> bool:
@@ -158,20 +165,20 @@ KINDS = (
         "repaired",
         "MACD repairs the answer",
         _animal,
-        lambda r, t: _repaired(r, t) and len(t.tracks) > 1,
+        lambda r, t, c: _repaired(r, t, c) and _all_found(t, c),
     ),
-    Kind("harmed", "MACD makes it worse", _any, lambda r, t: r["baseline"] and not r["macd"]),
+    Kind("harmed", "MACD makes it worse", _any, lambda r, t, c: r["baseline"] and not r["macd"]),
     Kind(
         "unchanged",
         "MACD changes nothing",
         _background,
-        lambda r, t: r["baseline"] and r["macd"] and _hides(t),
+        lambda r, t, c: r["baseline"] and r["macd"] and _hides(t),
     ),
     Kind(
         "frames",
         "The frame mask matters",
         _any,
-        lambda r, t: not r["baseline"] and r["macd"] and not r["macd-object"],
+        lambda r, t, c: not r["baseline"] and r["macd"] and not r["macd-object"],
         ("macd-object",),
     ),
     Kind("background", "Background prior", _background, _repaired),
@@ -180,7 +187,7 @@ KINDS = (
         "motion-leak",
         "Masks that move leak the motion",
         _motion,
-        lambda r, t: r["macd-swept"] and not r["macd"],
+        lambda r, t, c: r["macd-swept"] and not r["macd"],
         ("macd-swept",),
     ),
     Kind("question-prior", "Question prior", _presupposed, _wrong),
@@ -228,18 +235,18 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     video = OUT / f"{kind.name}.mp4"
 
-    def shown(trace: Trace, truth: str) -> bool:
-        right = {m: text == truth for m, text in answers(trace).items()}
-        return bool(trace.tracks) and kind.shows(right, trace)
+    def shown(trace: Trace, case: Case) -> bool:
+        right = {m: text == case.truth for m, text in answers(trace).items()}
+        return bool(trace.tracks) and kind.shows(right, trace, case)
 
     for i in range(tries):
         case = kind.draw(rng)
         clip = drawn_clip(case.spec, kind.name, "0" * 64)
-        if not shown(trace_of(lambda clip=clip: clip, case.question, lm, detector), case.truth):
+        if not shown(trace_of(lambda clip=clip: clip, case.question, lm, detector), case):
             continue
         write_mp4(case.spec, video)  # and once more on the file: a codec may change the answer
         trace = trace_of(video, case.question, lm, detector)
-        if not shown(trace, case.truth):
+        if not shown(trace, case):
             video.unlink()
             continue
         trace = trace_of(video, case.question, lm, detector, kind.beside)

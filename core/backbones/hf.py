@@ -88,6 +88,10 @@ class HfVideoLM(VideoLM):
         """The clip as the processor takes it."""
         return clip
 
+    def nested(self, videos: list[Any]) -> list[Any]:
+        """One prompt's videos as the processor takes them."""
+        return videos
+
     def pixel_input(self, encoded: Encoded, video: Tensor) -> Tensor:
         """One view (T, 3, H, W) or several (B, T, 3, H, W) as the model takes them."""
         return encoded.layout(video)
@@ -117,7 +121,7 @@ class HfVideoLM(VideoLM):
         given = self.given(clip)
         out = self.processor(
             text=[prompt],
-            videos=[np.array(given.frames)],  # the clip is read-only, torch wants its own
+            videos=self.nested([np.array(given.frames)]),  # the clip is read-only, torch is not
             video_metadata=[_metadata(given)],
             do_sample_frames=False,
             return_tensors="pt",
@@ -271,7 +275,8 @@ def checkpointed(model: Any) -> Iterator[None]:
     that nothing below them, dropout above all, changes.
     """
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    kind = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
+    getattr(model, f"{kind}_checkpointing_enable")({"use_reentrant": False})
     try:
         for layer in layers:
             layer.training = True
@@ -279,7 +284,7 @@ def checkpointed(model: Any) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.training = False
-        model.gradient_checkpointing_disable()
+        getattr(model, f"{kind}_checkpointing_disable")()
 
 
 def plain_index(shape: tuple[int, ...]) -> Tensor:

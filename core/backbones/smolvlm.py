@@ -49,6 +49,10 @@ class SmolVLM(HfVideoLM):
         """Which pixels are not padding: (1, T, H, W)."""
         return {"pixel_attention_mask": out["pixel_attention_mask"]}
 
+    def nested(self, videos: list[Any]) -> list[Any]:
+        """A list a prompt: releases before 5.18 would count frames as videos."""
+        return [videos]
+
     def pixel_input(self, encoded: Encoded, video: Tensor) -> Tensor:
         """(B, T, 3, H, W); a frame that is zero throughout gets a speck.
 

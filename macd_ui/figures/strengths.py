@@ -82,6 +82,7 @@ def _heat_strip(figure: go.Figure, trace: Trace, r0: float, steps: list[int], ro
     found = trace.counterfactual
     assert found is not None
     moved = np.array([s.frame_strength for s in trace.steps] + [found.frame_strength]).T - r0
+    top = float(np.abs(moved).max()) or 1.0
     names = [f"frames {g[0] + 1}–{g[-1] + 1}" if len(g) > 1 else f"frame {g[0] + 1}"
              for g in trace.groups]  # fmt: skip
     figure.add_trace(
@@ -90,6 +91,8 @@ def _heat_strip(figure: go.Figure, trace: Trace, r0: float, steps: list[int], ro
             y=names,
             z=moved.tolist(),
             colorscale="Cividis",
+            zmin=-top,
+            zmax=top,
             showscale=False,
             xgap=2,
             ygap=2,

