@@ -285,6 +285,7 @@ def checkpointed(model: Any) -> Iterator[None]:
         for layer in layers:
             layer.training = False
         getattr(model, f"{kind}_checkpointing_disable")()
+        model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph
 
 
 def plain_index(shape: tuple[int, ...]) -> Tensor:

@@ -174,6 +174,7 @@ def test_low_memory_gives_the_same_gradient_and_keeps_less(lm, encoded):
     torch.testing.assert_close(normal, low, rtol=1e-4, atol=1e-7)
     assert little < 0.7 * much
     assert not any(m.training for m in lm.model.modules())
+    assert not query_loss(lm, encoded, encoded.video).requires_grad
 
 
 def test_stepwise_logits_equal_a_full_forward(lm, encoded):
