@@ -80,6 +80,11 @@ def _markdown(report: Report) -> Iterator[str]:
         f"Boxes: {report['boxes']}. α and β: {report['how_chosen']}. Split: {report['split']},"
         f" seed {report['seed']}. {report['machine']}."
     )
+    yield ""
+    yield "![Change against the baseline by regime and method](change.svg)"
+    if any(part["levels"] for part in report["regimes"].values()):
+        yield ""
+        yield "![Right answers by evidence](evidence.svg)"
     if report["gradient_auc"]:
         yield ""
         yield "## Does the gradient find the asked object?"
@@ -219,7 +224,7 @@ def page(title: str, text: str, pictures: list[str]) -> str:
         if line.startswith("#"):
             depth = len(line) - len(line.lstrip("#"))
             body.append(f"<h{depth}>{html.escape(line[depth:].strip())}</h{depth}>")
-        elif line:
+        elif line and not line.startswith("!["):  # the page holds its pictures itself
             body.append(f"<p>{_inline(line)}</p>")
     return _PAGE.replace("TITLE", html.escape(title)).replace("BODY", "\n".join(body))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,13 @@ def cluster_sums(cluster: Sequence[Any], *columns: Array) -> list[Array]:
     return [np.bincount(index, weights=np.asarray(c, float)) for c in columns]
 
 
+@lru_cache(maxsize=8)
+def _resamples(n: int, seed: int, resamples: int) -> Array:
+    """(resamples, n): how often each cluster was drawn; the same for every method."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
+
+
 def bootstrap_ratio(
     top: Array,
     bottom: Array,
@@ -67,9 +75,7 @@ def bootstrap_ratio(
     """
     columns = [top, bottom, *(minus or ())]
     sums = np.stack(cluster_sums(cluster, *columns))
-    n = sums.shape[1]
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(n, np.full(n, 1 / n), size=resamples)
+    weights = _resamples(sums.shape[1], seed, resamples)
 
     def ratio(s: Array) -> Array:
         with np.errstate(invalid="ignore", divide="ignore"):

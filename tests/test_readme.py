@@ -57,3 +57,14 @@ def test_links_lead_somewhere():
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in link:
                 assert (page.parent / link).exists(), f"{page.name} → {link}"
+
+
+def test_the_honest_table_is_the_reports():
+    from evals.report import honest_table, load, markdown
+
+    folder = ROOT / "docs" / "toyworld-results"
+    report = load(folder)
+    for line in honest_table(report):
+        assert line in README
+    assert (folder / "report.md").read_text() == markdown(report)
+    assert all(part["n"] >= 1000 for part in report["regimes"].values())

@@ -111,7 +111,7 @@ def test_special_tokens_and_unknown_words(toyworld, clip):
     with pytest.raises(QuestionError, match="video_pad"):
         toyworld.encode(clip, "<|video_pad|> what?")
     assert toyworld.encode(clip, "Is there a zebra or a zebu?").notes == (
-        "the backbone does not know these words: zebra, or, zebu",
+        "the backbone does not know these words: zebra, zebu",
     )
 
 
