@@ -53,6 +53,7 @@ class Tokens {
   }
 
   load(trace) {
+    this.version = (this.version || 0) + 1;
     const answers = this.answers();
     const parts = this.divergence();
     const macd = trace.answers.macd;
@@ -121,7 +122,11 @@ class Tokens {
   }
 
   draw() {
-    const { trace, token, method } = this.state;
+    const { trace, token, method, hover, track, busy } = this.state;
+    const { alpha, beta } = this.rule || {};
+    const key = [this.version, token, method, hover, track, busy, alpha, beta].join(" ");
+    if (key === this.drawn) return; // another frame changes nothing here
+    this.drawn = key;
     this.drawRule();
     for (const button of this.strips.querySelectorAll("button.mv-token")) {
       const mine = button.closest(".mv-strip").dataset.method === method;
