@@ -288,11 +288,6 @@ def checkpointed(model: Any) -> Iterator[None]:
         model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph
 
 
-def plain_index(shape: tuple[int, ...]) -> Tensor:
-    """The index of a family whose pixel tensor is the video itself."""
-    return torch.arange(int(np.prod(shape))).reshape(shape)
-
-
 def _metadata(clip: Clip) -> VideoMetadata:
     """Timestamps in milliseconds as frame numbers of a 1000 fps video: exact for any rate."""
     at = np.round(clip.times * 1000).astype(int)

@@ -1,4 +1,4 @@
-"""SmolVLM2: small enough for a laptop. Frames are images, announced with their times in words."""
+"""SmolVLM2: small enough for a laptop. Frames are announced with their times in words."""
 
 from __future__ import annotations
 
@@ -10,40 +10,20 @@ from torch import Tensor
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_MEDIA_OUTTRO
 
 from core.backbones.base import Encoded
-from core.backbones.hf import HfVideoLM, plain_index
+from core.backbones.frames import FramesVLM
 
 SPECK = 1e-6
 
 
-class SmolVLM(HfVideoLM):
+class SmolVLM(FramesVLM):
     """A `SmolVLMForConditionalGeneration`."""
 
-    pixels = "pixel_values"
     lead = DEFAULT_MEDIA_OUTTRO
-
-    @property
-    def marker(self) -> str:
-        """See `HfVideoLM.marker`."""
-        return str(self.processor.video_token)
-
-    @property
-    def vision_token(self) -> int:
-        """See `HfVideoLM.vision_token`."""
-        return int(self.model.config.image_token_id)
 
     @property
     def layers(self) -> Any:
         """See `HfVideoLM.layers`."""
         return self.model.model.text_model.layers
-
-    def shape(self, out: Mapping[str, Any], frames: int) -> tuple[int, int, int, int]:
-        """See `HfVideoLM.shape`."""
-        height, width = out["pixel_values"].shape[-2:]
-        return frames, 3, height, width
-
-    def index(self, out: Mapping[str, Any], frames: int) -> Tensor:
-        """See `HfVideoLM.index`; the model wants a leading axis of one."""
-        return plain_index(self.shape(out, frames))[None]
 
     def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
         """Which pixels are not padding: (1, T, H, W)."""

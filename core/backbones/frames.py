@@ -1,0 +1,37 @@
+"""What InternVL and SmolVLM share: frames are images of a fixed size, in place of `<video>`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.backbones.hf import HfVideoLM
+
+
+class FramesVLM(HfVideoLM):
+    """A family whose pixel tensor is the video itself."""
+
+    pixels = "pixel_values"
+
+    @property
+    def marker(self) -> str:
+        """See `HfVideoLM.marker`."""
+        return str(self.processor.video_token)
+
+    @property
+    def vision_token(self) -> int:
+        """See `HfVideoLM.vision_token`."""
+        return int(self.model.config.image_token_id)
+
+    def shape(self, out: Mapping[str, Any], frames: int) -> tuple[int, int, int, int]:
+        """See `HfVideoLM.shape`."""
+        height, width = out["pixel_values"].shape[-2:]
+        return frames, 3, height, width
+
+    def index(self, out: Mapping[str, Any], frames: int) -> Tensor:
+        """See `HfVideoLM.index`."""
+        t, c, height, width = self.shape(out, frames)
+        return torch.arange(t * c * height * width).reshape(t, c, height, width)
