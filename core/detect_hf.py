@@ -6,6 +6,7 @@ for the things a question names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,21 @@ class OpenSet(ClosedSet):
 
 
 def _named(text: str, wanted: list[str]) -> str:
-    """The prompt's own word for what the model matched; its first where it matched none clearly."""
-    return next((w for w in wanted if w in text), wanted[0])
+    """The prompt's own words for what the model matched, the longest that stand whole in it.
+
+    >>> _named("woman", ["man", "Woman"]), _named("a red car", ["car", "red car"])
+    ('Woman', 'red car')
+    """
+    said = _words(text)
+    for name in sorted(wanted, key=len, reverse=True):
+        if _words(name) in said:
+            return name
+    return text.strip(" .") or "object"
+
+
+def _words(text: str) -> str:
+    words = re.findall(r"[^\W_]+", text.lower())
+    return " " + " ".join(words) + " "
 
 
 def _sizes(batch: list[Pixels]) -> list[tuple[int, int]]:

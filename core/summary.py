@@ -57,7 +57,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
 
 def _strengths(trace: Trace) -> list[dict[str, Any]]:
     found = trace.counterfactual
-    if found is None:
+    if found is None or not trace.steps:
         return []
     gradient = trace.steps[0].gradient
     return [

@@ -162,7 +162,7 @@ def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
     if edit.kind == "add":
         box = np.tile(np.array(edit.box, np.float32), (len(trace.frames), 1))
         state = np.full(len(trace.frames), SEEN, np.int8)
-        new = 1 + max((t.id for t in trace.tracks), default=0)
+        new = 1 + max(_used_ids(trace), default=0)
         return (*trace.tracks, Track(new, edit.label, 1.0, box, state, 0))
     by_id = {t.id: t for t in trace.tracks}
     if edit.kind == "drop":
@@ -174,6 +174,13 @@ def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
     elif edit.kind == "brush":
         by_id[edit.track] = _brushed(by_id[edit.track], edit)
     return tuple(by_id.values())
+
+
+def _used_ids(trace: Trace) -> set[int]:
+    """Ids of the tracks there are and of those that were dropped or merged away."""
+    edits = [e for e in trace.options.get("edits", ()) if e["kind"] != "frames"]
+    named = {int(e[n]) for e in edits for n in ("track", "other") if n in e}
+    return named | {t.id for t in trace.tracks}
 
 
 def _merged(a: Track, b: Track) -> Track:
@@ -246,7 +253,18 @@ class Workbench:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
         tracks = edited_tracks(self.trace, edit)
         options = self.trace.options | {"edits": [*edits, edit.as_dict()]}
-        before = self.trace
+        before, case = self.trace, self.case
+        try:
+            yield from self._change(edit, tracks, options, before)
+        except BaseException:  # what was begun is taken back, so that the next change starts whole
+            self.case, self.trace, self._pair = case, before, None
+            self.case.tracks = before.tracks
+            raise
+        yield Event("done", 1.0, "complete", self.trace)
+
+    def _change(
+        self, edit: Edit, tracks: tuple[Track, ...], options: dict[str, Any], before: Trace
+    ) -> Iterator[Event]:
         now = replace(before, tracks=tracks, options=options, ledger=None, shared={})
         if edit.kind == "label":
             self.case.tracks = tracks
@@ -258,10 +276,9 @@ class Workbench:
             former = self.case
             self.case = Case(self.lm, former.clip, self.encoded, tracks, self.options)
             self.case.know("base prefill", None, former.base)
-            yield from self._ascend_again(now, before)
-        yield Event("done", 1.0, "complete", self.trace)
+            yield from self._ascend_again(now)
 
-    def _ascend_again(self, trace: Trace, before: Trace) -> Iterator[Event]:
+    def _ascend_again(self, trace: Trace) -> Iterator[Event]:
         view, chosen = self.case.masked(self.options.mask), self.options.ascent
         none = np.zeros(0)
         found = Counterfactual(none, none, none, none, none, none)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import OptionError
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,10 @@ class Claim:
     decimals: int = 2
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n <= 100_000:
-            raise OptionError(f"n is {self.n}", "Give the number of questions, 1 to 100000")
-        if self.positives is None and self.n > 2000:
-            raise OptionError("the number of positives is missing", "Give it where n is over 2000")
+        if not 1 <= self.n <= 50_000:
+            raise OptionError(f"n is {self.n}", "Give the number of questions, 1 to 50000")
+        if self.positives is None and self.n > 500:
+            raise OptionError("the number of positives is missing", "Give it where n is over 500")
         if self.positives is not None and not 0 <= self.positives <= self.n:
             raise OptionError(
                 f"{self.positives} of {self.n} questions cannot be positive",
@@ -60,28 +63,36 @@ def examine(claim: Claim) -> Diagnosis:
     """
     counts = [claim.positives] if claim.positives is not None else list(range(claim.n + 1))
     possible, example = 0, None
+    half = 0.5 * 10.0**-claim.decimals + 1e-9
     for p in counts:
-        tp, fp = np.meshgrid(np.arange(p + 1), np.arange(claim.n - p + 1), indexing="ij")
-        with np.errstate(invalid="ignore", divide="ignore"):
-            figures = {
-                "accuracy": (tp + claim.n - p - fp) / claim.n,
-                "precision": tp / (tp + fp),
-                "recall": tp / p if p else np.full(tp.shape, np.nan),
-                "f1": 2 * tp / (tp + fp + p),
-                "yes_rate": (tp + fp) / claim.n,
-            }
-        fits = np.ones(tp.shape, bool)
-        half = 0.5 * 10.0**-claim.decimals + 1e-9
-        for name, value in figures.items():
-            claimed = getattr(claim, name)
-            if claimed is not None:
-                fits &= np.abs(100 * value - claimed) <= half
-        possible += int(fits.sum())
-        if example is None and fits.any():
-            i, j = (int(z[0]) for z in np.nonzero(fits))
-            example = i, p - i, j, claim.n - p - j
+        fp = np.arange(claim.n - p + 1)
+        for tp in range(p + 1):
+            fits = _fits(claim, p, tp, fp, half)
+            count = int(fits.sum())
+            possible += count
+            if example is None and count:
+                first = int(np.flatnonzero(fits)[0])
+                example = tp, p - tp, first, claim.n - p - first
     beats = _beats_always_yes(claim)
     return Diagnosis(possible, example, beats, _verdict(possible, beats))
+
+
+def _fits(claim: Claim, p: int, tp: int, fp: Counts, half: float) -> NDArray[np.bool_]:
+    """Which numbers of false positives give the claimed figures; nothing over nothing counts 0."""
+    top = {
+        "accuracy": (tp + claim.n - p - fp, np.full(len(fp), claim.n)),
+        "precision": (np.full(len(fp), tp), tp + fp),
+        "recall": (np.full(len(fp), tp), np.full(len(fp), p)),
+        "f1": (np.full(len(fp), 2 * tp), tp + fp + p),
+        "yes_rate": (tp + fp, np.full(len(fp), claim.n)),
+    }
+    fits = np.ones(len(fp), bool)
+    for name, (part, whole) in top.items():
+        claimed = getattr(claim, name)
+        if claimed is not None:
+            share = np.divide(part, whole, out=np.zeros(len(fp)), where=whole > 0)
+            fits &= np.abs(100 * share - claimed) <= half
+    return fits
 
 
 def always_yes(n: int, positives: int) -> dict[str, float]:
@@ -98,7 +109,8 @@ def _beats_always_yes(claim: Claim) -> bool | None:
         return None
     line = always_yes(claim.n, claim.positives)
     claimed = {k: getattr(claim, k) for k in line if getattr(claim, k) is not None}
-    return all(v > line[k] for k, v in claimed.items()) if claimed else None
+    half = 0.5 * 10.0**-claim.decimals
+    return all(v > line[k] + half for k, v in claimed.items()) if claimed else None
 
 
 def _verdict(possible: int, beats: bool | None) -> str:

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from core.options import RunOptions
 from core.shipped import TOYWORLD
 from evals.benchmarks.base import Benchmark, Item
@@ -17,7 +19,7 @@ from evals.benchmarks.base import Benchmark, Item
 ROOT = Path(__file__).parents[1]
 CODE = tuple(
     "masks.py views.py ascent.py objective.py contrast.py decode.py search.py track.py detect.py"
-    " methods backbones".split()
+    " detect_hf.py question.py methods backbones ../evals/answer.py ../evals/gather.py".split()
 )
 
 
@@ -54,9 +56,19 @@ class Setting:
     def content(self, benchmark: Benchmark) -> str:
         """Names the setting by its content, models and code included."""
         told = asdict(self) | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
+        told["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+        told["files"] = [_local(name) for name in (self.backbone, self.detector)]
         if "toyworld" in (self.backbone, self.detector):
             told["weights"] = (TOYWORLD / "manifest.json").read_text()
         return _sha(told)
+
+
+def _local(name: str) -> list[tuple[str, int, int]]:
+    """Name, size and time of a local model's files: another training is another model."""
+    path = Path(name)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    stats = [(f.name, f.stat()) for f in files if f.is_file()]
+    return [(file, s.st_size, s.st_mtime_ns) for file, s in stats]
 
 
 def row_key(content: str, item: Item, method: str, contrast: tuple[float, float] | None) -> str:

@@ -9,7 +9,9 @@ tokens = client.predict(handle_file(file), 2.0, 0.1, api_name="/rescore")
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,19 @@ import gradio as gr
 from core.bundle import load, save
 from core.contrast import score
 from core.errors import MacdError, OptionError, TraceError
-from core.options import ContrastOptions, options_from
+from core.options import ContrastOptions, RunOptions, options_from
 from core.summary import as_json
+
+KEPT = 32
+LIMITS = {
+    "frames": 32,
+    "dense_limit": 400,
+    "steps": 20,
+    "max_tokens": 256,
+    "beams": 8,
+    "samples": 16,
+}
+"""What a caller may ask of a page that others use too; KEPT: how many results stay on disk."""
 
 if TYPE_CHECKING:
     from macd_ui.handlers import Handlers
@@ -28,6 +41,8 @@ if TYPE_CHECKING:
 
 def add_api(handlers: Handlers) -> None:
     """Adds the three endpoints to the page being built; their inputs are validated as files are."""
+
+    given: deque[Path] = deque()
 
     def trace(video: str, question: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Runs MACD with the embedded models. options: as in a trace, by stage; {} for defaults.
@@ -37,6 +52,7 @@ def add_api(handlers: Handlers) -> None:
         from core.pipeline import run
 
         chosen = options_from(_object(options))
+        _bounded(chosen)
         store, last = handlers.store, None
         with store.device_lock:
             for last in run(  # noqa: B007  (the last event is the result)
@@ -50,6 +66,9 @@ def add_api(handlers: Handlers) -> None:
         assert last is not None
         assert last.trace is not None
         folder = Path(tempfile.mkdtemp(dir=store.root))
+        given.append(folder)
+        while len(given) > KEPT:
+            shutil.rmtree(given.popleft(), ignore_errors=True)
         return as_json(last.trace), str(save(last.trace, folder / "trace.macd"))
 
     def rescore(file: str, alpha: float, beta: float) -> list[dict[str, Any]]:
@@ -94,6 +113,23 @@ def add_api(handlers: Handlers) -> None:
                  **one_at_a_time)  # fmt: skip
     button.click(_told(rescore), [file, alpha, beta], out, api_name="rescore")
     button.click(_told(open_), file, out, api_name="open")
+
+
+def _bounded(options: RunOptions) -> None:
+    """Raises OptionError for what would hold the device for too long."""
+    asked = {
+        "frames": options.video.frames,
+        "dense_limit": options.video.dense_limit,
+        "steps": options.ascent.steps,
+        "max_tokens": options.decode.max_tokens,
+        "beams": options.decode.beams,
+        "samples": options.decode.samples,
+    }
+    for name, most in LIMITS.items():
+        if asked[name] > most:
+            raise OptionError(
+                f"{name} is {asked[name]}", f"Choose at most {most} here, or run it on your own"
+            )
 
 
 def _object(value: Any) -> Mapping[str, Any]:

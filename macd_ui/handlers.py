@@ -17,7 +17,7 @@ from macd_ui.examples import Example
 from macd_ui.figures.strengths import strengths_figure
 from macd_ui.forms import run_options
 from macd_ui.session import Session, Store
-from macd_ui.viewer import payload, standalone, status
+from macd_ui.viewer import identity, payload, standalone, status
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -137,15 +137,18 @@ class Handlers:
         try:
             yield from self._act(session, action, backbone)
         except MacdError as error:
-            yield {"viewer": payload(None, status(error=str(error)))}
+            yield self._kept(session, str(error))
         except Exception:
             log.exception("a change failed")
-            yield self._failed("Something unforeseen went wrong; the server's log has the details.")
+            said = "Something unforeseen went wrong; the server's log has the details."
+            yield self._kept(session, said)
         finally:
             session.busy.release()
 
     def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
-        what = action.get("do") if isinstance(action, Mapping) else None
+        if not isinstance(action, Mapping):
+            raise OptionError("this is no change that can be made", "Reload the page")
+        what = action.get("do")
         if session.trace is None:  # the page was just opened: its first example is on show
             first = next((e for e in self.examples if e.trace is not None), None)
             if first is None or first.trace is None:
@@ -153,6 +156,11 @@ class Handlers:
             session.show(load(first.trace), first.link)
         trace = session.trace
         assert trace is not None
+        if action.get("run") != identity(trace):
+            raise TraceError(
+                "the server no longer keeps the run on this page",
+                "Open its saved file, or run the clip again",
+            )
         if what == "undo":
             if session.former:
                 session.trace, session.bench = session.former.pop(), None
@@ -177,6 +185,13 @@ class Handlers:
             session.former = [*session.former[-20:], trace]
         session.trace = bench.trace
         yield self._changed(session)
+
+    def _kept(self, session: Session, error: str) -> Updates:
+        """What was there before a change that failed."""
+        session.bench = None
+        former = session.former[-1] if session.former else None
+        shown = payload(session.trace, status(error=error), former=former, link=session.link)
+        return {"viewer": shown}
 
     def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""

@@ -2,6 +2,6 @@
 
 from macd_ui.viewer.component import viewer_component
 from macd_ui.viewer.export import standalone
-from macd_ui.viewer.payload import payload, status
+from macd_ui.viewer.payload import identity, payload, status
 
-__all__ = ["payload", "standalone", "status", "viewer_component"]
+__all__ = ["identity", "payload", "standalone", "status", "viewer_component"]

@@ -66,7 +66,7 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
     ascent = trace.options.get("ascent", {})
     found = trace.counterfactual
     return {
-        "run": _identity(trace),
+        "run": identity(trace),
         "question": trace.question,
         "clip": str(trace.clip.get("name", "")),
         "size": [trace.frames.shape[2], trace.frames.shape[1]],
@@ -142,7 +142,7 @@ def _ledger(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _identity(trace: Trace) -> str:
+def identity(trace: Trace) -> str:
     """The same through changes by hand, so that frame and object stay chosen."""
     fixed = {k: v for k, v in trace.options.items() if k not in ("edits", "contrast")}
     told = [trace.clip.get("sha256"), trace.question, fixed, trace.detector]

@@ -117,7 +117,7 @@ class Tokens {
           type: "button", "data-index": i,
           class: `mv-token${i === parts ? " mv-parts" : ""}`,
           title: i === parts ? "here the answers part" : `token ${i + 1}, id ${step.token}`,
-          on: { click: () => this.state.set({ token: i, method: answer.method }) },
+          on: { click: () => this.state.set({ token: i, method: answer.method, picked: true }) },
         }, visible(step.text)))));
   }
 

@@ -10,7 +10,7 @@ class Viewer {
   // send: hands a commit to the server; without one the viewer only shows.
   constructor(root, send = null) {
     const viewer = this;
-    const commit = (action) => { if (send && !this.state.busy) { this.hold(true); send(action); } };
+    const commit = (action) => { if (send && !this.state.busy) { this.hold(true); send({ ...action, run: this.state.trace.run }); } };
     this.commit = commit;
     this.state = {
       trace: null, frame: 0, track: null, hover: null, token: 0, method: "macd", playing: false,
@@ -72,8 +72,12 @@ class Viewer {
     if (!trace.frames.length && former && former.run === trace.run) trace.frames = former.frames;
     const fresh = !former || former.run !== trace.run;
     this.state.trace = trace;
-    if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd", tool: null });
-    if (this.state.track !== null && this.state.track >= trace.tracks.length) this.state.track = null;
+    if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd", tool: null, picked: false });
+    if (!fresh && this.state.track !== null) { // the same object, wherever it stands now
+      const chosen = former.tracks[this.state.track];
+      const now = trace.tracks.findIndex((t) => chosen && t.id === chosen.id);
+      this.state.track = now < 0 ? null : now;
+    }
     this.body.hidden = false;
     this.body.querySelector(".mv-question").textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
@@ -135,8 +139,8 @@ class Viewer {
     const actions = {
       ArrowRight: () => ({ frame: Math.min(last.frame, frame + 1), playing: false }),
       ArrowLeft: () => ({ frame: Math.max(0, frame - 1), playing: false }),
-      j: () => ({ token: Math.min(last.token, token + 1) }),
-      k: () => ({ token: Math.max(0, token - 1) }),
+      j: () => ({ token: Math.min(last.token, token + 1), picked: true }),
+      k: () => ({ token: Math.max(0, token - 1), picked: true }),
       m: () => ({ layers: { ...layers, soft: !layers.soft } }),
       c: () => ({ layers: { ...layers, counter: !layers.counter } }),
       b: () => ({ layers: { ...layers, boxes: !layers.boxes } }),
@@ -149,7 +153,7 @@ class Viewer {
       event.preventDefault();
       return;
     }
-    if (event.key === "u" && trace.edits.length) {
+    if (event.key === "u" && trace.former) {
       this.commit({ do: "undo" });
       return;
     }

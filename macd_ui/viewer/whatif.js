@@ -36,7 +36,7 @@ class WhatIf {
     this.root.hidden = !this.state.server || !trace.final || !trace.answers.macd;
     if (this.root.hidden) return;
     this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.told(trace, e))));
-    this.undo.disabled = !trace.edits.length;
+    this.undo.disabled = !trace.former;
   }
 
   told(trace, edit) {
@@ -58,7 +58,7 @@ class WhatIf {
 
   busy(now) {
     for (const control of this.root.querySelectorAll("button, select, input")) control.disabled = now;
-    if (!now && this.state.trace) this.undo.disabled = !this.state.trace.edits.length;
+    if (!now && this.state.trace) this.undo.disabled = !this.state.trace.former;
   }
 
   draw() {
@@ -133,6 +133,7 @@ class WhatIf {
     };
     canvas.addEventListener("pointerdown", (e) => {
       if (!this.state.tool || this.state.busy) return;
+      this.state.set({ playing: false }); // the stroke belongs to the frame it was begun on
       line = [place(e)];
       canvas.setPointerCapture(e.pointerId);
       e.preventDefault();

@@ -47,6 +47,9 @@ def test_what_is_wrong_is_told(client, tmp_path, toy_mp4):
         lambda: client.predict(handle_file(str(examples()[0].trace)), -1, 0.1, api_name="/rescore"),
         lambda: client.predict(handle_file(str(toy_mp4)), "", {}, api_name="/trace"),
         lambda: client.predict(
+            handle_file(str(toy_mp4)), "why?", {"ascent": {"steps": 200}}, api_name="/trace"
+        ),
+        lambda: client.predict(
             handle_file(str(toy_mp4)), "why?", {"magic": {}, "ascent": 3}, api_name="/trace"
         ),
     ):

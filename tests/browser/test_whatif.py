@@ -141,6 +141,7 @@ def test_the_flip_map_opens(page):
     page.wait_for_selector(".mv-token")
     page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
     page.locator(".mv-flips > summary").click()
+    page.wait_for_selector(".mv-flipmap > span")
     assert page.locator(".mv-flipmap > span").count() == 41 * 15
     assert page.locator(".mv-flipmap .mv-here").count() == 1
     assert " from α " in page.locator(".mv-flips .mv-note").inner_text()

@@ -107,9 +107,10 @@ def test_detectors_of_transformers_give_the_same_kind_of_boxes(tmp_path, make):
     found = list(detector.detect(frames, options))
     assert len(found) == 5
     seen = {label for d in found for label in d.labels}
-    known = {"dog", "umbrella"} if detector.open_vocabulary else {"dog", "cat", "bus"}
     assert seen
-    assert seen <= known
+    assert all(seen)
+    if not detector.open_vocabulary:  # random weights match any piece of a prompt
+        assert seen <= {"dog", "cat", "bus"}
     for d in found:
         assert len(d.boxes) <= 7
         assert d.boxes.dtype == np.float32

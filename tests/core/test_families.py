@@ -260,6 +260,15 @@ def test_time_reaches_the_model_where_its_family_knows_time(lm):
     assert same != knows
 
 
+def test_a_range_from_the_middle_of_a_file_is_seen_as_if_from_its_start():
+    lm = tiny("qwen2_5_vl")  # its positions know seconds a patch; words of other families know more
+    clip = make_clip()
+    early, late = (
+        lm.encode(replace(clip, times=clip.times + start), QUESTION) for start in (0.0, 100.0)
+    )
+    assert torch.equal(early.inputs["position_ids"], late.inputs["position_ids"])
+
+
 def test_a_grid_that_is_not_square_keeps_its_sides(lm):
     encoded = lm.encode(make_clip(), QUESTION)
     if not lm.info.family.startswith("qwen"):

@@ -244,3 +244,47 @@ def test_another_backbone_is_told(trace, toyworld, monkeypatch):
     monkeypatch.setattr(toyworld, "encode", smaller)
     with pytest.raises(OptionError, match="other frames"):
         Workbench(trace, toyworld)
+
+
+def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
+    import core.whatif as whatif
+    from core.errors import BlindGradient
+
+    def blind(*_):
+        raise BlindGradient("no mask changes the query loss at all", "x")
+
+    monkeypatch.setattr(whatif, "ascend", blind)
+    with pytest.raises(BlindGradient):
+        changed(bench, kind="drop", track=trace.tracks[0].id)
+    monkeypatch.undo()
+    assert bench.trace is trace
+    assert bench.case.tracks == trace.tracks
+    first = trace.tracks[0].id
+    fresh = Workbench(trace, bench.lm)
+    mine, theirs = (changed(b, kind="level", track=first, level=0.5) for b in (bench, fresh))
+    assert mine.counterfactual.loss == theirs.counterfactual.loss
+
+
+def test_an_id_is_never_used_twice(bench, trace):
+    last = trace.tracks[-1].id
+    changed(bench, kind="level", track=last, level=0.0)
+    changed(bench, kind="drop", track=last)
+    out = changed(bench, kind="add", label="drawn", box=(0.1, 0.1, 0.4, 0.4))
+    new = out.tracks[-1]
+    assert new.id > last
+    margin = out.counterfactual.margin[-1]
+    assert out.counterfactual.level[-1] == (1.0 if margin > 0 else 0.0)
+
+
+def test_nothing_left_to_mask_can_still_be_shown(trace, toyworld):
+    from core.options import MaskOptions
+    from core.summary import as_json, as_text
+
+    off = MaskOptions(frame_mask="off")
+    plain = trace.options | {"mask": vars(off)}
+    bench = Workbench(replace(trace, options=plain, mask=off), toyworld)
+    for t in trace.tracks:
+        out = changed(bench, kind="drop", track=t.id)
+    assert as_json(out)["strengths"] == []
+    assert as_text(out)
+    assert unpack(pack(out)).tracks == ()

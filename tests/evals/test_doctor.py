@@ -46,3 +46,14 @@ def test_the_command_says_so(capsys):
     assert "does not beat" in capsys.readouterr().out
     assert main(["doctor", "--n", "10", "--positives", "5", "--accuracy", "85"]) == 1
     assert "impossible" in capsys.readouterr().out
+
+
+def test_nothing_over_nothing_is_printed_as_zero():
+    never = Claim(100, 50, accuracy=50, precision=0, recall=0, f1=0, yes_rate=0)
+    assert examine(never).example == (0, 50, 0, 50)
+
+
+def test_always_yes_as_it_is_rounded_does_not_beat_itself():
+    found = examine(Claim(193, 137, accuracy=71.0, decimals=1))
+    assert found.possible
+    assert found.beats_always_yes is False

@@ -165,3 +165,22 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
     )
     monkeypatch.setenv("MACD_EXAMPLES_DIR", str(tmp_path))
     assert [e.title for e in examples()[len(found) :]] == ["mine"]
+
+
+def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
+    handlers = Handlers(store, examples())
+    values = FIELDS | {
+        "video": str(make_video()), "example": None, "question": "is it?",
+        "backbone": "", "detector": "",
+    }  # fmt: skip
+    shown = list(handlers.run(values, "me"))[-1]["viewer"]["trace"]
+    store.forget("me")  # as when the connection was lost
+    edit = {"do": "edit", "edit": {"kind": "drop", "track": 1}, "run": shown["run"]}
+    (told,) = handlers.act(edit, "", "me")
+    assert "no longer keeps" in told["viewer"]["status"]["error"]
+
+
+@pytest.mark.parametrize("action", [None, 3, {}, {"do": "undo"}, {"do": "explode", "run": "x"}])
+def test_actions_that_are_none_are_refused(store, action):
+    (told,) = Handlers(store, examples()).act(action, "", "me")
+    assert told["viewer"]["status"]["error"]
