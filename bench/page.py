@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
 import statistics
-import subprocess
-import sys
 import time
-import urllib.request
-from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from bench.server import chromium, serving
 from macd_ui.viewer.component import script
 
-ROOT = Path(__file__).parents[1]
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
 QUESTION = "Which animal is in the video?"
 
 # moves a slider through 60 values; the work is done when the event returns
@@ -48,40 +40,20 @@ _RESCORE = """
 
 def measure() -> dict[str, float]:
     """Seconds and milliseconds as a person meets them, the models loaded."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    env = os.environ | {"GRADIO_SERVER_PORT": str(port)}
     began = time.perf_counter()
-    server = subprocess.Popen(
-        [sys.executable, "app.py"], cwd=ROOT, env=env, stdout=subprocess.DEVNULL
-    )
-    try:
-        url = f"http://127.0.0.1:{port}/"
-        while True:
-            try:
-                urllib.request.urlopen(url).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        with sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=FLAGS
-            )
-            page = chromium.new_page(viewport={"width": 1440, "height": 900})
-            sizes: list[int] = []
-            page.on("response", lambda r: sizes.append(_size(r.headers)))
-            page.goto(url)
-            page.wait_for_selector(".mv-token")
-            out = {"page_start_to_paint_s": time.perf_counter() - began}
-            out["page_load_kb"] = sum(sizes) / 1000
-            page.wait_for_timeout(10_000)  # the embedded models load beside the first reading
-            out |= _warm(page)
-            chromium.close()
-        return {k: round(v, 2) for k, v in out.items()}
-    finally:
-        server.terminate()
-        server.wait()
+    with serving() as url, sync_playwright() as playwright:
+        browser = chromium(playwright)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        sizes: list[int] = []
+        page.on("response", lambda r: sizes.append(_size(r.headers)))
+        page.goto(url)
+        page.wait_for_selector(".mv-token")
+        out = {"page_start_to_paint_s": time.perf_counter() - began}
+        out["page_load_kb"] = sum(sizes) / 1000
+        page.wait_for_timeout(10_000)  # the embedded models load beside the first reading
+        out |= _warm(page)
+        browser.close()
+    return {k: round(v, 2) for k, v in out.items()}
 
 
 def _size(headers: dict[str, str]) -> int:

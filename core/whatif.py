@@ -341,7 +341,8 @@ class Workbench:
     def redecode(self, alpha: float, beta: float) -> Trace:
         """The MACD answer under another α and β: from the first token they change, by cropping.
 
-        Raises OptionError for α or β out of range and for a search that is not greedy.
+        What changes is judged on the candidates that the trace holds. Raises OptionError for α or β
+        out of range and for a search that is not greedy.
         """
         if self.options.decode.search != "greedy":
             raise OptionError(

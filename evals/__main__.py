@@ -10,6 +10,7 @@ from pathlib import Path
 from core.errors import MacdError, OptionError
 from core.methods import METHODS
 from core.options import DecodeOptions, RunOptions
+from evals.answer import ONE_VIEW
 from evals.benchmarks import BENCHMARKS, find_benchmark
 from evals.doctor import Claim, examine
 from evals.report import load, markdown, write
@@ -102,12 +103,11 @@ def _run(args: argparse.Namespace) -> int:
     found = complete(wanted, setting, rows, args.workers, ticking("test", _say))
     items = benchmark.items("test", n)
     answers = {(w.item.id, w.method): found[w.key] for w in wanted}
-    one_view = {w.method for w in wanted if w.contrast == (1.0, 0.0)}
     figures = tabulate(benchmark, items, answers, methods)
     report = figures | {
         "benchmark": args.benchmark,
         "methods": methods,
-        "contrasts": {m: list(contrasts[m]) for m in methods if m not in one_view},
+        "contrasts": {m: list(contrasts[m]) for m in methods if m not in ONE_VIEW},
         "how_chosen": how,
         "boxes": "of the detector" if args.boxes == "detector" else "the true ones",
         "split": "test",

@@ -64,6 +64,8 @@ def _share(part: Any, whole: Any) -> float:
 def auroc(positive: NDArray[Any], score: NDArray[Any]) -> float:
     """P(score of a positive > score of a negative), ties half; NaN without both.
 
+    positive: (N,) bool; score: (N,), any scale.
+
     >>> auroc(np.array([True, True, False]), np.array([2.0, 1.0, 1.0]))
     0.75
     """

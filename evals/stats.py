@@ -18,7 +18,7 @@ RESAMPLES = 4000
 
 
 def wilson(hits: int, n: int) -> Interval:
-    """A share with Wilson's score interval.
+    """A share in [0, 1] with Wilson's score interval; NaN for n = 0.
 
     >>> [round(x, 3) for x in wilson(8, 10)]
     [0.8, 0.49, 0.943]
@@ -45,7 +45,10 @@ def mcnemar(a: Array, b: Array) -> float:
 
 
 def cluster_sums(cluster: Sequence[Any], *columns: Array) -> list[Array]:
-    """Each column summed within its clusters, clusters in one order."""
+    """Each column (N,) summed within its clusters: (C,) each, clusters in one order.
+
+    cluster: N keys, such as the clip of each question.
+    """
     _, index = np.unique(np.asarray(cluster), return_inverse=True)
     return [np.bincount(index, weights=np.asarray(c, float)) for c in columns]
 
@@ -68,7 +71,8 @@ def bootstrap_ratio(
     """Σ top / Σ bottom, by resampling whole clusters; with `minus`, less that pair's own ratio.
 
     One function for means (bottom of ones), rates over mentions, and paired differences of either:
-    both pairs are resampled together. Percentile interval.
+    both pairs are resampled together. Percentile interval; NaN where every denominator is zero.
+    top, bottom, and both of `minus`: (N,); cluster: N keys.
 
     >>> bootstrap_ratio(np.ones(4), np.ones(4), [0, 0, 1, 1])
     (1.0, 1.0, 1.0)
@@ -91,7 +95,7 @@ def bootstrap_ratio(
 
 
 def mean_difference(a: Array, b: Array, cluster: Sequence[Any], seed: int = 0) -> Interval:
-    """Mean of b − a over the same questions, with its interval.
+    """Mean of b − a over the same N questions, with its interval; a, b: (N,), cluster: N keys.
 
     >>> mean_difference(np.zeros(3), np.ones(3), [1, 2, 3])
     (1.0, 1.0, 1.0)

@@ -1,19 +1,10 @@
-"""Takes the pictures in docs/ from the real page: `python scripts/screenshots.py`."""
+"""Takes the pictures in docs/ from the real page: `python -m scripts.screenshots`."""
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from pathlib import Path
-
 from playwright.sync_api import Page, sync_playwright
 
-ROOT = Path(__file__).parents[1]
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+from bench.server import ROOT, chromium, serving
 
 
 def first_paint(page: Page) -> None:
@@ -72,36 +63,19 @@ SHOTS = {
 
 def main() -> None:
     """Starts the page, takes every picture, stops it."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "app.py", "--port", str(port)], cwd=ROOT)
-    url = f"http://127.0.0.1:{port}/"
-    try:
-        for _ in range(100):
-            try:
-                urllib.request.urlopen(url).close()
-                break
-            except OSError:
-                time.sleep(0.3)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=FLAGS
-            )
-            for name, (prepare, width, scheme) in SHOTS.items():
-                page = browser.new_page(viewport={"width": width, "height": 900})
-                page.goto(f"{url}?__theme={scheme}")
-                page.wait_for_selector(".mv-token")
-                page.wait_for_selector(".js-plotly-plot")
-                page.wait_for_timeout(1500)
-                prepare(page)
-                page.wait_for_timeout(800)
-                page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
-                page.close()
-            browser.close()
-    finally:
-        server.terminate()
-        server.wait()
+    with serving() as url, sync_playwright() as playwright:
+        browser = chromium(playwright)
+        for name, (prepare, width, scheme) in SHOTS.items():
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.goto(f"{url}?__theme={scheme}")
+            page.wait_for_selector(".mv-token")
+            page.wait_for_selector(".js-plotly-plot")
+            page.wait_for_timeout(1500)
+            prepare(page)
+            page.wait_for_timeout(800)
+            page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
+            page.close()
+        browser.close()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from core.errors import OptionError
 from evals.benchmarks.base import Benchmark
 from evals.benchmarks.toyworld import ToyWorld
 
-BENCHMARKS: dict[str, type[ToyWorld]] = {"toyworld": ToyWorld}
+BENCHMARKS: dict[str, Callable[[], Benchmark]] = {"toyworld": ToyWorld}
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -83,6 +83,12 @@ def test_the_report_is_whole_and_safe(finished):
     assert len(honest_table(report)) == 2 + 3 + 1
 
 
+def test_an_alpha_that_was_given_is_told(tmp_path):
+    command = ["run", "toyworld", "--n", "1", "--methods", "macd", "--alpha", "1", "--beta", "0"]
+    assert main([*command, "--workers", "1", "--out", str(tmp_path)]) == 0
+    assert load(tmp_path)["contrasts"] == {"macd": [1.0, 0.0]}
+
+
 def test_only_one_of_alpha_and_beta_is_refused(tmp_path, capsys):
     assert main(["run", "toyworld", "--alpha", "1", "--out", str(tmp_path)]) == 2
     assert "Give both" in capsys.readouterr().err
