@@ -110,6 +110,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
         ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
         ("--memory", ("normal", "low"), "normal", "low: slower, with fewer activations kept"),
+        ("--gradient", ("exact", "base", "half"), "exact", "base, half: cheaper approximations"),
         ("--preset", tuple(PRESETS), "toyworld", "α and β as the paper has them"),
         ("--vcd", tuple(VCD_PRESETS), "code", "which of VCD's published defaults"),
     ]
@@ -133,6 +134,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             tau=args.tau,
             levels=args.levels,
             memory=args.memory,
+            gradient=args.gradient,
         ),
         contrast=_contrast(args),
         decode=DecodeOptions(

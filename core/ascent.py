@@ -3,48 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from core.backbones.base import VideoLM
+from core.backbones.base import Encoded, State, VideoLM
 from core.errors import BlindGradient, NumericalError
 from core.masks import frame_levels, levels
-from core.objective import query_loss
+from core.objective import loss_of, query_loss
 from core.options import AscentOptions
 from core.types import AscentStep, Counterfactual
 from core.views import MaskedView
 
 
-def ascend(lm: VideoLM, view: MaskedView, options: AscentOptions) -> Iterator[AscentStep]:
+@dataclass(frozen=True, eq=False)
+class BaseRead:
+    """The video as it is, read once. slope: dL/dV (T, 3, H, W), where the ascent wants it."""
+
+    state: State
+    slope: Tensor | None = None
+
+
+def read_base(lm: VideoLM, encoded: Encoded, options: AscentOptions) -> BaseRead:
+    """Prefills the video itself; with gradient "base" the way back belongs to the same pass.
+
+    Only with memory "low" the video is read twice for it: layers that compute their activations
+    again keep no cache.
+    """
+    if options.gradient != "base":
+        return BaseRead(lm.prefill(encoded, encoded.video))
+    video = encoded.video.clone().requires_grad_()
+    if options.memory == "low":
+        state, loss = lm.prefill(encoded, encoded.video), query_loss(lm, encoded, video, True)
+    else:
+        state = lm.prefill(encoded, video, graph=True)
+        assert state.query_logits is not None
+        loss = loss_of(state.query_logits[0], encoded)
+        state = replace(state, query_logits=state.query_logits.detach())
+    return BaseRead(state, torch.autograd.grad(loss, video)[0])
+
+
+def ascend(
+    lm: VideoLM, view: MaskedView, options: AscentOptions, base: BaseRead | None = None
+) -> Iterator[AscentStep]:
     """Yields one AscentStep per step: r ← clamp(r + η·∇_r L, 0, 1) (METHOD step 7).
 
+    base: the video itself as `read_base` gave it, so that frames no mask touches are not read
+    again. With gradient "base" its slope is the only one; its loss is that of the plain video.
     Strengths are float64, so that small steps near r0 do not vanish in rounding; compositing and
     loss are at least float32. Raises BlindGradient if no gradient depends on the video, and
     NumericalError if one is not finite.
     """
     device = view.objects.device
-    masked_frames = view.outside is not None
-    groups = len(view.encoded.groups) if masked_frames else 0
+    groups = len(view.encoded.groups) if view.outside is not None else 0
     r = torch.full((len(view.objects),), options.r0, dtype=torch.float64, device=device)
     rf = torch.full((groups,), options.r0, dtype=torch.float64, device=device)
     for index in range(options.steps):
-        r, rf = r.detach().requires_grad_(), rf.detach().requires_grad_()
-        loss = query_loss(lm, view.encoded, view.video(r, rf), options.memory == "low")
-        leaves = [z for z in (r, rf) if len(z)]
-        found = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
-        g, gf = (found.get(id(z), torch.zeros_like(z)) for z in (r, rf))
+        if options.gradient == "base":
+            loss, g, gf = _slopes_of_base(view, base or read_base(lm, view.encoded, options))
+        else:
+            loss, g, gf = _slopes_at(lm, view, r, rf, options, base)
         step = AscentStep(
             index=index,
-            loss=float(loss.detach()),
-            strength=r.detach().cpu().numpy(),
+            loss=loss,
+            strength=r.cpu().numpy(),
             gradient=g.cpu().numpy(),
-            frame_strength=rf.detach().cpu().numpy(),
+            frame_strength=rf.cpu().numpy(),
             frame_gradient=gf.cpu().numpy(),
         )
         _check(step)
         yield step
         r, rf = (r + options.eta * g).clamp(0, 1), (rf + options.eta * gf).clamp(0, 1)
+
+
+def _slopes_at(
+    lm: VideoLM,
+    view: MaskedView,
+    r: Tensor,
+    rf: Tensor,
+    options: AscentOptions,
+    base: BaseRead | None,
+) -> tuple[float, Tensor, Tensor]:
+    r, rf = r.clone().requires_grad_(), rf.clone().requires_grad_()
+    like = None if base is None else base.state
+    touched = None if base is None else view.touched()
+    low = options.memory == "low"
+    loss = query_loss(lm, view.encoded, view.video(r, rf), low, like, touched)
+    leaves = [z for z in (r, rf) if len(z)]
+    found = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
+    g, gf = (found.get(id(z), torch.zeros_like(z)) for z in (r, rf))
+    return float(loss.detach()), g, gf
+
+
+def _slopes_of_base(view: MaskedView, base: BaseRead) -> tuple[float, Tensor, Tensor]:
+    assert base.slope is not None
+    assert base.state.query_logits is not None
+    loss = float(loss_of(base.state.query_logits[0], view.encoded))
+    g, gf = view.slopes_at_zero(base.slope)
+    return loss, g.double(), gf.double()
 
 
 def _check(step: AscentStep) -> None:

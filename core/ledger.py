@@ -46,7 +46,7 @@ def measure(
     losses, chances = [_loss(base, lm, encoded, 0)], [_answer_log_p(lm, base, answer)]
     for at in range(0, count, BATCH):
         videos = torch.stack([view.video(one, nothing) for one in alone[at : at + BATCH]])
-        state = lm.prefill(encoded, videos)
+        state = lm.prefill(encoded, videos, like=base)
         losses += [_loss(state, lm, encoded, i) for i in range(len(videos))]
         chances.append(_answer_log_p(lm, state, answer))
     loss, log_p = np.array(losses), np.concatenate(chances)

@@ -5,16 +5,24 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.backbones.base import Encoded, VideoLM
+from core.backbones.base import Encoded, State, VideoLM
 
 
-def query_loss(lm: VideoLM, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
+def query_loss(
+    lm: VideoLM,
+    encoded: Encoded,
+    video: Tensor,
+    low_memory: bool = False,
+    like: State | None = None,
+    touched: Tensor | None = None,
+) -> Tensor:
     """L = mean negative log likelihood of the question's tokens given `video`, in nats.
 
     video: (T, 3, H, W) normalised; the result has a graph back to it. METHOD step 7; the paper's
-    next-token prediction loss on the input query. low_memory: see `VideoLM.query_logits`.
+    next-token prediction loss on the input query. low_memory, like, touched: see
+    `VideoLM.query_logits`.
     """
-    return loss_of(lm.query_logits(encoded, video, low_memory), encoded)
+    return loss_of(lm.query_logits(encoded, video, low_memory, like, touched), encoded)
 
 
 def loss_of(logits: Tensor, encoded: Encoded) -> Tensor:

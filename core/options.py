@@ -15,6 +15,7 @@ from core.errors import OptionError
 Fusion = Literal["max", "confidence", "average"]
 Fill = Literal["mean", "black", "blur", "noise", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
+Gradient = Literal["exact", "base", "half"]
 Levels = Literal["three", "continuous"]
 Overlap = Literal["normalise", "raw"]
 
@@ -123,6 +124,8 @@ class AscentOptions:
     """Gradient ascent on the strengths, and how they become levels (METHOD: steps 7 and 8).
 
     memory "low" keeps few activations and computes the rest twice; the result is the same.
+    gradient "base" and "half" are cheaper approximations, never the paper's: the slope at r = 0,
+    from the pass that reads the plain video anyway; the slope at r0 on frames of half the size.
     """
 
     steps: int = 1
@@ -132,6 +135,7 @@ class AscentOptions:
     levels: Levels = "three"
     frame_fraction: float = 0.25
     memory: Literal["normal", "low"] = "normal"
+    gradient: Gradient = "exact"
 
     def __post_init__(self) -> None:
         _within("steps", self.steps, 1, 200)
@@ -141,6 +145,12 @@ class AscentOptions:
         _one_of("levels", self.levels, ("three", "continuous"))
         _within("frame fraction", self.frame_fraction, 0, 1)
         _one_of("memory", self.memory, ("normal", "low"))
+        _one_of("gradient", self.gradient, ("exact", "base", "half"))
+        if self.gradient == "base" and self.steps > 1:
+            raise OptionError(
+                "the gradient of the base pass is the same at every step",
+                "Take one step, or the exact gradient",
+            )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from core.ascent import ascend, conclude
+from core.ascent import conclude, read_base
 from core.backbones.base import Encoded, State, VideoLM
 from core.decode import answer, decode
 from core.detect import Detector, only
@@ -35,7 +35,6 @@ from core.search import find_answer
 from core.track import track
 from core.types import AscentStep, Clip, Detections, Pixels, TokenStep, Trace, Track
 from core.video import read_clip
-from core.views import MaskedView
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
@@ -43,6 +42,10 @@ PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "
 
 NO_TRACKS = "no objects were found: only the frame mask is used"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
+APPROXIMATE = {
+    "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
+    "half": "approximate gradient: taken on frames of half the size",
+}
 ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no evidence at all"
 
 
@@ -144,14 +147,21 @@ def run(
 
 
 def _analyse(run: _Run, case: Case) -> Iterator[Event]:
-    options = case.options
-    view = case.masked(options.mask)
-    last = yield from _ascend(run, case.lm, view, options)
-    if last is not None:
-        case.know("ascent", (options.mask, options.ascent), last)
-    base, counter = yield from _prefill(run, case.lm, view, last, options)
-    case.know("base prefill", None, base)
-    yield from _decode(run, case.lm, base, counter, options)
+    yield from _read_base(run, case)
+    last = yield from _ascend(run, case)
+    counter = yield from _prefill(run, case, last)
+    yield from _decode(run, case.lm, case.base, counter, case.options)
+
+
+def _read_base(run: _Run, case: Case) -> Iterator[Event]:
+    began = time.monotonic()
+    yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
+    kind = case.options.ascent.gradient
+    if kind in APPROXIMATE:
+        run.warnings.append(APPROXIMATE[kind])
+    case.know("base prefill", None, read_base(case.lm, case.encoded, case.options.ascent))
+    run.timed("prefill", began)
+    run.breathe("ascent")
 
 
 def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
@@ -248,46 +258,36 @@ def _load(
     return model, encoded
 
 
-def _ascend(
-    run: _Run, lm: VideoLM, view: MaskedView, options: RunOptions
-) -> Generator[Event, None, AscentStep | None]:
+def _ascend(run: _Run, case: Case) -> Generator[Event, None, AscentStep | None]:
     began = time.monotonic()
-    if not len(view.objects) and view.outside is None:
-        return None
+    mask, options = case.options.mask, case.options.ascent
     steps: list[AscentStep] = []
-    for step in ascend(lm, view, options.ascent):
+    for step in case.climb(mask, options):
         steps.append(step)
-        trace = run.grow(steps=tuple(steps), counterfactual=conclude(step, options.ascent))
-        done = len(steps) / options.ascent.steps
+        trace = run.grow(steps=tuple(steps), counterfactual=conclude(step, options))
+        done = len(steps) / options.steps
         yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
         run.breathe("ascent")
+    if not steps:
+        return None
+    case.know("ascent", (mask, options), steps[-1])
     run.timed("ascent", began)
     return steps[-1]
 
 
-def _prefill(
-    run: _Run,
-    lm: VideoLM,
-    view: MaskedView,
-    last: AscentStep | None,
-    options: RunOptions,
-) -> Generator[Event, None, tuple[State, State]]:
+def _prefill(run: _Run, case: Case, last: AscentStep | None) -> Generator[Event, None, State]:
     began = time.monotonic()
-    yield Event("views", 0.0, "Reading the video as it is", run.trace)
-    encoded = view.encoded
-    base = lm.prefill(encoded, encoded.video)
-    run.breathe("views")
-    yield Event("views", 0.5, "Reading the counterfactual", run.trace)
-    counter = base
+    yield Event("views", 0.0, "Reading the counterfactual", run.trace)
+    base = counter = case.base
     if last is not None:
-        chosen = conclude(last, options.ascent)
+        view, chosen = case.masked(case.options.mask), conclude(last, case.options.ascent)
         level, frame_level = torch.tensor(chosen.level), torch.tensor(chosen.frame_level)
         device = view.objects.device
         with torch.no_grad():
             strengths = level.to(device), frame_level.to(device)
             hidden = float(view.mask(*strengths).mean())
             if hidden > 0:
-                counter = lm.prefill(encoded, view.video(*strengths))
+                counter = case.prefill(view.video(*strengths))
         if not chosen.level.any() and not chosen.frame_level.any():
             run.warnings.append(SAME_VIEWS)
         if hidden > 0.98:
@@ -297,13 +297,13 @@ def _prefill(
         run.grow(
             counterfactual=replace(
                 chosen,
-                base_loss=float(loss_of(base.query_logits[0], encoded)),
-                loss=float(loss_of(counter.query_logits[0], encoded)),
+                base_loss=float(loss_of(base.query_logits[0], case.encoded)),
+                loss=float(loss_of(counter.query_logits[0], case.encoded)),
             )
         )
     run.timed("views", began)
     yield Event("views", 1.0, "Both views read", run.trace)
-    return base, counter
+    return counter
 
 
 def _decode(

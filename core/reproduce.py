@@ -20,6 +20,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--tau": ("ascent", "tau"),
     "--levels": ("ascent", "levels"),
     "--memory": ("ascent", "memory"),
+    "--gradient": ("ascent", "gradient"),
     "--alpha": ("contrast", "alpha"),
     "--beta": ("contrast", "beta"),
     "--fill": ("mask", "fill"),

@@ -42,26 +42,59 @@ class MaskedView:
         equally, and keep the soft outline.
         """
         dtype = self.objects.dtype
-        r = strength.to(dtype)[:, None, None, None]
-        layers = [r * self.objects]
-        if self.options.fusion != "max" and len(self.objects):
-            w = self.weight if self.options.fusion == "confidence" else torch.ones_like(self.weight)
-            shares = w[:, None, None, None] * self.objects
-            mean = (r * shares).sum(0) / shares.sum(0).clamp_min(1e-9)
-            layers = [(mean * self.objects.amax(0))[None]]
+        layers = [strength.to(dtype)[:, None, None, None] * self.reach]
+        if self.options.fusion != "max":
+            layers = [layers[0].sum(0, keepdim=True)]
         if self.outside is not None:
             rf = frame_strength.to(dtype)[self.group_of][:, None, None]
             layers.append((rf * self.outside)[None])
         return torch.cat(layers).amax(0).clamp(0, 1)
 
+    @property
+    def reach(self) -> Tensor:
+        """What each strength alone does to M, (K, T, H, W): M = r_k · reach_k where the rest is 0.
+
+        The mask itself, or, in the fusions that average, its share of the outline of all.
+        """
+        if self.options.fusion == "max" or not len(self.objects):
+            return self.objects
+        w = self.weight if self.options.fusion == "confidence" else torch.ones_like(self.weight)
+        shares = w[:, None, None, None] * self.objects
+        return shares / shares.sum(0).clamp_min(1e-9) * self.objects.amax(0)
+
+    def touched(self) -> Tensor:
+        """(T,) bool: frames that any strength can change."""
+        found = self.objects.flatten(2).any(-1).any(0)
+        return found if self.outside is None else found | self.outside.flatten(1).any(-1)
+
     def video(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
-        """V_d = (1 − M)·V + M·fill, (T, 3, H, W) normalised; METHOD step 6."""
-        mask = self.mask(strength, frame_strength)[:, None]
+        """V_d from strengths (K,) and (G,), (T, 3, H, W) normalised."""
+        return self.composite(self.mask(strength, frame_strength))
+
+    def composite(self, mask: Tensor) -> Tensor:
+        """V_d = (1 − M)·V + M·fill from M (T, H, W), (T, 3, H, W) normalised; METHOD step 6."""
+        mask = mask[:, None]
         video = self.encoded.video.to(self.fill.dtype)
         if self.options.fill == "additive":  # the paper's literal equation, in RGB
             mean, std = (z.to(video.dtype)[:, None, None] for z in self._affine())
             return ((video * std + mean + mask).clamp(0, 1) - mean) / std
         return video + mask * (self.fill - video)
+
+    def slopes_at_zero(self, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """dL/dr (K,) and dL/dr_f (G,) where every strength is 0, from dL/dV (T, 3, H, W).
+
+        Each strength as if it alone moved; at 0 the maximum of all would split it among them.
+        """
+        mask = torch.zeros_like(self.group_of, dtype=self.fill.dtype)[:, None, None]
+        mask = mask.expand(-1, *self.fill.shape[2:]).clone().requires_grad_()
+        shown = self.composite(mask)
+        (per_pixel,) = torch.autograd.grad(shown, mask, slope.to(shown.dtype))
+        objects = torch.einsum("thw,kthw->k", per_pixel, self.reach)
+        frames = per_pixel.new_zeros(len(self.encoded.groups))
+        if self.outside is None:
+            return objects, frames[:0]
+        each = (per_pixel * self.outside).sum((1, 2))
+        return objects, frames.index_add(0, self.group_of, each)
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         return self.encoded.mean, self.encoded.std

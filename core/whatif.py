@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from core.ascent import ascend, conclude
+from core.ascent import conclude
 from core.backbones.base import State, VideoLM
 from core.decode import Pair, answer, go_on, redecode, scores
 from core.errors import OptionError
@@ -275,21 +275,20 @@ class Workbench:
         else:
             former = self.case
             self.case = Case(self.lm, former.clip, self.encoded, tracks, self.options)
-            self.case.know("base prefill", None, former.base)
+            self.case.know("base prefill", None, former.read)
             yield from self._ascend_again(now)
 
     def _ascend_again(self, trace: Trace) -> Iterator[Event]:
-        view, chosen = self.case.masked(self.options.mask), self.options.ascent
+        chosen = self.options.ascent
         none = np.zeros(0)
         found = Counterfactual(none, none, none, none, none, none)
         steps: list[AscentStep] = []
-        if len(view.objects) or view.outside is not None:
-            for step in ascend(self.lm, view, chosen):
-                steps.append(step)
-                found = conclude(step, chosen)
-                trace = replace(trace, steps=tuple(steps), counterfactual=found)
-                done = len(steps) / chosen.steps
-                yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
+        for step in self.case.climb(self.options.mask, chosen):
+            steps.append(step)
+            found = conclude(step, chosen)
+            trace = replace(trace, steps=tuple(steps), counterfactual=found)
+            done = len(steps) / chosen.steps
+            yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
         yield from self._decode_again(
             replace(trace, steps=tuple(steps)), _kept_by_hand(trace, found)
         )

@@ -35,11 +35,24 @@ class GatheringLM:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lm, name)
 
-    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> Any:
+    def query_logits(
+        self, encoded: Encoded, video: Tensor, low_memory: bool = False, *_: Any
+    ) -> Tensor:
+        """The model's, sharing nothing: the base is a promise still."""
+        return self._lm.query_logits(encoded, video, low_memory)
+
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        _: Any = None,
+        graph: bool = False,
+    ) -> Any:
         """A promise of the view's State, or the State where it cannot wait."""
         self._encoded = self._encoded or encoded
-        if prune is not None or encoded is not self._encoded or video.ndim != 4:
-            return self._lm.prefill(encoded, video, prune)
+        if graph or prune is not None or encoded is not self._encoded or video.ndim != 4:
+            return self._lm.prefill(encoded, video, prune, graph=graph)
         self._videos.append(video)
         return Promised(len(self._videos) - 1)
 

@@ -39,6 +39,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
             tau=_number(values, "tau"),
             levels=values["levels"],
             memory="low" if values["low_memory"] else "normal",
+            gradient=values["gradient"],
         ),
         contrast=ContrastOptions(alpha=_number(values, "alpha"), beta=_number(values, "beta")),
         decode=DecodeOptions(search=values["search"], seed=_whole(values, "seed")),

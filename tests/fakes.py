@@ -31,7 +31,9 @@ class ByteLM(VideoLM):
         self.answer_length, self.blind = answer_length, blind
         self.poison_at: int | None = None
 
-    def encode(self, clip: Clip, question: str, suffix: str = "") -> Encoded:
+    def encode(
+        self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
+    ) -> Encoded:
         refuse_special(question, ["<|end|>"])
         rgb = torch.from_numpy(np.array(clip.frames)).double().permute(0, 3, 1, 2) / 255
         tokens = list(question.encode())
@@ -62,13 +64,27 @@ class ByteLM(VideoLM):
         hidden = self.read[tokens].cumsum(0) / steps.sqrt() + features @ self.see
         return torch.tanh(hidden) @ self.say
 
-    def query_logits(self, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
+    def query_logits(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        low_memory: bool = False,
+        like: State | None = None,
+        touched: Tensor | None = None,
+    ) -> Tensor:
         return self._logits(self._features(video), encoded.input_ids[0].tolist())[:-1]
 
     def tokens(self, text: str) -> list[int]:
         return list(text.encode())
 
-    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        like: State | None = None,
+        graph: bool = False,
+    ) -> State:
         tokens = encoded.input_ids[0].tolist()
         features = self._features(video) * (1 if prune is None else prune.ratio)
         logits = self._logits(features, tokens)

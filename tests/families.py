@@ -171,3 +171,19 @@ def tiny(family: str, dtype: torch.dtype = torch.float32):
     model.generation_config.eos_token_id = config.text_config.eos_token_id
     info = BackboneInfo(family, family, 0, "cpu", str(dtype))
     return adapter_of(family)(model.to(dtype), processor, info)
+
+
+def outer(lm, encoded, video, extra=(), seconds=2.0):
+    """(L, V) logits by the model's own forward: the reference for the adapter's shorter ways."""
+    ids = torch.cat([encoded.input_ids, torch.tensor([list(extra)], dtype=torch.long)], 1)
+    given = {k: v for k, v in encoded.inputs.items() if k != "position_ids"}
+    pixels = encoded.layout(video)
+    if lm.info.family == "smolvlm":
+        pixels = pixels[None]
+    if lm.info.family.startswith("qwen"):
+        given["mm_token_type_ids"] = torch.where(ids == lm.vision_token, 2, 0).int()
+    if lm.info.family == "qwen2_5_vl":
+        given["second_per_grid_ts"] = torch.tensor([seconds])
+    with torch.no_grad():
+        out = lm.model(input_ids=ids, **{lm.pixels: pixels.to(lm.dtype)}, **given)
+    return out.logits[0]

@@ -76,12 +76,25 @@ class Prune:
         return max(1, round(self.ratio * vision_tokens))
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a prefill saw, so that another view can take over what both share.
+
+    video: (B, T, 3, H, W). features: the vision tower's output by temporal patch, (B, G, n, d); one
+    tensor, and one more for every decoder layer that is fed features of its own.
+    """
+
+    video: Tensor
+    features: tuple[Tensor, ...]
+
+
 @dataclass(eq=False)
 class State:
     """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
 
     length: tokens in the cache; prompt: tokens of it that belong to the prompt.
-    query_logits: (B, Q, V), what predicted the question's tokens; only from a prefill.
+    query_logits: (B, Q, V), what predicted the question's tokens; it and `seen` come from a prefill
+    only.
     """
 
     logits: Tensor
@@ -91,6 +104,7 @@ class State:
     query_logits: Tensor | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     prune: Prune | None = None
+    seen: Seen | None = None
 
 
 class VideoLM(ABC):
@@ -99,24 +113,47 @@ class VideoLM(ABC):
     info: BackboneInfo
 
     @abstractmethod
-    def encode(self, clip: Clip, question: str, suffix: str = "") -> Encoded:
+    def encode(
+        self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
+    ) -> Encoded:
         """Clip and question → prompt. `suffix` follows the question and is not part of it.
 
-        Raises QuestionError where the question holds one of the model's special tokens.
+        size: (H, W) to see the frames at, rounded to what the family can, instead of its own
+        choice. Raises QuestionError where the question holds one of the model's special tokens, and
+        OptionError for a `size` where the family sees frames of one size only.
         """
 
     @abstractmethod
-    def query_logits(self, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
+    def query_logits(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        low_memory: bool = False,
+        like: State | None = None,
+        touched: Tensor | None = None,
+    ) -> Tensor:
         """(Q, V) float logits that predict the question's tokens, with a graph back to `video`.
 
         low_memory: keeps few activations and computes the rest again on the way back; same result.
+        like: see `prefill`; touched: (T,) bool, the frames that `video` can differ on from that
+        one. Gradients reach no other frame.
         """
 
     @abstractmethod
-    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        like: State | None = None,
+        graph: bool = False,
+    ) -> State:
         """Runs the prompt of one view (T, 3, H, W), or of several (B, T, 3, H, W) in one pass.
 
-        A State of one row a view. No graph. prune: for these views alone.
+        A State of one row a view. prune: for these views alone. like: the prefill of one view of
+        the same prompt; what both share is taken over, the features of temporal patches that are
+        equal and the cache up to the first that is not. It changes the cost and nothing else.
+        graph: `query_logits` keep a graph back to `video`; the rest never has one.
         """
 
     @abstractmethod

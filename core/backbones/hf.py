@@ -7,7 +7,7 @@ layers are. Everything else is the same: prompt, query span, prefill, caches, st
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -19,9 +19,10 @@ from transformers import DynamicCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.video_utils import VideoMetadata
 
-from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM
+from core.backbones.base import BackboneInfo, Encoded, Prune, Seen, State, VideoLM
 from core.backbones.prompt import query_positions
 from core.backbones.prune import pruned
+from core.errors import OptionError
 from core.question import refuse_special
 from core.types import Clip
 
@@ -60,8 +61,8 @@ class HfVideoLM(VideoLM):
 
     @property
     @abstractmethod
-    def layers(self) -> Any:
-        """The decoder's layers."""
+    def decoder(self) -> Any:
+        """The language model without its head."""
 
     @property
     def temporal(self) -> int:
@@ -76,13 +77,35 @@ class HfVideoLM(VideoLM):
     def shape(self, out: Mapping[str, Any], frames: int) -> tuple[int, int, int, int]:
         """(T, 3, H, W) of the processed video."""
 
-    def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
-        """Inputs that go with one view's pixels, all with a batch axis; see `batch_axis`."""
+    @abstractmethod
+    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """The vision tower on some temporal patches, each of them alone: (M, n, d).
+
+        views: (B, T, 3, H, W); at: (M, 2) long, view and temporal patch. More than one tensor
+        where decoder layers are fed features of their own; see `deep`.
+        """
+
+    def deep(self, features: Sequence[Tensor], slots: Tensor, length: int) -> dict[str, Any]:
+        """What the decoder is given beside embeddings.
+
+        features: (B, N, d) each, for the tokens at `slots` (N,) of the `length` it reads.
+        """
         return {}
 
-    def batch_axis(self, name: str) -> int:
-        """Which axis of a further input counts views."""
-        return 0
+    def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+        """Inputs that the family needs beside pixels."""
+        return {}
+
+    def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
+        """Explicit positions of the prompt's tokens from `first` on."""
+        length = encoded.input_ids.shape[1]
+        return torch.arange(first, length, device=self.device).expand(views, -1)
+
+    def sized(self, clip: Clip, size: tuple[int, int]) -> Clip:
+        """The clip with frames of another size (H, W), which the processor then leaves alone."""
+        raise OptionError(
+            f"{self.info.name} sees frames of one size only", "Take the exact gradient"
+        )
 
     def given(self, clip: Clip) -> Clip:
         """The clip as the processor takes it."""
@@ -91,10 +114,6 @@ class HfVideoLM(VideoLM):
     def nested(self, videos: list[Any]) -> list[Any]:
         """One prompt's videos as the processor takes them."""
         return videos
-
-    def pixel_input(self, encoded: Encoded, video: Tensor) -> Tensor:
-        """One view (T, 3, H, W) or several (B, T, 3, H, W) as the model takes them."""
-        return encoded.layout(video)
 
     def next_position(self, encoded: Encoded) -> int:
         """Position of the first token after the prompt."""
@@ -107,24 +126,32 @@ class HfVideoLM(VideoLM):
     # what they share
 
     @property
+    def head(self) -> Any:
+        """Hidden states → logits."""
+        return self.model.get_output_embeddings()
+
+    @property
     def end_tokens(self) -> frozenset[int]:
         """The generation config's and the tokenizer's end tokens."""
         return self._ends
 
-    def encode(self, clip: Clip, question: str, suffix: str = "") -> Encoded:
+    def encode(
+        self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
+    ) -> Encoded:
         """See `VideoLM.encode`; timestamps reach the model the way its family takes them."""
         refuse_special(question + suffix, self._special)
         content = [{"type": "video"}, {"type": "text", "text": question + suffix}]
         prompt = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        given = self.given(clip)
+        given = self.given(clip if size is None else self.sized(clip, size))
         out = self.processor(
             text=[prompt],
             videos=self.nested([np.array(given.frames)]),  # the clip is read-only, torch is not
             video_metadata=[_metadata(given)],
             do_sample_frames=False,
             return_tensors="pt",
+            **({} if size is None else {"do_resize": False}),
         )
         ids, frames = out["input_ids"], len(clip.frames)
         query = query_positions(
@@ -154,44 +181,135 @@ class HfVideoLM(VideoLM):
             notes=self._unknown_words(ids[0, query].tolist(), question),
         )
 
-    def query_logits(self, encoded: Encoded, video: Tensor, low_memory: bool = False) -> Tensor:
-        """See `VideoLM.query_logits`; the head runs on the question's positions only."""
+    def query_logits(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        low_memory: bool = False,
+        like: State | None = None,
+        touched: Tensor | None = None,
+    ) -> Tensor:
+        """See `VideoLM.query_logits`; the head runs on the question's positions only.
+
+        Layers that compute their activations again cannot read a cache: with `low_memory` only the
+        features of untouched frames are taken over.
+        """
+        changed = self._changed(encoded, video[None], like, touched)
         with checkpointed(self.model) if low_memory else nullcontext():
-            out = self._run(encoded, video, use_cache=False, logits_to_keep=encoded.query - 1)
-        return _wide(out.logits[0])
+            seen = Seen(video[None], self._features(encoded, video[None], changed, like))
+            first = 0 if low_memory else self._first(encoded, changed, like)
+            cache = None if low_memory else self._prefix(seen, first, like)
+            hidden = self._read(encoded, seen, first, cache, None)
+        return _wide(self.head(hidden[:, encoded.query - 1 - first])[0])
 
-    @torch.no_grad()
-    def prefill(self, encoded: Encoded, video: Tensor, prune: Prune | None = None) -> State:
-        """See `VideoLM.prefill`."""
-        length = encoded.input_ids.shape[1]
-        last = torch.tensor([length - 1], device=encoded.query.device)
-        keep = torch.cat([encoded.query - 1, last])
-        seen = (encoded.input_ids[0] == self.vision_token).nonzero()[:, 0]
-        with pruned(self.layers, prune, seen):
-            out = self._run(encoded, video, use_cache=True, logits_to_keep=keep)
-        return State(
-            logits=_wide(out.logits[:, -1]),
-            cache=out.past_key_values,
-            length=length,
-            prompt=length,
-            query_logits=_wide(out.logits[:, :-1]),
-            inputs={"next": self.next_position(encoded), "vision": seen},
-            prune=prune,
-        )
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        like: State | None = None,
+        graph: bool = False,
+    ) -> State:
+        """See `VideoLM.prefill`. Pruned layers see the prompt's end: only features are shared."""
+        views = video if video.ndim == 5 else video[None]
+        with nullcontext() if graph else torch.no_grad():
+            changed = self._changed(encoded, views, like)
+            seen = Seen(views, self._features(encoded, views, changed, like))
+            first = 0 if prune else self._first(encoded, changed, like)
+            cache = self._prefix(seen, first, like)
+            hidden = self._read(encoded, seen, first, cache, prune)
+            asked = _wide(self.head(hidden[:, encoded.query - 1 - first]))
+        with torch.no_grad():
+            return State(
+                logits=_wide(self.head(hidden[:, -1])),
+                cache=_map_cache(cache, Tensor.detach),
+                length=encoded.input_ids.shape[1],
+                prompt=encoded.input_ids.shape[1],
+                query_logits=asked,
+                inputs={
+                    "next": self.next_position(encoded),
+                    "vision": self._slots(encoded).flatten(),
+                },
+                prune=prune,
+                seen=Seen(views.detach(), tuple(f.detach() for f in seen.features)),
+            )
 
-    def _run(self, encoded: Encoded, video: Tensor, **how: Any) -> Any:
-        views = 1 if video.ndim == 4 else len(video)
-        further = {}
-        for name, value in encoded.inputs.items():
-            shape = list(value.shape)
-            shape[self.batch_axis(name)] = views * shape[self.batch_axis(name)]
-            further[name] = value.expand(shape).contiguous() if views > 1 else value
-        return self.model(
-            input_ids=encoded.input_ids.expand(views, -1),
-            **{self.pixels: self.pixel_input(encoded, video).to(self.dtype)},
-            **further,
-            **how,
-        )
+    def _slots(self, encoded: Encoded) -> Tensor:
+        """(G, n) positions of each temporal patch's tokens in the prompt."""
+        slots = (encoded.input_ids[0] == self.vision_token).nonzero()[:, 0]
+        return slots.view(len(encoded.groups), -1)
+
+    def _changed(
+        self, encoded: Encoded, views: Tensor, like: State | None, touched: Tensor | None = None
+    ) -> Tensor:
+        """(B, G) bool: temporal patches to look at, because they are not those of `like`."""
+        if like is None or like.seen is None:
+            return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
+        if touched is None:
+            frames = (views != like.seen.video).flatten(2).any(-1)
+        else:
+            frames = touched.expand(len(views), -1)
+        return torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1).cpu()
+
+    def _features(
+        self, encoded: Encoded, views: Tensor, changed: Tensor, like: State | None
+    ) -> tuple[Tensor, ...]:
+        """(B, G, n, d) each: new ones where changed, those of `like` elsewhere."""
+        at = changed.nonzero().to(self.device)
+        if like is None or like.seen is None:
+            found = self.look(encoded, views, at)
+        else:
+            rows = len(views)
+            found = tuple(
+                f.expand(rows, -1, -1, -1).reshape(-1, *f.shape[2:]) for f in like.seen.features
+            )
+            if len(at):
+                where = at[:, 0] * changed.shape[1] + at[:, 1]
+                new = self.look(encoded, views, at)
+                found = tuple(f.index_copy(0, where, n) for f, n in zip(found, new, strict=True))
+        return tuple(f.view(*changed.shape, *f.shape[1:]) for f in found)
+
+    def _first(self, encoded: Encoded, changed: Tensor, like: State | None) -> int:
+        """The first token that must be read: what stands before it is as `like` has it."""
+        before_the_question = int(encoded.query[0]) - 1
+        if like is None or like.seen is None or like.prune is not None:
+            return 0
+        patches = changed.any(0).nonzero()
+        if not len(patches):
+            return before_the_question
+        return min(before_the_question, int(self._slots(encoded)[patches[0, 0], 0]))
+
+    def _prefix(self, seen: Seen, first: int, like: State | None) -> DynamicCache:
+        """A cache of what stands before `first`, a row a view; empty where nothing is shared."""
+        if not first or like is None:
+            return DynamicCache()
+        rows = len(seen.video)
+        return _map_cache(like.cache, lambda z: z[:, :, :first].expand(rows, -1, -1, -1))
+
+    def _read(
+        self,
+        encoded: Encoded,
+        seen: Seen,
+        first: int,
+        cache: DynamicCache | None,
+        prune: Prune | None,
+    ) -> Tensor:
+        """Last hidden states (B, L − first, d) of the prompt from `first` on; fills the cache."""
+        slots = self._slots(encoded).flatten()
+        at = slots[slots >= first] - first
+        features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in seen.features]
+        words = self.decoder.get_input_embeddings()(encoded.input_ids[:, first:])
+        words = words.expand(len(seen.video), -1, -1)
+        with pruned(self.decoder.layers, prune, slots):
+            out = self.decoder(
+                inputs_embeds=words.index_copy(1, at, features[0].to(words.dtype)),
+                position_ids=self.positions(encoded, first, len(words)),
+                past_key_values=cache,
+                use_cache=cache is not None,
+                **self.deep(features[1:], at, words.shape[1]),
+            )
+        hidden: Tensor = out.last_hidden_state
+        return hidden
 
     def join(self, states: Sequence[State]) -> State:
         """See `VideoLM.join`."""
@@ -209,23 +327,19 @@ class HfVideoLM(VideoLM):
     def select(self, state: State, rows: Sequence[int]) -> State:
         """See `VideoLM.select`."""
         index = torch.tensor(rows, device=self.device)
-        cache = DynamicCache()
-        for i, layer in enumerate(state.cache.layers):
-            cache.update(layer.keys[index], layer.values[index], i)
-        return replace(state, logits=state.logits[index], cache=cache, query_logits=None)
+        cache = _map_cache(state.cache, lambda z: z[index])
+        return replace(state, logits=state.logits[index], cache=cache, query_logits=None, seen=None)
 
     def crop(self, state: State, length: int) -> State:
         """See `VideoLM.crop`."""
-        cache = DynamicCache()
-        for i, layer in enumerate(state.cache.layers):
-            cache.update(layer.keys[:, :, :length], layer.values[:, :, :length], i)
-        return replace(state, cache=cache, length=length, query_logits=None)
+        cache = _map_cache(state.cache, lambda z: z[:, :, :length])
+        return replace(state, cache=cache, length=length, query_logits=None, seen=None)
 
     @torch.no_grad()
     def step(self, state: State, tokens: Sequence[int]) -> State:
         """See `VideoLM.step`."""
         at = state.inputs["next"] + state.length - state.prompt
-        with pruned(self.layers, state.prune, state.inputs["vision"]):
+        with pruned(self.decoder.layers, state.prune, state.inputs["vision"]):
             out = self.model(
                 input_ids=torch.tensor(tokens, device=self.device)[:, None],
                 past_key_values=state.cache,
@@ -265,6 +379,14 @@ class HfVideoLM(VideoLM):
             if i == unknown
         ]
         return (f"the backbone does not know these words: {', '.join(dict.fromkeys(words))}",)
+
+
+def _map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:
+    """A new cache of the changed keys and values (B, heads, L, d)."""
+    out = DynamicCache()
+    for i, layer in enumerate(cache.layers):
+        out.update(change(layer.keys), change(layer.values), i)
+    return out
 
 
 @contextmanager

@@ -14,10 +14,11 @@ class InternVL(FramesVLM):
     """An `InternVLForConditionalGeneration`."""
 
     @property
-    def layers(self) -> Any:
-        """See `HfVideoLM.layers`."""
-        return self.model.model.language_model.layers
+    def decoder(self) -> Any:
+        """See `HfVideoLM.decoder`."""
+        return self.model.model.language_model
 
-    def pixel_input(self, encoded: Encoded, video: Tensor) -> Tensor:
-        """Frames of all views along one axis."""
-        return video.reshape(-1, *video.shape[-3:])
+    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.look`; every frame is an image of its own."""
+        pixels = views[at[:, 0], at[:, 1]].to(self.dtype)
+        return (self.model.model.get_image_features(pixels).pooler_output,)

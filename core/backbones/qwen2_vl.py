@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
-from core.backbones.base import Encoded
+from core.backbones.base import BackboneInfo, Encoded
 from core.backbones.hf import HfVideoLM
+from core.backbones.windows import group_windows
 from core.types import Clip
 
 
@@ -19,6 +22,10 @@ class Qwen2VL(HfVideoLM):
 
     marker = "<|vision_end|>"
     fewest = 1  # frames that the processor wants at least
+
+    def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
+        super().__init__(model, processor, info)
+        group_windows(model.model.visual)
 
     def given(self, clip: Clip) -> Clip:
         """A single frame is shown as often as the processor wants frames."""
@@ -33,9 +40,9 @@ class Qwen2VL(HfVideoLM):
         return int(self.model.config.video_token_id)
 
     @property
-    def layers(self) -> Any:
-        """See `HfVideoLM.layers`."""
-        return self.model.model.language_model.layers
+    def decoder(self) -> Any:
+        """See `HfVideoLM.decoder`."""
+        return self.model.model.language_model
 
     @property
     def temporal(self) -> int:
@@ -72,27 +79,49 @@ class Qwen2VL(HfVideoLM):
             index = index * n + laid.round().long()
         return index
 
+    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.look`; attention never leaves a temporal patch, so any can stand alone."""
+        _, height, width = (int(n) for n in encoded.inputs["video_grid_thw"][0])
+        rows = encoded.gather.view(len(encoded.groups), height * width, -1)
+        index = rows[at[:, 1]] + (at[:, 0] * views[0].numel())[:, None, None]
+        pixels = views.reshape(-1)[index].flatten(0, 1)
+        grid = torch.tensor([[len(at), height, width]], device=self.device)
+        out = self.model.model.visual(pixels.to(self.dtype), grid_thw=grid)
+        return tuple(f.view(len(at), -1, f.shape[-1]) for f in self.outputs(out))
+
+    def outputs(self, out: Any) -> list[Tensor]:
+        """What of the vision tower's output the decoder is given: (tokens, d) each."""
+        return [out.pooler_output]
+
     def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
-        """Grid, token types, and explicit positions: (3, B, L)."""
+        """The grid, and explicit positions (3, 1, L)."""
         positions, _ = self.model.model.get_rope_index(
             ids,
             mm_token_type_ids=out["mm_token_type_ids"],
             video_grid_thw=out["video_grid_thw"],
             **self.timing(out),
         )
-        return {
-            "video_grid_thw": out["video_grid_thw"],
-            "mm_token_type_ids": out["mm_token_type_ids"],
-            "position_ids": positions,
-        }
+        return {"video_grid_thw": out["video_grid_thw"], "position_ids": positions}
+
+    def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
+        """See `HfVideoLM.positions`: time, row and column, (3, B, L − first)."""
+        found: Tensor = encoded.inputs["position_ids"][:, :, first:]
+        return found.expand(-1, views, -1)
+
+    def sized(self, clip: Clip, size: tuple[int, int]) -> Clip:
+        """See `HfVideoLM.sized`; sides are multiples of a merged patch."""
+        video = self.processor.video_processor
+        unit = video.patch_size * video.merge_size
+        height, width = (unit * max(1, round(n / unit)) for n in size)
+        resized = [
+            Image.fromarray(f).resize((width, height), Image.Resampling.BICUBIC)
+            for f in clip.frames
+        ]
+        return replace(clip, frames=np.stack([np.asarray(f) for f in resized]))
 
     def timing(self, out: Mapping[str, Any]) -> dict[str, Any]:
         """What positions need to know of time: nothing here."""
         return {}
-
-    def batch_axis(self, name: str) -> int:
-        """See `HfVideoLM.batch_axis`."""
-        return 1 if name == "position_ids" else 0
 
     def next_position(self, encoded: Encoded) -> int:
         """See `HfVideoLM.next_position`; fewer positions than tokens, the video shares some."""

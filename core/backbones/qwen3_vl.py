@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
 from core.backbones.qwen2_vl import Qwen2VL
 
 
 class Qwen3VL(Qwen2VL):
-    """A `Qwen3VLForConditionalGeneration`; its timestamps are text, and positions know no time."""
+    """A `Qwen3VLForConditionalGeneration`; its timestamps are text, and positions know no time.
+
+    Features of several depths of the vision tower go into the first decoder layers (DeepStack).
+    """
 
     fewest = 2
+
+    def outputs(self, out: Any) -> list[Tensor]:
+        """See `Qwen2VL.outputs`."""
+        return [*super().outputs(out), *out.deepstack_features]
+
+    def deep(self, features: Sequence[Tensor], slots: Tensor, length: int) -> dict[str, Any]:
+        """See `HfVideoLM.deep`: which tokens stand for pixels, and features for them by layer."""
+        mask = torch.zeros(len(features[0]), length, dtype=torch.bool, device=self.device)
+        mask[:, slots] = True
+        return {
+            "visual_pos_masks": mask,
+            "deepstack_visual_embeds": [f.flatten(0, 1) for f in features],
+        }

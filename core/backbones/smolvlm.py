@@ -21,9 +21,9 @@ class SmolVLM(FramesVLM):
     lead = DEFAULT_MEDIA_OUTTRO
 
     @property
-    def layers(self) -> Any:
-        """See `HfVideoLM.layers`."""
-        return self.model.model.text_model.layers
+    def decoder(self) -> Any:
+        """See `HfVideoLM.decoder`."""
+        return self.model.model.text_model
 
     def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
         """Which pixels are not padding: (1, T, H, W)."""
@@ -33,11 +33,15 @@ class SmolVLM(FramesVLM):
         """A list a prompt: releases before 5.18 would count frames as videos."""
         return [videos]
 
-    def pixel_input(self, encoded: Encoded, video: Tensor) -> Tensor:
-        """(B, T, 3, H, W); a frame that is zero throughout gets a speck.
+    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.look`; a frame that is zero throughout gets a speck.
 
         The model takes such a frame for padding and drops it, and one masked with the mean is zero.
         """
-        views = video[None] if video.ndim == 4 else video
-        blank = (views.detach() == 0).flatten(2).all(-1)[..., None, None, None]
-        return views + torch.where(blank, SPECK, 0.0).to(views.dtype)
+        pixels = views[at[:, 0], at[:, 1]]
+        blank = (pixels.detach() == 0).flatten(1).all(-1)[:, None, None, None]
+        pixels = (pixels + torch.where(blank, SPECK, 0.0).to(pixels.dtype)).to(self.dtype)
+        inside = encoded.inputs["pixel_attention_mask"][:, at[:, 1]]
+        out = self.model.model.get_image_features(pixels[None], inside)
+        found = torch.cat(list(out.pooler_output))
+        return (found.view(len(at), -1, found.shape[-1]),)

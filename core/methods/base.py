@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.ascent import ascend, conclude
-from core.backbones.base import Encoded, State, VideoLM
+from core.ascent import BaseRead, ascend, conclude, read_base
+from core.backbones.base import Encoded, Prune, State, VideoLM
+from core.errors import OptionError
 from core.masks import draw_masks
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions
 from core.types import AscentStep, Clip, Counterfactual, Track
@@ -69,11 +70,19 @@ class Case:
         self._done[name, key] = result
 
     @property
+    def read(self) -> BaseRead:
+        """The video as it is, read as the ascent wants it."""
+        options = self.options.ascent
+        return self.once("base prefill", None, lambda: read_base(self.lm, self.encoded, options))
+
+    @property
     def base(self) -> State:
         """The video as it is, prefilled."""
-        return self.once(
-            "base prefill", None, lambda: self.lm.prefill(self.encoded, self.encoded.video)
-        )
+        return self.read.state
+
+    def prefill(self, video: Tensor, prune: Prune | None = None) -> State:
+        """Another view of the same frames; what it shares with the base is not read again."""
+        return self.lm.prefill(self.encoded, video, prune, self.base)
 
     def masked(self, mask: MaskOptions, tracks: tuple[Track, ...] | None = None) -> MaskedView:
         """Masks of the tracks (of others, if given) over this clip."""
@@ -86,19 +95,40 @@ class Case:
 
         return make() if tracks is not None else self.once("masks", mask, make)
 
+    def climb(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
+        """The ascent's steps on those masks, one by one; none where nothing can be masked."""
+        view = self.masked(mask)
+        if not len(view.objects) and view.outside is None:
+            return
+        if options.gradient == "half":
+            yield from ascend(self.lm, self._small(mask), options)
+        else:
+            yield from ascend(self.lm, view, options, self.read)
+
+    def _small(self, mask: MaskOptions) -> MaskedView:
+        """The same masks over frames of half the size."""
+        _, _, height, width = self.encoded.video.shape
+        small = self.lm.encode(self.clip, self.encoded.question, size=(height // 2, width // 2))
+        if small.video.shape[2] * small.video.shape[3] > 0.75 * height * width:
+            raise OptionError(
+                f"frames of {width} × {height} cannot be halved", "Take the exact gradient"
+            )
+        masks = draw_masks(self.tracks, len(small.frames), small.frames.shape[1:3], mask)
+        return masked_view(small, masks, self.tracks, mask)
+
     def ascent(
         self, mask: MaskOptions, options: AscentOptions | None = None
     ) -> tuple[MaskedView, AscentStep | None]:
         """The masks and the last step of the ascent on them, None where nothing can be masked."""
-        view, chosen = self.masked(mask), options or self.options.ascent
-        if not len(view.objects) and view.outside is None:
-            return view, None
+        chosen = options or self.options.ascent
 
-        def make() -> AscentStep:
-            *_, last = ascend(self.lm, view, chosen)
+        def make() -> AscentStep | None:
+            last = None
+            for step in self.climb(mask, chosen):
+                last = step
             return last
 
-        return view, self.once("ascent", (mask, chosen), make)
+        return self.masked(mask), self.once("ascent", (mask, chosen), make)
 
     def found(self, mask: MaskOptions, options: AscentOptions | None = None) -> Counterfactual:
         """Where that ascent ended, as levels; none at all where there is nothing to mask."""
@@ -118,7 +148,7 @@ class Case:
             return self.base
         if not float(view.mask(*levels).max()) > 0:
             return self.base
-        return self.lm.prefill(self.encoded, view.video(*levels))
+        return self.prefill(view.video(*levels))
 
     def subset(self, index: list[int]) -> Encoded:
         """The same question over some of the sampled frames."""

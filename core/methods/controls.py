@@ -19,7 +19,7 @@ def baseline(case: Case) -> Prepared:
 
 def blank(case: Case) -> Prepared:
     """A control: the second view is a video without content, of the channel means."""
-    state = case.lm.prefill(case.encoded, torch.zeros_like(case.encoded.video))
+    state = case.prefill(torch.zeros_like(case.encoded.video))
     return Prepared(case.base, state, case.options.contrast, {"kind": "blank"})
 
 

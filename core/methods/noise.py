@@ -28,7 +28,7 @@ def vcd(case: Case) -> Prepared:
     options = case.options.vcd
     kept = float(vcd_alphas_bar()[options.step])
     video = kept**0.5 * case.encoded.video + (1 - kept) ** 0.5 * case.noise()
-    state = case.lm.prefill(case.encoded, video.to(case.encoded.video.dtype))
+    state = case.prefill(video.to(case.encoded.video.dtype))
     view = {"kind": "noise", "scale": (1 - kept) ** 0.5}
     return Prepared(case.base, state, options.contrast, view)
 
@@ -39,11 +39,10 @@ class NoiseView(MaskedView):
 
     epsilon: Tensor | None = None
 
-    def video(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
-        """(T, 3, H, W) normalised."""
+    def composite(self, mask: Tensor) -> Tensor:
+        """From the scale of every pixel (T, H, W), (T, 3, H, W) normalised."""
         assert self.epsilon is not None
-        mask = self.mask(strength, frame_strength)[:, None]
-        return self.encoded.video.to(self.epsilon.dtype) + mask * self.epsilon
+        return self.encoded.video.to(self.epsilon.dtype) + mask[:, None] * self.epsilon
 
 
 def noise_global(case: Case) -> Prepared:
@@ -80,8 +79,10 @@ def _trained_noise(
     )
     if not len(objects) and outside is None:
         return Prepared(case.base, case.base, case.options.contrast, {"kind": "noise", "scale": 0})
-    options = replace(case.options.ascent, levels="continuous", frame_fraction=1.0)
-    *_, last = ascend(case.lm, noisy, options)
+    options = replace(
+        case.options.ascent, levels="continuous", frame_fraction=1.0, gradient="exact"
+    )
+    *_, last = ascend(case.lm, noisy, options, case.read)
     found = conclude(last, options)
     device = objects.device
     with torch.no_grad():
@@ -89,7 +90,7 @@ def _trained_noise(
             torch.as_tensor(found.strength, device=device),
             torch.as_tensor(found.frame_strength, device=device),
         )
-        state = case.lm.prefill(case.encoded, noisy.video(*scales))
+        state = case.prefill(noisy.video(*scales))
     shown = {
         "kind": "noise",
         "over": over,

@@ -15,7 +15,7 @@ def sid(case: Case) -> Prepared:
     """
     options = case.options.sid
     prune = Prune(options.layer, options.ratio)
-    state = case.lm.prefill(case.encoded, case.encoded.video, prune)
+    state = case.prefill(case.encoded.video, prune)
     view = {"kind": "pruned", "layer": options.layer, "ratio": options.ratio}
     return Prepared(case.base, state, options.contrast, view)
 

@@ -51,17 +51,19 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         figure.add_hrect(-tau, tau, fillcolor="#888888", opacity=0.15, line_width=0, row=1, col=1)
     figure.add_hline(0, line={"color": "#888888", "width": 1}, row=1, col=1)
     band = f", dead band ± {tau:g}" if tau else ""
+    kind = trace.options["ascent"].get("gradient", "exact")
+    near = "" if kind == "exact" else f"approximate gradient ({kind}) · "
     figure.update_yaxes(title_text="strength − r0", row=1, col=1, exponentformat="power")
     if groups:
         _heat_strip(figure, trace, r0, steps, rows["frames"])
     figure.update_xaxes(dtick=1 if len(steps) < 13 else None, range=[-0.5, steps[-1] + 0.5])
     if one:
         loss = trace.steps[0].loss
-        said = f"one step, only the sign decides<br>r0 {r0:g}{band} · query loss {loss:.3f}"
+        said = f"{near}one step, only the sign decides<br>r0 {r0:g}{band} · query loss {loss:.3f}"
         figure.update_xaxes(title_text=said, row=len(rows), col=1)
     else:
         _loss_row(figure, trace, steps[:-1], rows["loss"])
-        said = f"ascent step · r0 {r0:g}{band}"
+        said = f"{near}ascent step · r0 {r0:g}{band}"
         figure.update_xaxes(title_text=said, row=rows["loss"], col=1)
     figure.update_layout(
         template="none",

@@ -90,6 +90,16 @@ class AskPanel:
             levels = gr.Dropdown(list(LEVELS), value=defaults.ascent.levels, label="levels")
             swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
             low_memory = gr.Checkbox(False, label="less memory, more time")
+            gradient = gr.Dropdown(
+                [
+                    ("exact", "exact"),
+                    ("approximate: on the plain video", "base"),
+                    ("approximate: on frames of half the size", "half"),
+                ],
+                value=defaults.ascent.gradient,
+                label="gradient",
+                info="an approximation costs less; MACD is defined by the exact one",
+            )
             backbone = gr.Dropdown(
                 [("toyworld · embedded", "toyworld"), *((m.label, m.hub_id) for m in CATALOGUE)],
                 value="toyworld",
@@ -124,6 +134,7 @@ class AskPanel:
             "levels": levels,
             "swept": swept,
             "low_memory": low_memory,
+            "gradient": gradient,
             "backbone": backbone,
             "detector": detector,
         }

@@ -77,6 +77,7 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
         "fill": _fill(trace),
         "r0": float(ascent.get("r0", 0.75)),
         "tau": float(ascent.get("tau", 0.0)),
+        "approximate": ascent.get("gradient", "exact") != "exact",
         "tracks": [
             {
                 "id": t.id,

@@ -18,6 +18,7 @@ from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOpti
 from core.types import SEEN, Track
 from core.video import read_clip
 from core.views import masked_view
+from tests.families import outer
 from toyworld.model import use_fused_norms
 
 QUESTION = "Is there a dog in the video?"
@@ -156,17 +157,12 @@ def test_the_gradient_of_r_against_central_differences(
 
 
 def test_the_loss_is_the_models_own(toyworld, encoded):
-    with torch.no_grad():
-        full = toyworld.model(
-            input_ids=encoded.input_ids,
-            pixel_values_videos=encoded.layout(encoded.video),
-            **encoded.inputs,
-        ).logits[0]
-        ids = encoded.input_ids[0]
-        by_hand = -full.log_softmax(-1)[encoded.query - 1, ids[encoded.query]].mean()
-        assert float(query_loss(toyworld, encoded, encoded.video)) == pytest.approx(
-            float(by_hand), abs=1e-5
-        )
+    full = outer(toyworld, encoded, encoded.video, seconds=1.0)
+    ids = encoded.input_ids[0]
+    by_hand = -full.log_softmax(-1)[encoded.query - 1, ids[encoded.query]].mean()
+    assert float(query_loss(toyworld, encoded, encoded.video)) == pytest.approx(
+        float(by_hand), abs=1e-5
+    )
 
 
 def test_stepwise_logits_equal_a_full_forward(toyworld, encoded):
@@ -176,16 +172,7 @@ def test_stepwise_logits_equal_a_full_forward(toyworld, encoded):
     for token in forced:
         state = toyworld.step(state, [token])
         stepped.append(state.logits[0])
-    ids = torch.cat([encoded.input_ids, torch.tensor([forced])], 1)
-    kinds = torch.where(ids == toyworld.model.config.video_token_id, 2, 0).int()
-    with torch.no_grad():
-        full = toyworld.model(
-            input_ids=ids,
-            pixel_values_videos=encoded.layout(encoded.video),
-            video_grid_thw=encoded.inputs["video_grid_thw"],
-            mm_token_type_ids=kinds,
-            second_per_grid_ts=torch.tensor([1.0]),
-        ).logits[0, -len(stepped) :]
+    full = outer(toyworld, encoded, encoded.video, forced, seconds=1.0)[-len(stepped) :]
     torch.testing.assert_close(torch.stack(stepped), full, rtol=1e-4, atol=1e-4)
 
 
@@ -234,7 +221,7 @@ def test_alpha_zero_equals_generate_token_for_token(toyworld, clip):
         base = toyworld.prefill(encoded, encoded.video)
         counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
         steps = decode(toyworld, base, counter, ContrastOptions(alpha=0.0), DecodeOptions())
-        inputs = {k: v for k, v in encoded.inputs.items() if k != "position_ids"}
+        kinds = torch.where(encoded.input_ids == toyworld.vision_token, 2, 0).int()
         with torch.no_grad():
             own = toyworld.model.generate(
                 input_ids=encoded.input_ids,
@@ -242,7 +229,8 @@ def test_alpha_zero_equals_generate_token_for_token(toyworld, clip):
                 second_per_grid_ts=torch.tensor([1.0]),
                 max_new_tokens=64,
                 do_sample=False,
-                **inputs,
+                video_grid_thw=encoded.inputs["video_grid_thw"],
+                mm_token_type_ids=kinds,
             )[0, encoded.input_ids.shape[1] :].tolist()
         assert [s.token for s in steps] == own
 

@@ -1,5 +1,6 @@
 """Every family proven on its real classes with tiny random weights: gradients, spans, caches."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from core.objective import query_loss
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from core.types import SEEN, Clip, Track
 from core.views import masked_view
-from tests.families import NAMES, tiny
+from tests.families import NAMES, outer, tiny
 
 pytestmark = pytest.mark.matrix
 QUESTION = "Is there a dog in the video?"
@@ -66,7 +67,8 @@ def test_pixels_equal_the_processors(lm, encoded):
         text=[encoded.prompt], videos=lm.nested([clip.frames.copy()]), do_sample_frames=False,
         return_tensors="pt",
     )[lm.pixels]  # fmt: skip
-    torch.testing.assert_close(lm.pixel_input(encoded, encoded.video), own, rtol=0, atol=1e-6)
+    ours = encoded.layout(encoded.video)
+    torch.testing.assert_close(ours, own.reshape(ours.shape), rtol=0, atol=1e-6)
     shown = torch.from_numpy(encoded.frames).permute(0, 3, 1, 2) / 255
     again = (encoded.video * encoded.std[:, None, None]) + encoded.mean[:, None, None]
     torch.testing.assert_close(again.clamp(0, 1), shown, rtol=0, atol=0.003)
@@ -79,8 +81,8 @@ def test_a_blended_tensor_is_the_blended_video_preprocessed(lm, encoded):
     std, mean = encoded.std[:, None, None], encoded.mean[:, None, None]
     picture = encoded.video * std + mean
     own = pixels_of(lm, process(lm, picture * (1 - mask) + mean * mask))
-    ours = lm.pixel_input(encoded, encoded.video * (1 - mask))
-    torch.testing.assert_close(ours, own, rtol=0, atol=2e-5)
+    ours = encoded.layout(encoded.video * (1 - mask))
+    torch.testing.assert_close(ours, own.reshape(ours.shape), rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("question", AWKWARD)
@@ -184,19 +186,118 @@ def test_stepwise_logits_equal_a_full_forward(lm, encoded):
     for token in forced:
         state = lm.step(state, [token])
         stepped.append(state.logits[0])
-    # the same tokens as a part of the prompt, read in one piece
-    longer = lm.encode(make_clip(), QUESTION)
-    ids = torch.cat([longer.input_ids, torch.tensor([forced])], 1)
-    inputs = dict(longer.inputs)
-    if "mm_token_type_ids" in inputs:
-        none = torch.zeros(1, len(forced), dtype=inputs["mm_token_type_ids"].dtype)
-        inputs["mm_token_type_ids"] = torch.cat([inputs["mm_token_type_ids"], none], 1)
-        del inputs["position_ids"]
-    whole = replace(longer, input_ids=ids, inputs=inputs)
-    timing = {"second_per_grid_ts": torch.tensor([2.0])} if lm.info.family == "qwen2_5_vl" else {}
-    with torch.no_grad():
-        full = lm._run(whole, whole.video, **timing).logits[0, -len(stepped) :]
+    full = outer(lm, encoded, encoded.video, forced)[-len(stepped) :]
     torch.testing.assert_close(torch.stack(stepped), full, rtol=1e-3, atol=1e-3)
+
+
+def test_the_prompt_read_in_parts_equals_the_models_own_forward(lm, encoded):
+    full = outer(lm, encoded, encoded.video)
+    state = lm.prefill(encoded, encoded.video)
+    torch.testing.assert_close(state.query_logits[0], full[encoded.query - 1], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(state.logits[0], full[-1], rtol=1e-3, atol=1e-4)
+    asked = lm.query_logits(encoded, encoded.video)
+    torch.testing.assert_close(asked, full[encoded.query - 1], rtol=1e-3, atol=1e-4)
+
+
+def looked_at(lm, monkeypatch):
+    """Notes how many temporal patches the vision tower sees and tokens the decoder reads."""
+    seen = {"patches": 0, "tokens": 0}
+    look, decoder = lm.look, lm.decoder.forward
+
+    def noted_look(encoded, views, at):
+        seen["patches"] += len(at)
+        return look(encoded, views, at)
+
+    def noted_read(*args, **kwargs):
+        seen["tokens"] += kwargs["inputs_embeds"].shape[1]
+        return decoder(*args, **kwargs)
+
+    monkeypatch.setattr(lm, "look", noted_look)
+    monkeypatch.setattr(lm.decoder, "forward", noted_read)
+    return seen
+
+
+@pytest.mark.parametrize("hidden", [(), (0,), (5,), (2, 3), (1, 5)])
+def test_what_two_views_share_is_read_once_and_changes_nothing(lm, monkeypatch, hidden):
+    encoded = lm.encode(make_clip(6), QUESTION)
+    video = encoded.video.clone()
+    video[list(hidden)] *= 0.3
+    base = lm.prefill(encoded, encoded.video)
+    alone = lm.prefill(encoded, video)
+    seen = looked_at(lm, monkeypatch)
+    shared = lm.prefill(encoded, video, like=base)
+    groups = [g for g, frames in enumerate(encoded.groups) if set(frames) & set(hidden)]
+    assert seen["patches"] == len(groups)
+    length, slots = encoded.input_ids.shape[1], lm._slots(encoded)
+    first = int(slots[groups[0], 0]) if groups else int(encoded.query[0]) - 1
+    assert seen["tokens"] == length - first
+    torch.testing.assert_close(shared.logits, alone.logits, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(shared.query_logits, alone.query_logits, rtol=1e-3, atol=1e-4)
+    token = lm.tokens("yes")[0]
+    a, b = (lm.step(s, [token]).logits for s in (shared, alone))
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    again = lm.step(base, [token]).logits  # the one it was taken from is as it was
+    expected = lm.step(lm.prefill(encoded, encoded.video), [token]).logits
+    torch.testing.assert_close(again, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", [n for n in NAMES if n.startswith("qwen")])
+def test_windows_taken_together_are_bit_by_bit_as_one_by_one(family):
+    tower = copy.deepcopy(tiny(family).model.model.visual)
+    plain = copy.deepcopy(tower)
+    for module in plain.modules():
+        module.__dict__.pop("forward", None)
+    grid = torch.tensor([[3, 6, 10]])  # 56-pixel windows of it are of four sizes
+    width = tower.patch_embed.proj.weight[0].numel()
+    x = torch.randn(int(grid.prod()), width, generator=torch.Generator().manual_seed(0))
+    found = []
+    for each in (tower, plain):
+        pixels = x.clone().requires_grad_()
+        out = each(pixels, grid_thw=grid).pooler_output
+        found.append((out.detach(), torch.autograd.grad(out.square().sum(), pixels)[0]))
+    assert any("forward" in m.__dict__ for m in tower.modules())
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_several_views_share_with_one(lm, encoded):
+    late, whole = encoded.video.clone(), encoded.video * 0.5
+    late[-1] *= 0.3
+    views = torch.stack([late, encoded.video, whole])
+    base = lm.prefill(encoded, encoded.video)
+    shared, alone = lm.prefill(encoded, views, like=base), lm.prefill(encoded, views)
+    torch.testing.assert_close(shared.logits, alone.logits, rtol=1e-3, atol=1e-4)
+    one = lm.prefill(encoded, late, like=base)
+    torch.testing.assert_close(one.logits[0], alone.logits[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("low", [False, True])
+def test_gradients_reach_touched_frames_as_without_sharing(lm, low):
+    encoded = lm.encode(make_clip(6), QUESTION)
+    base = lm.prefill(encoded, encoded.video)
+    touched = torch.tensor([False, False, True, True, False, True])
+
+    def gradient(**how):
+        video = (encoded.video * 0.9 ** touched[:, None, None, None]).requires_grad_()
+        loss = torch.nn.functional.cross_entropy(
+            lm.query_logits(encoded, video, low, **how), encoded.input_ids[0, encoded.query]
+        )
+        return torch.autograd.grad(loss, video)[0]
+
+    shared, alone = gradient(like=base, touched=touched), gradient()
+    torch.testing.assert_close(shared[touched], alone[touched], rtol=1e-3, atol=1e-6)
+
+
+def test_a_graph_from_the_prefill_itself(lm, encoded):
+    video = encoded.video.clone().requires_grad_()
+    state = lm.prefill(encoded, video, graph=True)
+    targets = encoded.input_ids[0, encoded.query]
+    loss = torch.nn.functional.cross_entropy(state.query_logits[0], targets)
+    (one,) = torch.autograd.grad(loss, video)
+    (other,) = torch.autograd.grad(query_loss(lm, encoded, video), video)
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
+    assert not state.logits.requires_grad
+    assert not lm.step(state, [lm.tokens("yes")[0]]).logits.requires_grad
 
 
 def test_several_views_in_one_pass_equal_one_by_one(lm, encoded):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +14,19 @@ from core.methods.base import Case
 from core.methods.noise import vcd_alphas_bar
 from core.methods.rivals import tcd_subset
 from core.methods.run import run_method
-from core.options import ContrastOptions, RunOptions, TcdOptions, VideoOptions
+from core.options import (
+    AscentOptions,
+    ContrastOptions,
+    MaskOptions,
+    RunOptions,
+    TcdOptions,
+    VideoOptions,
+)
 from core.pipeline import run
 from core.video import read_clip
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
+from tests.families import tiny
 
 NAMES = (
     "baseline macd vcd sid tcd macd-fixed macd-object macd-object-subsampled noise-global "
@@ -52,8 +61,6 @@ def test_every_method_answers_with_and_without_objects(name, boxes):
     "name", [n for n in NAMES if n not in ("prompt-bias", "output-bias", "always-yes")]
 )
 def test_alpha_zero_is_the_baseline_for_every_two_view_method(name):
-    from dataclasses import replace
-
     rule = ContrastOptions(alpha=0.0)
     options = RunOptions(contrast=rule)
     for other in ("vcd", "sid", "tcd"):
@@ -229,3 +236,59 @@ def test_one_step_costs_four_prefills_and_objects_cost_nothing(toyworld, toy_mp4
     found = flop_ratios(toyworld, read_clip(toy_mp4))
     assert found["flops_macd1_over_base"] <= 4.3
     assert found["flops_k20_over_k1"] == pytest.approx(1, abs=0.02)
+
+
+def toy_case(lm, seen_clip, found, **ascent):
+    options = RunOptions(ascent=AscentOptions(**ascent))
+    return Case(lm, seen_clip, lm.encode(seen_clip, "What is in the video?"), found, options)
+
+
+@pytest.fixture(scope="module")
+def toy_clip(toy_mp4):
+    return read_clip(toy_mp4)
+
+
+def test_the_base_passes_gradient_needs_no_pass_of_its_own(toyworld, toy_clip, monkeypatch):
+    found = tuple(tracks((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9), frames=8))
+    read = []
+    real = type(toyworld).look
+    monkeypatch.setattr(
+        type(toyworld), "look", lambda self, *a: (read.append(len(a[2])), real(self, *a))[1]
+    )
+    run_method(toy_case(toyworld, toy_clip, found, gradient="base"), METHODS["macd"])
+    approximate = sum(read)
+    read.clear()
+    run_method(toy_case(toyworld, toy_clip, found), METHODS["macd"])
+    assert read[:2] == [4, 4]  # the video, the ascent
+    assert approximate <= 8
+
+
+def test_half_size_reads_fewer_pixels_and_other_families_say_so(toyworld, toy_clip):
+    found = tuple(tracks((0.1, 0.1, 0.5, 0.5), frames=8))
+    case = toy_case(toyworld, toy_clip, found, gradient="half")
+    (step,) = case.climb(case.options.mask, case.options.ascent)
+    (exact,) = toy_case(toyworld, toy_clip, found).climb(MaskOptions(), AscentOptions())
+    assert step.gradient.shape == exact.gradient.shape == (1,)
+    assert step.frame_gradient.shape == exact.frame_gradient.shape == (4,)
+    assert not np.allclose(step.gradient, exact.gradient)
+    small = toyworld.encode(toy_clip, "What?", size=(48, 48))
+    assert small.video.shape == (8, 3, 64, 64)
+    for name in ("internvl", "smolvlm"):
+        lm = tiny(name)
+        with pytest.raises(OptionError, match="one size only"):
+            list(
+                toy_case(lm, toy_clip, found, gradient="half").climb(
+                    MaskOptions(), AscentOptions(gradient="half")
+                )
+            )
+
+
+def test_frames_that_cannot_be_halved_say_so(toyworld, toy_clip):
+    tiny_frames = replace(toy_clip, frames=toy_clip.frames[:, ::6, ::6])
+    lm = tiny("qwen2_vl")
+    found = tuple(tracks((0.1, 0.1, 0.5, 0.5), frames=8))
+    case = toy_case(lm, tiny_frames, found, gradient="half")
+    if min(case.encoded.video.shape[2:]) > 28:
+        case.encoded = lm.encode(tiny_frames, "What?", size=(28, 28))
+    with pytest.raises(OptionError, match="cannot be halved"):
+        list(case.climb(MaskOptions(), case.options.ascent))

@@ -112,3 +112,14 @@ def test_one_frame_runs_without_tracking(make_video):
     assert len(trace.frames) == 1
     assert any("only 1 different picture" in w for w in trace.warnings)
     assert trace.answers["macd"].finished
+
+
+@pytest.mark.parametrize(("kind", "said"), [("base", "plain video"), ("exact", None)])
+def test_an_approximate_gradient_is_told(video, kind, said):
+    options = RunOptions(video=VideoOptions(frames=4), ascent=AscentOptions(gradient=kind))
+    trace = drive(video, options=options)[-1].trace
+    assert trace.status == "complete"
+    told = [w for w in trace.warnings if "approximate" in w]
+    assert len(told) == (said is not None)
+    assert said is None or said in told[0]
+    assert trace.options["ascent"]["gradient"] == kind

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from core.ascent import ascend, conclude
-from core.errors import BlindGradient
+from core.ascent import ascend, conclude, read_base
+from core.errors import BlindGradient, OptionError
 from core.masks import draw_masks
+from core.objective import query_loss
 from core.options import AscentOptions, MaskOptions
-from core.types import SEEN, MaskSet, Track
+from core.types import LOST, SEEN, MaskSet, Track
 from core.views import masked_view
 from tests.fakes import ByteLM, clip
 
@@ -79,8 +80,6 @@ def test_other_fusions_average_the_strengths():
 @pytest.mark.parametrize("fill", ["mean", "blur", "additive"])
 @pytest.mark.parametrize("frame_mask", ["outside", "off"])
 def test_the_ascents_gradient_is_the_slope_of_the_loss(fill, frame_mask):
-    from core.objective import query_loss
-
     lm = ByteLM()
     view = a_view(lm, FOUND, fill=fill, frame_mask=frame_mask)
     (step,) = ascend(lm, view, AscentOptions())
@@ -128,3 +127,50 @@ def test_a_loss_blind_to_the_video_is_an_error():
     lm = ByteLM(blind=True)
     with pytest.raises(BlindGradient, match="no mask changes"):
         list(ascend(lm, a_view(lm, FOUND), AscentOptions()))
+
+
+@pytest.mark.parametrize("fusion", ["max", "confidence", "average"])
+@pytest.mark.parametrize("fill", ["mean", "blur"])
+def test_slopes_at_zero_are_what_each_strength_does_alone(fusion, fill):
+    lm = ByteLM()
+    view = a_view(lm, FOUND, fusion=fusion, fill=fill)
+    base = read_base(lm, view.encoded, AscentOptions(gradient="base"))
+    objects, frames = view.slopes_at_zero(base.slope)
+
+    def loss(r, rf):
+        return float(query_loss(lm, view.encoded, view.video(r, rf)))
+
+    for k in range(4):
+        z = torch.zeros(4, dtype=torch.float64)
+        z[k] = 1e-6
+        found = (loss(z[:2], z[2:]) - loss(0 * z[:2], 0 * z[2:])) / 1e-6
+        assert float(torch.cat([objects, frames])[k]) == pytest.approx(found, rel=1e-3, abs=1e-8)
+
+
+def test_the_gradient_of_the_base_pass_is_the_steps():
+    lm, options = ByteLM(), AscentOptions(gradient="base")
+    view = a_view(lm, FOUND)
+    base = read_base(lm, view.encoded, options)
+    (step,) = ascend(lm, view, options, base)
+    (alone,) = ascend(lm, view, options)
+    low = replace(options, memory="low")
+    (slower,) = ascend(lm, view, low, read_base(lm, view.encoded, low))
+    np.testing.assert_allclose(step.gradient, view.slopes_at_zero(base.slope)[0].numpy())
+    np.testing.assert_allclose(step.gradient, alone.gradient)
+    np.testing.assert_allclose(step.gradient, slower.gradient)
+    assert step.loss == pytest.approx(float(query_loss(lm, view.encoded, view.encoded.video)))
+    assert step.strength.tolist() == [0.75, 0.75]
+    assert not base.state.query_logits.requires_grad
+    with pytest.raises(OptionError, match="same at every step"):
+        AscentOptions(gradient="base", steps=3)
+
+
+def test_touched_frames_are_those_a_mask_reaches():
+    found = tracks((0.1, 0.1, 0.5, 0.5))
+    boxes = found[0].boxes.copy()
+    boxes[:3] = np.nan
+    state = np.array([LOST, LOST, LOST, SEEN], np.int8)
+    late = [replace(found[0], boxes=boxes, state=state)]
+    assert a_view(ByteLM(), late).touched().tolist() == [True] * 4
+    off = a_view(ByteLM(), late, frame_mask="off")
+    assert off.touched().tolist() == [False, False, False, True]

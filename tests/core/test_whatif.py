@@ -247,13 +247,12 @@ def test_another_backbone_is_told(trace, toyworld, monkeypatch):
 
 
 def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
-    import core.whatif as whatif
     from core.errors import BlindGradient
 
     def blind(*_):
         raise BlindGradient("no mask changes the query loss at all", "x")
 
-    monkeypatch.setattr(whatif, "ascend", blind)
+    monkeypatch.setattr("core.methods.base.ascend", blind)
     with pytest.raises(BlindGradient):
         changed(bench, kind="drop", track=trace.tracks[0].id)
     monkeypatch.undo()

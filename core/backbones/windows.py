@@ -1,0 +1,72 @@
+"""Attention over equal windows in one call, for the vision towers of the Qwen families.
+
+transformers calls attention once a window and layer, each time after asking the device for the
+windows' lengths. Windows of one length fit one batch: the same numbers, bit by bit on a CPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def group_windows(tower: Any) -> None:
+    """Makes every attention of a vision tower take windows of one length together.
+
+    A tower that was set to flash attention is left alone: it takes all lengths at once already.
+    """
+    if tower.config._attn_implementation != "sdpa":
+        return
+    plan = _Plan()
+    for module in tower.modules():
+        if all(hasattr(module, name) for name in ("qkv", "proj", "num_heads", "scaling")):
+            module.forward = _Grouped(module, plan)
+
+
+class _Plan:
+    """Which tokens make windows of one length; kept while the same boundaries come again."""
+
+    def __init__(self) -> None:
+        self._of: Tensor | None = None
+        self._windows: list[Tensor] = []
+
+    def windows(self, bounds: Tensor) -> list[Tensor]:
+        """(W, length) indices for every length there is; bounds: (windows + 1,) rising."""
+        if self._of is not bounds:
+            starts, lengths = bounds[:-1], bounds.diff()
+            self._windows = [
+                starts[lengths == n, None] + torch.arange(n, device=bounds.device)
+                for n in sorted(set(lengths.tolist()))
+            ]
+            self._of = bounds
+        return self._windows
+
+
+class _Grouped:
+    def __init__(self, attention: Any, plan: _Plan) -> None:
+        self.attention, self.plan = attention, plan
+
+    def __call__(
+        self,
+        hidden_states: Tensor,
+        cu_seqlens: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        **_: Any,
+    ) -> Tensor:
+        own = self.attention
+        tokens = len(hidden_states)
+        q, k, v = own.qkv(hidden_states).view(tokens, 3, own.num_heads, -1).unbind(1)
+        rotate = sys.modules[type(own).__module__].apply_rotary_pos_emb_vision
+        q, k = rotate(q, k, *position_embeddings)
+        out = torch.empty_like(q)
+        for index in self.plan.windows(cu_seqlens):
+            # (W, length, heads, d) → (W, heads, length, d)
+            a, b, c = (z[index].transpose(1, 2) for z in (q, k, v))
+            seen = F.scaled_dot_product_attention(a, b, c, scale=own.scaling)
+            out = out.index_put((index,), seen.transpose(1, 2))
+        found: Tensor = own.proj(out.reshape(tokens, -1))
+        return found
