@@ -29,6 +29,7 @@ from core.options import (
     VideoOptions,
 )
 from core.question import clean_question
+from core.types import Progress
 from core.video import read_clip
 
 if TYPE_CHECKING:
@@ -162,11 +163,18 @@ def _trace(args: argparse.Namespace) -> Trace:
         from core.pipeline import run
 
         trace = None
-        lm, detector = partial(_load_lm, args), partial(_load_detector, args)
-        for event in run(clip.result, args.question, lm, detector, options, methods=methods):
-            if event.stage not in ("video", "done"):
-                print(f"  {event.stage:<7} {event.message}", file=sys.stderr, flush=True)
-            trace = event.trace
+        loading = Progress()
+        lm, detector = partial(_load_lm, args, loading), partial(_load_detector, args)
+        told = ""
+        for event in run(
+            clip.result, args.question, lm, detector, options, methods=methods, loading=loading
+        ):
+            loaded = event.fraction if event.stage == "load" and event.fraction < 1 else 0
+            percent = f", {10 * int(10 * loaded)} %" if loaded else ""
+            line = f"  {event.stage:<7} {event.message}{percent}"
+            if event.stage not in ("video", "done") and line != told:
+                print(line, file=sys.stderr, flush=True)
+            told, trace = line, event.trace
     assert trace is not None
     if args.out:
         from core.bundle import save
@@ -193,10 +201,10 @@ def _failed_early(clip: Future[Clip]) -> BaseException | None:
         return None
 
 
-def _load_lm(args: argparse.Namespace) -> VideoLM:
+def _load_lm(args: argparse.Namespace, progress: Progress) -> VideoLM:
     from core.backbones import load_backbone
 
-    lm = load_backbone(args.backbone, args.device)
+    lm = load_backbone(args.backbone, args.device, progress)
     gc.enable()
     return lm
 

@@ -20,11 +20,14 @@ from core.types import Detections, Pixels
 
 BATCH = 4
 HUB = {
-    "rt-detr": "PekingU/rtdetr_r50vd",
-    "d-fine": "ustc-community/dfine-small-coco",
-    "grounding-dino": "IDEA-Research/grounding-dino-tiny",
+    "rt-detr": ("PekingU/rtdetr_r50vd", "df939e661d8c52e80608d1ec566561aabd25a4e7"),
+    "d-fine": ("ustc-community/dfine-small-coco", "f79e65b5fbb33ceb9d3ebba042955d7410c608f8"),
+    "grounding-dino": (
+        "IDEA-Research/grounding-dino-tiny",
+        "a2bb814dd30d776dcf7e30523b00659f4f141c71",
+    ),
 }
-"""Short names of detectors on the hub."""
+"""Short names of detectors on the hub: id and the revision that is loaded. All Apache-2.0."""
 
 
 class ClosedSet:
@@ -127,10 +130,11 @@ def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
     )
     from transformers import AutoConfig, AutoImageProcessor  # isort: skip
 
-    source = HUB.get(name, name)
+    source, revision = HUB.get(name, (name, None))
     safe: dict[str, Any] = {
         "trust_remote_code": False,
         "local_files_only": Path(source).is_dir(),
+        "revision": revision,
     }
     try:
         grounded = AutoConfig.from_pretrained(source, **safe).model_type == "grounding-dino"

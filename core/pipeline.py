@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import resource
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,12 +35,24 @@ from core.options import RunOptions, VideoOptions
 from core.question import clean_question, nouns
 from core.search import find_answer
 from core.track import track
-from core.types import AscentStep, Clip, Detections, Pixels, TokenStep, Trace, Track
+from core.types import (
+    AscentStep,
+    Clip,
+    Detections,
+    Pixels,
+    Progress,
+    TokenStep,
+    Trace,
+    Track,
+)
 from core.video import read_clip
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
 PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
+
+PATIENCE_S = 0.25
+"""How often somebody who waits for a model hears how far it is."""
 
 NO_TRACKS = "no objects were found: only the frame mask is used"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
@@ -112,12 +126,14 @@ def run(
     methods: Sequence[str] = (),
     cache: StageCache | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    loading: Progress | None = None,
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
     video: a file, or a call that gives its clip, for whoever began reading it already.
     lm, detector: called when first needed, so that loading can go on beside decoding.
     methods: further decoders by name; they share what can be shared with MACD and the baseline.
+    loading: where `lm` tells how far it is; told on as events of the stage "load".
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
@@ -132,7 +148,7 @@ def run(
     state.timed("video", began)
     try:
         tracks = yield from _tracks(state, clip, detector, options, cache)
-        model, encoded = yield from _load(state, clip, question, lm)
+        model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
         case = Case(model, clip, encoded, tracks, options)
         yield from _analyse(state, case)
         yield from _compare(state, case, further)
@@ -234,12 +250,17 @@ def _tracks(
 
 
 def _load(
-    run: _Run, clip: Clip, question: str, lm: Callable[[], VideoLM]
+    run: _Run, clip: Clip, question: str, lm: Callable[[], VideoLM], progress: Progress
 ) -> Generator[Event, None, tuple[VideoLM, Encoded]]:
     yield Event("load", 0.0, "Loading the backbone", run.trace)
     run.breathe("load")
     began = time.monotonic()
-    model = lm()
+    loaded = _beside(lm)
+    while not wait([loaded], PATIENCE_S).done:
+        told = progress.message or "Loading the backbone"
+        yield Event("load", progress.fraction, told, run.trace)
+        run.breathe("load")  # a load that was begun goes on, for whoever asks next
+    model = loaded.result()
     run.timed("load", began)
     began = time.monotonic()
     encoded = model.encode(clip, question)
@@ -256,6 +277,20 @@ def _load(
     run.timed("encode", began)
     yield Event("load", 1.0, model.info.name, run.trace)
     return model, encoded
+
+
+def _beside(call: Callable[[], VideoLM]) -> Future[VideoLM]:
+    """The call's result, from a thread that does not hold up the end of the process."""
+    future: Future[VideoLM] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="load", daemon=True).start()
+    return future
 
 
 def _ascend(run: _Run, case: Case) -> Generator[Event, None, AscentStep | None]:

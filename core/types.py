@@ -1,4 +1,4 @@
-"""What the stages hand to each other. Frozen; arrays are never written to after construction.
+"""What the stages hand to each other. Frozen but for Progress; arrays are never written to.
 
 Axes: T sampled frames, D dense frames, K tracks, G frame groups (temporal patches of the
 backbone), C candidate tokens, H×W pixels of the frames as the backbone sees them.
@@ -20,6 +20,21 @@ Ints = NDArray[np.int64]
 Pixels = NDArray[np.uint8]
 
 LOST, INTERPOLATED, SEEN = 0, 1, 2
+
+
+@dataclass
+class Progress:
+    """How far a slow piece of work is; written by who does it, read by who waits for it.
+
+    fraction: of what the message names, [0, 1].
+    """
+
+    message: str = ""
+    fraction: float = 0.0
+
+    def begin(self, message: str) -> None:
+        """The next piece starts."""
+        self.fraction, self.message = 0.0, message
 
 
 @dataclass(frozen=True, eq=False)

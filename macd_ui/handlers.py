@@ -13,6 +13,7 @@ import gradio as gr
 
 from core.bundle import load, save
 from core.errors import MacdError, OptionError, TraceError, VideoNotFound
+from core.types import Progress
 from macd_ui.examples import Example
 from macd_ui.figures.strengths import strengths_figure
 from macd_ui.forms import run_options
@@ -64,16 +65,18 @@ class Handlers:
 
         session.cache = session.cache or StageCache()
         frames = None  # those the viewer has already
+        loading = Progress()
         with self.store.device_lock:
             for event in run(
                 video,
                 values["question"] or "",
-                lambda: self.store.backbone((values["backbone"] or "toyworld").strip()),
+                lambda: self.store.backbone((values["backbone"] or "toyworld").strip(), loading),
                 lambda: self.store.detector((values["detector"] or "toyworld").strip()),
                 options,
                 methods=values["methods"] or (),
                 cache=session.cache,
                 cancelled=session.stop.is_set,
+                loading=loading,
             ):
                 if event.trace is not None:
                     session.show(event.trace)

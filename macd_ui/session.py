@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.types import Trace
+from core.types import Progress, Trace
 
 if TYPE_CHECKING:
     from core.backbones import VideoLM
@@ -94,13 +94,13 @@ class Store:
         """Deletes every file of the page."""
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def backbone(self, name: str) -> VideoLM:
-        """A loaded backbone, the same for all sessions."""
+    def backbone(self, name: str, progress: Progress | None = None) -> VideoLM:
+        """A loaded backbone, the same for all sessions; progress: told how far a load is."""
 
         def load() -> VideoLM:
             from core.backbones import load_backbone
 
-            return load_backbone(name)
+            return load_backbone(name, progress=progress)
 
         return self._kept(("backbone", name), load)
 

@@ -4,12 +4,15 @@ transformers is imported when a model is loaded, not before.
 """
 
 from core.backbones.base import BackboneInfo, Encoded, State, VideoLM
+from core.types import Progress
 
 __all__ = ["BackboneInfo", "Encoded", "State", "VideoLM", "load_backbone"]
 
 
-def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
+def load_backbone(
+    name: str = "toyworld", device: str = "auto", progress: Progress | None = None
+) -> VideoLM:
     """See `core.backbones.load.load_backbone`."""
     from core.backbones.load import load_backbone as load
 
-    return load(name, device)
+    return load(name, device, progress)

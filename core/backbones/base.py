@@ -15,13 +15,17 @@ from core.types import Clip, Pixels
 
 @dataclass(frozen=True)
 class BackboneInfo:
-    """Who the model is. `domain` says what it knows where that is less than the world."""
+    """Who the model is. revision: commit on the hub, empty for a folder.
+
+    `domain` says what it knows where that is less than the world.
+    """
 
     name: str
     family: str
     parameters: int
     device: str
     dtype: str
+    revision: str = ""
     domain: str = ""
     domain_title: str = ""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Listed:
-    """A model by hub id. billions: of parameters; memory_gb: weights in bfloat16.
+    """A model by hub id. billions: of parameters; revision: the commit that is loaded.
 
     The paper's own are Qwen2-VL, Qwen2.5-VL, Qwen3-VL and InternVL3; SmolVLM2 fits a laptop.
     """
@@ -17,6 +17,7 @@ class Listed:
     family: str
     billions: float
     licence: str
+    revision: str
 
     @property
     def memory_gb(self) -> float:
@@ -36,6 +37,7 @@ CATALOGUE = (
         "smolvlm",
         0.26,
         "Apache-2.0",
+        "067788b187b95ebe7b2e040b3e4299e342e5b8fd",
     ),
     Listed(
         "SmolVLM2 500M",
@@ -43,13 +45,56 @@ CATALOGUE = (
         "smolvlm",
         0.51,
         "Apache-2.0",
+        "7b375e1b73b11138ff12fe22c8f2822d8fe03467",
     ),
-    Listed("Qwen2-VL 2B", "Qwen/Qwen2-VL-2B-Instruct", "qwen2_vl", 2.2, "Apache-2.0"),
-    Listed("Qwen3-VL 2B", "Qwen/Qwen3-VL-2B-Instruct", "qwen3_vl", 2.1, "Apache-2.0"),
-    Listed("Qwen2.5-VL 3B", "Qwen/Qwen2.5-VL-3B-Instruct", "qwen2_5_vl", 3.8, "Qwen Research"),
-    Listed("InternVL3 8B", "OpenGVLab/InternVL3-8B-hf", "internvl", 7.9, "other, see its page"),
-    Listed("Qwen2-VL 7B", "Qwen/Qwen2-VL-7B-Instruct", "qwen2_vl", 8.3, "Apache-2.0"),
-    Listed("Qwen2.5-VL 7B", "Qwen/Qwen2.5-VL-7B-Instruct", "qwen2_5_vl", 8.3, "Apache-2.0"),
+    Listed(
+        "Qwen2-VL 2B",
+        "Qwen/Qwen2-VL-2B-Instruct",
+        "qwen2_vl",
+        2.2,
+        "Apache-2.0",
+        "895c3a49bc3fa70a340399125c650a463535e71c",
+    ),
+    Listed(
+        "Qwen3-VL 2B",
+        "Qwen/Qwen3-VL-2B-Instruct",
+        "qwen3_vl",
+        2.1,
+        "Apache-2.0",
+        "89644892e4d85e24eaac8bacfd4f463576704203",
+    ),
+    Listed(
+        "Qwen2.5-VL 3B",
+        "Qwen/Qwen2.5-VL-3B-Instruct",
+        "qwen2_5_vl",
+        3.8,
+        "Qwen Research",
+        "66285546d2b821cf421d4f5eb2576359d3770cd3",
+    ),
+    Listed(
+        "InternVL3 8B",
+        "OpenGVLab/InternVL3-8B-hf",
+        "internvl",
+        7.9,
+        "Qwen",
+        "259a3b64a14623c0ec91a045cb43f7c5af5fa6af",
+    ),
+    Listed(
+        "Qwen2-VL 7B",
+        "Qwen/Qwen2-VL-7B-Instruct",
+        "qwen2_vl",
+        8.3,
+        "Apache-2.0",
+        "eed13092ef92e448dd6875b2a00151bd3f7db0ac",
+    ),
+    Listed(
+        "Qwen2.5-VL 7B",
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        "qwen2_5_vl",
+        8.3,
+        "Apache-2.0",
+        "cc594898137f460bfe9f0759e9844b3ce807cfb5",
+    ),
 )
 
 

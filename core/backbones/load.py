@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub.errors import GatedRepoError
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import DryRunError, GatedRepoError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils.logging import disable_progress_bar
@@ -16,11 +17,15 @@ from transformers.utils.logging import disable_progress_bar
 from core.backbones.base import BackboneInfo, VideoLM, device_of
 from core.backbones.catalogue import CATALOGUE, largest_within
 from core.backbones.hf import HfVideoLM
+from core.backbones.progress import downloading, reading_weights
 from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
 from core.shipped import shipped
+from core.types import Progress
 
 disable_progress_bar()
 
+FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
+"""What is fetched of a model: no pickled weights, no other formats, no code."""
 FAMILIES: dict[str, tuple[str, str]] = {
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", "qwen2_vl:Qwen2VL"),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl:Qwen25VL"),
@@ -80,20 +85,24 @@ TOYWORLD_DOMAIN = (
 )
 
 
-def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
+def load_backbone(
+    name: str = "toyworld", device: str = "auto", progress: Progress | None = None
+) -> VideoLM:
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
-    Never runs remote code and reads safetensors only. Free memory is checked first. Raises
+    A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
+    @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
+    before anything is downloaded. progress: told how far the download and the reading are. Raises
     BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory.
     """
-    where = device_of(device)
+    where, progress = device_of(device), progress or Progress()
     toyworld = name == "toyworld"
-    source = str(shipped("backbone")) if toyworld else name
+    source, revision = (str(shipped("backbone")), "") if toyworld else pinned(name)
     local = Path(source).is_dir()
     dtype = torch.bfloat16 if where.type == "cuda" and not toyworld else torch.float32
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
     try:
-        config = AutoConfig.from_pretrained(source, **safe)
+        config = AutoConfig.from_pretrained(source, revision=revision or None, **safe)
         family = config.model_type
         if family not in FAMILIES:
             raise UnsupportedBackbone(
@@ -101,20 +110,31 @@ def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
                 f"Choose a model of {', '.join(FAMILIES)}",
             )
         check_memory(name, weights_gb(source), where, dtype)
+        folder = source if local else _download(source, revision, progress)
         model_class: Any = getattr(transformers, FAMILIES[family][0])
-        model = model_class.from_pretrained(source, dtype=dtype, use_safetensors=True, **safe)
-        processor = AutoProcessor.from_pretrained(source, **safe)
+        progress.begin(f"Reading {name}")
+        with reading_weights(progress):
+            model = model_class.from_pretrained(
+                folder,
+                dtype=dtype,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+            )
+        processor = AutoProcessor.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
     except SafetensorError as error:
         raise BackboneCorrupt(
             f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
             "Delete them and download the model again",
         ) from error
-    except GatedRepoError as error:
-        raise BackboneNotFound(
-            f"{name!r} asks for its licence to be accepted first",
-            "Accept it on the model's page, then log in with `hf auth login`",
-        ) from error
     except (OSError, ValueError) as error:
+        if isinstance(error, GatedRepoError) or isinstance(error.__cause__, GatedRepoError):
+            raise BackboneNotFound(
+                f"{name!r} asks for its licence to be accepted first",
+                "Accept it on the model's page, then log in with `hf auth login`",
+            ) from error
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
         if local:
             raise BackboneCorrupt(
@@ -131,7 +151,34 @@ def load_backbone(name: str = "toyworld", device: str = "auto") -> VideoLM:
         parameters=sum(p.numel() for p in model.parameters()),
         device=where.type,
         dtype=str(dtype).removeprefix("torch."),
+        revision="" if local else Path(folder).name,
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
     return adapter_of(family)(model.to(where), processor, info)
+
+
+def pinned(name: str) -> tuple[str, str]:
+    """A folder or hub id, and the revision to load: after its @, or the catalogue's; else none.
+
+    >>> pinned("somebody/model@abc"), pinned("somebody/model")
+    (('somebody/model', 'abc'), ('somebody/model', ''))
+    """
+    if Path(name).is_dir():
+        return name, ""
+    source, _, revision = name.partition("@")
+    listed = next((m.revision for m in CATALOGUE if m.hub_id == source), "")
+    return source, revision or listed
+
+
+def _download(source: str, revision: str, progress: Progress) -> str:
+    """The folder of a hub model on this disk; what is there already is not fetched again."""
+    progress.begin(f"Looking for {source}")
+    wanted: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
+    try:
+        missing = [f for f in snapshot_download(source, dry_run=True, **wanted) if f.will_download]
+    except DryRunError:  # offline: whole if it was downloaded whole before
+        return str(snapshot_download(source, local_files_only=True, **wanted))
+    size = sum(f.file_size for f in missing)
+    progress.begin(f"Downloading {source}, {size / 1e9:.1f} GB")
+    return str(snapshot_download(source, tqdm_class=downloading(progress, size), **wanted))

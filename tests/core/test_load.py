@@ -1,7 +1,10 @@
 """Loading backbones: what is missing, damaged, too large or of another kind is told first."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,9 +12,10 @@ from huggingface_hub.errors import GatedRepoError
 
 from core.backbones import load, load_backbone
 from core.backbones.catalogue import CATALOGUE, largest_within
-from core.backbones.load import FAMILIES, adapter_of, check_memory, free_gb, weights_gb
+from core.backbones.load import FAMILIES, adapter_of, check_memory, free_gb, pinned, weights_gb
 from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
 from core.shipped import shipped
+from tests import hub
 
 
 @pytest.fixture
@@ -106,3 +110,63 @@ def test_true_configs_are_of_known_families_and_listed_sizes(real, name):
     billions = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values()) / 1e9
     listed = next(m for m in CATALOGUE if m.hub_id.endswith(name))
     assert listed.billions == pytest.approx(billions, abs=0.06)
+
+
+def python(code, home, **env):
+    """Runs code in a process of its own: the hub's client reads its address when imported."""
+    where = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | where | env, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+
+FROM_HUB = r"""
+import sys
+from core.backbones import load_backbone
+from core.errors import MacdError
+from core.types import Progress
+class Noted(Progress):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        sys.stdout.write(f"{name} {value}\n")
+try:
+    lm = load_backbone(sys.argv[1] if len(sys.argv) > 1 else "somebody/model", "cpu", Noted())
+    print("loaded", lm.info.revision, lm.info.parameters)
+except MacdError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_hub_model_is_downloaded_told_and_kept(tmp_path):
+    with hub.serving(shipped("backbone"), bytes_per_s=2e7) as address:
+        first = python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout
+    lines = first.splitlines()
+    assert f"loaded {hub.REVISION}" in lines[-1], first
+    begins = [n for n, line in enumerate(lines) if line.startswith("message ") and line.split()[1:]]
+    assert [lines[n].split()[1] for n in begins] == ["Looking", "Downloading", "Reading"]
+    fetched = [float(s.split()[1]) for s in lines[begins[1] + 1 : begins[2] - 1]]
+    assert len(fetched) > 3
+    assert fetched == sorted(fetched)
+    assert fetched[-1] == pytest.approx(1.0)
+    read = [float(s.split()[1]) for s in lines[begins[2] + 1 : -1]]
+    assert read[-1] == pytest.approx(1.0)
+    assert not list(tmp_path.rglob("*.onnx"))
+    # the hub is gone now; what was downloaded is enough
+    again = python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout
+    assert f"loaded {hub.REVISION}" in again, again
+
+
+def test_what_a_hub_refuses_is_told(tmp_path):
+    with hub.serving(shipped("backbone"), gated=True) as address:
+        said = python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout
+    assert "BackboneNotFound" in said
+    assert "licence" in said
+
+
+def test_listed_models_are_pinned():
+    for model in CATALOGUE:
+        assert pinned(model.hub_id) == (model.hub_id, model.revision)
+        assert len(model.revision) == 40
+        assert int(model.revision, 16)
+        assert pinned(f"{model.hub_id}@main") == (model.hub_id, "main")

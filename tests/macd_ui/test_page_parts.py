@@ -37,7 +37,7 @@ def trace(tmp_path_factory):
 @pytest.fixture
 def store(monkeypatch):
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name: ByteLM())
+    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
     monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
     yield store
     store.close()
