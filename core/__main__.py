@@ -80,7 +80,9 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument("question", metavar="QUESTION")
     trace.add_argument("--backbone", default="toyworld", help="toyworld, a folder or a hub id")
     trace.add_argument(
-        "--detector", default="toyworld", help="toyworld, FILE.pt, FILE.onnx, or yolo11n … yolo11x"
+        "--detector",
+        default="toyworld",
+        help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, a file or folder",
     )
     trace.add_argument("--device", default="auto", help="auto, cpu or cuda")
     defaults = RunOptions()
@@ -109,6 +111,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--fill", ("mean", "black", "blur", "noise", "additive"), masks.fill, "masked pixels"),
         ("--fusion", ("max", "confidence", "average"), masks.fusion, "how masks join"),
         ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
+        ("--mask-shape", ("outline", "box"), masks.shape, "outline: where the detector gives one"),
         ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
         ("--memory", ("normal", "low"), "normal", "low: slower, with fewer activations kept"),
         ("--gradient", ("exact", "base", "half"), "exact", "base, half: cheaper approximations"),
@@ -127,7 +130,11 @@ def _trace(args: argparse.Namespace) -> Trace:
         video=VideoOptions(frames=args.frames, start=args.start, end=args.end),
         detect=DetectOptions(confidence=args.confidence),
         mask=MaskOptions(
-            fill=args.fill, fusion=args.fusion, frame_mask=args.frame_mask, swept=args.swept
+            fill=args.fill,
+            fusion=args.fusion,
+            frame_mask=args.frame_mask,
+            swept=args.swept,
+            shape=args.mask_shape,
         ),
         ascent=AscentOptions(
             steps=args.steps,

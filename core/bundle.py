@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from core.types import (
     Answer,
     AscentStep,
     Counterfactual,
+    Floats,
     Ledger,
     Pixels,
     Stroke,
@@ -160,6 +161,10 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
                     {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
                     for s in t.brush
                 ],
+                "outlines": [
+                    None if z is None else [[round(float(x), 4) for x in p] for p in z]
+                    for z in t.outlines
+                ],
             }
             for t in trace.tracks
         ],
@@ -278,16 +283,27 @@ def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple
             state=state[i].astype(np.int8),
             frames_seen=int(row["frames_seen"]),
             brush=tuple(_restore_stroke(s) for s in row.get("brush", ())),
+            outlines=_restore_outlines(row.get("outlines", ()), t),
         )
         for i, row in enumerate(rows)
     )
 
 
 def _restore_stroke(row: dict[str, Any]) -> Stroke:
-    points = np.array(row["points"], np.float32)
+    return Stroke(_line(row["points"]), _number(row["radius"]), bool(row["erase"]))
+
+
+def _restore_outlines(rows: Sequence[Any], frames: int) -> tuple[Floats | None, ...]:
+    if len(rows) not in (0, frames):
+        raise TraceError("a track has outlines of other frames", _DAMAGED)
+    return tuple(None if z is None else _line(z) for z in rows)
+
+
+def _line(told: Any) -> Floats:
+    points = np.array(told, np.float32)
     if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-        raise TraceError("a brush stroke in the trace is not a line", _DAMAGED)
-    return Stroke(points, _number(row["radius"]), bool(row["erase"]))
+        raise TraceError("a stroke or an outline in the trace is not a line", _DAMAGED)
+    return points
 
 
 def _restore_ledger(told: list[Any] | None, arrays: Arrays, k: int) -> Ledger | None:

@@ -12,14 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import cv2
 import numpy as np
 
 from core.errors import DetectorError
 from core.options import DetectOptions
 from core.shipped import shipped
-from core.types import Detections, Pixels
+from core.types import Detections, Floats, Pixels
 
 BATCH = 8
+POINTS = 48
 HUB = ("rt-detr", "d-fine", "grounding-dino")
 NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
 
@@ -36,7 +38,7 @@ class Detector(Protocol):
 
 
 class Yolo:
-    """YOLO11 weights as a detector.
+    """YOLO11 weights as a detector; those of a -seg model give outlines too.
 
     `image_size` is the long side the network sees; the weights' own training size by default.
     """
@@ -72,11 +74,28 @@ class Yolo:
                 ) from error
             for result in results:
                 boxes = result.boxes.cpu()
+                found = result.masks.xyn if result.masks is not None else ()
                 yield Detections(
                     boxes=boxes.xyxyn.numpy().astype(np.float32).clip(0, 1),
                     scores=boxes.conf.numpy().astype(np.float32),
                     labels=tuple(result.names[int(c)] for c in boxes.cls),
+                    outlines=tuple(simplified(points) for points in found),
                 )
+
+
+def simplified(points: Floats) -> Floats | None:
+    """A polygon (P, 2) with at most `POINTS` points; None where it encloses nothing.
+
+    Douglas-Peucker, as fine as that number allows.
+    """
+    closed = np.asarray(points, np.float32).reshape(-1, 1, 2).clip(0, 1)
+    if len(closed) < 3 or cv2.contourArea(closed) <= 0:
+        return None
+    size = float(np.ptp(closed[:, 0], axis=0).max())
+    finer = 0.004
+    while len(found := cv2.approxPolyDP(closed, finer * size, True)) > POINTS:
+        finer *= 1.5
+    return np.asarray(found[:, 0], np.float32) if len(found) > 2 else None
 
 
 def only(found: Detections, classes: tuple[str, ...]) -> Detections:
@@ -85,7 +104,8 @@ def only(found: Detections, classes: tuple[str, ...]) -> Detections:
         return found
     kept = [i for i, label in enumerate(found.labels) if label in classes]
     labels = tuple(found.labels[i] for i in kept)
-    return Detections(found.boxes[kept], found.scores[kept], labels)
+    outlines = tuple(found.outlines[i] for i in kept) if found.outlines else ()
+    return Detections(found.boxes[kept], found.scores[kept], labels, outlines)
 
 
 def load_detector(name: str, device: str = "cpu") -> Detector:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from core.options import AscentOptions, MaskOptions
 from core.types import Floats, MaskSet, Stroke, Track
 
+REACH = 16.0
+"""Beyond that many feather widths a mask is nothing: its sigmoid is below 1.2e-7."""
+
 
 def draw_masks(
     tracks: Sequence[Track], frames: int, size: tuple[int, int], options: MaskOptions | None = None
@@ -28,6 +31,10 @@ def draw_masks(
     raw = np.zeros((len(tracks), frames, height, width), np.float32)
     for k, t in enumerate(tracks):
         raw[k] = soft_boxes(t.boxes, size, options.pad, options.feather)
+        if options.shape == "outline":
+            for i, points in enumerate(t.outlines[:frames]):
+                if points is not None and raw[k, i].any():
+                    raw[k, i] = soft_outline(points, t.boxes[i], size, options.pad, options.feather)
         for stroke in t.brush:
             raw[k] = brushed(raw[k], t.boxes, stroke, options.feather)
     if options.swept and frames:
@@ -58,6 +65,37 @@ def soft_boxes(boxes: Floats, size: tuple[int, int], pad: float, feather: float)
     masks = (down[:, :, None] * across[:, None, :]).astype(np.float32)
     masks[lost | (x1 <= x0)[:, 0] | (y1 <= y0)[:, 0]] = 0
     return masks
+
+
+def soft_outline(
+    points: Floats, box: Floats, size: tuple[int, int], pad: float, feather: float
+) -> Floats:
+    """A polygon (P, 2) in shares of its box → (H, W): a sigmoid of the distance to its edge.
+
+    Like `soft_boxes` it is ½ at `pad` outside. Inside is what an even-odd rule calls so.
+    """
+    height, width = size
+    short = min(size)
+    grow, slope = pad * short, 1 / max(feather * short, 1e-3)
+    at = (box[:2] + points * (box[2:] - box[:2])).astype(np.float64) * (width, height)
+    reach = grow + REACH / slope
+    low = np.floor(at.min(0) - reach).clip(0, (width, height)).astype(int)
+    high = np.ceil(at.max(0) + reach).clip(0, (width, height)).astype(int)
+    x = np.arange(low[0], high[0]) + 0.5
+    y = (np.arange(low[1], high[1]) + 0.5)[:, None]
+    far = np.full((len(y), len(x)), np.inf)
+    inside = np.zeros(far.shape, bool)
+    for (ax, ay), (bx, by) in zip(at, np.roll(at, -1, 0), strict=True):
+        dx, dy = bx - ax, by - ay
+        along = ((x - ax) * dx + (y - ay) * dy) / max(dx * dx + dy * dy, 1e-12)
+        along = along.clip(0, 1)
+        far = np.minimum(far, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2)
+        if ay != by:
+            inside ^= ((ay > y) != (by > y)) & (x < ax + (y - ay) * dx / dy)
+    out = np.zeros(size, np.float32)
+    signed = np.where(inside, 1, -1) * np.sqrt(far)
+    out[low[1] : high[1], low[0] : high[0]] = _sigmoid((signed + grow) * slope)
+    return out
 
 
 def brushed(mask: Floats, boxes: Floats, stroke: Stroke, feather: float) -> Floats:

@@ -17,6 +17,7 @@ Fill = Literal["mean", "black", "blur", "noise", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
 Gradient = Literal["exact", "base", "half"]
 Levels = Literal["three", "continuous"]
+Shape = Literal["outline", "box"]
 Overlap = Literal["normalise", "raw"]
 
 
@@ -99,7 +100,10 @@ class TrackOptions:
 
 @dataclass(frozen=True)
 class MaskOptions:
-    """Tracks → masks → counterfactual. `pad` and `feather` are shares of the short side."""
+    """Tracks → masks → counterfactual. `pad` and `feather` are shares of the short side.
+
+    shape "outline": what the detector segmented, the box where it did not; "box": always the box.
+    """
 
     pad: float = 0.02
     feather: float = 0.0145
@@ -109,10 +113,12 @@ class MaskOptions:
     fill: Fill = "mean"
     frame_mask: FrameMask = "outside"
     fill_seed: int = 0
+    shape: Shape = "outline"
 
     def __post_init__(self) -> None:
         _within("mask padding", self.pad, 0, 0.5)
         _within("mask feather", self.feather, 0.001, 0.5)
+        _one_of("mask shape", self.shape, ("outline", "box"))
         _one_of("overlap", self.overlap, ("normalise", "raw"))
         _one_of("fusion", self.fusion, ("max", "confidence", "average"))
         _one_of("fill", self.fill, ("mean", "black", "blur", "noise", "additive"))

@@ -26,6 +26,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--fill": ("mask", "fill"),
     "--fusion": ("mask", "fusion"),
     "--frame-mask": ("mask", "frame_mask"),
+    "--mask-shape": ("mask", "shape"),
     "--search": ("decode", "search"),
     "--max-tokens": ("decode", "max_tokens"),
     "--temperature": ("decode", "temperature"),

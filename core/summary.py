@@ -36,6 +36,10 @@ def as_json(trace: Trace) -> dict[str, Any]:
                     None if s == LOST else [round(float(x), 5) for x in box]
                     for box, s in zip(t.boxes, t.state, strict=True)
                 ],
+                "outlines": [
+                    None if z is None else [[round(float(x), 4) for x in p] for p in z]
+                    for z in t.outlines
+                ],
             }
             for t in trace.tracks
         ],

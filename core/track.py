@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,20 @@ class Path:
     boxes: list[Floats] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
+    outlines: list[Floats | None] = field(default_factory=list)
+
+    def see(self, index: int, found: Detections, row: int) -> None:
+        """One more sighting: a row of what was detected on a dense frame."""
+        self.index.append(index)
+        self.boxes.append(np.asarray(found.boxes[row], np.float32))
+        self.scores.append(float(found.scores[row]))
+        self.labels.append(found.labels[row])
+        self.outlines.append(found.outlines[row] if found.outlines else None)
+
+    def join(self, later: Path) -> None:
+        """Takes the sightings of a path that goes on where this one ended."""
+        for mine, more in zip(vars(self).values(), vars(later).values(), strict=True):
+            mine += more
 
     def label(self) -> str:
         """The label with the largest summed confidence."""
@@ -53,13 +67,11 @@ def track(
     if len(detections) != len(dense_times):
         raise ValueError(f"{len(detections)} detections but {len(dense_times)} times")
     if len(detections) == 1:
-        paths = [
-            Path([0], [b], [float(s)], [n])
-            for b, s, n in zip(
-                detections[0].boxes, detections[0].scores, detections[0].labels, strict=True
-            )
-            if s >= detect.confidence
-        ]
+        paths = []
+        for row, score in enumerate(detections[0].scores):
+            if score >= detect.confidence:
+                paths.append(Path())
+                paths[-1].see(0, detections[0], row)
     else:
         paths = _associate(detections, dense_times, options, detect, aspect)
     fewest = min(options.min_seen, max(1, len(detections) // 3))
@@ -74,10 +86,7 @@ def track(
             " longest seen were kept",
         )
     kept = tracks[: options.max_tracks]
-    return tuple(
-        Track(i, t.label, t.confidence, t.boxes, t.state, t.frames_seen)
-        for i, t in enumerate(kept, 1)
-    ), warnings
+    return tuple(replace(t, id=i) for i, t in enumerate(kept, 1)), warnings
 
 
 def _associate(
@@ -116,11 +125,7 @@ def _associate(
         for row, identity in zip(out.class_id, out.tracker_id, strict=True):
             if identity < 0:
                 continue
-            path = paths[int(identity)]
-            path.index.append(i)
-            path.boxes.append(boxes[row])
-            path.scores.append(float(seen.scores[row]))
-            path.labels.append(seen.labels[row])
+            paths[int(identity)].see(i, seen, int(row))
     return list(paths.values())
 
 
@@ -134,10 +139,7 @@ def _joined(paths: list[Path], dense_times: Times) -> list[Path]:
             if not 0 < gap <= 2.0 or earlier.label() != path.label():
                 continue
             if _distance(earlier, path, dense_times) < 0.5:
-                earlier.index += path.index
-                earlier.boxes += path.boxes
-                earlier.scores += path.scores
-                earlier.labels += path.labels
+                earlier.join(path)
                 break
         else:
             joined.append(path)
@@ -163,8 +165,10 @@ def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOption
     spacing = float(np.median(np.diff(dense_times))) if len(dense_times) > 1 else 0.0
     state = np.full(len(times), LOST, np.int8)
     out = np.full((len(times), 4), np.nan, np.float32)
+    outlines: list[Floats | None] = [None] * len(times)
     for i, t in enumerate(times):
-        nearest = float(np.abs(seen_at - t).min())
+        closest = int(np.abs(seen_at - t).argmin())
+        nearest = float(abs(seen_at[closest] - t))
         inside = seen_at[0] <= t <= seen_at[-1]
         if nearest <= 0.5 * spacing + 1e-6:
             state[i] = SEEN
@@ -176,6 +180,7 @@ def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOption
         else:
             continue
         out[i] = [np.interp(t, seen_at, boxes[:, c]) for c in range(4)]
+        outlines[i] = _within(path.outlines[closest], path.boxes[closest])
     return Track(
         id=0,
         label=path.label(),
@@ -183,7 +188,16 @@ def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOption
         boxes=out.clip(0, 1),
         state=state,
         frames_seen=len(path.index),
+        outlines=tuple(outlines) if any(o is not None for o in outlines) else (),
     )
+
+
+def _within(outline: Floats | None, box: Floats) -> Floats | None:
+    """A polygon in shares of the frame as shares of its box, so that it goes where the box goes."""
+    if outline is None:
+        return None
+    shares = (outline - box[:2]) / np.maximum(box[2:] - box[:2], 1e-4)
+    return np.asarray(shares.round(4), np.float32)
 
 
 def smooth(

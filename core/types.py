@@ -66,15 +66,22 @@ class Clip:
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """What a detector saw in one frame: boxes (N, 4) in [0, 1], scores (N,), labels (N,)."""
+    """What a detector saw in one frame: boxes (N, 4) in [0, 1], scores (N,), labels (N,).
+
+    outlines: from a detector that segments, N polygons (P, 2) in shares of the frame, None where it
+    gave none; empty from one that does not segment.
+    """
 
     boxes: Floats
     scores: Floats
     labels: tuple[str, ...]
+    outlines: tuple[Floats | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.boxes) == len(self.scores) == len(self.labels):
             raise ValueError("boxes, scores and labels must be of one length")
+        if self.outlines and len(self.outlines) != len(self.labels):
+            raise ValueError(f"{len(self.outlines)} outlines but {len(self.labels)} labels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +103,8 @@ class Track:
 
     boxes: (T, 4) in [0, 1], NaN where lost. state: (T,) LOST, INTERPOLATED or SEEN.
     confidence: mean score of its sightings. frames_seen: sightings on the dense frames. brush:
-    what was drawn by hand on its mask, in order.
+    what was drawn by hand on its mask, in order. outlines: T polygons (P, 2) in shares of the box,
+    None where only the box is known; empty where it always is.
     """
 
     id: int
@@ -106,6 +114,11 @@ class Track:
     state: NDArray[np.int8]
     frames_seen: int
     brush: tuple[Stroke, ...] = ()
+    outlines: tuple[Floats | None, ...] = ()
+
+    def outline(self, frame: int) -> Floats | None:
+        """Its polygon (P, 2) on a sampled frame, in shares of the box; None: the box itself."""
+        return self.outlines[frame] if self.outlines else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,7 +184,10 @@ def _used_ids(trace: Trace) -> set[int]:
 
 
 def _merged(a: Track, b: Track) -> Track:
-    """One track with the box around both where both are seen; the brush of `a` stays."""
+    """One track with the box around both where both are seen; the brush of `a` stays.
+
+    Outlines go: those of two objects are no outline of one.
+    """
     boxes = np.stack([a.boxes, b.boxes])
     both = np.isfinite(a.boxes[:, 0]) & np.isfinite(b.boxes[:, 0])
     around = np.concatenate([boxes[..., :2].min(0), boxes[..., 2:].max(0)], axis=1)
@@ -195,6 +198,7 @@ def _merged(a: Track, b: Track) -> Track:
         boxes=np.where(both[:, None], around, only).astype(np.float32),
         state=np.maximum(a.state, b.state),
         frames_seen=max(a.frames_seen, b.frames_seen),
+        outlines=(),
     )
 
 

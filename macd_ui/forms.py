@@ -19,6 +19,7 @@ from core.options import (
 FUSIONS = ("max", "confidence", "average")
 LEVELS = ("three", "continuous")
 FILLS = ("mean", "black", "blur", "noise", "additive")
+SHAPES = ("outline", "box")
 FRAME_MASKS = ("outside", "whole", "off")
 
 
@@ -32,6 +33,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
             fusion=values["fusion"],
             frame_mask=values["frame_mask"],
             swept=bool(values["swept"]),
+            shape=values["shape"],
         ),
         ascent=AscentOptions(
             steps=_whole(values, "steps"),

@@ -8,7 +8,7 @@ from core.backbones.catalogue import CATALOGUE
 from core.methods import METHODS
 from core.options import SWEEPS, RunOptions
 from macd_ui.examples import Example
-from macd_ui.forms import FILLS, FRAME_MASKS, FUSIONS, LEVELS
+from macd_ui.forms import FILLS, FRAME_MASKS, FUSIONS, LEVELS, SHAPES
 
 ALWAYS = ("baseline", "macd")
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
@@ -86,6 +86,12 @@ class AskPanel:
             frame_mask = gr.Dropdown(
                 list(FRAME_MASKS), value=defaults.mask.frame_mask, label="frame mask"
             )
+            shape = gr.Dropdown(
+                list(SHAPES),
+                value=defaults.mask.shape,
+                label="shape of masks",
+                info="outlines come from a detector that segments, such as yolo11n-seg",
+            )
             fusion = gr.Dropdown(list(FUSIONS), value=defaults.mask.fusion, label="fusion of masks")
             levels = gr.Dropdown(list(LEVELS), value=defaults.ascent.levels, label="levels")
             swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
@@ -111,7 +117,7 @@ class AskPanel:
             detector = gr.Textbox(
                 "toyworld",
                 label="Detector",
-                info="toyworld, yolo11n … yolo11x, or a local .pt or .onnx file",
+                info="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, or a file",
                 elem_id="detector",
             )
         self.fields = {
@@ -130,6 +136,7 @@ class AskPanel:
             "confidence": confidence,
             "fill": fill,
             "frame_mask": frame_mask,
+            "shape": shape,
             "fusion": fusion,
             "levels": levels,
             "swept": swept,

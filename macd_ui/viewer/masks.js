@@ -4,9 +4,8 @@ function sigmoid(z) {
   return 1 / (1 + Math.exp(-Math.max(-30, Math.min(30, z))));
 }
 
-// One box [x0, y0, x1, y1] in shares of the frame -> Float32Array(W * H), or null where lost.
+// One box [x0, y0, x1, y1] in shares of the frame -> Float32Array(W * H).
 function softBox(box, width, height, recipe) {
-  if (!box) return null;
   const short = Math.min(width, height);
   const grow = recipe.pad * short;
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
@@ -22,12 +21,53 @@ function softBox(box, width, height, recipe) {
   return mask;
 }
 
+// A polygon in shares of its box: core/masks.py soft_outline.
+function softOutline(points, box, width, height, recipe) {
+  const short = Math.min(width, height);
+  const grow = recipe.pad * short;
+  const slope = 1 / Math.max(recipe.feather * short, 1e-3);
+  const reach = grow + 16 / slope;
+  const at = onFrame(points, box, width, height);
+  const xs = at.map((p) => p[0]), ys = at.map((p) => p[1]);
+  const clamp = (v, n) => Math.max(0, Math.min(n, v));
+  const left = clamp(Math.floor(Math.min(...xs) - reach), width);
+  const right = clamp(Math.ceil(Math.max(...xs) + reach), width);
+  const top = clamp(Math.floor(Math.min(...ys) - reach), height);
+  const bottom = clamp(Math.ceil(Math.max(...ys) + reach), height);
+  const edges = at.map(([ax, ay], i) => {
+    const [bx, by] = at[(i + 1) % at.length];
+    const dx = bx - ax, dy = by - ay;
+    return [ax, ay, by, dx, dy, 1 / Math.max(dx * dx + dy * dy, 1e-12)];
+  });
+  const mask = new Float32Array(width * height);
+  for (let row = top; row < bottom; row++) {
+    const y = row + 0.5;
+    for (let column = left; column < right; column++) {
+      const x = column + 0.5;
+      let far = Infinity, inside = false;
+      for (const [ax, ay, by, dx, dy, scale] of edges) {
+        const along = clamp(((x - ax) * dx + (y - ay) * dy) * scale, 1);
+        far = Math.min(far, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2);
+        if ((ay > y) !== (by > y) && x < ax + ((y - ay) * dx) / dy) inside = !inside;
+      }
+      const signed = inside ? Math.sqrt(far) : -Math.sqrt(far);
+      mask[row * width + column] = sigmoid((signed + grow) * slope);
+    }
+  }
+  return mask;
+}
+
+// Points in shares of a box, in pixels of the frame.
+function onFrame(points, box, width, height) {
+  return points.map(([u, v]) =>
+    [(box[0] + u * (box[2] - box[0])) * width, (box[1] + v * (box[3] - box[1])) * height]);
+}
+
 // One stroke of a brush drawn on or erased from a mask: core/masks.py brushed.
 function brushed(mask, box, stroke, width, height, recipe) {
   const short = Math.min(width, height);
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
-  const points = stroke.points.map(([u, v]) =>
-    [(box[0] + u * (box[2] - box[0])) * width, (box[1] + v * (box[3] - box[1])) * height]);
+  const points = onFrame(stroke.points, box, width, height);
   for (let y = 0, i = 0; y < height; y++) {
     for (let x = 0; x < width; x++, i++) {
       let far = Infinity;
@@ -39,9 +79,12 @@ function brushed(mask, box, stroke, width, height, recipe) {
   return mask;
 }
 
-function trackMask(track, box, width, height, recipe) {
-  const mask = softBox(box, width, height, recipe);
-  if (!mask) return null;
+function trackMask(track, frame, width, height, recipe) {
+  const box = track.boxes[frame];
+  if (!box) return null;
+  const outline = outlineOf(track, frame, recipe);
+  const mask = outline
+    ? softOutline(outline, box, width, height, recipe) : softBox(box, width, height, recipe);
   return (track.brush || []).reduce((m, stroke) => brushed(m, box, stroke, width, height, recipe), mask);
 }
 
@@ -53,14 +96,19 @@ function largest(masks, n) {
   return out;
 }
 
+// What the mask of a track follows on a frame: a polygon in shares of its box, or null: the box.
+function outlineOf(track, frame, recipe) {
+  return recipe.shape === "box" ? null : (track.outlines || [])[frame] || null;
+}
+
 // Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array }.
 function frameMasks(trace, frame) {
   const [width, height] = trace.size;
   const n = width * height;
   const recipe = trace.mask;
-  const boxesOf = (track) => (recipe.swept ? track.boxes : [track.boxes[frame]]);
+  const framesOf = (track) => (recipe.swept ? track.boxes.map((_, i) => i) : [frame]);
   const raw = trace.tracks.map((track) => {
-    const drawn = boxesOf(track).map((b) => trackMask(track, b, width, height, recipe)).filter(Boolean);
+    const drawn = framesOf(track).map((i) => trackMask(track, i, width, height, recipe)).filter(Boolean);
     return drawn.length ? largest(drawn, n) : null;
   });
   const covered = largest(raw, n);

@@ -147,8 +147,7 @@ class Stage {
     this.eachBox((k, x, y, w, h) => {
       const level = levels.objects[k];
       context.save();
-      context.beginPath();
-      context.rect(x, y, w, h);
+      this.trace(context, k, x, y, w, h);
       context.strokeStyle = objectColour(k);
       context.lineWidth = level === 0 ? 2 : 4;
       context.setLineDash(level === 0 ? [8, 8] : []);
@@ -172,12 +171,25 @@ class Stage {
       context.lineWidth = chosen ? 6 : 3;
       context.strokeStyle = objectColour(k);
       context.setLineDash(trace.tracks[k].state[frame] === 1 ? [10, 6] : []);
-      context.strokeRect(x, y, w, h);
+      this.trace(context, k, x, y, w, h);
+      context.stroke();
       const { id, label, confidence } = trace.tracks[k];
       const crowded = trace.tracks.length > 6 && !chosen && hover !== k;
       tag(context, x, y - 22, crowded ? id : `${id} ${label} ${confidence.toFixed(2)}`, objectColour(k));
       context.restore();
     });
+  }
+
+  // The path along an object's outline, or along its box where that is all there is.
+  trace(context, k, x, y, w, h) {
+    const { trace, frame } = this.state;
+    const outline = outlineOf(trace.tracks[k], frame, trace.mask);
+    context.beginPath();
+    if (!outline) context.rect(x, y, w, h);
+    else {
+      outline.forEach(([u, v], i) => context[i ? "lineTo" : "moveTo"](x + u * w, y + v * h));
+      context.closePath();
+    }
   }
 
   eachBox(draw) {

@@ -147,7 +147,8 @@ def test_the_flip_map_opens(page):
     assert " from α " in page.locator(".mv-flips .mv-note").inner_text()
 
 
-def test_the_browser_brushes_as_the_core_does(page):
+@pytest.mark.parametrize("outline", [False, True])
+def test_the_browser_draws_masks_as_the_core_does(page, outline):
     import numpy as np
 
     from core.masks import draw_masks
@@ -160,13 +161,15 @@ def test_the_browser_brushes_as_the_core_does(page):
         Stroke(np.array([[0.5, 0.5]], np.float32), 0.1, True),
     )
     box = np.array([[0.2, 0.3, 0.5, 0.6]], np.float32)
-    track = Track(1, "dog", 0.9, box, np.full(1, SEEN, np.int8), 1, strokes)
+    line = np.array([[0.5, 0.0], [1.0, 0.7], [0.6, 0.5], [0.1, 1.0]], np.float32)
+    outlines = (line,) if outline else ()
+    track = Track(1, "dog", 0.9, box, np.full(1, SEEN, np.int8), 1, strokes, outlines)
     own = draw_masks([track], 1, (48, 64), MaskOptions()).objects[0, 0]
     trace = {
         "size": [64, 48],
         "mask": vars(MaskOptions()),
         "tracks": [{
-            "boxes": box.tolist(), "confidence": 0.9,
+            "boxes": box.tolist(), "confidence": 0.9, "outlines": [o.tolist() for o in outlines],
             "brush": [{"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
                       for s in strokes],
         }],

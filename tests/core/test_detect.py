@@ -1,7 +1,8 @@
+import cv2
 import numpy as np
 import pytest
 
-from core.detect import load_detector
+from core.detect import POINTS, load_detector, only, simplified
 from core.errors import DetectorError
 from core.options import DetectOptions
 from core.video import read_clip
@@ -57,6 +58,51 @@ def test_real_weights_find_the_people(real, file):
         assert sum(s > 0.5 for s in people) >= 3
         assert (found.boxes >= 0).all()
         assert (found.boxes <= 1).all()
+
+
+@pytest.fixture(scope="module")
+def segmenting(tmp_path_factory):
+    """A YOLO11n-seg of random weights whose fourth class is seen about everywhere."""
+    import torch
+    from ultralytics import YOLO
+
+    torch.manual_seed(0)
+    model = YOLO("yolo11n-seg.yaml")
+    with torch.no_grad():
+        for branch in model.model.model[-1].cv3:
+            branch[-1].bias[:] = -20
+            branch[-1].bias[3] = 0
+    path = tmp_path_factory.mktemp("seg") / "yolo11n-seg.pt"
+    model.save(path)
+    return load_detector(str(path))
+
+
+def test_a_model_that_segments_gives_outlines(segmenting):
+    frames = np.random.default_rng(0).integers(0, 255, (2, 96, 128, 3), dtype=np.uint8)
+    options = DetectOptions(image_size=160, low=0.05, max_per_frame=20)
+    for found in segmenting.detect(frames, options):
+        assert set(found.labels) == {segmenting.labels[3]}
+        assert len(found.outlines) == len(found.labels)
+        given = [o for o in found.outlines if o is not None]
+        assert given
+        for line in given:
+            assert 3 <= len(line) <= POINTS
+            assert ((line >= 0) & (line <= 1)).all()
+        assert only(found, ("no such",)).outlines == ()
+        assert len(only(found, (segmenting.labels[3],)).outlines) == len(found.labels)
+
+
+def test_outlines_are_made_simple_and_empty_ones_left_out():
+    turn = np.linspace(0, 2 * np.pi, 1000)[:-1]
+    round_one = 0.5 + 0.3 * np.stack([np.cos(turn), np.sin(turn)], 1)
+    few = simplified(round_one.astype(np.float32))
+    assert len(few) <= POINTS
+    assert cv2.contourArea(few) == pytest.approx(np.pi * 0.09, rel=0.02)
+    rng = np.random.default_rng(0)
+    ragged = round_one * rng.uniform(0.7, 1.0, (len(turn), 1))
+    assert len(simplified(ragged.astype(np.float32))) <= POINTS
+    assert simplified(np.zeros((0, 2), np.float32)) is None
+    assert simplified(np.array([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]], np.float32)) is None
 
 
 def tiny_rt_detr(folder):

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.masks import draw_masks, frame_levels, levels, share_overlap, soft_boxes
+from core.masks import draw_masks, frame_levels, levels, share_overlap, soft_boxes, soft_outline
 from core.options import AscentOptions, MaskOptions
 from core.types import LOST, SEEN, Track
 
@@ -89,3 +92,41 @@ def test_only_the_few_frames_with_the_largest_margin_stay_masked():
     np.testing.assert_array_equal(frame_levels(r, AscentOptions(frame_fraction=0)), np.zeros(8))
     np.testing.assert_array_equal(frame_levels(r[:2]), [1, 0])
     assert not len(frame_levels(np.zeros(0)))
+
+
+SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float32)
+BOX = np.array([0.25, 0.3, 0.75, 0.8], np.float32)
+
+
+def test_an_outline_along_the_box_is_the_box_but_for_its_corners():
+    box = soft_boxes(BOX[None], (96, 96), 0.02, 0.0145)[0]
+    outline = soft_outline(SQUARE, BOX, (96, 96), 0.02, 0.0145)
+    np.testing.assert_allclose(outline[48], box[48], atol=1e-3)
+    np.testing.assert_allclose(outline[:, 48], box[:, 48], atol=1e-3)
+    assert np.abs(outline - box).max() < 0.3
+
+
+@given(st.integers(3, 40), st.integers(0, 500))
+def test_an_outline_is_the_distance_to_its_edge(points, seed):
+    rng = np.random.default_rng(seed)
+    turn = np.sort(rng.uniform(0, 2 * np.pi, points))
+    line = (0.5 + 0.5 * np.stack([np.cos(turn), np.sin(turn)], 1)).astype(np.float32)
+    mask = soft_outline(line, BOX, (48, 64), 0.0, 0.03)
+    at = (BOX[:2] + line * (BOX[2:] - BOX[:2])) * (64, 48)
+    for _ in range(20):
+        x, y = int(rng.integers(64)), int(rng.integers(48))
+        far = cv2.pointPolygonTest(at.astype(np.float32), (x + 0.5, y + 0.5), True)
+        expected = 1 / (1 + np.exp(-np.clip(far / (0.03 * 48), -30, 30)))
+        assert mask[y, x] == pytest.approx(expected, abs=2e-3)
+
+
+def test_masks_follow_outlines_unless_boxes_are_wanted():
+    line = np.array([[0.5, 0], [1, 1], [0, 1]], np.float32)
+    track = replace(a_track([BOX, BOX, NOWHERE]), outlines=(line, None, None))
+    drawn = draw_masks([track], 3, (64, 64)).objects[0]
+    boxes = draw_masks([track], 3, (64, 64), MaskOptions(shape="box")).objects[0]
+    np.testing.assert_array_equal(drawn[1], boxes[1])
+    assert drawn[0].sum() == pytest.approx(0.55 * boxes[0].sum(), rel=0.1)
+    assert not drawn[2].any()
+    swept = draw_masks([track], 3, (64, 64), MaskOptions(swept=True)).objects[0]
+    np.testing.assert_array_equal(swept[0], np.maximum(drawn[0], drawn[1]))
