@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PARTS = ("ingest", "trace", "scale", "page")
+PARTS = ("ingest", "trace", "scale", "approximate", "large", "page")
 
 
 def machine() -> dict[str, object]:

@@ -13,17 +13,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from bench.trace import QUESTION, _tracks
-from core.ascent import ascend
+from bench.counted import peak_bytes
+from bench.trace import QUESTION, case
 from core.backbones import VideoLM, load_backbone
-from core.masks import draw_masks
 from core.methods import METHODS
-from core.methods.base import Case
 from core.methods.run import run_method
 from core.objective import query_loss
-from core.options import AscentOptions, MaskOptions, RunOptions
+from core.options import AscentOptions
 from core.types import Clip
-from core.views import masked_view
 from toyworld.clips import drawn_clip
 from toyworld.world import frame_times, render, sample
 
@@ -52,7 +49,12 @@ def measure(runs: int = 9) -> dict[str, float]:
         longer = _clip(spec, frames)
         pair = _method(lm, longer, "macd"), _method(lm, longer, "baseline")
         calls[f"e2e_macd1_over_base_t{frames}_cpu"] = pair
+    calls["view_late_object_shared_over_whole_cpu"] = _late(lm, _clip(spec, 16))
+    calls["token2_over_1_cpu"] = _tokens(lm, clip, 2), _tokens(lm, clip, 1)
     out = {key: _ratio(*pair, runs) for key, pair in calls.items()}
+    for name, memory in (("macd1", "normal"), ("macd1_low", "low")):
+        call = _method(lm, clip, "macd", memory=memory)
+        out[f"memory_{name}_over_base_cpu"] = _peak(lm, call) / _peak(lm, base)
     out["ascent_low_over_normal_memory_activations"] = _activations(
         lm, clip, low=True
     ) / _activations(lm, clip, low=False)
@@ -65,24 +67,43 @@ def _clip(spec: object, frames: int) -> Clip:
     return replace(few, frames=render(spec, times, 192), times=times * 4.0)  # type: ignore[arg-type]
 
 
-def _method(lm: VideoLM, clip: Clip, name: str, steps: int = 1) -> Timed:
+def _peak(lm: VideoLM, call: Timed) -> int:
+    return peak_bytes(lm.model, call)  # type: ignore[attr-defined]
+
+
+def _late(lm: VideoLM, clip: Clip) -> tuple[Timed, Timed]:
+    """Reading a view that differs on the last quarter of frames: beside the base, and alone."""
     encoded = lm.encode(clip, QUESTION)
-    tracks = tuple(_tracks(2, len(clip.frames)))
-    options = RunOptions(ascent=AscentOptions(steps=steps))
+    video = encoded.video.clone()
+    video[-len(video) // 4 :] = 0
+    base = lm.prefill(encoded, encoded.video)
+    return lambda: lm.prefill(encoded, video, like=base), lambda: lm.prefill(encoded, video)
+
+
+def _tokens(lm: VideoLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
+    """Decoding with one row or two."""
+    encoded = lm.encode(clip, QUESTION)
+    start = lm.prefill(encoded, torch.stack([encoded.video] * views))
 
     def call() -> object:
-        return run_method(Case(lm, clip, encoded, tracks, options), METHODS[name])
+        state = lm.select(start, range(views))
+        for _ in range(tokens):
+            state = lm.step(state, [5] * views)
+        return state.logits
 
     return call
 
 
-def _ascent(lm: VideoLM, clip: Clip, objects: int, memory: str = "normal") -> Timed:
+def _method(lm: VideoLM, clip: Clip, name: str, **ascent: object) -> Timed:
+    options = AscentOptions(**ascent)  # type: ignore[arg-type]
     encoded = lm.encode(clip, QUESTION)
-    found = _tracks(objects, len(encoded.frames))
-    masks = draw_masks(found, len(encoded.frames), encoded.frames.shape[1:3])
-    view = masked_view(encoded, masks, found, MaskOptions())
-    options = AscentOptions(memory=memory)  # type: ignore[arg-type]
-    return lambda: list(ascend(lm, view, options))
+    return lambda: run_method(case(lm, clip, 2, options, encoded), METHODS[name])
+
+
+def _ascent(lm: VideoLM, clip: Clip, objects: int, memory: str = "normal") -> Timed:
+    of = case(lm, clip, objects, AscentOptions(memory=memory))  # type: ignore[arg-type]
+    assert of.base is not None
+    return lambda: list(of.climb(of.options.mask, of.options.ascent))
 
 
 def _ratio(one: Timed, other: Timed, runs: int) -> float:

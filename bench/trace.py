@@ -5,35 +5,24 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
-from core.ascent import ascend, conclude
-from core.backbones import Encoded, State, VideoLM, load_backbone
+from bench.counted import flops
+from core.ascent import conclude
+from core.backbones import Encoded, VideoLM, load_backbone
 from core.bundle import pack
-from core.decode import decode
+from core.decode import Pair
 from core.detect import Detector, load_detector
-from core.masks import draw_masks
 from core.methods import METHODS
 from core.methods.base import Case
 from core.methods.run import run_method
-from core.options import (
-    AscentOptions,
-    ContrastOptions,
-    DecodeOptions,
-    DetectOptions,
-    MaskOptions,
-    RunOptions,
-)
+from core.options import AscentOptions, DetectOptions, RunOptions
 from core.pipeline import run
 from core.track import track
 from core.types import SEEN, Clip, Track
 from core.video import read_clip
-from core.views import MaskedView, masked_view
 from toyworld.clips import write_mp4
 from toyworld.world import sample
 
@@ -52,10 +41,7 @@ def measure(runs: int = 7) -> dict[str, float]:
     assert last.trace is not None
     out = {f"stage_{k}_ms": v for k, v in last.trace.timings_ms.items()}
     out["trace_kb_8_frames"] = round(len(pack(last.trace)) / 1000, 1)
-    encoded = lm.encode(clip, QUESTION)
-
-    two = _view(encoded, 2)
-    pairs = [(_baseline(lm, two), _macd(lm, two)) for _ in range(runs)]
+    pairs = [tuple(_spent(lm, clip, name) for name in ("baseline", "macd")) for _ in range(runs)]
     base, macd = (statistics.median(z) for z in zip(*pairs, strict=True))
     out |= {"baseline_ms": 1000 * base, "macd1_ms": 1000 * macd}
     out["e2e_macd1_over_base_cpu"] = macd / base
@@ -92,51 +78,51 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
 
 def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
     """One-step MACD over the base prefill, and 20 objects over one; counted, not timed."""
-    encoded = lm.encode(clip, QUESTION)
-    prefill = _flops(lambda: lm.prefill(encoded, encoded.video))
-    one, twenty = (_flops(lambda k=k: _views(lm, _view(encoded, k))) for k in (1, 20))
+    prefill = flops(lambda: read(case(lm, clip, 1), macd=False))
+    one, twenty = (flops(lambda k=k: read(case(lm, clip, k), macd=True)) for k in (1, 20))
     return {"flops_macd1_over_base": one / prefill, "flops_k20_over_k1": twenty / one}
 
 
-def _view(encoded: Encoded, tracks: int) -> MaskedView:
-    found = _tracks(tracks, len(encoded.frames))
-    masks = draw_masks(found, len(encoded.frames), encoded.frames.shape[1:3])
-    return masked_view(encoded, masks, found, MaskOptions())
+def case(
+    lm: VideoLM,
+    clip: Clip,
+    objects: int,
+    ascent: AscentOptions | None = None,
+    encoded: Encoded | None = None,
+) -> Case:
+    """A clip with so many still objects at random places."""
+    options = RunOptions(ascent=ascent or AscentOptions())
+    encoded = encoded or lm.encode(clip, QUESTION)
+    return Case(lm, clip, encoded, still(objects, len(clip.frames)), options)
 
 
-def _tracks(n: int, frames: int) -> list[Track]:
+def read(of: Case, macd: bool) -> Pair:
+    """The prompt read under one view or two: base pass, ascent, and a view whose objects hide.
+
+    The level 1 is set by hand: random weights would decide by chance what is read again.
+    """
+    if not macd:
+        return Pair(of.lm, of.base, None)
+    view, last = of.ascent(of.options.mask)
+    assert last is not None
+    found = conclude(last, of.options.ascent)
+    frames = found.frame_level if len(found.frame_level) else np.zeros(len(of.encoded.groups))
+    return Pair(of.lm, of.base, of.prefill_levels(view, np.ones(len(of.tracks)), frames))
+
+
+def still(n: int, frames: int) -> tuple[Track, ...]:
+    """Tracks of objects that do not move."""
     state = np.full(frames, SEEN, np.int8)
     rng = np.random.default_rng(0)
     low = rng.uniform(0, 0.7, (n, 2))
     boxes = np.concatenate([low, low + 0.25], 1).astype(np.float32)
-    return [Track(i, "dog", 0.9, np.tile(b, (frames, 1)), state, 8) for i, b in enumerate(boxes)]
+    return tuple(
+        Track(i, "dog", 0.9, np.tile(b, (frames, 1)), state, 8) for i, b in enumerate(boxes)
+    )
 
 
-def _views(lm: VideoLM, view: MaskedView) -> tuple[State, State]:
-    base = lm.prefill(view.encoded, view.encoded.video)
-    (step,) = ascend(lm, view, AscentOptions())
-    found = conclude(step, AscentOptions())
-    with torch.no_grad():
-        video = view.video(torch.tensor(found.level), torch.tensor(found.frame_level))
-    return base, lm.prefill(view.encoded, video)
-
-
-def _baseline(lm: VideoLM, view: MaskedView) -> float:
+def _spent(lm: VideoLM, clip: Clip, name: str) -> float:
+    of = case(lm, clip, 2)
     began = time.perf_counter()
-    base = lm.prefill(view.encoded, view.encoded.video)
-    list(decode(lm, base, None, ContrastOptions(), DecodeOptions()))
+    run_method(of, METHODS[name])
     return time.perf_counter() - began
-
-
-def _macd(lm: VideoLM, view: MaskedView) -> float:
-    began = time.perf_counter()
-    base, counter = _views(lm, view)
-    list(decode(lm, base, counter, ContrastOptions(), DecodeOptions()))
-    return time.perf_counter() - began
-
-
-def _flops(call: Callable[[], object]) -> int:
-    counter = FlopCounterMode(display=False)
-    with counter:
-        call()
-    return counter.get_total_flops()

@@ -221,7 +221,7 @@ class HfVideoLM(VideoLM):
             asked = _wide(self.head(hidden[:, encoded.query - 1 - first]))
         with torch.no_grad():
             return State(
-                logits=_wide(self.head(hidden[:, -1])),
+                logits=_wide(self.head(hidden.detach()[:, -1])),
                 cache=_map_cache(cache, Tensor.detach),
                 length=encoded.input_ids.shape[1],
                 prompt=encoded.input_ids.shape[1],

@@ -1,0 +1,73 @@
+"""What a bench computes beyond timing: extrapolated FLOPs, peak memory, and the GPU's part."""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from bench import large
+from bench.counted import flops, peak_bytes
+from bench.trace import read
+
+TEXT = large.TEXT | {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+                     "vocab_size": 512} | {
+    "rope_parameters": large.TEXT["rope_parameters"] | {"mrope_section": [2, 3, 3]}}  # fmt: skip
+VISION = large.VISION | {"hidden_size": 32, "intermediate_size": 48, "num_heads": 2,
+                         "out_hidden_size": 64, "window_size": 56}  # fmt: skip
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(large, "TEXT", TEXT)
+    monkeypatch.setattr(large, "VISION", VISION)
+    monkeypatch.setattr(large, "SIDE", 112)
+
+
+def counted(depth, **how):
+    lm = large.build(depth, "cpu", torch.float32)
+    return flops(partial(read, large.case(lm, **how), True))
+
+
+@pytest.mark.parametrize("how", [{}, {"late": True}, {"gradient": "base"}, {"steps": 3}])
+def test_shallow_models_tell_the_flops_of_a_deep_one(small, monkeypatch, how):
+    deep = large.Depth(4, 2, 5)
+    monkeypatch.setattr(large, "WHOLE", deep)
+    told = large._extrapolated([counted(d, **how) for d in large.SHALLOW])
+    assert told == pytest.approx(counted(deep, **how), rel=1e-9)
+
+
+def test_the_gpus_part_runs_where_there_is_none(small):
+    found = large.on_gpu(large.Depth(1, 1, 2), runs=1, device="cpu")
+    assert {"e2e_macd1_over_base_gpu", "token2_over_1_gpu", "e2e_k20_over_k1_gpu"} <= set(found)
+    assert all(v > 0 for k, v in found.items() if not k.startswith("memory"))
+
+
+@pytest.mark.real
+def test_the_true_size_is_the_published_configs(real):
+    told = json.loads((real / "configs" / "Qwen2.5-VL-3B-Instruct" / "config.json").read_text())
+    vision = told["vision_config"]
+    assert large.WHOLE.decoder == told["num_hidden_layers"]
+    assert large.WHOLE.windowed + large.WHOLE.full == vision["depth"]
+    assert large.WHOLE.full == len(vision["fullatt_block_indexes"])
+    plain = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
+             "vocab_size", "tie_word_embeddings")  # fmt: skip
+    assert all(large.TEXT[n] == told[n] for n in plain)
+    assert large.TEXT["rope_parameters"]["mrope_section"] == told["rope_scaling"]["mrope_section"]
+    assert all(large.VISION[n] == vision[n] for n in large.VISION)
+
+
+def test_peak_bytes_are_those_that_live_at_once():
+    model = nn.Linear(10, 10)
+
+    def call():
+        whole = torch.zeros(1000, 1000)
+        for _ in range(5):
+            part = whole + 1
+            del part
+        kept = [whole + 1 for _ in range(3)]
+        del kept
+        whole.view(-1)[:10].mul_(2)
+
+    assert peak_bytes(model, call) == 4 * 4_000_000 + 4 * 110
