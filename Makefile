@@ -30,6 +30,7 @@ lint: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.report
 
 weights: $(VENV)/.ready
 	$(BIN)/python -m toyworld.train_backbone

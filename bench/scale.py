@@ -52,8 +52,14 @@ def measure(runs: int = 9) -> dict[str, float]:
     calls["view_late_object_shared_over_whole_cpu"] = _late(lm, _clip(spec, 16))
     calls["token2_over_1_cpu"] = _tokens(lm, clip, 2), _tokens(lm, clip, 1)
     out = {key: _ratio(*pair, runs) for key, pair in calls.items()}
-    for name, memory in (("macd1", "normal"), ("macd1_low", "low")):
-        call = _method(lm, clip, "macd", memory=memory)
+    weighed = {
+        "macd1": _method(lm, clip, "macd"),
+        "macd1_low": _method(lm, clip, "macd", memory="low"),
+        "macd3": _method(lm, clip, "macd", steps=3),
+        "vcd": _method(lm, clip, "vcd"),
+        "sid": _method(lm, clip, "sid"),
+    }
+    for name, call in weighed.items():
         out[f"memory_{name}_over_base_cpu"] = _peak(lm, call) / _peak(lm, base)
     out["ascent_low_over_normal_memory_activations"] = _activations(
         lm, clip, low=True

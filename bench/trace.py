@@ -39,7 +39,13 @@ def measure(runs: int = 7) -> dict[str, float]:
         *_, last = run(path, QUESTION, lambda: lm, lambda: detector)
         clip = read_clip(path)
     assert last.trace is not None
-    out = {f"stage_{k}_ms": v for k, v in last.trace.timings_ms.items()}
+    spent = last.trace.timings_ms
+    out = {f"stage_{k.replace(' ', '_')}_ms": v for k, v in spent.items()}
+    out["stage_token_ms"] = spent["decode"] / sum(
+        len(a.tokens) for a in last.trace.answers.values()
+    )
+    plain = spent["video"] + spent["encode"] + spent["prefill"] + spent["decode"] / 2
+    out["whole_run_over_plain_decoding_cpu"] = sum(spent.values()) / plain
     out["trace_kb_8_frames"] = round(len(pack(last.trace)) / 1000, 1)
     pairs = [tuple(_spent(lm, clip, name) for name in ("baseline", "macd")) for _ in range(runs)]
     base, macd = (statistics.median(z) for z in zip(*pairs, strict=True))

@@ -27,7 +27,7 @@ class Listed:
     @property
     def label(self) -> str:
         """One line for a list."""
-        return f"{self.title} · {self.billions:g} B · {self.memory_gb:g} GB"
+        return f"{self.title} · {self.billions:g} B · {self.memory_gb:g} GB · {self.licence}"
 
 
 CATALOGUE = (

@@ -270,14 +270,19 @@ class HfVideoLM(VideoLM):
         return tuple(f.view(*changed.shape, *f.shape[1:]) for f in found)
 
     def _first(self, encoded: Encoded, changed: Tensor, like: State | None) -> int:
-        """The first token that must be read: what stands before it is as `like` has it."""
+        """The first token that must be read: what stands before it is as `like` has it.
+
+        The few tokens before the video are not worth it: with a cache attention needs a mask, which
+        costs more than they do.
+        """
         before_the_question = int(encoded.query[0]) - 1
         if like is None or like.seen is None or like.prune is not None:
             return 0
         patches = changed.any(0).nonzero()
         if not len(patches):
             return before_the_question
-        return min(before_the_question, int(self._slots(encoded)[patches[0, 0], 0]))
+        patch = int(patches[0, 0])
+        return int(self._slots(encoded)[patch, 0]) if patch else 0
 
     def _prefix(self, seen: Seen, first: int, like: State | None) -> DynamicCache:
         """A cache of what stands before `first`, a row a view; empty where nothing is shared."""

@@ -99,12 +99,12 @@ class AskPanel:
             gradient = gr.Dropdown(
                 [
                     ("exact", "exact"),
-                    ("approximate: on the plain video", "base"),
-                    ("approximate: on frames of half the size", "half"),
+                    ("≈ on the plain video", "base"),
+                    ("≈ on half-size frames", "half"),
                 ],
                 value=defaults.ascent.gradient,
                 label="gradient",
-                info="an approximation costs less; MACD is defined by the exact one",
+                info="≈ costs less and often gives other signs; MACD is defined by the exact one",
             )
             backbone = gr.Dropdown(
                 [("toyworld · embedded", "toyworld"), *((m.label, m.hub_id) for m in CATALOGUE)],
