@@ -16,7 +16,7 @@ HOUSES = {
 }
 OWNERS = {
     "ultralytics": ["core/detect.py", "toyworld/train_detector.py"],
-    "transformers": ["core/backbones/", "core/detect_hf.py", "toyworld/"],
+    "transformers": ["core/backbones/", "core/detect_hf.py", "toyworld/", "bench/large.py"],
     "gradio": ["macd_ui/", "app.py"],
     "spaces": ["macd_ui/handlers.py"],
     "plotly": ["macd_ui/figures/"],

@@ -1,5 +1,6 @@
 """The README's commands run as they stand there, and its tree is the real one."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -68,3 +69,15 @@ def test_the_honest_table_is_the_reports():
         assert line in README
     assert (folder / "report.md").read_text() == markdown(report)
     assert all(part["n"] >= 1000 for part in report["regimes"].values())
+
+
+def test_the_measured_figures_are_the_bench_s():
+    from bench.report import RESULTS, page
+
+    told = (ROOT / "docs" / "bench.md").read_text()
+    assert told == page(json.loads(RESULTS.read_text()))
+    section = README.split("## What is measured")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 5
+    for row in rows:
+        assert row in told, row
