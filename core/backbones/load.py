@@ -180,5 +180,6 @@ def _download(source: str, revision: str, progress: Progress) -> str:
     except DryRunError:  # offline: whole if it was downloaded whole before
         return str(snapshot_download(source, local_files_only=True, **wanted))
     size = sum(f.file_size for f in missing)
-    progress.begin(f"Downloading {source}, {size / 1e9:.1f} GB")
+    told = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
+    progress.begin(f"Downloading {source}, {told}")
     return str(snapshot_download(source, tqdm_class=downloading(progress, size), **wanted))

@@ -1,9 +1,13 @@
+import threading
+import time
+
 import numpy as np
 import pytest
 
 from core.errors import NumericalError, QuestionError
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
 from core.pipeline import NO_TRACKS, STAGES, StageCache, run
+from core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 
 
@@ -123,3 +127,50 @@ def test_an_approximate_gradient_is_told(video, kind, said):
     assert len(told) == (said is not None)
     assert said is None or said in told[0]
     assert trace.options["ascent"]["gradient"] == kind
+
+
+def slow(progress, seconds=1.2):
+    """A backbone that takes its time, and says so."""
+
+    def load():
+        progress.begin("Downloading it")
+        for i in range(10):
+            time.sleep(seconds / 10)
+            progress.fraction = (i + 1) / 10
+        return ByteLM()
+
+    return load
+
+
+def test_a_slow_load_tells_how_far_it_is(video):
+    progress = Progress()
+    events = list(
+        run(video, "is there?", slow(progress), BoxDetector, RunOptions(), loading=progress)
+    )
+    told = [e.fraction for e in events if e.message == "Downloading it"]
+    assert len(told) >= 2
+    assert told == sorted(told)
+    assert 0 < told[-1] < 1
+    assert events[-1].trace.status == "complete"
+
+
+def test_a_slow_load_can_be_stopped_and_fails_as_itself(video):
+    began, progress, stop = time.monotonic(), Progress(), threading.Event()
+    events = []
+    for event in run(
+        video, "is there?", slow(progress, 30), BoxDetector, RunOptions(), loading=progress,
+        cancelled=stop.is_set,
+    ):  # fmt: skip
+        events.append(event)
+        if event.message == "Downloading it":
+            stop.set()
+    assert time.monotonic() - began < 15
+    assert events[-1].trace.status == "stopped: load"
+    assert events[-1].trace.tracks
+
+    def broken():
+        time.sleep(0.4)
+        raise QuestionError("it broke", "x")
+
+    with pytest.raises(QuestionError, match="it broke"):
+        list(run(video, "is there?", broken, BoxDetector, RunOptions()))
