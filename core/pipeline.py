@@ -157,7 +157,7 @@ def run(
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
             "the device ran out of memory",
-            "Choose fewer frames, a smaller backbone, or the CPU",
+            "Choose less memory for more time, fewer frames, a smaller backbone, or the CPU",
         ) from error
     yield Event("done", 1.0, state.trace.status, state.trace)
 

@@ -31,10 +31,14 @@ class Flips {
     this.words = el("p", { class: "mv-note" });
     this.grid = el("div", { class: "mv-flipmap", role: "img" });
     this.legend = el("p", { class: "mv-legend" });
+    this.keep = el("button", {
+      type: "button", class: "mv-toggle",
+      on: { click: () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })) },
+    }, "Save SVG");
     this.root = el("details", { class: "mv-flips" },
       el("summary", {}, "Where this token flips"), this.words, this.grid,
       el("p", { class: "mv-axis" }, "α from 0 to 5 →, β from 1 (bottom) to 0 (top); the ring is where you are"),
-      this.legend);
+      this.legend, this.keep);
     this.root.addEventListener("toggle", () => this.draw());
   }
 
@@ -56,9 +60,11 @@ class Flips {
     const names = new Map();
     const near = (list, x) => list.reduce((best, v, i) => (Math.abs(v - x) < Math.abs(list[best] - x) ? i : best), 0);
     const here = [near(FLIP_ALPHAS, alpha), near(FLIP_BETAS, beta)];
+    const places = [];
     const cells = FLIP_BETAS.flatMap((b, j) => flipRow(step, b, answer.head).map((row, i) => {
       if (!names.has(row.id)) names.set(row.id, { text: visible(row.text), k: names.size });
       const { text, k } = names.get(row.id);
+      places.push([i, j, k]);
       return el("span", {
         class: `mv-flip mv-pattern-${k % 4}${i === here[0] && j === here[1] ? " mv-here" : ""}`,
         style: { "--object": objectColour(k) }, title: `α ${FLIP_ALPHAS[i]}, β ${b}: ${text}`,
@@ -66,10 +72,41 @@ class Flips {
     }));
     this.grid.replaceChildren(...cells);
     const told = [...names.values()];
+    this.svg = flipSvg(places, here, told, this.words.textContent);
     this.grid.setAttribute("aria-label", `Token chosen over α and β: ${told.map((n) => n.text).join(", ")}`);
     this.legend.replaceChildren(...told.map(({ text, k }) =>
       el("span", {}, el("i", { class: `mv-flip mv-pattern-${k % 4}`, style: { "--object": objectColour(k) } }), ` ${text} `)));
   }
+}
+
+// The map as one SVG text with its legend; `places` are column, row and colour of each cell.
+function flipSvg(places, here, told, words) {
+  const side = 12, width = FLIP_ALPHAS.length * side, height = FLIP_BETAS.length * side;
+  const make = (tag, attributes, text = "") => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.textContent = text;
+    return node;
+  };
+  const root = make("svg", {
+    viewBox: `-4 -4 ${width + 8} ${height + 48 + 18 * told.length}`,
+    "font-family": "system-ui, sans-serif", "font-size": 12, "shape-rendering": "crispEdges",
+  });
+  const place = (i, j) => ({ x: i * side, y: j * side });
+  for (const [i, j, k] of places) {
+    root.append(make("rect", { ...place(i, j), width: side, height: side, fill: objectColour(k) }));
+  }
+  root.append(make("rect", {
+    ...place(...here), width: side, height: side, fill: "none", stroke: "#000000", "stroke-width": 2,
+  }));
+  root.append(make("text", { x: 0, y: height + 16 }, words));
+  root.append(make("text", { x: 0, y: height + 32 }, "α from 0 to 5 to the right, β from 0 (top) to 1"));
+  told.forEach(({ text, k }, n) => {
+    const y = height + 40 + 18 * n;
+    root.append(make("rect", { x: 0, y, width: side, height: side, fill: objectColour(k) }));
+    root.append(make("text", { x: 18, y: y + 10 }, text));
+  });
+  return new XMLSerializer().serializeToString(root);
 }
 
 // The choice at every α of the map for one β: read off the exact flips.

@@ -1,6 +1,7 @@
 """Taking a run apart by hand, in the real page."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -145,6 +146,14 @@ def test_the_flip_map_opens(page):
     assert page.locator(".mv-flipmap > span").count() == 41 * 15
     assert page.locator(".mv-flipmap .mv-here").count() == 1
     assert " from α " in page.locator(".mv-flips .mv-note").inner_text()
+    with page.expect_download() as download:
+        page.locator(".mv-flips").get_by_role("button", name="Save SVG").click()
+    root = ElementTree.parse(download.value.path()).getroot()
+    shapes = [e for e in root if e.tag.endswith("rect")]
+    shown = page.locator(".mv-flips .mv-legend > span").all_inner_texts()
+    assert len(shapes) == 41 * 15 + 1 + len(shown)
+    told = [e.text.strip() for e in root if e.tag.endswith("text")]
+    assert [t.strip() for t in shown] == told[2:]
 
 
 @pytest.mark.parametrize("outline", [False, True])

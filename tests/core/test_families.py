@@ -11,6 +11,7 @@ from core.ascent import ascend
 from core.backbones.base import Prune
 from core.backbones.hf import HfVideoLM
 from core.decode import decode
+from core.errors import OptionError
 from core.masks import draw_masks
 from core.objective import query_loss
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
@@ -380,6 +381,22 @@ def test_a_grid_that_is_not_square_keeps_its_sides(lm):
     _, rows, columns = (int(n) for n in encoded.inputs["video_grid_thw"][0])
     assert rows * lm.processor.video_processor.patch_size == height
     assert columns * lm.processor.video_processor.patch_size == width
+
+
+def test_frames_of_another_size_where_the_family_can(lm):
+    wanted = (56, 84)
+    if not lm.info.family.startswith("qwen"):
+        with pytest.raises(OptionError, match="one size only"):
+            lm.encode(make_clip(), QUESTION, size=wanted)
+        return
+    video = lm.processor.video_processor
+    unit = video.patch_size * video.merge_size
+    encoded = lm.encode(make_clip(), QUESTION, size=wanted)
+    assert encoded.video.shape[2:] == tuple(unit * round(n / unit) for n in wanted)
+    assert lm.tokenizer.decode(encoded.input_ids[0, encoded.query]) == QUESTION
+    full = outer(lm, encoded, encoded.video)
+    state = lm.prefill(encoded, encoded.video)
+    torch.testing.assert_close(state.logits[0], full[-1], rtol=1e-3, atol=1e-4)
 
 
 def test_bfloat16_says_nearly_the_same(lm, encoded):
