@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from core.whatif import Workbench
 
 MODELS_KEPT = 2
+PARTS = {"prefill": "ascent"}
+"""Timings that are a part of a stage that the page shows."""
 log = logging.getLogger(__name__)
 
 
@@ -51,9 +53,13 @@ class Pace:
 
     def learn(self, timings_ms: Mapping[str, float]) -> None:
         """Takes in the stages of a finished run; the last run counts half."""
-        for stage, ms in timings_ms.items():
-            before = self._seconds.get(stage, ms / 1000)
-            self._seconds[stage] = 0.5 * before + 0.5 * ms / 1000
+        spent: dict[str, float] = {}
+        for name, ms in timings_ms.items():
+            stage = PARTS.get(name, name)
+            spent[stage] = spent.get(stage, 0.0) + ms / 1000
+        for stage, seconds in spent.items():
+            before = self._seconds.get(stage, seconds)
+            self._seconds[stage] = 0.5 * before + 0.5 * seconds
 
     def left(self, stages: Sequence[str], fraction: float) -> float | None:
         """Seconds left of `stages`, of whose first a fraction is done; None if not known yet."""

@@ -13,7 +13,7 @@ from macd_ui.examples import examples
 from macd_ui.figures.strengths import strengths_figure
 from macd_ui.forms import run_options
 from macd_ui.handlers import Handlers, first_paint
-from macd_ui.session import Store
+from macd_ui.session import Pace, Store
 from macd_ui.viewer import payload, status
 from macd_ui.viewer.component import script, viewer_component
 from tests.core.test_bundle import make_trace
@@ -185,3 +185,12 @@ def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
 def test_actions_that_are_none_are_refused(store, action):
     (told,) = Handlers(store, examples()).act(action, "", "me")
     assert told["viewer"]["status"]["error"]
+
+
+def test_the_time_left_counts_every_part_of_a_stage():
+    pace = Pace()
+    assert pace.left(["ascent", "views"], 0.5) is None
+    pace.learn({"prefill": 400, "ascent": 600, "views": 300})
+    assert pace.left(["ascent", "views"], 0.5) == pytest.approx(0.8)
+    pace.learn({"prefill": 0, "ascent": 500, "views": 300})
+    assert pace.left(["ascent", "views"], 0.0) == pytest.approx(1.05)
