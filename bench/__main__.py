@@ -13,6 +13,8 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 PARTS = ("ingest", "trace", "scale", "approximate", "large", "page")
+SLOW = ("deep",)
+"""Only measured where it is asked for by name."""
 
 
 def machine() -> dict[str, object]:
@@ -33,9 +35,9 @@ def machine() -> dict[str, object]:
 def main() -> None:
     """Keys measured now replace those of earlier runs; the others are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="|".join(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="|".join(PARTS + SLOW))
     args = parser.parse_args()
-    if unknown := set(args.parts) - set(PARTS):
+    if unknown := set(args.parts) - set(PARTS + SLOW):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for part in args.parts or PARTS:

@@ -1,14 +1,12 @@
 """Qwen2.5-VL-3B at its true size with random weights: what MACD costs over plain decoding.
 
-Nothing is downloaded. On a GPU the whole model is timed in bfloat16 and its memory measured. FLOPs
-are counted on any machine, exactly: a pass costs a part that depends on no depth, and the same for
-every further layer of one kind, so four shallow models of the true width tell the deep one.
+Nothing is downloaded. FLOPs are counted, exactly: a pass costs a part that depends on no depth, and
+the same for every further layer of one kind, so four shallow models of the true width tell the deep
+one. `bench.deep` runs the whole of it.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +16,6 @@ import torch
 from transformers import AutoProcessor, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
 from bench.counted import flops as count
-from bench.counted import peak_bytes
 from bench.trace import read
 from core.backbones import BackboneInfo, VideoLM
 from core.backbones.qwen2_5_vl import Qwen25VL
@@ -120,15 +117,12 @@ def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) ->
 
 
 def measure() -> dict[str, float]:
-    """FLOP ratios at the true size; with a GPU also times, memory and tokens."""
-    out = flop_ratios()
-    if torch.cuda.is_available():
-        out |= on_gpu()
-    return {k: round(v, 3) for k, v in out.items()}
+    """FLOPs over the base prefill, 8 frames of 280²; see the module's docstring."""
+    return {k: round(v, 3) for k, v in flop_ratios().items()}
 
 
 def flop_ratios() -> dict[str, float]:
-    """Over the base prefill at 8 frames of 280², and peak memory, weights included, likewise."""
+    """By kind of run."""
     cases: dict[str, Callable[[VideoLM], Case]] = {
         "base": case,
         "macd1": case,
@@ -139,20 +133,13 @@ def flop_ratios() -> dict[str, float]:
         "macd1_half_gradient": partial(case, gradient="half"),
         "macd1_late_object": partial(case, late=True),
     }
-    weighed = ("base", "macd1", "macd1_low_memory")
     flops: dict[str, list[int]] = {name: [] for name in cases}
-    memory: dict[str, list[int]] = {name: [] for name in weighed}
     for depth in SHALLOW:
         lm = build(depth, "cpu", torch.float32)
         for name, make in cases.items():
             flops[name].append(count(partial(read, make(lm), name != "base")))
-        for name in weighed:
-            call = partial(read, cases[name](lm), name != "base")
-            memory[name].append(peak_bytes(lm.model, call))  # type: ignore[attr-defined]
     whole = {name: _extrapolated(counts) for name, counts in flops.items()}
-    heavy = {name: _extrapolated(sizes) for name, sizes in memory.items()}
     ratios = {f"flops_{n}_over_base_3b": whole[n] / whole["base"] for n in cases if n != "base"}
-    ratios |= {f"memory_{n}_over_base_3b": heavy[n] / heavy["base"] for n in weighed[1:]}
     ratios["flops_k20_over_k1_3b"] = whole["macd1_k20"] / whole["macd1"]
     del ratios["flops_macd1_k20_over_base_3b"]
     return ratios | {"tflops_base_prefill_3b": whole["base"] / 1e12}
@@ -163,53 +150,3 @@ def _extrapolated(counts: list[int]) -> float:
     one, *more = counts
     steps = (WHOLE.windowed - 1, WHOLE.full - 1, WHOLE.decoder - 1)
     return one + sum(n * (m - one) for n, m in zip(steps, more, strict=True))
-
-
-def on_gpu(depth: Depth = WHOLE, runs: int = 5, device: str = "cuda") -> dict[str, float]:
-    """Medians of runs taken in turn: time and peak memory of reading and 32 tokens."""
-    lm = build(depth, device, torch.bfloat16)
-    wanted: dict[str, Callable[[], Case]] = {
-        "base": partial(case, lm),
-        "macd1": partial(case, lm),
-        "macd3": partial(case, lm, steps=3),
-        "k20": partial(case, lm, objects=20),
-        "low": partial(case, lm, memory="low"),
-        "base_gradient": partial(case, lm, gradient="base"),
-        "half_gradient": partial(case, lm, gradient="half"),
-        "late_object": partial(case, lm, late=True),
-    }
-    seconds: dict[str, list[float]] = {n: [] for n in wanted}
-    memory: dict[str, float] = {}
-    token: dict[bool, list[float]] = {False: [], True: []}
-    for turn in range(runs + 1):
-        for name, make in wanted.items():
-            spent, peak, each = _timed(make(), name != "base", device)
-            if turn:  # the first warms up
-                seconds[name].append(spent)
-                memory[name] = peak
-                token[name != "base"].append(each)
-    median = {n: statistics.median(v) for n, v in seconds.items()}
-    out = {f"e2e_{n}_over_base_gpu": median[n] / median["base"] for n in wanted if n != "base"}
-    out["e2e_k20_over_k1_gpu"] = median["k20"] / median["macd1"]
-    if memory["base"]:
-        out |= {f"memory_{n}_over_base_gpu": memory[n] / memory["base"] for n in ("macd1", "low")}
-    both, one = (statistics.median(token[two]) for two in (True, False))
-    return out | {"token2_over_1_gpu": both / one, "base_ms_gpu": 1000 * median["base"]}
-
-
-def _timed(of: Case, macd: bool, device: str) -> tuple[float, float, float]:
-    """Seconds in all, peak bytes, and seconds a token."""
-    gpu = device == "cuda"
-    if gpu:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-    began = time.perf_counter()
-    pair = read(of, macd)
-    np.asarray(pair.logits(0)[0])  # waits for the device
-    at = time.perf_counter()
-    for _ in range(TOKENS):
-        pair.step([5])
-    np.asarray(pair.logits(0)[0])
-    done = time.perf_counter()
-    peak = float(torch.cuda.max_memory_allocated()) if gpu else 0.0
-    return done - began, peak, (done - at) / TOKENS

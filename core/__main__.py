@@ -12,11 +12,13 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import MacdError, OptionError, TraceError
+from core.methods import METHODS
 from core.options import (
     PRESETS,
     VCD_PRESETS,
@@ -47,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         trace = _show(args) if args.command == "show" else _trace(args)
         _print(trace, args)
+        if args.command != "show" and args.out:
+            _save(trace, args.out)
     except MacdError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -64,7 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     trace = commands.add_parser("trace", help="run MACD on one clip and one question")
     compare = commands.add_parser("compare", help="run several methods on them")
     compare.add_argument(
-        "--methods", nargs="+", default=COMPARED, metavar="NAME", help="names, or all"
+        "--methods",
+        type=lambda told: told.split(","),
+        default=COMPARED,
+        metavar="NAME,…",
+        help=f"all, or of {', '.join(METHODS)}; baseline and macd are always among them"
+        f" (default: {','.join(COMPARED)})",
     )
     for command in (trace, compare):
         _add_run(command)
@@ -84,13 +93,18 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         default="toyworld",
         help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, a file or folder",
     )
-    trace.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    trace.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     defaults = RunOptions()
     numbers: list[tuple[str, type, Any, str]] = [
         ("--frames", int, defaults.video.frames, "frames sampled for the backbone"),
         ("--start", float, 0.0, "start of the range, seconds"),
         ("--end", float, None, "end of the range, seconds"),
-        ("--confidence", float, defaults.detect.confidence, "detector threshold"),
+        (
+            "--confidence",
+            float,
+            defaults.detect.confidence,
+            "what starts a track; weaker continue it",
+        ),
         ("--steps", int, defaults.ascent.steps, "ascent steps"),
         ("--eta", float, defaults.ascent.eta, "ascent step size"),
         ("--tau", float, defaults.ascent.tau, "dead band around r0"),
@@ -99,6 +113,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--max-tokens", int, defaults.decode.max_tokens, "longest answer"),
         ("--temperature", float, defaults.decode.temperature, "for sample and vote"),
         ("--top-p", float, defaults.decode.top_p, "for sample and vote"),
+        ("--length-penalty", float, defaults.decode.length_penalty, "of beam search"),
         ("--beams", int, defaults.decode.beams, "beam width"),
         ("--samples", int, defaults.decode.samples, "samples that vote"),
         ("--seed", int, 0, "seed"),
@@ -115,7 +130,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
         ("--memory", ("normal", "low"), "normal", "low: slower, with fewer activations kept"),
         ("--gradient", ("exact", "base", "half"), "exact", "base, half: cheaper approximations"),
-        ("--preset", tuple(PRESETS), "toyworld", "α and β as the paper has them"),
+        ("--preset", tuple(PRESETS), "toyworld", "α and β: the paper's by benchmark, or our own"),
         ("--vcd", tuple(VCD_PRESETS), "code", "which of VCD's published defaults"),
     ]
     for flag, choices, word, text in words:
@@ -151,6 +166,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             temperature=args.temperature,
             top_p=args.top_p,
             beams=args.beams,
+            length_penalty=args.length_penalty,
             samples=args.samples,
             seed=args.seed,
         ),
@@ -177,19 +193,22 @@ def _trace(args: argparse.Namespace) -> Trace:
             clip.result, args.question, lm, detector, options, methods=methods, loading=loading
         ):
             loaded = event.fraction if event.stage == "load" and event.fraction < 1 else 0
+            if event.stage == "decode":  # an answer grows token by token; the summary has it whole
+                event = replace(event, message=event.message.split(":")[0])
             percent = f", {10 * int(10 * loaded)} %" if loaded else ""
             line = f"  {event.stage:<7} {event.message}{percent}"
             if event.stage not in ("video", "done") and line != told:
                 print(line, file=sys.stderr, flush=True)
             told, trace = line, event.trace
     assert trace is not None
-    if args.out:
-        from core.bundle import save
-
-        save(trace, args.out)
-        kilobytes = args.out.stat().st_size / 1000
-        print(f"  saved   {args.out} ({kilobytes:.0f} kB)", file=sys.stderr)
     return trace
+
+
+def _save(trace: Trace, out: Path) -> None:
+    from core.bundle import save
+
+    save(trace, out)
+    print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
 
 
 def _contrast(args: argparse.Namespace) -> ContrastOptions:
@@ -226,6 +245,8 @@ def _load_detector(args: argparse.Namespace) -> Detector:
 def _check_out(out: Path | None) -> None:
     if out is not None and not out.absolute().parent.is_dir():
         raise OptionError(f"there is no folder for {str(out)!r}", "Create it or choose another")
+    if out is not None and out.is_dir():
+        raise OptionError(f"{str(out)!r} is a folder", "Name a file, such as clip.macd")
 
 
 def _show(args: argparse.Namespace) -> Trace:

@@ -48,7 +48,7 @@ def read_base(lm: VideoLM, encoded: Encoded, options: AscentOptions) -> BaseRead
 def ascend(
     lm: VideoLM, view: MaskedView, options: AscentOptions, base: BaseRead | None = None
 ) -> Iterator[AscentStep]:
-    """Yields one AscentStep per step: r ← clamp(r + η·∇_r L, 0, 1) (METHOD step 7).
+    """Yields one AscentStep per step: r ← clamp(r + η·∇_r L, 0, 1) (docs/methods.md, step 7).
 
     base: the video itself as `read_base` gave it, so that frames no mask touches are not read
     again. With gradient "base" its slope is the only one; its loss is that of the plain video.
@@ -91,6 +91,8 @@ def _slopes_at(
     touched = None if base is None else view.touched()
     low = options.memory == "low"
     loss = query_loss(lm, view.encoded, view.video(r, rf), low, like, touched)
+    if not loss.requires_grad:  # no mask reaches a single pixel
+        return float(loss), torch.zeros_like(r), torch.zeros_like(rf)
     leaves = [z for z in (r, rf) if len(z)]
     found = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
     g, gf = (found.get(id(z), torch.zeros_like(z)) for z in (r, rf))
@@ -115,12 +117,12 @@ def _check(step: AscentStep) -> None:
     if not gradient.any():
         raise BlindGradient(
             "no mask changes the query loss at all",
-            "The video must stand before the question in the model's chat template",
+            "Let masks cover something; the chat template must put the video before the question",
         )
 
 
 def conclude(last: AscentStep, options: AscentOptions) -> Counterfactual:
-    """Takes the last step and turns the strengths into levels (METHOD steps 4, 7 and 8)."""
+    """Takes the last step and turns the strengths into levels (docs/methods.md, steps 4, 7, 8)."""
     r = (last.strength + options.eta * last.gradient).clip(0, 1)
     rf = (last.frame_strength + options.eta * last.frame_gradient).clip(0, 1)
     return Counterfactual(

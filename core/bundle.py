@@ -27,6 +27,7 @@ from core.types import (
     Counterfactual,
     Floats,
     Ledger,
+    Outline,
     Pixels,
     Stroke,
     TokenStep,
@@ -36,6 +37,7 @@ from core.types import (
 
 FORMAT, SCHEMA = "macd-trace", 1
 MAX_BYTES = 512 * 2**20
+MAX_POINTS, MAX_RINGS, MAX_STROKES = 400, 8, 200
 MAX_MEMBERS = 4096
 _LOSSLESS_PIXELS = 160 * 160
 _DAMAGED = "Save it again from the run, or ask for another copy"
@@ -44,14 +46,20 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save(trace: Trace, path: str | Path) -> Path:
-    """Writes the file whole or not at all; returns its path."""
+    """Writes the file whole or not at all; returns its path. Raises TraceError if it cannot."""
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(pack(trace))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        try:
+            part.write_bytes(pack(trace))
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise TraceError(
+            f"the trace cannot be written to {str(path)!r} ({error.strerror})",
+            "Choose another place, or free space",
+        ) from error
     return path
 
 
@@ -62,7 +70,10 @@ def load(path: str | Path) -> Trace:
         raise TraceError(f"there is no trace {str(path)!r}", "Check the file name")
     if path.stat().st_size > MAX_BYTES:
         raise TraceError(f"{path.name!r} is larger than a trace can be", "Choose a .macd file")
-    return unpack(path.read_bytes())
+    content = path.read_bytes()
+    if not content.startswith(b"PK"):
+        raise TraceError(f"{path.name!r} is no trace", "Choose a .macd file")
+    return unpack(content)
 
 
 def pack(trace: Trace) -> bytes:
@@ -162,7 +173,7 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
                     for s in t.brush
                 ],
                 "outlines": [
-                    None if z is None else [[round(float(x), 4) for x in p] for p in z]
+                    None if z is None else [[[round(float(x), 4) for x in p] for p in r] for r in z]
                     for z in t.outlines
                 ],
             }
@@ -282,26 +293,35 @@ def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple
             boxes=boxes[i].astype(np.float32),
             state=state[i].astype(np.int8),
             frames_seen=int(row["frames_seen"]),
-            brush=tuple(_restore_stroke(s) for s in row.get("brush", ())),
+            brush=_restore_brush(row.get("brush", ())),
             outlines=_restore_outlines(row.get("outlines", ()), t),
         )
         for i, row in enumerate(rows)
     )
 
 
-def _restore_stroke(row: dict[str, Any]) -> Stroke:
-    return Stroke(_line(row["points"]), _number(row["radius"]), bool(row["erase"]))
+def _restore_brush(rows: Sequence[Any]) -> tuple[Stroke, ...]:
+    if len(rows) > MAX_STROKES:
+        raise TraceError("a track in the trace has too many brush strokes", _DAMAGED)
+    return tuple(
+        Stroke(_line(row["points"]), _number(row["radius"]), bool(row["erase"])) for row in rows
+    )
 
 
-def _restore_outlines(rows: Sequence[Any], frames: int) -> tuple[Floats | None, ...]:
-    if len(rows) not in (0, frames):
-        raise TraceError("a track has outlines of other frames", _DAMAGED)
-    return tuple(None if z is None else _line(z) for z in rows)
+def _restore_outlines(rows: Sequence[Any], frames: int) -> tuple[Outline | None, ...]:
+    if len(rows) not in (0, frames) or any(z is not None and len(z) > MAX_RINGS for z in rows):
+        raise TraceError("a track has outlines of other frames, or of too many parts", _DAMAGED)
+    return tuple(None if z is None else tuple(_line(r) for r in z) for z in rows)
 
 
 def _line(told: Any) -> Floats:
     points = np.array(told, np.float32)
-    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
+    if (
+        points.ndim != 2
+        or points.shape[1] != 2
+        or not 1 <= len(points) <= MAX_POINTS
+        or not (np.abs(points) < 1000).all()
+    ):
         raise TraceError("a stroke or an outline in the trace is not a line", _DAMAGED)
     return points
 

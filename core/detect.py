@@ -8,7 +8,7 @@ Knows nothing of time: every frame is looked at by itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,10 +18,10 @@ import numpy as np
 from core.errors import DetectorError
 from core.options import DetectOptions
 from core.shipped import shipped
-from core.types import Detections, Floats, Pixels
+from core.types import Detections, Floats, Outline, Pixels
 
 BATCH = 8
-POINTS = 48
+POINTS, PARTS = 48, 4
 HUB = ("rt-detr", "d-fine", "grounding-dino")
 NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
 
@@ -55,7 +55,7 @@ class Yolo:
         return tuple(self._model.names[i] for i in sorted(self._model.names))
 
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
-        """Boxes of at least `options.low` confidence; raises DetectorError if a frame fails."""
+        """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""
         size = options.image_size or self.image_size
         for at in range(0, len(frames), BATCH):
             batch = [np.ascontiguousarray(f[..., ::-1]) for f in frames[at : at + BATCH]]
@@ -63,7 +63,7 @@ class Yolo:
                 results = self._model.predict(
                     batch,
                     imgsz=size,
-                    conf=options.low,
+                    conf=options.floor,
                     max_det=options.max_per_frame,
                     device=self.device,
                     verbose=False,
@@ -74,28 +74,55 @@ class Yolo:
                 ) from error
             for result in results:
                 boxes = result.boxes.cpu()
-                found = result.masks.xyn if result.masks is not None else ()
+                found = _rings(result) if result.masks is not None else ()
                 yield Detections(
                     boxes=boxes.xyxyn.numpy().astype(np.float32).clip(0, 1),
                     scores=boxes.conf.numpy().astype(np.float32),
                     labels=tuple(result.names[int(c)] for c in boxes.cls),
-                    outlines=tuple(simplified(points) for points in found),
+                    outlines=tuple(simplified(rings) for rings in found),
                 )
 
 
-def simplified(points: Floats) -> Floats | None:
-    """A polygon (P, 2) with at most `POINTS` points; None where it encloses nothing.
+def _rings(result: Any) -> Iterator[list[Floats]]:
+    """The outlines of each mask, of every part of it, in shares of the frame."""
+    from ultralytics.utils.ops import scale_coords
 
-    Douglas-Peucker, as fine as that number allows.
+    masks = result.masks.data
+    for mask in masks.byte().cpu().numpy():
+        found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+        yield [
+            np.asarray(scale_coords(mask.shape, ring[:, 0].astype(np.float32), result.orig_shape,
+                                    normalize=True), np.float32)
+            for ring in found
+        ]  # fmt: skip
+
+
+def _onnx_task(path: Path) -> str:
+    """What an exported model says it is for."""
+    import onnxruntime  # type: ignore[import-untyped]
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return str(session.get_modelmeta().custom_metadata_map.get("task", "detect"))
+
+
+def simplified(rings: Sequence[Floats]) -> Outline | None:
+    """The larger parts of an outline, `POINTS` points in all; None where it encloses nothing.
+
+    Douglas-Peucker, as fine as that number allows. Parts of less than a twentieth are left out.
     """
-    closed = np.asarray(points, np.float32).reshape(-1, 1, 2).clip(0, 1)
-    if len(closed) < 3 or cv2.contourArea(closed) <= 0:
-        return None
-    size = float(np.ptp(closed[:, 0], axis=0).max())
+    closed = [np.asarray(r, np.float32).reshape(-1, 1, 2).clip(0, 1) for r in rings if len(r) > 2]
+    closed = sorted(closed, key=cv2.contourArea, reverse=True)[:PARTS]
+    closed = [r for r in closed if cv2.contourArea(r) > 0.05 * cv2.contourArea(closed[0])]
+    few = [_few(r, POINTS // len(closed)) for r in closed]
+    return tuple(r for r in few if len(r) > 2) or None
+
+
+def _few(ring: Floats, points: int) -> Floats:
+    size = float(np.ptp(ring[:, 0], axis=0).max())
     finer = 0.004
-    while len(found := cv2.approxPolyDP(closed, finer * size, True)) > POINTS:
+    while len(found := cv2.approxPolyDP(ring, finer * size, True)) > points:
         finer *= 1.5
-    return np.asarray(found[:, 0], np.float32) if len(found) > 2 else None
+    return np.asarray(found[:, 0], np.float32)
 
 
 def only(found: Detections, classes: tuple[str, ...]) -> Detections:
@@ -143,13 +170,20 @@ def _load(path: Path) -> Any:
     from ultralytics import YOLO
 
     try:
-        model = YOLO(str(path), task="detect" if path.suffix == ".onnx" else None)
-        known = model.names
+        model = YOLO(str(path), task=_onnx_task(path) if path.suffix == ".onnx" else None)
+        known, task = model.names, model.task
     except Exception as error:  # ultralytics raises whatever its reader or download met
+        if not path.is_file():
+            raise DetectorError(
+                f"{path.name} is not on this disk and could not be downloaded",
+                "Check the network, or give the file of a YOLO11 model",
+            ) from error
         raise DetectorError(
             f"{path.name} cannot be loaded as YOLO weights ({type(error).__name__})",
             "Give the file of a YOLO11 model, or connect to the network to download it by name",
         ) from error
+    if task not in ("detect", "segment"):
+        raise DetectorError(f"{path.name} is a model to {task}", "Use a detection or -seg model")
     if not known:
         raise DetectorError(f"{path.name} names no classes", "Use a detection model")
     return model

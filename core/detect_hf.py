@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from core.errors import DetectorError
+from core.hub import reachable
 from core.options import DetectOptions
 from core.types import Detections, Pixels
 
@@ -41,7 +42,7 @@ class ClosedSet:
 
     @torch.no_grad()
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
-        """Boxes of at least `options.low` confidence; raises DetectorError if a frame fails."""
+        """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""
         for at in range(0, len(frames), BATCH):
             batch = [np.ascontiguousarray(f) for f in frames[at : at + BATCH]]
             try:
@@ -56,7 +57,7 @@ class ClosedSet:
     def _found(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
         given = self.processor(images=batch, return_tensors="pt").to(self.model.device)
         results = self.processor.post_process_object_detection(
-            self.model(**given), threshold=options.low, target_sizes=_sizes(batch)
+            self.model(**given), threshold=options.floor, target_sizes=_sizes(batch)
         )
         names = self.model.config.id2label
         return [(r["boxes"], r["scores"], [names[int(i)] for i in r["labels"]]) for r in results]
@@ -76,8 +77,8 @@ class OpenSet(ClosedSet):
         results = self.processor.post_process_grounded_object_detection(
             self.model(**given),
             given["input_ids"],
-            threshold=options.low,
-            text_threshold=options.low,
+            threshold=options.floor,
+            text_threshold=options.floor,
             target_sizes=_sizes(batch),
         )
         return [
@@ -131,9 +132,10 @@ def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
     from transformers import AutoConfig, AutoImageProcessor  # isort: skip
 
     source, revision = HUB.get(name, (name, None))
+    online = Path(source).is_dir() or reachable()
     safe: dict[str, Any] = {
         "trust_remote_code": False,
-        "local_files_only": Path(source).is_dir(),
+        "local_files_only": Path(source).is_dir() or not online,
         "revision": revision,
     }
     try:
@@ -145,8 +147,13 @@ def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
         processor_class: Any = AutoProcessor if grounded else AutoImageProcessor
         processor = processor_class.from_pretrained(source, **safe)
     except Exception as error:  # whatever the hub, the reader of weights or a config provokes
+        if not online:
+            raise DetectorError(
+                f"the detector {name!r} is not on this disk, and the hub cannot be reached",
+                "Check the network, or use toyworld or a file",
+            ) from error
         raise DetectorError(
             f"the detector {name!r} cannot be loaded ({type(error).__name__})",
-            "Check the folder or the network, or use toyworld or yolo11n",
+            "Check the folder, or use toyworld or yolo11n",
         ) from error
     return (OpenSet if grounded else ClosedSet)(name, model, processor)

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.options import AscentOptions, MaskOptions
-from core.types import Floats, MaskSet, Stroke, Track
+from core.types import Floats, MaskSet, Outline, Stroke, Track
 
-REACH = 16.0
-"""Beyond that many feather widths a mask is nothing: its sigmoid is below 1.2e-7."""
+REACH = 10.0
+"""Beyond that many feather widths an outline's mask no longer changes: 5e-5 from 0 or 1."""
 
 
 def draw_masks(
     tracks: Sequence[Track], frames: int, size: tuple[int, int], options: MaskOptions | None = None
 ) -> MaskSet:
-    """Soft masks of the tracks at `size` = (H, W), METHOD steps 3 and 4.
+    """Soft masks of the tracks at `size` = (H, W), docs/methods.md, steps 3 and 4.
 
     Returns objects (K, T, H, W) and outside (T, H, W), float32 in [0, 1]; exactly 0 on frames
     where a track is lost. `outside` is 1 − the largest object mask ("outside") or 1 ("whole").
@@ -32,13 +32,15 @@ def draw_masks(
     for k, t in enumerate(tracks):
         raw[k] = soft_boxes(t.boxes, size, options.pad, options.feather)
         if options.shape == "outline":
-            for i, points in enumerate(t.outlines[:frames]):
-                if points is not None and raw[k, i].any():
-                    raw[k, i] = soft_outline(points, t.boxes[i], size, options.pad, options.feather)
+            for i, outline in enumerate(t.outlines[:frames]):
+                if outline is not None and raw[k, i].any():
+                    raw[k, i] = soft_outline(
+                        outline, t.boxes[i], size, options.pad, options.feather
+                    )
         for stroke in t.brush:
             raw[k] = brushed(raw[k], t.boxes, stroke, options.feather)
     if options.swept and frames:
-        # METHOD step 3: a mask that moves with its object would tell the model the motion
+        # docs/methods.md, step 3: a mask that moves with its object would tell the model the motion
         raw = np.broadcast_to(raw.max(axis=1, keepdims=True), raw.shape).copy()
     covered = raw.max(axis=0) if len(tracks) else np.zeros((frames, height, width), np.float32)
     outside = np.ones_like(covered) if options.frame_mask == "whole" else 1 - covered
@@ -68,34 +70,44 @@ def soft_boxes(boxes: Floats, size: tuple[int, int], pad: float, feather: float)
 
 
 def soft_outline(
-    points: Floats, box: Floats, size: tuple[int, int], pad: float, feather: float
+    outline: Outline, box: Floats, size: tuple[int, int], pad: float, feather: float
 ) -> Floats:
-    """A polygon (P, 2) in shares of its box → (H, W): a sigmoid of the distance to its edge.
+    """An outline in shares of its box → (H, W): a sigmoid of the distance to its edge.
 
-    Like `soft_boxes` it is ½ at `pad` outside. Inside is what an even-odd rule calls so.
+    Like `soft_boxes` it is ½ at `pad` outside. Inside is what an even-odd rule calls so. Only what
+    is within reach of an edge is computed for that edge.
     """
     height, width = size
     short = min(size)
     grow, slope = pad * short, 1 / max(feather * short, 1e-3)
-    at = (box[:2] + points * (box[2:] - box[:2])).astype(np.float64) * (width, height)
     reach = grow + REACH / slope
-    low = np.floor(at.min(0) - reach).clip(0, (width, height)).astype(int)
-    high = np.ceil(at.max(0) + reach).clip(0, (width, height)).astype(int)
-    x = np.arange(low[0], high[0]) + 0.5
-    y = (np.arange(low[1], high[1]) + 0.5)[:, None]
-    far = np.full((len(y), len(x)), np.inf)
-    inside = np.zeros(far.shape, bool)
-    for (ax, ay), (bx, by) in zip(at, np.roll(at, -1, 0), strict=True):
-        dx, dy = bx - ax, by - ay
-        along = ((x - ax) * dx + (y - ay) * dy) / max(dx * dx + dy * dy, 1e-12)
-        along = along.clip(0, 1)
-        far = np.minimum(far, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2)
-        if ay != by:
-            inside ^= ((ay > y) != (by > y)) & (x < ax + (y - ay) * dx / dy)
-    out = np.zeros(size, np.float32)
+    far = np.full(size, reach**2)
+    inside = np.zeros(size, bool)
+    for ring in outline:
+        at = (box[:2] + ring * (box[2:] - box[:2])).astype(np.float64) * (width, height)
+        for (ax, ay), (bx, by) in zip(at, np.roll(at, -1, 0), strict=True):
+            dx, dy = bx - ax, by - ay
+            left, right = _span(ax, bx, reach, width)
+            top, bottom = _span(ay, by, reach, height)
+            x = np.arange(left, right) + 0.5
+            y = (np.arange(top, bottom) + 0.5)[:, None]
+            along = ((x - ax) * dx + (y - ay) * dy) / max(dx * dx + dy * dy, 1e-12)
+            along = along.clip(0, 1)
+            here = far[top:bottom, left:right]
+            np.minimum(here, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2, out=here)
+            if ay != by:
+                top, bottom = _span(ay, by, 0, height)
+                y = (np.arange(top, bottom) + 0.5)[:, None]
+                crossed = (ay > y) != (by > y)
+                inside[top:bottom] ^= crossed & (np.arange(width) + 0.5 < ax + (y - ay) * dx / dy)
     signed = np.where(inside, 1, -1) * np.sqrt(far)
-    out[low[1] : high[1], low[0] : high[0]] = _sigmoid((signed + grow) * slope)
-    return out
+    return _sigmoid((signed + grow) * slope).astype(np.float32)
+
+
+def _span(a: float, b: float, reach: float, n: int) -> tuple[int, int]:
+    """The pixels of a side of `n` that lie within reach of a stretch."""
+    low, high = min(a, b) - reach, max(a, b) + reach
+    return int(min(max(np.floor(low), 0), n)), int(min(max(np.ceil(high), 0), n))
 
 
 def brushed(mask: Floats, boxes: Floats, stroke: Stroke, feather: float) -> Floats:
@@ -140,7 +152,7 @@ def share_overlap(masks: Floats, confidence: Floats) -> Floats:
 def levels(
     strength: NDArray[np.float64], options: AscentOptions | None = None
 ) -> NDArray[np.float64]:
-    """Strengths (K,) → levels: 1 above r0 + τ, 0 below r0 − τ, else r0 (METHOD step 8).
+    """Strengths (K,) → levels: 1 above r0 + τ, 0 below r0 − τ, else r0 (docs/methods.md, step 8).
 
     >>> levels(np.array([0.76, 0.74, 0.75])).tolist()
     [1.0, 0.0, 0.75]
@@ -157,7 +169,8 @@ def frame_levels(
 ) -> NDArray[np.float64]:
     """Levels of the frame groups (G,), where only the few with the largest margin stay masked.
 
-    At most `frame_fraction` of the groups, but one where the fraction is above 0 (METHOD step 4).
+    At most `frame_fraction` of the groups, but one where the fraction is above 0
+    (docs/methods.md, step 4).
     """
     options = options or AscentOptions()
     out = levels(strength, options)

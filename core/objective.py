@@ -18,8 +18,8 @@ def query_loss(
 ) -> Tensor:
     """L = mean negative log likelihood of the question's tokens given `video`, in nats.
 
-    video: (T, 3, H, W) normalised; the result has a graph back to it. METHOD step 7; the paper's
-    next-token prediction loss on the input query. low_memory, like, touched: see
+    video: (T, 3, H, W) normalised; the result has a graph back to it. The paper's next-token
+    prediction loss on the input query (docs/methods.md, step 7). low_memory, like, touched: see
     `VideoLM.query_logits`.
     """
     return loss_of(lm.query_logits(encoded, video, low_memory, like, touched), encoded)

@@ -50,7 +50,7 @@ class VideoOptions:
             _within("end", self.end, 0, 1e6)
             if self.end <= self.start:
                 raise OptionError(
-                    f"the range ends at {self.end:g} s, before it starts at {self.start:g} s",
+                    f"the range ends at {self.end:g} s and starts at {self.start:g} s",
                     "Choose an end after the start",
                 )
         _within("dense_fps", self.dense_fps, 0, 60)
@@ -63,6 +63,7 @@ class VideoOptions:
 class DetectOptions:
     """Clip → detections. `confidence` starts a track; boxes down to `low` may continue one.
 
+    Where `confidence` is the lower of the two, it holds for both; see `floor`.
     classes: keep only these labels, all if empty. prompt: what an open-vocabulary detector looks
     for, "dog. umbrella."; if empty, the nouns of the question.
     """
@@ -80,6 +81,11 @@ class DetectOptions:
         if self.image_size is not None:
             _within("detector image size", self.image_size, 32, 2048)
         _within("detections per frame", self.max_per_frame, 1, 500)
+
+    @property
+    def floor(self) -> float:
+        """The lowest confidence a detector is asked for."""
+        return min(self.low, self.confidence)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class MaskOptions:
 
 @dataclass(frozen=True)
 class AscentOptions:
-    """Gradient ascent on the strengths, and how they become levels (METHOD: steps 7 and 8).
+    """Gradient ascent on the strengths, and how they become levels (steps 7 and 8).
 
     memory "low" keeps few activations and computes the rest twice; the result is the same.
     gradient "base" and "half" are cheaper approximations, never the paper's: the slope at r = 0,
@@ -154,8 +160,8 @@ class AscentOptions:
         _one_of("gradient", self.gradient, ("exact", "base", "half"))
         if self.gradient == "base" and self.steps > 1:
             raise OptionError(
-                "the gradient of the base pass is the same at every step",
-                "Take one step, or the exact gradient",
+                f"the gradient 'base' is the same at every step, and {self.steps} were asked for",
+                "Take one step, or the gradient 'exact'",
             )
 
 
@@ -178,7 +184,7 @@ class ContrastOptions:
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """Search, METHOD step 10, and how many candidates a token keeps in the trace.
+    """Search, docs/methods.md, step 10, and how many candidates a token keeps in the trace.
 
     greedy; sample: nucleus with temperature and top_p; beam: `beams` wide, score divided by
     length ** length_penalty; vote: self-consistency, `samples` samples, majority of answers.

@@ -54,7 +54,11 @@ PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "
 PATIENCE_S = 0.25
 """How often somebody who waits for a model hears how far it is."""
 
+STOPPING_S = 5.0
+"""How long a stopped run waits for a load to end."""
+
 NO_TRACKS = "no objects were found: only the frame mask is used"
+NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
 APPROXIMATE = {
     "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
@@ -243,7 +247,7 @@ def _tracks(
     tracks, notes = known
     run.warnings += notes
     if not tracks:
-        run.warnings.append(NO_TRACKS)
+        run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)
     yield Event("track", 1.0, f"{len(tracks)} objects", run.grow(tracks=tracks))
     return tracks
@@ -256,10 +260,15 @@ def _load(
     run.breathe("load")
     began = time.monotonic()
     loaded = _beside(lm)
-    while not wait([loaded], PATIENCE_S).done:
-        told = progress.message or "Loading the backbone"
-        yield Event("load", progress.fraction, told, run.trace)
-        run.breathe("load")  # a load that was begun goes on, for whoever asks next
+    try:
+        while not wait([loaded], PATIENCE_S).done:
+            told = progress.message or "Loading the backbone"
+            yield Event("load", progress.fraction, told, run.trace)
+            run.breathe("load")
+    except BaseException:  # stopped, or the tab was closed: reading weights disturbs other models
+        progress.stopped = True
+        wait([loaded], STOPPING_S)
+        raise
     model = loaded.result()
     run.timed("load", began)
     began = time.monotonic()
@@ -358,11 +367,14 @@ def _decode(
                 found = answer(lm, method, steps, contrast if other is not None else None)
                 answers = run.trace.answers | {method: found}
                 done = 0.5 * (method == "macd") + 0.5 * len(steps) / options.decode.max_tokens
-                yield Event("decode", done, found.text, run.grow(answers=answers))
+                told = f"{'MACD' if method == 'macd' else 'Baseline'}: {found.text}"
+                yield Event("decode", done, told, run.grow(answers=answers))
                 run.breathe("decode")
         if not found.finished:
             run.warnings.append(f"the {method} answer was cut at {len(found.tokens)} tokens")
-        spent = round(1000 * (time.monotonic() - began), 1)
+        own = ("prefill",) if method == "baseline" else ("ascent", "views")
+        before = sum(run.trace.timings_ms.get(stage, 0.0) for stage in own)
+        spent = round(before + 1000 * (time.monotonic() - began), 1)
         found = replace(found, view=_view(run, method), ms=spent, memory_mb=peak_memory_mb())
         run.grow(answers=run.trace.answers | {method: found})
     run.timed("decode", whole)

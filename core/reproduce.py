@@ -32,6 +32,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--temperature": ("decode", "temperature"),
     "--top-p": ("decode", "top_p"),
     "--beams": ("decode", "beams"),
+    "--length-penalty": ("decode", "length_penalty"),
     "--samples": ("decode", "samples"),
 }
 
@@ -60,7 +61,7 @@ def command(trace: Trace) -> str:
     if options.seed != default.seed:
         words += ["--seed", str(options.seed)]
     if further:
-        words += ["--methods", *further]
+        words += ["--methods", ",".join(further)]
     told["decode"] = told.get("decode", {}) | {"seed": options.seed}
     rest = options_from({**told, "seed": options.seed}) != options
     line = shlex.join(words)

@@ -37,7 +37,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
                     for box, s in zip(t.boxes, t.state, strict=True)
                 ],
                 "outlines": [
-                    None if z is None else [[round(float(x), 4) for x in p] for p in z]
+                    None if z is None else [[[round(float(x), 4) for x in p] for p in r] for r in z]
                     for z in t.outlines
                 ],
             }
@@ -152,9 +152,9 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
 
 def as_text(trace: Trace) -> str:
     """The summary for a terminal."""
-    lines = [f"Question   {trace.question}"]
+    lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}"]
     for name, answer in trace.answers.items():
-        lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}")
+        lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
     lines += ["", *_object_lines(trace), *_frame_lines(trace)]
     losses = _losses(trace)
     if losses["video"] is not None:
@@ -168,6 +168,27 @@ def as_text(trace: Trace) -> str:
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return "\n".join(lines)
+
+
+def _header(trace: Trace) -> list[str]:
+    """What was run, in one line."""
+    ascent, contrast = (trace.options.get(part, {}) for part in ("ascent", "contrast"))
+    steps = ascent.get("steps", 1)
+    said = [
+        str(trace.clip.get("name", "")),
+        str(trace.backbone.get("name", "")),
+        str(trace.detector.get("name", "")),
+        f"{len(trace.frames)} frames",
+        f"α {contrast.get('alpha', 0):g} β {contrast.get('beta', 0):g}",
+        f"{steps} step{'s' if steps != 1 else ''}, {ascent.get('gradient', 'exact')} gradient",
+        f"seed {trace.seed}",
+    ]
+    return ["Run        " + " · ".join(s for s in said if s)]
+
+
+def _votes(answer: Answer) -> str:
+    told = ", ".join(f"{k}: {n}" for k, n in (answer.votes or {}).items())
+    return f"  ({told})" if told else ""
 
 
 def verdict(answer: Answer, baseline: Answer) -> str:
@@ -189,20 +210,19 @@ def parting(answer: Answer, baseline: Answer) -> int | None:
 
 def as_table(trace: Trace) -> str:
     """All answers beside the baseline, for a terminal."""
-    lines = [f"Question  {trace.question}", ""]
+    lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}", ""]
     lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'parts at':>10}  {'verdict':<9} answer")
     base = trace.answers.get("baseline")
     for name, a in trace.answers.items():
         at = parting(a, base) if base else None
         said = verdict(a, base) if base and name != "baseline" else ""
-        votes = f"  ({', '.join(f'{k}: {n}' for k, n in a.votes.items())})" if a.votes else ""
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if any(t.counter is not None for t in a.tokens) else ""
         lines.append(
             f"{name:<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
-            f"  {said:<9} {a.text}{'' if a.finished else ' …'}{votes}"
+            f"  {said:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
-    lines += ["", f"Shared: {shared or 'nothing'}; times leave out what was shared.", ""]
+    lines += ["", f"Shared: {shared or 'nothing'}; the first to need a piece pays for it.", ""]
     lines += [f"Note: {w}" for w in trace.warnings]
     return "\n".join(lines)
 
@@ -210,13 +230,14 @@ def as_table(trace: Trace) -> str:
 def _object_lines(trace: Trace) -> list[str]:
     lines = [f"{'Object':<18}{'seen':>6}{'gradient':>12}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
+    three = trace.options.get("ascent", {}).get("levels", "three") == "three"
     for t in trace.tracks:
         name = f"{t.id} {t.label} {t.confidence:.2f}"
         row = rows.get(t.id)
         if row is None:
             lines.append(f"{name:<18}{t.frames_seen:>6}")
             continue
-        said = _LEVEL_NAMES.get(row["level"], "kept at its start")
+        said = _LEVEL_NAMES.get(row["level"], "kept at its start" if three else "as it ended")
         lines.append(
             f"{name:<18}{t.frames_seen:>6}{row['gradient']:>+12.2e}{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({said})"

@@ -1,7 +1,7 @@
 """detections → tracks: association on dense frames, then gaps, smoothing, pruning, reading off.
 
 Association is ByteTrack (IoU, Kalman motion, two confidence passes) from `trackers`; the rest is
-METHOD step 2. Nothing is pruned for being small.
+docs/methods.md, step 2. Nothing is pruned for being small.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.options import DetectOptions, TrackOptions
-from core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Track
+from core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Outline, Track
 
 Times = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Path:
     boxes: list[Floats] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
-    outlines: list[Floats | None] = field(default_factory=list)
+    outlines: list[Outline | None] = field(default_factory=list)
 
     def see(self, index: int, found: Detections, row: int) -> None:
         """One more sighting: a row of what was detected on a dense frame."""
@@ -165,7 +165,7 @@ def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOption
     spacing = float(np.median(np.diff(dense_times))) if len(dense_times) > 1 else 0.0
     state = np.full(len(times), LOST, np.int8)
     out = np.full((len(times), 4), np.nan, np.float32)
-    outlines: list[Floats | None] = [None] * len(times)
+    outlines: list[Outline | None] = [None] * len(times)
     for i, t in enumerate(times):
         closest = int(np.abs(seen_at - t).argmin())
         nearest = float(abs(seen_at[closest] - t))
@@ -192,12 +192,12 @@ def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOption
     )
 
 
-def _within(outline: Floats | None, box: Floats) -> Floats | None:
-    """A polygon in shares of the frame as shares of its box, so that it goes where the box goes."""
+def _within(outline: Outline | None, box: Floats) -> Outline | None:
+    """An outline in shares of the frame as shares of its box, so that it goes where that goes."""
     if outline is None:
         return None
-    shares = (outline - box[:2]) / np.maximum(box[2:] - box[:2], 1e-4)
-    return np.asarray(shares.round(4), np.float32)
+    size = np.maximum(box[2:] - box[:2], 1e-4)
+    return tuple(((ring - box[:2]) / size).round(4).astype(np.float32) for ring in outline)
 
 
 def smooth(

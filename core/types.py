@@ -19,6 +19,9 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Pixels = NDArray[np.uint8]
 
+Outline = tuple[Floats, ...]
+"""Closed polygons (P, 2), one for each part that is seen."""
+
 LOST, INTERPOLATED, SEEN = 0, 1, 2
 
 
@@ -26,11 +29,13 @@ LOST, INTERPOLATED, SEEN = 0, 1, 2
 class Progress:
     """How far a slow piece of work is; written by who does it, read by who waits for it.
 
-    fraction: of what the message names, [0, 1].
+    fraction: of what the message names, [0, 1]. stopped: nobody waits any more; who does the work
+    ends it with Cancelled.
     """
 
     message: str = ""
     fraction: float = 0.0
+    stopped: bool = False
 
     def begin(self, message: str) -> None:
         """The next piece starts."""
@@ -68,14 +73,14 @@ class Clip:
 class Detections:
     """What a detector saw in one frame: boxes (N, 4) in [0, 1], scores (N,), labels (N,).
 
-    outlines: from a detector that segments, N polygons (P, 2) in shares of the frame, None where it
-    gave none; empty from one that does not segment.
+    outlines: from a detector that segments, N outlines in shares of the frame, None where it gave
+    none; empty from one that does not segment.
     """
 
     boxes: Floats
     scores: Floats
     labels: tuple[str, ...]
-    outlines: tuple[Floats | None, ...] = ()
+    outlines: tuple[Outline | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.boxes) == len(self.scores) == len(self.labels):
@@ -103,8 +108,8 @@ class Track:
 
     boxes: (T, 4) in [0, 1], NaN where lost. state: (T,) LOST, INTERPOLATED or SEEN.
     confidence: mean score of its sightings. frames_seen: sightings on the dense frames. brush:
-    what was drawn by hand on its mask, in order. outlines: T polygons (P, 2) in shares of the box,
-    None where only the box is known; empty where it always is.
+    what was drawn by hand on its mask, in order. outlines: T of them in shares of the box, None
+    where only the box is known; empty where it always is.
     """
 
     id: int
@@ -114,10 +119,10 @@ class Track:
     state: NDArray[np.int8]
     frames_seen: int
     brush: tuple[Stroke, ...] = ()
-    outlines: tuple[Floats | None, ...] = ()
+    outlines: tuple[Outline | None, ...] = ()
 
-    def outline(self, frame: int) -> Floats | None:
-        """Its polygon (P, 2) on a sampled frame, in shares of the box; None: the box itself."""
+    def outline(self, frame: int) -> Outline | None:
+        """Its outline on a sampled frame, in shares of the box; None: the box itself."""
         return self.outlines[frame] if self.outlines else None
 
 

@@ -35,7 +35,7 @@ class MaskedView:
     fill: Tensor
 
     def mask(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
-        """M (T, H, W) in [0, 1] from strengths (K,) and (G,); METHOD step 5.
+        """M (T, H, W) in [0, 1] from strengths (K,) and (G,); docs/methods.md, step 5.
 
         "max" is the pixelwise maximum, the strength applied once, ties sharing the gradient. The
         paper's other fusions average the strengths of the masks over a pixel, by confidence or
@@ -72,7 +72,10 @@ class MaskedView:
         return self.composite(self.mask(strength, frame_strength))
 
     def composite(self, mask: Tensor) -> Tensor:
-        """V_d = (1 − M)·V + M·fill from M (T, H, W), (T, 3, H, W) normalised; METHOD step 6."""
+        """V_d = (1 − M)·V + M·fill from M (T, H, W), (T, 3, H, W) normalised.
+
+        docs/methods.md, step 6.
+        """
         mask = mask[:, None]
         video = self.encoded.video.to(self.fill.dtype)
         if self.options.fill == "additive":  # the paper's literal equation, in RGB
@@ -85,8 +88,8 @@ class MaskedView:
 
         Each strength as if it alone moved; at 0 the maximum of all would split it among them.
         """
-        mask = torch.zeros_like(self.group_of, dtype=self.fill.dtype)[:, None, None]
-        mask = mask.expand(-1, *self.fill.shape[2:]).clone().requires_grad_()
+        # a hair above 0, so that what cannot grow brighter ("additive") has no slope
+        mask = torch.full_like(self.fill[:, 0], 1e-6).requires_grad_()
         shown = self.composite(mask)
         (per_pixel,) = torch.autograd.grad(shown, mask, slope.to(shown.dtype))
         objects = torch.einsum("thw,kthw->k", per_pixel, self.reach)

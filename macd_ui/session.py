@@ -122,6 +122,8 @@ class Store:
         return self._kept(("detector", name), load)
 
     def _kept(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
+        if key in self._models:  # what is there is had at once, whatever is being loaded
+            return self._models[key]
         with self._loading:
             if key not in self._models:
                 self._models[key] = load()

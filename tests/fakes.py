@@ -144,7 +144,7 @@ class BoxDetector:
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         self.calls += 1
         for i in range(len(frames)):
-            kept = [b for b in self.boxes if b[1] >= options.low]
+            kept = [b for b in self.boxes if b[1] >= options.floor]
             coordinates = np.array([b[2] for b in kept], np.float32).reshape(-1, 4)
             yield Detections(
                 boxes=(coordinates + i * self.shift).clip(0, 1),

@@ -26,7 +26,8 @@ OWNERS = {
 WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video"]
 STAGES = {
     "detect": {"shipped", "detect_hf"},
-    "detect_hf": set(),
+    "detect_hf": {"hub"},
+    "hub": set(),
     "track": set(),
     "masks": set(),
     "contrast": set(),

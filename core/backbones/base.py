@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.errors import OptionError
 from core.types import Clip, Pixels
 
 
@@ -98,7 +99,8 @@ class State:
 
     length: tokens in the cache; prompt: tokens of it that belong to the prompt.
     query_logits: (B, Q, V), what predicted the question's tokens; it and `seen` come from a prefill
-    only.
+    only. inputs: what the family needs to go on, its own business: the next position, and where
+    vision tokens stand. prune: what hides them, from the prefill on.
     """
 
     logits: Tensor
@@ -195,7 +197,13 @@ class VideoLM(ABC):
 
 
 def device_of(name: str = "auto") -> torch.device:
-    """ "auto" takes the GPU where there is one."""
+    """ "auto" takes the GPU where there is one. Raises OptionError for a device that is not."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        found = torch.device(name)
+    except RuntimeError:
+        found = None
+    if found is None or (found.type == "cuda" and not torch.cuda.is_available()):
+        raise OptionError(f"there is no device {name!r} here", "Choose auto or cpu")
+    return found

@@ -47,7 +47,8 @@ class HfVideoLM(VideoLM):
         self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
         self._special = [t for t in self.tokenizer.all_special_tokens if t]
 
-    # what a family must say
+    # what a family says; what is not abstract has a default that fits most.
+    # `out` is what the processor gave for one clip and one prompt
 
     @property
     @abstractmethod

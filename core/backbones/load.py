@@ -18,7 +18,14 @@ from core.backbones.base import BackboneInfo, VideoLM, device_of
 from core.backbones.catalogue import CATALOGUE, largest_within
 from core.backbones.hf import HfVideoLM
 from core.backbones.progress import downloading, reading_weights
-from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
+from core.errors import (
+    BackboneCorrupt,
+    BackboneNotFound,
+    MacdError,
+    OutOfMemory,
+    UnsupportedBackbone,
+)
+from core.hub import reachable
 from core.shipped import shipped
 from core.types import Progress
 
@@ -99,8 +106,13 @@ def load_backbone(
     toyworld = name == "toyworld"
     source, revision = (str(shipped("backbone")), "") if toyworld else pinned(name)
     local = Path(source).is_dir()
+    if not local and "/" not in source.strip("/."):
+        raise BackboneNotFound(
+            f"there is no folder {name!r}", "Give a folder, a hub id or toyworld"
+        )
+    online = local or reachable()
     dtype = torch.bfloat16 if where.type == "cuda" and not toyworld else torch.float32
-    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local or not online}
     try:
         config = AutoConfig.from_pretrained(source, revision=revision or None, **safe)
         family = config.model_type
@@ -110,7 +122,7 @@ def load_backbone(
                 f"Choose a model of {', '.join(FAMILIES)}",
             )
         check_memory(name, weights_gb(source), where, dtype)
-        folder = source if local else _download(source, revision, progress)
+        folder = source if local else _download(source, revision, progress, online, (where, dtype))
         model_class: Any = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
         with reading_weights(progress):
@@ -141,9 +153,14 @@ def load_backbone(
                 f"the folder {name!r} holds no complete model ({first})",
                 "It needs config.json, *.safetensors, tokenizer and processor files",
             ) from error
+        if not online:
+            raise BackboneNotFound(
+                f"{name!r} is not on this disk, and the hub cannot be reached",
+                "Check the network, give the folder of a downloaded model, or use toyworld",
+            ) from error
         raise BackboneNotFound(
             f"{name!r} is neither a folder nor a model that the hub gave ({first})",
-            "Check the name and the network, or use the embedded backbone: toyworld",
+            "Check the name, or use the embedded backbone: toyworld",
         ) from error
     info = BackboneInfo(
         name=name,
@@ -167,19 +184,55 @@ def pinned(name: str) -> tuple[str, str]:
     if Path(name).is_dir():
         return name, ""
     source, _, revision = name.partition("@")
+    if revision and (Path(source).is_dir() or source == "toyworld"):
+        raise BackboneNotFound(f"there is no folder {name!r}", "A folder has no revision")
     listed = next((m.revision for m in CATALOGUE if m.hub_id == source), "")
     return source, revision or listed
 
 
-def _download(source: str, revision: str, progress: Progress) -> str:
+def _download(
+    source: str,
+    revision: str,
+    progress: Progress,
+    online: bool,
+    room: tuple[torch.device, torch.dtype],
+) -> str:
     """The folder of a hub model on this disk; what is there already is not fetched again."""
     progress.begin(f"Looking for {source}")
     wanted: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
+    if not online:
+        return _downloaded_before(source, wanted, ConnectionError("nothing, it cannot be reached"))
     try:
-        missing = [f for f in snapshot_download(source, dry_run=True, **wanted) if f.will_download]
-    except DryRunError:  # offline: whole if it was downloaded whole before
-        return str(snapshot_download(source, local_files_only=True, **wanted))
-    size = sum(f.file_size for f in missing)
+        listed = snapshot_download(source, dry_run=True, **wanted)
+    except DryRunError as error:  # it answers, but not to this
+        return _downloaded_before(source, wanted, error.__cause__ or error)
+    if weights_gb(source) is None:  # its files are taken for bfloat16
+        whole = sum(f.file_size for f in listed if _is_weights(f.filename))
+        check_memory(source, whole / 1e9, *room)
+    size = sum(f.file_size for f in listed if f.will_download)
     told = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
     progress.begin(f"Downloading {source}, {told}")
-    return str(snapshot_download(source, tqdm_class=downloading(progress, size), **wanted))
+    try:
+        return str(snapshot_download(source, tqdm_class=downloading(progress, size), **wanted))
+    except (MacdError, OSError, ValueError):
+        raise
+    except Exception as error:  # whatever the network provokes
+        raise BackboneNotFound(
+            f"the download of {source!r} broke off ({type(error).__name__})",
+            "Run it again: it goes on where it stopped",
+        ) from error
+
+
+def _is_weights(name: str) -> bool:
+    return name.endswith(".safetensors")
+
+
+def _downloaded_before(source: str, wanted: dict[str, Any], why: BaseException) -> str:
+    """The folder of a model that is whole on this disk; raises OSError, with why, if none is."""
+    try:
+        folder = str(snapshot_download(source, local_files_only=True, **wanted))
+    except OSError:
+        folder = ""
+    if not folder or not any(_is_weights(f.name) for f in Path(folder).iterdir()):
+        raise OSError(f"the hub said: {why}") from why
+    return folder

@@ -11,6 +11,7 @@ from typing import Any
 from tqdm.std import tqdm  # type: ignore[import-untyped]
 from transformers.utils import logging
 
+from core.errors import Cancelled
 from core.types import Progress
 
 
@@ -52,6 +53,8 @@ def _bar(progress: Progress, total: int | None = None) -> type[Any]:
             self.told = 0.0
 
         def update(self, n: float | None = 1) -> Any:
+            if progress.stopped:
+                raise Cancelled("the loading was stopped", "Run again; a download goes on")
             with counting:
                 self.told += n or 0
                 whole = total or self.total

@@ -17,7 +17,7 @@ class Qwen3VL(Qwen2VL):
     Features of several depths of the vision tower go into the first decoder layers (DeepStack).
     """
 
-    fewest = 2
+    fewest = 2  # its processor refuses a single frame
 
     def outputs(self, out: Any) -> list[Tensor]:
         """See `Qwen2VL.outputs`."""

@@ -30,7 +30,7 @@ class SmolVLM(FramesVLM):
         return {"pixel_attention_mask": out["pixel_attention_mask"]}
 
     def nested(self, videos: list[Any]) -> list[Any]:
-        """A list a prompt: releases before 5.18 would count frames as videos."""
+        """A list a prompt: transformers before 5.18 would count frames as videos."""
         return [videos]
 
     def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:

@@ -26,7 +26,9 @@ class Prepared:
     """The views a method decodes from. Without `counter` it decodes from `base` alone.
 
     bias: added to the scores of some tokens; said: an answer that needs no model at all.
-    view: what the second view is, in words and plain numbers, for whoever shows it.
+    view: what the second view is, for whoever shows it. Its `kind` is "none", "masks" (with level,
+    frame_level), "noise" (scale), "frames" (frames), "pruned" (layer, ratio), "blank", or another
+    one with its caption as `said`.
     """
 
     base: State
@@ -40,7 +42,8 @@ class Prepared:
 class Case:
     """One clip and one question, with the work that methods share, done once.
 
-    `shared` counts how often each piece was used again.
+    `shared` counts how many methods each piece served that another had made; the first to need a
+    piece pays for it.
     """
 
     def __init__(
@@ -54,14 +57,21 @@ class Case:
         self.lm, self.clip, self.encoded = lm, clip, encoded
         self.tracks, self.options = tracks, options
         self.shared: dict[str, int] = {}
+        self._used: set[str] | None = None
         self._done: dict[Hashable, Any] = {}
+
+    def begin(self) -> None:
+        """From here on another method asks."""
+        self._used = set()
 
     def once(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`, made at most once for a key."""
-        if (name, key) in self._done:
-            self.shared[name] = self.shared.get(name, 0) + 1
-        else:
+        if (name, key) not in self._done:
             self._done[name, key] = make()
+        elif self._used is not None and name not in self._used:
+            self.shared[name] = self.shared.get(name, 0) + 1
+        if self._used is not None:
+            self._used.add(name)
         found: T = self._done[name, key]
         return found
 

@@ -15,7 +15,7 @@ from core.types import Track
 
 
 def macd(case: Case) -> Prepared:
-    """MACD as its paper has it: object and frame masks, ascent, three levels (METHOD steps 3-9)."""
+    """MACD as its paper has it: object and frame masks, ascent, three levels."""
     return _trained(case, case.options.mask)
 
 

@@ -14,6 +14,7 @@ from core.types import Answer
 def run_method(case: Case, method: Method) -> Answer:
     """One method's answer, with its own time in milliseconds."""
     began = time.monotonic()
+    case.begin()
     prepared = method.prepare(case)
     if prepared.said is not None:
         return Answer(method.name, prepared.said, (), True, view=prepared.view)

@@ -52,7 +52,7 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     figure.add_hline(0, line={"color": "#888888", "width": 1}, row=1, col=1)
     band = f", dead band ± {tau:g}" if tau else ""
     kind = trace.options["ascent"].get("gradient", "exact")
-    near = "" if kind == "exact" else f"approximate gradient ({kind}) · "
+    near = "" if kind == "exact" else "approximate gradient · "
     figure.update_yaxes(title_text="strength − r0", row=1, col=1, exponentformat="power")
     if groups:
         _heat_strip(figure, trace, r0, steps, rows["frames"])

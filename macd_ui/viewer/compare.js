@@ -87,7 +87,7 @@ class Compare {
       frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
       pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
     };
-    caption.textContent = notes[view.kind] || "";
+    caption.textContent = notes[view.kind] || (view.kind === "none" ? "" : view.said || "");
     const left = view.frames && !view.frames.includes(frame);
     if (view.kind === "blank" || left) {
       context.fillStyle = fill;

@@ -21,40 +21,58 @@ function softBox(box, width, height, recipe) {
   return mask;
 }
 
-// A polygon in shares of its box: core/masks.py soft_outline.
-function softOutline(points, box, width, height, recipe) {
+// An outline in shares of its box: core/masks.py soft_outline.
+function softOutline(outline, box, width, height, recipe) {
   const short = Math.min(width, height);
   const grow = recipe.pad * short;
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
-  const reach = grow + 16 / slope;
-  const at = onFrame(points, box, width, height);
-  const xs = at.map((p) => p[0]), ys = at.map((p) => p[1]);
-  const clamp = (v, n) => Math.max(0, Math.min(n, v));
-  const left = clamp(Math.floor(Math.min(...xs) - reach), width);
-  const right = clamp(Math.ceil(Math.max(...xs) + reach), width);
-  const top = clamp(Math.floor(Math.min(...ys) - reach), height);
-  const bottom = clamp(Math.ceil(Math.max(...ys) + reach), height);
-  const edges = at.map(([ax, ay], i) => {
-    const [bx, by] = at[(i + 1) % at.length];
-    const dx = bx - ax, dy = by - ay;
-    return [ax, ay, by, dx, dy, 1 / Math.max(dx * dx + dy * dy, 1e-12)];
-  });
+  const reach = grow + 10 / slope;
+  const far = new Float32Array(width * height).fill(reach * reach);
+  const inside = new Uint8Array(width * height);
+  for (const ring of outline) {
+    const at = onFrame(ring, box, width, height);
+    at.forEach(([ax, ay], i) => {
+      const [bx, by] = at[(i + 1) % at.length];
+      nearEdge(far, ax, ay, bx, by, reach, width, height);
+      crossEdge(inside, ax, ay, bx, by, width, height);
+    });
+  }
   const mask = new Float32Array(width * height);
-  for (let row = top; row < bottom; row++) {
-    const y = row + 0.5;
-    for (let column = left; column < right; column++) {
-      const x = column + 0.5;
-      let far = Infinity, inside = false;
-      for (const [ax, ay, by, dx, dy, scale] of edges) {
-        const along = clamp(((x - ax) * dx + (y - ay) * dy) * scale, 1);
-        far = Math.min(far, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2);
-        if ((ay > y) !== (by > y) && x < ax + ((y - ay) * dx) / dy) inside = !inside;
-      }
-      const signed = inside ? Math.sqrt(far) : -Math.sqrt(far);
-      mask[row * width + column] = sigmoid((signed + grow) * slope);
-    }
+  for (let i = 0; i < mask.length; i++) {
+    const distance = Math.sqrt(far[i]);
+    mask[i] = sigmoid(((inside[i] ? distance : -distance) + grow) * slope);
   }
   return mask;
+}
+
+// Pixels [low, high) of a side of n within reach of a stretch.
+function spanOf(a, b, reach, n) {
+  const clamp = (v) => Math.max(0, Math.min(n, v));
+  return [clamp(Math.floor(Math.min(a, b) - reach)), clamp(Math.ceil(Math.max(a, b) + reach))];
+}
+
+function nearEdge(far, ax, ay, bx, by, reach, width, height) {
+  const dx = bx - ax, dy = by - ay, scale = 1 / Math.max(dx * dx + dy * dy, 1e-12);
+  const [left, right] = spanOf(ax, bx, reach, width), [top, bottom] = spanOf(ay, by, reach, height);
+  for (let row = top; row < bottom; row++) {
+    const y = row + 0.5 - ay;
+    for (let column = left; column < right; column++) {
+      const x = column + 0.5 - ax;
+      const along = Math.max(0, Math.min(1, (x * dx + y * dy) * scale));
+      const ex = x - along * dx, ey = y - along * dy, d = ex * ex + ey * ey;
+      if (d < far[row * width + column]) far[row * width + column] = d;
+    }
+  }
+}
+
+function crossEdge(inside, ax, ay, bx, by, width, height) {
+  const [top, bottom] = spanOf(ay, by, 0, height);
+  for (let row = top; row < bottom; row++) {
+    const y = row + 0.5;
+    if ((ay > y) === (by > y)) continue;
+    const end = Math.min(width, Math.ceil(ax + ((y - ay) * (bx - ax)) / (by - ay) - 0.5));
+    for (let column = 0; column < end; column++) inside[row * width + column] ^= 1;
+  }
 }
 
 // Points in shares of a box, in pixels of the frame.
@@ -96,7 +114,7 @@ function largest(masks, n) {
   return out;
 }
 
-// What the mask of a track follows on a frame: a polygon in shares of its box, or null: the box.
+// What the mask of a track follows on a frame: its outline in shares of its box, or null: the box.
 function outlineOf(track, frame, recipe) {
   return recipe.shape === "box" ? null : (track.outlines || [])[frame] || null;
 }

@@ -88,7 +88,10 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
                     {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
                     for s in t.brush
                 ],
-                "outlines": [None if z is None else [_list(p) for p in z] for z in t.outlines],
+                "outlines": [
+                    None if z is None else [[_list(p) for p in ring] for ring in z]
+                    for z in t.outlines
+                ],
                 "boxes": [
                     None if s == LOST else _list(b) for b, s in zip(t.boxes, t.state, strict=True)
                 ],

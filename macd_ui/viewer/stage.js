@@ -187,8 +187,10 @@ class Stage {
     context.beginPath();
     if (!outline) context.rect(x, y, w, h);
     else {
-      outline.forEach(([u, v], i) => context[i ? "lineTo" : "moveTo"](x + u * w, y + v * h));
-      context.closePath();
+      for (const ring of outline) {
+        ring.forEach(([u, v], i) => context[i ? "lineTo" : "moveTo"](x + u * w, y + v * h));
+        context.closePath();
+      }
     }
   }
 

@@ -1,4 +1,4 @@
-"""What a bench computes beyond timing: extrapolated FLOPs, peak memory, and the GPU's part."""
+"""What a bench computes beyond timing: FLOPs of a deep model, peak memory."""
 
 import json
 from functools import partial
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench import large
+from bench import deep, large
 from bench.counted import flops, peak_bytes
 from bench.trace import read
 
@@ -38,10 +38,11 @@ def test_shallow_models_tell_the_flops_of_a_deep_one(small, monkeypatch, how):
     assert told == pytest.approx(counted(deep, **how), rel=1e-9)
 
 
-def test_the_gpus_part_runs_where_there_is_none(small):
-    found = large.on_gpu(large.Depth(1, 1, 2), runs=1, device="cpu")
-    assert {"e2e_macd1_over_base_gpu", "token2_over_1_gpu", "e2e_k20_over_k1_gpu"} <= set(found)
-    assert all(v > 0 for k, v in found.items() if not k.startswith("memory"))
+def test_the_whole_model_is_timed_and_weighed(small):
+    found = deep.timed(large.Depth(1, 1, 2), runs=1, device="cpu")
+    assert {"e2e_macd1_over_base_3b_cpu", "token2_over_1_3b_cpu"} <= set(found)
+    assert all(v > 0 for v in found.values())
+    assert found["memory_macd1_over_base_3b_cpu"] > 1
 
 
 @pytest.mark.real

@@ -171,14 +171,16 @@ def test_the_browser_draws_masks_as_the_core_does(page, outline):
     )
     box = np.array([[0.2, 0.3, 0.5, 0.6]], np.float32)
     line = np.array([[0.5, 0.0], [1.0, 0.7], [0.6, 0.5], [0.1, 1.0]], np.float32)
-    outlines = (line,) if outline else ()
+    small = 0.3 * line + np.float32(1.1)
+    outlines = ((line, small),) if outline else ()
     track = Track(1, "dog", 0.9, box, np.full(1, SEEN, np.int8), 1, strokes, outlines)
     own = draw_masks([track], 1, (48, 64), MaskOptions()).objects[0, 0]
     trace = {
         "size": [64, 48],
         "mask": vars(MaskOptions()),
         "tracks": [{
-            "boxes": box.tolist(), "confidence": 0.9, "outlines": [o.tolist() for o in outlines],
+            "boxes": box.tolist(), "confidence": 0.9,
+            "outlines": [[r.tolist() for r in o] for o in outlines],
             "brush": [{"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
                       for s in strokes],
         }],

@@ -121,11 +121,18 @@ def test_damaged_files_are_refused_with_a_remedy(content, damage):
 
 def test_outlines_come_back_and_must_fit(trace):
     line = np.array([[0.1, 0.25], [1.0, 0.0], [0.3333, 1.2]], np.float32)
-    first = replace(trace.tracks[0], outlines=(line, None, line, None))
+    first = replace(trace.tracks[0], outlines=((line,), None, (line, line), None))
     content = pack(replace(trace, tracks=(first, *trace.tracks[1:])))
     same(unpack(content).tracks[0], first)
     told = json.loads(zipfile.ZipFile(io.BytesIO(content)).read("manifest.json"))["tracks"]
-    for wrong in ([[[0.1]]] * 4, [None] * 3, [[[0.1, float("1e400")]]] * 4):
+    ring = [[0.1, 0.2]] * 500
+    for wrong in (
+        [[[[0.1]]]] * 4,
+        [None] * 3,
+        [[[[0.1, 1e9]]]] * 4,
+        [[ring]] * 4,
+        [[ring[:3]] * 9] * 4,
+    ):
         spoiled = [told[0] | {"outlines": wrong}, *told[1:]]
         with pytest.raises(TraceError):
             unpack(edited(content, tracks=spoiled))

@@ -100,7 +100,7 @@ BOX = np.array([0.25, 0.3, 0.75, 0.8], np.float32)
 
 def test_an_outline_along_the_box_is_the_box_but_for_its_corners():
     box = soft_boxes(BOX[None], (96, 96), 0.02, 0.0145)[0]
-    outline = soft_outline(SQUARE, BOX, (96, 96), 0.02, 0.0145)
+    outline = soft_outline((SQUARE,), BOX, (96, 96), 0.02, 0.0145)
     np.testing.assert_allclose(outline[48], box[48], atol=1e-3)
     np.testing.assert_allclose(outline[:, 48], box[:, 48], atol=1e-3)
     assert np.abs(outline - box).max() < 0.3
@@ -111,7 +111,7 @@ def test_an_outline_is_the_distance_to_its_edge(points, seed):
     rng = np.random.default_rng(seed)
     turn = np.sort(rng.uniform(0, 2 * np.pi, points))
     line = (0.5 + 0.5 * np.stack([np.cos(turn), np.sin(turn)], 1)).astype(np.float32)
-    mask = soft_outline(line, BOX, (48, 64), 0.0, 0.03)
+    mask = soft_outline((line,), BOX, (48, 64), 0.0, 0.03)
     at = (BOX[:2] + line * (BOX[2:] - BOX[:2])) * (64, 48)
     for _ in range(20):
         x, y = int(rng.integers(64)), int(rng.integers(48))
@@ -122,7 +122,7 @@ def test_an_outline_is_the_distance_to_its_edge(points, seed):
 
 def test_masks_follow_outlines_unless_boxes_are_wanted():
     line = np.array([[0.5, 0], [1, 1], [0, 1]], np.float32)
-    track = replace(a_track([BOX, BOX, NOWHERE]), outlines=(line, None, None))
+    track = replace(a_track([BOX, BOX, NOWHERE]), outlines=((line,), None, None))
     drawn = draw_masks([track], 3, (64, 64)).objects[0]
     boxes = draw_masks([track], 3, (64, 64), MaskOptions(shape="box")).objects[0]
     np.testing.assert_array_equal(drawn[1], boxes[1])
@@ -130,3 +130,14 @@ def test_masks_follow_outlines_unless_boxes_are_wanted():
     assert not drawn[2].any()
     swept = draw_masks([track], 3, (64, 64), MaskOptions(swept=True)).objects[0]
     np.testing.assert_array_equal(swept[0], np.maximum(drawn[0], drawn[1]))
+
+
+def test_the_gap_between_two_parts_stays_open():
+    left = np.array([[0, 0], [0.3, 0], [0.3, 1], [0, 1]], np.float32)
+    both = (left, left + np.array([0.7, 0], np.float32))
+    mask = soft_outline(both, BOX, (96, 96), 0.02, 0.0145)
+    alone = soft_outline((left,), BOX, (96, 96), 0.02, 0.0145)
+    assert mask[48, 48] < 0.01
+    assert mask[48, 30] > 0.99
+    assert mask[48, 66] > 0.99
+    np.testing.assert_allclose(mask[:, :45], alone[:, :45], atol=1e-3)

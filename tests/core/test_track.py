@@ -115,14 +115,14 @@ def test_an_outline_goes_where_its_box_goes():
     frames = []
     for i, row in enumerate(rows):
         box = np.array(row[2:], np.float32)
-        outlines = (box[:2] + line * (box[2:] - box[:2]),) if i % 4 else (None,)
+        outlines = ((box[:2] + line * (box[2:] - box[:2]),),) if i % 4 else (None,)
         frames.append(replace(seen(row), outlines=outlines))
     (found,), _ = track(frames, DENSE, TIMES)
     assert len(found.outlines) == len(TIMES)
     for i in range(len(TIMES)):
         closest = int(np.abs(DENSE - TIMES[i]).argmin())
         if closest % 4:
-            np.testing.assert_allclose(found.outline(i), line, atol=2e-4)
+            np.testing.assert_allclose(found.outline(i)[0], line, atol=2e-4)
         else:
             assert found.outline(i) is None
     (plain,), _ = track([seen(r) for r in rows], DENSE, TIMES)
@@ -132,6 +132,6 @@ def test_an_outline_goes_where_its_box_goes():
 
 def test_a_single_frame_keeps_its_outlines():
     line = np.array([[0.2, 0.2], [0.6, 0.3], [0.4, 0.6]], np.float32)
-    one = replace(seen(("dog", 0.9, 0.2, 0.2, 0.6, 0.6)), outlines=(line,))
+    one = replace(seen(("dog", 0.9, 0.2, 0.2, 0.6, 0.6)), outlines=((line,),))
     (found,), _ = track([one], DENSE[:1], DENSE[:1])
-    np.testing.assert_allclose(found.outline(0), [[0, 0], [1, 0.25], [0.5, 1]], atol=1e-4)
+    np.testing.assert_allclose(found.outline(0)[0], [[0, 0], [1, 0.25], [0.5, 1]], atol=1e-4)
