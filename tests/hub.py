@@ -15,8 +15,17 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
 @contextmanager
-def serving(folder: Path, gated: bool = False, bytes_per_s: float = 1e9) -> Iterator[str]:
-    """Address of a hub that has one model, `somebody/model`, with the files of a folder."""
+def serving(
+    folder: Path,
+    gated: bool = False,
+    bytes_per_s: float = 1e9,
+    breaks_at: int | None = None,
+    failing: bool = False,
+) -> Iterator[str]:
+    """Address of a hub that has one model, `somebody/model`, with the files of a folder.
+
+    breaks_at: bytes of a file after which the connection is closed; failing: it only answers 500.
+    """
     files = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
     files["model.onnx"] = b"not wanted"
 
@@ -37,6 +46,10 @@ def serving(folder: Path, gated: bool = False, bytes_per_s: float = 1e9) -> Iter
             if self.command == "HEAD":
                 return
             for at in range(0, len(body), 500_000):
+                if breaks_at is not None and at >= breaks_at:
+                    self.close_connection = True
+                    self.connection.close()
+                    return
                 part = body[at : at + 500_000]
                 self.wfile.write(part)
                 time.sleep(len(part) / bytes_per_s)
@@ -44,7 +57,9 @@ def serving(folder: Path, gated: bool = False, bytes_per_s: float = 1e9) -> Iter
         def do_GET(self) -> None:
             path = self.path.split("?")[0]
             name = path.rsplit("/", 1)[-1]
-            if gated:
+            if failing:
+                self._send(500, b"", {})
+            elif gated:
                 self._send(403, b"", {"X-Error-Code": "GatedRepo"})
             elif path.startswith("/api/models/somebody/model/tree"):
                 self._json(

@@ -112,6 +112,8 @@ def test_show_as_text(traced, capsys):
         (["trace", "VIDEO", "what?", "--detector", "no.pt"], "no detector file"),
         (["trace", "VIDEO", "what?", "--out", "/no/such/folder/x.macd"], "there is no folder"),
         (["trace", "TEXT", "what?"], "not a readable video"),
+        (["trace", "VIDEO", "what?", "--out", "FOLDER"], "is a folder"),
+        (["trace", "VIDEO", "what?", "--device", "gpu"], "no device 'gpu'"),
         (["show", "TEXT"], "is no trace"),
         (["show", "/no/such.macd"], "there is no trace"),
         (["show", "FOLDER"], "is a folder"),

@@ -170,3 +170,26 @@ def test_listed_models_are_pinned():
         assert len(model.revision) == 40
         assert int(model.revision, 16)
         assert pinned(f"{model.hub_id}@main") == (model.hub_id, "main")
+
+
+def test_a_download_that_breaks_off_is_told_and_goes_on(tmp_path):
+    with hub.serving(shipped("backbone"), breaks_at=4_000_000) as address:
+        said = python(FROM_HUB, tmp_path, HF_ENDPOINT=address)
+        assert "BackboneNotFound" in said.stdout, said.stderr
+        assert "broke off" in said.stdout
+
+
+def test_a_model_on_this_disk_survives_a_failing_hub(tmp_path):
+    with hub.serving(shipped("backbone")) as address:
+        python(FROM_HUB, tmp_path, HF_ENDPOINT=address)
+    with hub.serving(shipped("backbone"), failing=True) as address:
+        again = python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout
+        fresh = python(FROM_HUB, tmp_path / "other", HF_ENDPOINT=address).stdout
+    assert f"loaded {hub.REVISION}" in again, again
+    assert "BackboneNotFound" in fresh
+
+
+@pytest.mark.parametrize("name", ["toyworld@main", "FOLDER@main", "no-such-folder", "./nowhere"])
+def test_names_that_are_no_model_are_told_at_once(folder, name):
+    with pytest.raises(BackboneNotFound, match="there is no folder"):
+        load_backbone(name.replace("FOLDER", str(folder)), "cpu")

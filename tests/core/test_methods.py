@@ -8,7 +8,7 @@ import torch
 from core.__main__ import main
 from core.backbones.base import Prune
 from core.backbones.prune import last_row, pruned
-from core.errors import OptionError
+from core.errors import BlindGradient, OptionError
 from core.methods import METHODS, find_methods
 from core.methods.base import Case
 from core.methods.noise import vcd_alphas_bar
@@ -292,3 +292,10 @@ def test_frames_that_cannot_be_halved_say_so(toyworld, toy_clip):
         case.encoded = lm.encode(tiny_frames, "What?", size=(28, 28))
     with pytest.raises(OptionError, match="cannot be halved"):
         list(case.climb(MaskOptions(), case.options.ascent))
+
+
+def test_masks_that_reach_nothing_are_told(toyworld, toy_clip):
+    nowhere = tracks((0.5, 0.5, 0.5, 0.5), frames=8)
+    case = toy_case(toyworld, toy_clip, tuple(nowhere))
+    with pytest.raises(BlindGradient, match="cover something"):
+        list(case.climb(MaskOptions(frame_mask="off"), AscentOptions()))

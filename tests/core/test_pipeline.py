@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from core.errors import NumericalError, QuestionError
+from core.errors import Cancelled, NumericalError, QuestionError
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
 from core.pipeline import NO_TRACKS, STAGES, StageCache, run
 from core.types import Progress
@@ -34,6 +34,8 @@ def test_a_whole_run_ends_with_a_whole_trace(video):
     assert set(trace.answers) == {"baseline", "macd"}
     assert trace.counterfactual.loss is not None
     assert set(trace.timings_ms) >= set(STAGES)
+    spent, macd = trace.timings_ms, trace.answers["macd"]
+    assert macd.ms > spent["ascent"] + spent["views"]
     assert trace.options["ascent"]["steps"] == 1
 
 
@@ -136,6 +138,8 @@ def slow(progress, seconds=1.2):
         progress.begin("Downloading it")
         for i in range(10):
             time.sleep(seconds / 10)
+            if progress.stopped:
+                raise Cancelled("stopped", "x")
             progress.fraction = (i + 1) / 10
         return ByteLM()
 
@@ -165,6 +169,7 @@ def test_a_slow_load_can_be_stopped_and_fails_as_itself(video):
         if event.message == "Downloading it":
             stop.set()
     assert time.monotonic() - began < 15
+    assert progress.stopped
     assert events[-1].trace.status == "stopped: load"
     assert events[-1].trace.tracks
 

@@ -174,3 +174,14 @@ def test_touched_frames_are_those_a_mask_reaches():
     assert a_view(ByteLM(), late).touched().tolist() == [True] * 4
     off = a_view(ByteLM(), late, frame_mask="off")
     assert off.touched().tolist() == [False, False, False, True]
+
+
+def test_white_cannot_grow_brighter():
+    lm = ByteLM()
+    view = a_view(lm, FOUND, fill="additive")
+    white = replace(view.encoded, video=torch.ones_like(view.encoded.video))
+    view = replace(view, encoded=white)
+    base = read_base(lm, white, AscentOptions(gradient="base"))
+    objects, frames = view.slopes_at_zero(base.slope)
+    assert not objects.any()
+    assert not frames.any()
