@@ -228,7 +228,9 @@ def as_table(trace: Trace) -> str:
 
 
 def _object_lines(trace: Trace) -> list[str]:
-    lines = [f"{'Object':<18}{'seen':>6}{'gradient':>12}{'margin':>12}  level"]
+    exact = trace.options.get("ascent", {}).get("gradient", "exact") == "exact"
+    slope = "gradient" if exact else "≈ gradient"
+    lines = [f"{'Object':<18}{'seen':>6}{slope:>12}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
     three = trace.options.get("ascent", {}).get("levels", "three") == "three"
     for t in trace.tracks:

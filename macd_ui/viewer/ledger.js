@@ -29,7 +29,7 @@ class LedgerPanel {
   table(trace, ledger) {
     const widest = Math.max(...ledger.loss_change.map(Math.abs), 1e-9);
     const rho = ledger.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(ledger.correlation)}.`;
-    const head = ["object", "gradient", "query loss when hidden", "log-odds of the answer"];
+    const head = ["object", trace.approximate ? "≈ gradient" : "gradient", "query loss when hidden", "log-odds of the answer"];
     return [
       el("p", { class: "mv-verdict" }, ledger.verdict[0].toUpperCase() + ledger.verdict.slice(1) + "."),
       el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": "Measured effects" },

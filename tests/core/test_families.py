@@ -270,6 +270,9 @@ def test_several_views_share_with_one(lm, encoded):
     base = lm.prefill(encoded, encoded.video)
     shared, alone = lm.prefill(encoded, views, like=base), lm.prefill(encoded, views)
     torch.testing.assert_close(shared.logits, alone.logits, rtol=1e-3, atol=1e-4)
+    only_late = torch.stack([late, encoded.video, late * 1.0])
+    both, apart = lm.prefill(encoded, only_late, like=base), lm.prefill(encoded, only_late)
+    torch.testing.assert_close(both.logits, apart.logits, rtol=1e-3, atol=1e-4)
     one = lm.prefill(encoded, late, like=base)
     torch.testing.assert_close(one.logits[0], alone.logits[0], rtol=1e-3, atol=1e-4)
 

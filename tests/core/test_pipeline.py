@@ -7,6 +7,7 @@ import pytest
 from core.errors import Cancelled, NumericalError, QuestionError
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
 from core.pipeline import NO_TRACKS, STAGES, StageCache, run
+from core.summary import as_text
 from core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 
@@ -129,6 +130,7 @@ def test_an_approximate_gradient_is_told(video, kind, said):
     assert len(told) == (said is not None)
     assert said is None or said in told[0]
     assert trace.options["ascent"]["gradient"] == kind
+    assert ("≈ gradient" in as_text(trace)) == (said is not None)
 
 
 def slow(progress, seconds=1.2):
