@@ -23,6 +23,7 @@ COUNTED = (
 )
 DEEP = (
     "Random weights in bfloat16, 8 frames of 280², reading and 32 tokens: `make bench ARGS=deep`."
+    " On the CPU one run each, so that differences of a fifth mean nothing; on a GPU medians of 5."
     " Peak memory is the bytes of tensors that live at once, weights included. Beside it what the"
     " paper reports for trained weights on an A100, with other frames and answers."
 )
