@@ -72,7 +72,7 @@ def soft_boxes(boxes: Floats, size: tuple[int, int], pad: float, feather: float)
 def soft_outline(
     outline: Outline, box: Floats, size: tuple[int, int], pad: float, feather: float
 ) -> Floats:
-    """An outline in shares of its box → (H, W): a sigmoid of the distance to its edge.
+    """An outline in shares of its box (4,) → (H, W) in [0, 1], by the distance to its edge.
 
     Like `soft_boxes` it is ½ at `pad` outside. Inside is what an even-odd rule calls so. Only what
     is within reach of an edge is computed for that edge.

@@ -100,7 +100,8 @@ def load_backbone(
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
     before anything is downloaded. progress: told how far the download and the reading are. Raises
-    BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory.
+    BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device
+    that is not there; Cancelled once `progress` was stopped.
     """
     where, progress = device_of(device), progress or Progress()
     toyworld = name == "toyworld"
@@ -177,6 +178,8 @@ def load_backbone(
 
 def pinned(name: str) -> tuple[str, str]:
     """A folder or hub id, and the revision to load: after its @, or the catalogue's; else none.
+
+    Raises BackboneNotFound for a folder, or toyworld, with an @.
 
     >>> pinned("somebody/model@abc"), pinned("somebody/model")
     (('somebody/model', 'abc'), ('somebody/model', ''))

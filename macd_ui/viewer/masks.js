@@ -38,9 +38,14 @@ function softOutline(outline, box, width, height, recipe) {
     });
   }
   const mask = new Float32Array(width * height);
+  const farthest = Math.fround(reach * reach);
+  const [out, within] = [sigmoid((grow - reach) * slope), sigmoid((grow + reach) * slope)];
   for (let i = 0; i < mask.length; i++) {
-    const distance = Math.sqrt(far[i]);
-    mask[i] = sigmoid(((inside[i] ? distance : -distance) + grow) * slope);
+    if (far[i] === farthest) mask[i] = inside[i] ? within : out;
+    else {
+      const distance = Math.sqrt(far[i]);
+      mask[i] = sigmoid(((inside[i] ? distance : -distance) + grow) * slope);
+    }
   }
   return mask;
 }
