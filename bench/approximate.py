@@ -53,9 +53,9 @@ def _compared(lm: VideoLM, seed: int) -> Iterator[tuple[str, list[bool]]]:
         for i, o in enumerate(spec.objects, 1)
     )
     encoded = lm.encode(clip, f"Is there a {spec.objects[0].label} in the video?")
-    exact = Case(lm, clip, encoded, tracks, RunOptions()).found(MaskOptions())
+    exact = Case(lm, encoded, tracks, RunOptions()).found(MaskOptions())
     for kind in KINDS:
         options = AscentOptions(gradient=kind)  # type: ignore[arg-type]
-        near = Case(lm, clip, encoded, tracks, RunOptions(ascent=options)).found(MaskOptions())
+        near = Case(lm, encoded, tracks, RunOptions(ascent=options)).found(MaskOptions())
         yield f"{kind}_objects", (near.level == exact.level).tolist()
         yield f"{kind}_frames", (near.frame_level == exact.frame_level).tolist()

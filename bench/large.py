@@ -113,7 +113,7 @@ def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) ->
         mask=MaskOptions(frame_mask="off" if late else "outside"),
         ascent=AscentOptions(**ascent),  # type: ignore[arg-type]
     )
-    return Case(lm, clip, lm.encode(clip, QUESTION), tuple(tracks), options)
+    return Case(lm, lm.encode(clip, QUESTION), tuple(tracks), options)
 
 
 def measure() -> dict[str, float]:

@@ -72,7 +72,7 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
             if "macd" in methods:
                 seen = list(detector.detect(clip.dense_frames, DetectOptions()))
                 tracks, _ = track(seen, clip.dense_times, clip.times)
-            case = Case(lm, clip, lm.encode(clip, QUESTION), tracks, RunOptions())
+            case = Case(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
             for name in methods:
                 run_method(case, METHODS[name])
             return time.perf_counter() - began
@@ -99,7 +99,7 @@ def case(
     """A clip with so many still objects at random places."""
     options = RunOptions(ascent=ascent or AscentOptions())
     encoded = encoded or lm.encode(clip, QUESTION)
-    return Case(lm, clip, encoded, still(objects, len(clip.frames)), options)
+    return Case(lm, encoded, still(objects, len(clip.frames)), options)
 
 
 def read(of: Case, macd: bool) -> Pair:

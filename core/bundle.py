@@ -12,6 +12,9 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +30,7 @@ from core.types import (
     Counterfactual,
     Floats,
     Ledger,
+    ModelFrames,
     Outline,
     Pixels,
     Stroke,
@@ -35,11 +39,12 @@ from core.types import (
     Track,
 )
 
-FORMAT, SCHEMA = "macd-trace", 1
+FORMAT, SCHEMA = "macd-trace", 2
 MAX_BYTES = 512 * 2**20
 MAX_POINTS, MAX_RINGS, MAX_STROKES = 400, 8, 200
 MAX_MEMBERS = 4096
 _LOSSLESS_PIXELS = 160 * 160
+"""Frames that only show something are stored without loss up to this size."""
 _DAMAGED = "Save it again from the run, or ask for another copy"
 
 Arrays = dict[str, NDArray[Any]]
@@ -80,7 +85,7 @@ def pack(trace: Trace) -> bytes:
     """The file's bytes."""
     arrays, manifest = _flatten(trace)
     members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
-    members |= {f"frames/{i:04d}.webp": _webp(f) for i, f in enumerate(trace.frames)}
+    members |= _pack_frames(trace)
     manifest["sha256"] = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
     text = json.dumps(manifest, ensure_ascii=True, allow_nan=False).encode()
     out = io.BytesIO()
@@ -90,6 +95,24 @@ def pack(trace: Trace) -> bytes:
             info.compress_type = zipfile.ZIP_DEFLATED
             file.writestr(info, content)
     return out.getvalue()
+
+
+def _pack_frames(trace: Trace) -> dict[str, bytes]:
+    """Source frames, model frames, and the frames of second views that differ from those."""
+    pictures = {f"frames/{i:04d}.webp": (f, False) for i, f in enumerate(trace.frames)}
+    if trace.model_frames is not None:
+        read = trace.model_frames.pixels
+        pictures |= {f"model/{i:04d}.webp": (f, True) for i, f in enumerate(read)}
+        for k, answer in enumerate(trace.answers.values()):
+            if answer.shown is not None:
+                pictures |= {
+                    f"shown{k}/{i:04d}.webp": (f, False)
+                    for i, f in enumerate(answer.shown)
+                    if not np.array_equal(f, read[i])
+                }
+    with ThreadPoolExecutor() as pool:
+        encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
+        return dict(zip(pictures, encoded, strict=True))
 
 
 def unpack(content: bytes) -> Trace:
@@ -118,9 +141,9 @@ def _unpack(content: bytes) -> Trace:
         manifest = _json(file.read("manifest.json"))
         if manifest.get("format") != FORMAT:
             raise TraceError("the file is not a MACD trace", "Choose a .macd file")
-        if manifest.get("schema") != SCHEMA:
+        if manifest.get("schema") not in (1, SCHEMA):
             raise TraceError(
-                f"the trace has schema {manifest.get('schema')!r}, this version reads {SCHEMA}",
+                f"the trace has schema {manifest.get('schema')!r}, not 1 or {SCHEMA}",
                 "Open it with the version that wrote it",
             )
         members = {}
@@ -133,8 +156,30 @@ def _unpack(content: bytes) -> Trace:
         for n, b in members.items()
         if n.startswith("arrays/")
     }
-    frames = [_picture(members[n]) for n in sorted(members) if n.startswith("frames/")]
-    return _restore(manifest, arrays, np.stack(frames))
+    pictures: dict[str, dict[int, Pixels]] = {}
+    for name in sorted(members):
+        folder, _, file = name.partition("/")
+        if file.endswith(".webp"):
+            index = int(file.removesuffix(".webp"))
+            pictures.setdefault(folder, {})[index] = decode_picture(members[name])
+    if manifest["schema"] == 1:
+        _upgrade_from_1(manifest, pictures)
+    return _restore(manifest, arrays, pictures)
+
+
+def _upgrade_from_1(m: dict[str, Any], pictures: dict[str, dict[int, Pixels]]) -> None:
+    """Schema 1 held the model's frames alone, without loss where they are small."""
+    height, width = pictures["frames"][0].shape[:2]
+    m["model"] = None
+    if height * width <= _LOSSLESS_PIXELS:
+        m["model"] = {
+            "content": [0, 0, width, height],
+            "stretch": 1.0,
+            "duration": m["clip"].get("duration", 0.0),
+        }
+        pictures["model"] = pictures["frames"]
+    for answer in m["answers"]:
+        answer["total_ms"] = answer["ms"]
 
 
 def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
@@ -161,6 +206,7 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
         "schema": SCHEMA,
         "question": trace.question,
         "groups": [list(z) for z in trace.groups],
+        "model": _flatten_model(trace.model_frames),
         "counts": {"frames": len(trace.frames), "tracks": k, "groups": g},
         "tracks": [
             {
@@ -187,6 +233,16 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
     }
     manifest |= {n: getattr(trace, n) for n in _PLAIN_FIELDS}
     return arrays, manifest | {"warnings": list(trace.warnings)}
+
+
+def _flatten_model(frames: ModelFrames | None) -> dict[str, Any] | None:
+    if frames is None:
+        return None
+    return {
+        "content": list(frames.content),
+        "stretch": frames.stretch,
+        "duration": frames.duration,
+    }
 
 
 _STEP_FIELDS = ("strength", "gradient", "frame_strength", "frame_gradient")
@@ -229,6 +285,10 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
             counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
             arrays[f"{key}_counter"] = np.concatenate(counters)
             arrays[f"{key}_counter_log_z"] = np.array([t.counter_log_z for t in a.tokens], float)
+        hidden = [t.hidden for t in a.tokens if t.hidden is not None]
+        if len(hidden) == len(a.tokens):
+            arrays[f"{key}_hidden"] = np.packbits(np.stack(hidden), axis=1)
+            arrays[f"{key}_vision_tokens"] = np.array([len(hidden[0])])
     return {
         "method": a.method,
         "text": a.text,
@@ -238,16 +298,21 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "head": a.head,
         "votes": a.votes,
         "view": a.view,
+        "shown": a.shown is not None,
         "ms": a.ms,
+        "total_ms": a.total_ms,
         "memory_mb": a.memory_mb,
         "two_views": two,
         "tokens": len(a.tokens),
     }
 
 
-def _restore(m: dict[str, Any], arrays: Arrays, frames: Pixels) -> Trace:
+def _restore(m: dict[str, Any], arrays: Arrays, pictures: dict[str, dict[int, Pixels]]) -> Trace:
     counts = m["counts"]
     t, k, g = (int(counts[n]) for n in ("frames", "tracks", "groups"))
+    frames = _stacked(pictures["frames"])
+    times = _shaped(arrays, "times", (t,))
+    read = _restore_model(m["model"], pictures, times)
     if len(frames) != t or len(m["groups"]) != g or len(m["tracks"]) != k:
         raise TraceError("the trace's parts do not fit together", _DAMAGED)
     groups = tuple(tuple(int(f) for f in z) for z in m["groups"])
@@ -259,20 +324,59 @@ def _restore(m: dict[str, Any], arrays: Arrays, frames: Pixels) -> Trace:
     return Trace(
         question=_text(m["question"]),
         frames=frames,
-        times=_shaped(arrays, "times", (t,)),
+        times=times,
         groups=groups,
+        model_frames=read,
         mask=MaskOptions(**m["mask"]),
         tracks=_restore_tracks(m["tracks"], arrays, t),
         steps=_restore_steps(arrays, k, g),
         counterfactual=_restore_counterfactual(m["losses"], arrays, k, g),
         ledger=_restore_ledger(m.get("ledger"), arrays, k),
         answers={
-            _text(a["method"]): _restore_answer(a, i, arrays, m["pieces"])
+            _text(a["method"]): replace(
+                _restore_answer(a, i, arrays, m["pieces"]),
+                shown=_restore_shown(a, pictures.get(f"shown{i}", {}), read),
+            )
             for i, a in enumerate(m["answers"])
         },
         warnings=tuple(_text(w) for w in m["warnings"]),
         **{n: m[n] for n in _PLAIN_FIELDS},
     )
+
+
+def _stacked(pictures: Mapping[int, Pixels]) -> Pixels:
+    if sorted(pictures) != list(range(len(pictures))):
+        raise TraceError("the trace lacks some of its frames", _DAMAGED)
+    return np.stack([pictures[i] for i in range(len(pictures))])
+
+
+def _restore_model(
+    m: dict[str, Any] | None, pictures: dict[str, dict[int, Pixels]], times: NDArray[np.float64]
+) -> ModelFrames | None:
+    if m is None:
+        return None
+    x0, y0, x1, y1 = (int(x) for x in m["content"])
+    return ModelFrames(
+        pixels=_stacked(pictures["model"]),
+        times=times,
+        duration=_number(m["duration"]),
+        content=(x0, y0, x1, y1),
+        stretch=_number(m["stretch"]),
+    )
+
+
+def _restore_shown(
+    row: dict[str, Any], changed: Mapping[int, Pixels], read: ModelFrames | None
+) -> Pixels | None:
+    """Frames of a second view: those that were stored, the model's own for the rest."""
+    if not row.get("shown") or read is None:
+        return None
+    frames = read.pixels.copy()
+    for i, picture in changed.items():
+        if i >= len(frames) or picture.shape != frames[i].shape:
+            raise TraceError("a second view has frames of another size", _DAMAGED)
+        frames[i] = picture
+    return frames
 
 
 def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple[Track, ...]:
@@ -382,6 +486,7 @@ def _restore_answer(
         if two:
             views["counter"] = _shaped(arrays, f"{key}_counter", (total,))
             log_z["counter"] = _shaped(arrays, f"{key}_counter_log_z", (n,))
+        hidden = _restore_hidden(arrays, key, n)
         ends = np.cumsum(count)
         for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
             mine = ids[a:b]
@@ -396,6 +501,7 @@ def _restore_answer(
                     base_log_z=float(log_z["base"][j]),
                     counter=views["counter"][a:b].astype(np.float32) if two else None,
                     counter_log_z=float(log_z["counter"][j]) if two else None,
+                    hidden=None if hidden is None else hidden[j],
                 )
             )
     return Answer(
@@ -409,8 +515,20 @@ def _restore_answer(
         votes={_text(k): int(n) for k, n in row["votes"].items()},
         view=_object(row["view"]),
         ms=_number(row["ms"]),
+        total_ms=_number(row["total_ms"]),
         memory_mb=_number(row["memory_mb"]),
     )
+
+
+def _restore_hidden(arrays: Arrays, key: str, tokens: int) -> NDArray[np.bool_] | None:
+    """(tokens, N) bool, the vision tokens that the second view did not see; None if it saw all."""
+    if f"{key}_hidden" not in arrays:
+        return None
+    n = int(_shaped(arrays, f"{key}_vision_tokens", (1,))[0])
+    if not 0 < n <= 2**20:
+        raise TraceError("the trace hides vision tokens that it cannot have", _DAMAGED)
+    packed = _shaped(arrays, f"{key}_hidden", (tokens, (n + 7) // 8))
+    return np.unpackbits(packed, axis=1, count=n).astype(bool)
 
 
 def _shaped(arrays: Arrays, name: str, shape: tuple[int, ...], finite: bool = True) -> NDArray[Any]:
@@ -471,15 +589,24 @@ def _array(content: bytes) -> NDArray[Any]:
     return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _webp(frame: Pixels) -> bytes:
-    """Small frames without loss, larger ones at quality 90."""
+def encode_picture(frame: Pixels, exact: bool = False) -> bytes:
+    """One frame (H, W, 3) as WebP; small ones and `exact` ones without loss."""
+    return _encode(frame.shape[0], frame.shape[1], np.ascontiguousarray(frame).tobytes(), exact)
+
+
+@lru_cache(maxsize=256)
+def _encode(height: int, width: int, pixels: bytes, exact: bool) -> bytes:
+    frame = Image.frombuffer("RGB", (width, height), pixels)
     out = io.BytesIO()
-    small = frame.shape[0] * frame.shape[1] <= _LOSSLESS_PIXELS
-    Image.fromarray(frame).save(out, "WEBP", lossless=small, quality=80 if small else 90, method=4)
+    if exact or height * width <= _LOSSLESS_PIXELS:
+        frame.save(out, "WEBP", lossless=True, quality=60, method=2)
+    else:
+        frame.save(out, "WEBP", quality=80, method=2)
     return out.getvalue()
 
 
-def _picture(content: bytes) -> Pixels:
+def decode_picture(content: bytes) -> Pixels:
+    """The frame (H, W, 3) that `encode_picture` wrote; raises TraceError if it is too large."""
     with Image.open(io.BytesIO(content), formats=["WEBP"]) as image:
         if image.width * image.height > 4096 * 4096:
             raise TraceError("a frame in the trace is too large", _DAMAGED)

@@ -6,6 +6,7 @@ Beam search and self-consistency stand on the same `Pair` in `core.search`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,11 @@ class Pair:
         views = np.concatenate([s.logits.detach().cpu().numpy() for s in self.states])
         check_finite(views, f"token {index + 1}")
         return views[: self.rows], views[self.rows :] if self.two else None
+
+    def hidden(self) -> NDArray[np.bool_] | None:
+        """(N,) vision tokens that the first hypothesis's counterfactual does not see; or None."""
+        hidden = self.states[-1].hidden
+        return None if hidden is None else hidden[0].cpu().numpy()
 
     def step(self, tokens: Sequence[int]) -> None:
         """Feeds each hypothesis its token, the same under both views."""
@@ -119,7 +125,8 @@ def go_on(
             token = int(rng.choice(len(s), p=nucleus(s, options.temperature, options.top_p)))
         else:
             token = int(s.argmax())
-        yield token_step(lm, index, token, b[0], other, contrast, options)
+        step = token_step(lm, index, token, b[0], other, contrast, options)
+        yield replace(step, hidden=pair.hidden())
         if token in lm.end_tokens:
             return
         pair.step([token])

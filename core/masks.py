@@ -19,14 +19,28 @@ REACH = 10.0
 
 
 def draw_masks(
-    tracks: Sequence[Track], frames: int, size: tuple[int, int], options: MaskOptions | None = None
+    tracks: Sequence[Track],
+    frames: int,
+    size: tuple[int, int],
+    options: MaskOptions | None = None,
+    content: tuple[int, int, int, int] | None = None,
 ) -> MaskSet:
-    """Soft masks of the tracks at `size` = (H, W), docs/methods.md, steps 3 and 4.
+    """Soft masks of the tracks at `size` = (h, w), docs/methods.md, steps 3 and 4.
 
-    Returns objects (K, T, H, W) and outside (T, H, W), float32 in [0, 1]; exactly 0 on frames
-    where a track is lost. `outside` is 1 − the largest object mask ("outside") or 1 ("whole").
+    content: the pixels x0 y0 x1 y1 that show the source frame, all of them by default; what lies
+    outside is padding, which no mask covers. Returns objects (K, T, h, w) and outside (T, h, w),
+    float32 in [0, 1]; exactly 0 on frames where a track is lost. `outside` is 1 − the largest
+    object mask ("outside") or 1 ("whole").
     """
     options = options or MaskOptions()
+    if content is not None and content != (0, 0, size[1], size[0]):
+        x0, y0, x1, y1 = content
+        inner = draw_masks(tracks, frames, (y1 - y0, x1 - x0), options)
+        around = (y0, size[0] - y1), (x0, size[1] - x1)
+        return MaskSet(
+            objects=np.pad(inner.objects, ((0, 0), (0, 0), *around)),
+            outside=np.pad(inner.outside, ((0, 0), *around)),
+        )
     height, width = size
     raw = np.zeros((len(tracks), frames, height, width), np.float32)
     for k, t in enumerate(tracks):

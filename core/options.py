@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from core.errors import OptionError
 
+Fit = Literal["pad", "native"]
 Fusion = Literal["max", "confidence", "average"]
 Fill = Literal["mean", "black", "blur", "noise", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
@@ -33,7 +34,11 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class VideoOptions:
-    """file → Clip. Seconds, megabytes, pixels."""
+    """file → Clip → the frames a backbone reads. Seconds, megabytes, pixels.
+
+    fit "pad": a source frame keeps its shape to within 5 %, padded where the backbone's grid has
+    another; "native": whatever the family's own processor does, which may stretch it.
+    """
 
     frames: int = 8
     start: float = 0.0
@@ -42,6 +47,7 @@ class VideoOptions:
     dense_limit: int = 200
     max_megabytes: float = 100.0
     max_seconds: float = 600.0
+    fit: Fit = "pad"
 
     def __post_init__(self) -> None:
         _within("frames", self.frames, 1, 256)
@@ -57,6 +63,7 @@ class VideoOptions:
         _within("dense_limit", self.dense_limit, 1, 2000)
         _within("max_megabytes", self.max_megabytes, 0.001, 100_000)
         _within("max_seconds", self.max_seconds, 1, 36_000)
+        _one_of("fit", self.fit, ("pad", "native"))
 
 
 @dataclass(frozen=True)

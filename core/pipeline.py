@@ -17,29 +17,29 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from PIL import Image
 
-from core.ascent import conclude, read_base
-from core.backbones.base import Encoded, State, VideoLM
+from core.ascent import conclude
+from core.backbones.base import Encoded, VideoLM
 from core.decode import answer, decode
 from core.detect import Detector, only
 from core.errors import Cancelled, OutOfMemory
+from core.metering import Cost, Meter
 from core.methods import Method, find_methods
-from core.methods.base import Case
-from core.methods.controls import PLAIN
-from core.methods.run import run_method
+from core.methods.base import Case, Prepared
+from core.methods.controls import baseline
+from core.methods.masked import macd
+from core.methods.run import answer_of, run_method, shown
 from core.objective import loss_of
 from core.options import RunOptions, VideoOptions
 from core.question import clean_question, nouns
-from core.search import find_answer
 from core.track import track
 from core.types import (
+    Answer,
     AscentStep,
     Clip,
+    Counterfactual,
     Detections,
-    Pixels,
     Progress,
     TokenStep,
     Trace,
@@ -153,7 +153,8 @@ def run(
     try:
         tracks = yield from _tracks(state, clip, detector, options, cache)
         model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
-        case = Case(model, clip, encoded, tracks, options)
+        meter = Meter(model.info.device, model.info.weight_bytes, memory=True)
+        case = Case(model, encoded, tracks, options, meter)
         yield from _analyse(state, case)
         yield from _compare(state, case, further)
     except Cancelled:
@@ -166,22 +167,37 @@ def run(
     yield Event("done", 1.0, state.trace.status, state.trace)
 
 
+@dataclass(frozen=True, eq=False)
+class _Views:
+    """What an answer is decoded from, with what that took.
+
+    cost: of the second view alone; needs: shared pieces; added_ms: time spent on it in this run.
+    """
+
+    prepared: Prepared
+    cost: Cost
+    needs: frozenset[Hashable]
+    added_ms: float
+
+
 def _analyse(run: _Run, case: Case) -> Iterator[Event]:
-    yield from _read_base(run, case)
+    plain = yield from _read_base(run, case)
     last = yield from _ascend(run, case)
-    counter = yield from _prefill(run, case, last)
-    yield from _decode(run, case.lm, case.base, counter, case.options)
+    other = yield from _read_counterfactual(run, case, last)
+    yield from _decode(run, case, plain, other)
 
 
-def _read_base(run: _Run, case: Case) -> Iterator[Event]:
+def _read_base(run: _Run, case: Case) -> Generator[Event, None, _Views]:
     began = time.monotonic()
     yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
     kind = case.options.ascent.gradient
     if kind in APPROXIMATE:
         run.warnings.append(APPROXIMATE[kind])
-    case.know("base prefill", None, read_base(case.lm, case.encoded, case.options.ascent))
+    case.begin()
+    prepared = baseline(case)
     run.timed("prefill", began)
     run.breathe("ascent")
+    return _Views(prepared, Cost(), case.needs(), run.trace.timings_ms["prefill"])
 
 
 def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
@@ -189,7 +205,7 @@ def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
     for i, method in enumerate(methods):
         run.breathe("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
-        found = replace(run_method(case, method), memory_mb=peak_memory_mb())
+        found = run_method(case, method)
         run.grow(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
     if methods:
         run.timed("compare", began)
@@ -272,14 +288,18 @@ def _load(
     model = loaded.result()
     run.timed("load", began)
     began = time.monotonic()
-    encoded = model.encode(clip, question)
+    encoded = model.encode(clip, question, fit=run.trace.options["video"]["fit"])
     if model.info.domain and clip.title != model.info.domain_title:
         run.warnings.append(model.info.domain)
     run.warnings += encoded.notes
+    if abs(encoded.frames.stretch - 1) > 0.05:
+        run.warnings.append(
+            f"the backbone's own processor stretches frames by {encoded.frames.stretch:.2f}"
+        )
     mean = [round(float(m), 6) for m in encoded.mean]
     run.grow(
         question=encoded.question,
-        frames=encoded.frames,
+        model_frames=encoded.frames,
         groups=encoded.groups,
         backbone=asdict(model.info) | {"prompt": encoded.prompt, "pixel_mean": mean},
     )
@@ -303,10 +323,10 @@ def _beside(call: Callable[[], VideoLM]) -> Future[VideoLM]:
 
 
 def _ascend(run: _Run, case: Case) -> Generator[Event, None, AscentStep | None]:
-    began = time.monotonic()
+    began, cost = time.monotonic(), Cost()
     mask, options = case.options.mask, case.options.ascent
     steps: list[AscentStep] = []
-    for step in case.climb(mask, options):
+    for step in case.meter.each(case.climb(mask, options), cost):
         steps.append(step)
         trace = run.grow(steps=tuple(steps), counterfactual=conclude(step, options))
         done = len(steps) / options.steps
@@ -314,90 +334,101 @@ def _ascend(run: _Run, case: Case) -> Generator[Event, None, AscentStep | None]:
         run.breathe("ascent")
     if not steps:
         return None
-    case.know("ascent", (mask, options), steps[-1])
+    needs = [("base prefill", None), ("masks", mask)]
+    case.know("ascent", (mask, options), steps[-1], cost, needs)
     run.timed("ascent", began)
     return steps[-1]
 
 
-def _prefill(run: _Run, case: Case, last: AscentStep | None) -> Generator[Event, None, State]:
+def _read_counterfactual(
+    run: _Run, case: Case, last: AscentStep | None
+) -> Generator[Event, None, _Views]:
     began = time.monotonic()
     yield Event("views", 0.0, "Reading the counterfactual", run.trace)
-    base = counter = case.base
+    case.begin()
+    with case.meter.measure() as cost:
+        prepared = macd(case)
+    needs = case.needs()
     if last is not None:
-        view, chosen = case.masked(case.options.mask), conclude(last, case.options.ascent)
-        level, frame_level = torch.tensor(chosen.level), torch.tensor(chosen.frame_level)
+        chosen = conclude(last, case.options.ascent)
+        view = case.masked(case.options.mask)
         device = view.objects.device
-        with torch.no_grad():
-            strengths = level.to(device), frame_level.to(device)
-            hidden = float(view.mask(*strengths).mean())
-            if hidden > 0:
-                counter = case.prefill(view.video(*strengths))
+        levels = (torch.as_tensor(z, device=device) for z in (chosen.level, chosen.frame_level))
+        hidden = float(view.mask(*levels).mean())
         if not chosen.level.any() and not chosen.frame_level.any():
             run.warnings.append(SAME_VIEWS)
         if hidden > 0.98:
             run.warnings.append(ALL_MASKED)
-        assert base.query_logits is not None
-        assert counter.query_logits is not None
-        run.grow(
-            counterfactual=replace(
-                chosen,
-                base_loss=float(loss_of(base.query_logits[0], case.encoded)),
-                loss=float(loss_of(counter.query_logits[0], case.encoded)),
-            )
-        )
+        run.grow(counterfactual=with_losses(chosen, case.encoded, prepared))
     run.timed("views", began)
     yield Event("views", 1.0, "Both views read", run.trace)
-    return counter
+    spent = run.trace.timings_ms.get("ascent", 0.0) + run.trace.timings_ms["views"]
+    return _Views(prepared, cost, needs, spent)
 
 
-def _decode(
-    run: _Run, lm: VideoLM, base: State, counter: State, options: RunOptions
-) -> Iterator[Event]:
-    whole = time.monotonic()
-    for method, other in (("baseline", None), ("macd", counter)):
-        began = time.monotonic()
-        contrast = PLAIN if other is None else options.contrast
-        if options.decode.search in ("beam", "vote"):
-            found = find_answer(lm, method, base, other, contrast, options.decode)
-            run.grow(answers=run.trace.answers | {method: found})
-        else:
-            steps: list[TokenStep] = []
-            for step in decode(lm, base, other, contrast, options.decode):
-                steps.append(step)
-                found = answer(lm, method, steps, contrast if other is not None else None)
-                answers = run.trace.answers | {method: found}
-                done = 0.5 * (method == "macd") + 0.5 * len(steps) / options.decode.max_tokens
-                told = f"{'MACD' if method == 'macd' else 'Baseline'}: {found.text}"
-                yield Event("decode", done, told, run.grow(answers=answers))
-                run.breathe("decode")
-        if not found.finished:
-            run.warnings.append(f"the {method} answer was cut at {len(found.tokens)} tokens")
-        own = ("prefill",) if method == "baseline" else ("ascent", "views")
-        before = sum(run.trace.timings_ms.get(stage, 0.0) for stage in own)
-        spent = round(before + 1000 * (time.monotonic() - began), 1)
-        found = replace(found, view=_view(run, method), ms=spent, memory_mb=peak_memory_mb())
-        run.grow(answers=run.trace.answers | {method: found})
-    run.timed("decode", whole)
+def with_losses(chosen: Counterfactual, encoded: Encoded, prepared: Prepared) -> Counterfactual:
+    """The levels with the query loss given V and given V_d."""
+    base, counter = prepared.base, prepared.counter or prepared.base
+    assert base.query_logits is not None
+    assert counter.query_logits is not None
+    return replace(
+        chosen,
+        base_loss=float(loss_of(base.query_logits[0], encoded)),
+        loss=float(loss_of(counter.query_logits[0], encoded)),
+    )
 
 
-def _view(run: _Run, method: str) -> dict[str, Any]:
-    chosen = run.trace.counterfactual
-    if method == "baseline" or chosen is None:
-        return {"kind": "none"}
-    return {
-        "kind": "masks",
-        "level": chosen.level.tolist(),
-        "frame_level": chosen.frame_level.tolist(),
-        "swept": run.trace.mask.swept,
-        "frame_mask": run.trace.mask.frame_mask,
-    }
+def _decode(run: _Run, case: Case, baseline: _Views, other: _Views) -> Iterator[Event]:
+    """Both answers, token by token."""
+    began = time.monotonic()
+    for name, views in (("baseline", baseline), ("macd", other)):
+        yield from _answer(run, case, name, views)
+    run.timed("decode", began)
+
+
+def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
+    began = time.monotonic()
+    prepared, options = views.prepared, case.options.decode
+    own = replace(views.cost)
+    pixels = shown(case, prepared)
+
+    def signed(given: Answer) -> Answer:
+        whole = case.whole_cost(own, views.needs)
+        return replace(
+            given,
+            view=prepared.view,
+            shown=pixels,
+            ms=round(views.added_ms + 1000 * (time.monotonic() - began), 1),
+            total_ms=round(1000 * whole.seconds, 1),
+            memory_mb=round(whole.peak_bytes / 2**20, 1),
+        )
+
+    if options.search in ("beam", "vote"):
+        with case.meter.measure() as cost:
+            given = answer_of(case, name, prepared)
+        own.add(cost)
+    else:
+        contrast = prepared.contrast if prepared.counter is not None else None
+        tokens = decode(case.lm, prepared.base, prepared.counter, prepared.contrast, options)
+        steps: list[TokenStep] = []
+        for step in case.meter.each(tokens, own):
+            steps.append(step)
+            given = answer(case.lm, name, steps, contrast)
+            done = 0.5 * (name == "macd") + 0.5 * len(steps) / options.max_tokens
+            title = "MACD" if name == "macd" else "Baseline"
+            trace = run.grow(answers=run.trace.answers | {name: signed(given)})
+            yield Event("decode", done, f"{title}: {given.text}", trace)
+            run.breathe("decode")
+    if not given.finished:
+        run.warnings.append(f"the {name} answer was cut at {len(given.tokens)} tokens")
+    run.grow(answers=run.trace.answers | {name: signed(given)})
 
 
 def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
-    """The trace before a model was asked; its frames are a preview until one encodes them."""
+    """The trace before a model was asked."""
     return Trace(
         question=question,
-        frames=_preview(clip),
+        frames=clip.frames,
         times=clip.times,
         groups=(),
         clip={
@@ -415,12 +446,6 @@ def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
         seed=options.seed,
         versions=versions(),
     )
-
-
-def _preview(clip: Clip, side: int = 320) -> Pixels:
-    scale = min(1.0, side / max(clip.size))
-    size = max(1, round(clip.size[0] * scale)), max(1, round(clip.size[1] * scale))
-    return np.stack([np.asarray(Image.fromarray(f).resize(size)) for f in clip.frames])
 
 
 def versions() -> dict[str, str]:

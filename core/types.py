@@ -1,13 +1,14 @@
 """What the stages hand to each other. Frozen but for Progress; arrays are never written to.
 
 Axes: T sampled frames, D dense frames, K tracks, G frame groups (temporal patches of the
-backbone), C candidate tokens, H×W pixels of the frames as the backbone sees them.
-Boxes are x0 y0 x1 y1 in shares of the frame, [0, 1]; NaN where a track is lost.
+backbone), C candidate tokens, H×W pixels of a source frame, h×w pixels of a model frame.
+Boxes are x0 y0 x1 y1 in shares of the source frame, [0, 1]; NaN where a track is lost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,45 @@ class Clip:
             raise ValueError(f"frames must be (T, H, W, 3) uint8, got {self.frames.shape}")
         if len(self.frames) != len(self.times):
             raise ValueError(f"{len(self.frames)} frames but {len(self.times)} times")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFrames:
+    """The frames as a backbone reads them: resized by its own rule, 8 bits per channel.
+
+    pixels: (T, h, w, 3) RGB 0-255. times: (T,) seconds. duration: of the clip, seconds.
+    content: x0 y0 x1 y1, the pixels of a model frame that show the source frame; what lies outside
+    is padding. stretch: how much wider the source appears than it is, 1 where its shape is kept.
+    """
+
+    pixels: Pixels
+    times: NDArray[np.float64]
+    duration: float
+    content: tuple[int, int, int, int]
+    stretch: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.pixels.ndim != 4 or self.pixels.shape[-1] != 3 or self.pixels.dtype != np.uint8:
+            raise ValueError(f"pixels must be (T, h, w, 3) uint8, got {self.pixels.shape}")
+        if len(self.pixels) != len(self.times):
+            raise ValueError(f"{len(self.pixels)} frames but {len(self.times)} times")
+        x0, y0, x1, y1 = self.content
+        if not (0 <= x0 < x1 <= self.pixels.shape[2] and 0 <= y0 < y1 <= self.pixels.shape[1]):
+            raise ValueError(f"content {self.content} lies outside the frames")
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(h, w) of a model frame."""
+        return self.pixels.shape[1], self.pixels.shape[2]
+
+    @property
+    def padded(self) -> bool:
+        """Whether the source frame fills less than the whole model frame."""
+        return self.content != (0, 0, self.size[1], self.size[0])
+
+    def subset(self, index: Sequence[int]) -> ModelFrames:
+        """Some of the frames, in the order of `index`."""
+        return replace(self, pixels=self.pixels[list(index)], times=self.times[list(index)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +232,8 @@ class TokenStep:
 
     candidates: (C,) token ids, best base logit first; base, counter: (C,) logits (counter is None
     in a one-view answer); *_log_z: log partition over the whole vocabulary, so that
-    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text.
+    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text. hidden: vision
+    tokens that the second view did not see at this step, (N,); None where it hides none.
     """
 
     index: int
@@ -204,6 +245,7 @@ class TokenStep:
     base_log_z: float
     counter: Floats | None = None
     counter_log_z: float | None = None
+    hidden: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,8 +253,11 @@ class Answer:
     """One method's answer. finished: the model ended it itself, not the token limit.
 
     head: which head rule cut the candidates; votes: normalised answer → samples that gave it;
-    view: what the second view was (see core.methods); ms: time, without what was shared;
-    memory_mb: peak memory when it was done.
+    view: what the second view was (see core.methods); shown: its frames as the model read them,
+    (T, h, w, 3), None where there is no second view or it has the pixels of the first.
+    ms: time that it added to the run, in which the first method to need a shared piece pays for it;
+    total_ms: of everything it needs, from the prompt to the answer. memory_mb: peak of the tensors
+    alive for it, weights included.
     """
 
     method: str
@@ -224,7 +269,9 @@ class Answer:
     head: str = "probability"
     votes: dict[str, int] = field(default_factory=dict)
     view: dict[str, Any] = field(default_factory=dict)
+    shown: Pixels | None = None
     ms: float = 0.0
+    total_ms: float = 0.0
     memory_mb: float = 0.0
 
 
@@ -232,7 +279,9 @@ class Answer:
 class Trace:
     """Everything computed for one clip and one question; figures and pages only read this.
 
-    frames: (T, H, W, 3) as the backbone saw them. groups: the frames of each temporal patch.
+    frames: (T, H, W, 3), the source frames in their true shape, for display. model_frames: what the
+    backbone read, exactly; None before a backbone was asked. groups: the frames of each temporal
+    patch.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
     a piece of work served another method.
     """
@@ -245,6 +294,7 @@ class Trace:
     backbone: dict[str, Any]
     detector: dict[str, Any]
     options: dict[str, Any]
+    model_frames: ModelFrames | None = None
     mask: MaskOptions = field(default_factory=MaskOptions)
     tracks: tuple[Track, ...] = ()
     steps: tuple[AscentStep, ...] = ()

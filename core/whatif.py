@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from core.ascent import conclude
-from core.backbones.base import State, VideoLM
+from core.backbones.base import State, VideoLM, to_pixels
 from core.decode import Pair, answer, go_on, redecode, scores
 from core.errors import OptionError
 from core.ledger import measure
@@ -28,7 +28,6 @@ from core.types import (
     SEEN,
     Answer,
     AscentStep,
-    Clip,
     Counterfactual,
     Stroke,
     TokenStep,
@@ -222,28 +221,20 @@ class Workbench:
     def __init__(self, trace: Trace, lm: VideoLM) -> None:
         if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
             raise OptionError("this run was not finished", "Run it again, then change it")
+        if trace.model_frames is None:
+            raise OptionError(
+                "this trace does not hold the pixels that the backbone read",
+                "Run the clip again to get one that can be changed",
+            )
         self.lm, self.trace = lm, trace
         self.options: RunOptions = options_from(trace.options)
-        height, width = trace.frames.shape[1:3]
-        none = np.zeros((0, height, width, 3), np.uint8)
-        clip = Clip(
-            frames=trace.frames,
-            times=trace.times,
-            dense_frames=none,
-            dense_times=np.zeros(0),
-            name=str(trace.clip.get("name", "")),
-            sha256=str(trace.clip.get("sha256", "")),
-            duration=float(trace.clip.get("duration", 0) or trace.times[-1]),
-            size=(width, height),
-            title=str(trace.clip.get("title", "")),
-        )
-        self.encoded = lm.encode(clip, trace.question)
-        if self.encoded.frames.shape != trace.frames.shape:
+        self.encoded = lm.encode_frames(trace.model_frames, trace.question)
+        if self.encoded.prompt != trace.backbone.get("prompt", self.encoded.prompt):
             raise OptionError(
-                f"{lm.info.name} sees other frames than this trace holds",
+                f"{lm.info.name} reads this question in another prompt than the trace holds",
                 "Choose the backbone that made the trace",
             )
-        self.case = Case(lm, clip, self.encoded, trace.tracks, self.options)
+        self.case = Case(lm, self.encoded, trace.tracks, self.options)
         self._pair: Pair | None = None
 
     def change(self, edit: Edit) -> Iterator[Event]:
@@ -278,7 +269,7 @@ class Workbench:
             yield from self._decode_again(now, _with_level(before, edit))
         else:
             former = self.case
-            self.case = Case(self.lm, former.clip, self.encoded, tracks, self.options)
+            self.case = Case(self.lm, self.encoded, tracks, self.options)
             self.case.know("base prefill", None, former.read)
             yield from self._ascend_again(now)
 
@@ -302,8 +293,9 @@ class Workbench:
         yield Event("views", 0.5, "Reading the counterfactual", trace)
         view, base = self.case.masked(self.options.mask), self.case.base
         frame_level = found.frame_level if len(found.frame_level) else np.zeros(len(trace.groups))
-        counter = self.case.prefill_levels(view, found.level, frame_level)
+        counter, video = self.case.prefill_levels(view, found.level, frame_level)
         trace = replace(trace, counterfactual=self._with_losses(found, base, counter))
+        pixels = to_pixels(video, self.encoded.mean, self.encoded.std)
         self._pair = Pair(self.lm, base, counter)
         kept = {"baseline": trace.answers["baseline"]}
         search, contrast = self.options.decode, self.options.contrast
@@ -316,9 +308,8 @@ class Workbench:
                 said = answer(self.lm, "macd", steps, contrast)
                 yield Event("decode", len(steps) / search.max_tokens, said.text,
                             replace(trace, answers=kept | {"macd": said}))  # fmt: skip
-        self.trace = replace(
-            trace, answers=kept | {"macd": self._signed(said, trace, began)}, status="complete"
-        )
+        said = self._signed(replace(said, shown=pixels), trace, began)
+        self.trace = replace(trace, answers=kept | {"macd": said}, status="complete")
 
     def _signed(self, said: Answer, trace: Trace, began: float) -> Answer:
         found = trace.counterfactual
@@ -330,7 +321,8 @@ class Workbench:
             "swept": trace.mask.swept,
             "frame_mask": trace.mask.frame_mask,
         }
-        return replace(said, view=view, ms=round(1000 * (time.monotonic() - began), 1))
+        spent = round(1000 * (time.monotonic() - began), 1)
+        return replace(said, view=view, ms=spent, total_ms=spent)
 
     def _with_losses(self, found: Counterfactual, base: State, counter: State) -> Counterfactual:
         assert base.query_logits is not None
@@ -362,7 +354,8 @@ class Workbench:
             changed = replace(steps[kept], token=token, text=self.lm.piece(token))
             after = redecode(pair, kept, token, contrast, self.options.decode)
             steps = [*steps[:kept], changed, *after]
-        said = answer(self.lm, "macd", steps, contrast)
+        before = self.trace.answers["macd"]
+        said = replace(answer(self.lm, "macd", steps, contrast), shown=before.shown)
         options = self.trace.options | {"contrast": asdict(contrast)}
         said = self._signed(said, self.trace, began)
         answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
@@ -387,7 +380,7 @@ class Workbench:
             view = self.case.masked(self.options.mask)
             groups = len(self.trace.groups)
             frame_level = found.frame_level if len(found.frame_level) else np.zeros(groups)
-            counter = self.case.prefill_levels(view, found.level, frame_level)
+            counter, _ = self.case.prefill_levels(view, found.level, frame_level)
             self._pair = Pair(self.lm, self.case.base, counter)
             for token in tokens:
                 if token not in self.lm.end_tokens:

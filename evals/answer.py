@@ -72,7 +72,7 @@ def _answer_item(
     ready: list[tuple[Wanted, Prepared]] = []
     try:
         own = replace(options, seed=_seed(item.id))
-        case = Case(gathering, clip, lm.encode(clip, item.question), tracks, own)
+        case = Case(gathering, lm.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from (Row(w.key, item.id, w.method, error=str(error)) for w in wanted)
         return

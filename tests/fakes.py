@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM
-from core.options import DetectOptions
+from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM, normalise
+from core.options import DetectOptions, Fit
 from core.question import refuse_special
-from core.types import Clip, Detections, Pixels
+from core.types import Clip, Detections, ModelFrames, Pixels
 
 END, VIDEO, VOCABULARY = 256, 257, 258
 
@@ -31,25 +31,28 @@ class ByteLM(VideoLM):
         self.answer_length, self.blind = answer_length, blind
         self.poison_at: int | None = None
 
-    def encode(
-        self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
-    ) -> Encoded:
+    def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
+        height, width = clip.frames.shape[1:3]
+        return ModelFrames(clip.frames, clip.times, clip.duration, (0, 0, width, height))
+
+    def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
         refuse_special(question, ["<|end|>"])
-        rgb = torch.from_numpy(np.array(clip.frames)).double().permute(0, 3, 1, 2) / 255
         tokens = list(question.encode())
-        n = rgb.numel()
+        mean = std = torch.full((3,), 0.5)
+        video = normalise(frames.pixels, mean, std).double()
         return Encoded(
             question=question,
             prompt=question,
             input_ids=torch.tensor([[VIDEO, *tokens]]),
             query=torch.arange(1, len(tokens) + 1),
-            video=(rgb - 0.5) / 0.5,
-            frames=np.array(clip.frames),
-            gather=torch.arange(n),
-            mean=torch.full((3,), 0.5),
-            std=torch.full((3,), 0.5),
-            groups=tuple((i, i + 1) for i in range(0, len(rgb) - 1, 2)) or ((0,),),
+            video=video,
+            frames=frames,
+            gather=torch.arange(video.numel()),
+            mean=mean,
+            std=std,
+            groups=tuple((i, i + 1) for i in range(0, len(video) - 1, 2)) or ((0,),),
             inputs={},
+            vision_tokens=len(video),
         )
 
     def _features(self, video: Tensor) -> Tensor:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from core.errors import OptionError
-from core.types import Clip, Pixels
+from core.options import Fit
+from core.types import Clip, ModelFrames, Pixels
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,23 @@ class BackboneInfo:
     domain: str = ""
     domain_title: str = ""
 
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take."""
+        dtype: torch.dtype = getattr(torch, self.dtype.removeprefix("torch."))
+        return self.parameters * dtype.itemsize
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """One clip and one question, ready for the model.
 
     input_ids: (1, L). query: (Q,) positions of the question's tokens, and of nothing else.
-    video: (T, 3, H, W) float, normalised pixels as the model sees them; frames: the same as
-    (T, H, W, 3) RGB 0-255. gather: index into a flattened video that gives the model's own pixel
-    tensor, so that layouts stay exact and differentiable. mean, std: (3,), video = (rgb − mean)/std
-    with rgb in [0, 1]. groups: frames of each temporal patch. inputs: the family's further inputs.
+    frames: what the model reads, in 8 bits. video: (T, 3, h, w) float, the same normalised by
+    `normalise`, and nothing else, so that equal frames give equal videos. gather: index into a
+    flattened video that gives the model's own pixel tensor, so that layouts stay exact and
+    differentiable. mean, std: (3,), video = (rgb − mean)/std with rgb in [0, 1]. groups: frames of
+    each temporal patch. inputs: the family's further inputs.
     """
 
     question: str
@@ -47,13 +56,22 @@ class Encoded:
     input_ids: Tensor
     query: Tensor
     video: Tensor
-    frames: Pixels
+    frames: ModelFrames
     gather: Tensor
     mean: Tensor
     std: Tensor
     groups: tuple[tuple[int, ...], ...]
     inputs: Mapping[str, Any]
+    vision_tokens: int = 0
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def token_grid(self) -> tuple[int, int, int]:
+        """Vision tokens by temporal patch, row and column, in the order of the prompt."""
+        patches, (height, width) = len(self.groups), self.frames.size
+        each = self.vision_tokens // patches
+        rows = max(1, round((each * height / width) ** 0.5))
+        return patches, rows, each // rows
 
     def layout(self, video: Tensor) -> Tensor:
         """(T, 3, H, W) → the pixel tensor the model takes; exact and differentiable.
@@ -63,6 +81,23 @@ class Encoded:
         if video.ndim == 4:
             return video.reshape(-1)[self.gather]
         return torch.cat([self.layout(v) for v in video])
+
+
+MAX_STRETCH = 1.05
+"""A source frame may look this much wider or narrower than it is before it is padded instead."""
+
+
+def normalise(pixels: Pixels, mean: Tensor, std: Tensor) -> Tensor:
+    """(T, h, w, 3) RGB 0-255 → (T, 3, h, w) float32, (rgb/255 − mean)/std."""
+    rgb = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float()
+    return (rgb - 255 * mean[:, None, None]) / (255 * std[:, None, None])
+
+
+def to_pixels(video: Tensor, mean: Tensor, std: Tensor) -> Pixels:
+    """The inverse of `normalise`, (…, 3, h, w) → (…, h, w, 3); what lies outside RGB is clamped."""
+    rgb = (video.detach().float() * std[:, None, None] + mean[:, None, None]) * 255
+    pixels: Pixels = rgb.round().clamp(0, 255).byte().movedim(-3, -1).contiguous().cpu().numpy()
+    return pixels
 
 
 @dataclass(frozen=True)
@@ -97,7 +132,8 @@ class Seen:
 class State:
     """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
 
-    length: tokens in the cache; prompt: tokens of it that belong to the prompt.
+    length: tokens in the cache; prompt: tokens of it that belong to the prompt. hidden: (B, N)
+    bool, the vision tokens that `prune` hid when the logits were computed.
     query_logits: (B, Q, V), what predicted the question's tokens; it and `seen` come from a prefill
     only. inputs: what the family needs to go on, its own business: the next position, and where
     vision tokens stand. prune: what hides them, from the prefill on.
@@ -111,6 +147,7 @@ class State:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     prune: Prune | None = None
     seen: Seen | None = None
+    hidden: Tensor | None = None
 
 
 class VideoLM(ABC):
@@ -119,15 +156,34 @@ class VideoLM(ABC):
     info: BackboneInfo
 
     @abstractmethod
-    def encode(
-        self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
-    ) -> Encoded:
-        """Clip and question → prompt. `suffix` follows the question and is not part of it.
+    def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
+        """Source frames → the frames that this family reads.
 
-        size: (H, W) to see the frames at, rounded to what the family can, instead of its own
-        choice. Raises QuestionError where the question holds one of the model's special tokens, and
-        OptionError for a `size` where the family sees frames of one size only.
+        fit "pad": the source keeps its shape to within MAX_STRETCH, by the grid that fits best or
+        by padding with the mean colour; "native": whatever the family's own processor does.
         """
+
+    @abstractmethod
+    def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
+        """Model frames and question → prompt. `suffix` follows the question, is not part of it.
+
+        The pixels are read as they are: the same frames always give the same video. Raises
+        QuestionError where the question holds one of the model's special tokens, and OptionError
+        for frames of a size that the family cannot read.
+        """
+
+    def encode(self, clip: Clip, question: str, suffix: str = "", fit: Fit = "pad") -> Encoded:
+        """Clip and question → prompt; see `preprocess` and `encode_frames`."""
+        return self.encode_frames(self.preprocess(clip, fit), question, suffix)
+
+    def shrink(self, frames: ModelFrames, size: tuple[int, int]) -> ModelFrames:
+        """The frames at another size (h, w), rounded to what the family can read.
+
+        Raises OptionError where the family reads frames of one size only.
+        """
+        raise OptionError(
+            f"{self.info.name} reads frames of one size only", "Choose the exact gradient"
+        )
 
     @abstractmethod
     def query_logits(

@@ -35,3 +35,8 @@ class FramesVLM(HfVideoLM):
         """See `HfVideoLM.index`."""
         t, c, height, width = self.shape(out, frames)
         return torch.arange(t * c * height * width).reshape(t, c, height, width)
+
+    def unpack(self, out: Mapping[str, Any], frames: int) -> Tensor:
+        """See `HfVideoLM.unpack`; the video processor alone names its pixels differently."""
+        pixels: Tensor = out["pixel_values_videos" if "pixel_values_videos" in out else self.pixels]
+        return pixels.reshape(frames, *pixels.shape[-3:])

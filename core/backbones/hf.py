@@ -14,28 +14,43 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torchvision.transforms.v2 import InterpolationMode
 from transformers import DynamicCache
+from transformers.image_utils import pil_torch_interpolation_mapping
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.video_utils import VideoMetadata
 
-from core.backbones.base import BackboneInfo, Encoded, Prune, Seen, State, VideoLM
+from core.backbones.base import (
+    MAX_STRETCH,
+    BackboneInfo,
+    Encoded,
+    Prune,
+    Seen,
+    State,
+    VideoLM,
+    normalise,
+)
+from core.backbones.fitting import fitted
 from core.backbones.prompt import query_positions
 from core.backbones.prune import pruned
 from core.errors import OptionError
+from core.options import Fit
 from core.question import refuse_special
-from core.types import Clip
+from core.types import Clip, ModelFrames, Pixels
 
 
 class HfVideoLM(VideoLM):
     """A transformers model with its processor; parameters are frozen.
 
     pixels: name of the model's pixel input. lead: what the processor writes between the video and
-    the question.
+    the question. min_frames: the fewest frames that the processor takes.
     """
 
     pixels = "pixel_values_videos"
     lead = ""
+    min_frames = 1
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         self.info = info
@@ -44,6 +59,10 @@ class HfVideoLM(VideoLM):
         self.device, self.dtype = model.device, model.dtype
         ends = model.generation_config.eos_token_id
         ends = [ends] if isinstance(ends, int) else list(ends or ())
+        normalised = processor.video_processor
+        self.mean, self.std = (
+            torch.tensor(z) for z in (normalised.image_mean, normalised.image_std)
+        )
         self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
         self._special = [t for t in self.tokenizer.all_special_tokens if t]
 
@@ -102,15 +121,16 @@ class HfVideoLM(VideoLM):
         length = encoded.input_ids.shape[1]
         return torch.arange(first, length, device=self.device).expand(views, -1)
 
-    def sized(self, clip: Clip, size: tuple[int, int]) -> Clip:
-        """The clip with frames of another size (H, W), which the processor then leaves alone."""
-        raise OptionError(
-            f"{self.info.name} sees frames of one size only", "Take the exact gradient"
-        )
+    def grids(self, frames: int, native: tuple[int, int], aspect: float) -> list[tuple[int, int]]:
+        """Sizes (h, w) of a model frame that come into question for sources of an aspect w/h.
 
-    def given(self, clip: Clip) -> Clip:
-        """The clip as the processor takes it."""
-        return clip
+        native: the processor's own choice.
+        """
+        return [native]
+
+    def clock(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The times (T,) that the family's positions and timestamps count from."""
+        return times
 
     def nested(self, videos: list[Any]) -> list[Any]:
         """One prompt's videos as the processor takes them."""
@@ -127,6 +147,13 @@ class HfVideoLM(VideoLM):
     # what they share
 
     @property
+    def resample(self) -> InterpolationMode:
+        """How the processor resizes; torchvision has no Lanczos for tensors and takes bicubic."""
+        asked = pil_torch_interpolation_mapping[self.processor.video_processor.resample]
+        lanczos = asked == InterpolationMode.LANCZOS
+        return InterpolationMode.BICUBIC if lanczos else asked
+
+    @property
     def head(self) -> Any:
         """Hidden states → logits."""
         return self.model.get_output_embeddings()
@@ -136,51 +163,86 @@ class HfVideoLM(VideoLM):
         """The generation config's and the tokenizer's end tokens."""
         return self._ends
 
-    def encode(
-        self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
-    ) -> Encoded:
-        """See `VideoLM.encode`; timestamps reach the model the way its family takes them."""
+    def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
+        """See `VideoLM.preprocess`."""
+        native = self.native_frames(clip)
+        height, width = native.shape[1:3]
+        stretch = (width / height) / (clip.size[0] / clip.size[1])
+        content = (0, 0, width, height)
+        if fit == "pad" and not 1 / MAX_STRETCH <= stretch <= MAX_STRETCH:
+            grids = self.grids(len(clip.frames), (height, width), clip.size[0] / clip.size[1])
+            native, content = fitted(clip.frames, grids, self.resample, self.mean)
+            shown = (content[2] - content[0]) / (content[3] - content[1])
+            stretch = shown / (clip.size[0] / clip.size[1])
+        return ModelFrames(native, clip.times, clip.duration, content, stretch)
+
+    def native_frames(self, clip: Clip) -> Pixels:
+        """The clip's frames as the family's own processor resizes them, (T, h, w, 3) RGB 0-255."""
+        out = self.processor.video_processor(
+            [np.array(self.at_least(clip.frames))],  # the clip is read-only, torch is not
+            do_rescale=False,
+            do_normalize=False,
+            do_sample_frames=False,
+            return_tensors="pt",
+        )
+        rgb = self.unpack(out, len(clip.frames)).float().round().clamp(0, 255).byte()
+        return rgb.permute(0, 2, 3, 1).contiguous().numpy()
+
+    def unpack(self, out: Mapping[str, Any], frames: int) -> Tensor:
+        """The processor's pixel tensor as a video (T, 3, h, w)."""
+        shape, gather = self.shape(out, frames), self.index(out, frames)
+        pixels = out[self.pixels]
+        video = pixels.new_empty(int(np.prod(shape)))
+        video[gather.reshape(-1)] = pixels.reshape(-1)
+        unpacked: Tensor = video.reshape(shape)
+        return unpacked
+
+    def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
+        """See `VideoLM.encode_frames`; timestamps reach the model the way its family takes them."""
         refuse_special(question + suffix, self._special)
         content = [{"type": "video"}, {"type": "text", "text": question + suffix}]
         prompt = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        given = self.given(clip if size is None else self.sized(clip, size))
+        count, times = len(frames.pixels), self.clock(frames.times)
         out = self.processor(
             text=[prompt],
-            videos=self.nested([np.array(given.frames)]),  # the clip is read-only, torch is not
-            video_metadata=[_metadata(given)],
+            videos=self.nested([np.array(self.at_least(frames.pixels))]),
+            video_metadata=[_metadata(replace(frames, times=times), max(count, self.min_frames))],
             do_sample_frames=False,
+            do_resize=False,
             return_tensors="pt",
-            **({} if size is None else {"do_resize": False}),
         )
-        ids, frames = out["input_ids"], len(clip.frames)
+        shape = self.shape(out, count)
+        if shape[2:] != frames.size:
+            raise OptionError(
+                f"{self.info.name} cannot read frames of {frames.size[1]}×{frames.size[0]} pixels",
+                "Choose the backbone that made the trace",
+            )
+        ids = out["input_ids"]
         query = query_positions(
             self.tokenizer, prompt, ids[0].tolist(), question, self.marker, self.lead
         )
-        shape, gather = self.shape(out, frames), self.index(out, frames)
-        pixels = out[self.pixels].float().reshape(-1)
-        video = torch.empty(int(np.prod(shape)))
-        video[gather.reshape(-1)] = pixels
-        video = video.reshape(shape)
-        normalise = self.processor.video_processor
-        mean, std = (torch.tensor(z) for z in (normalise.image_mean, normalise.image_std))
-        rgb = (video * std[:, None, None] + mean[:, None, None]) * 255
         to, patch = self.device, self.temporal
         return Encoded(
             question=question,
             prompt=prompt,
             input_ids=ids.to(to),
             query=torch.tensor(query, device=to),
-            video=video.to(to),
-            frames=rgb.round().clamp(0, 255).byte().permute(0, 2, 3, 1).contiguous().numpy(),
-            gather=gather.to(to),
-            mean=mean.to(to),
-            std=std.to(to),
-            groups=tuple(tuple(range(i, min(i + patch, frames))) for i in range(0, frames, patch)),
+            video=normalise(frames.pixels, self.mean, self.std).to(to),
+            frames=frames,
+            gather=self.index(out, count).to(to),
+            mean=self.mean.to(to),
+            std=self.std.to(to),
+            groups=tuple(tuple(range(i, min(i + patch, count))) for i in range(0, count, patch)),
             inputs={k: v.to(to) for k, v in self.further(out, ids).items()},
+            vision_tokens=int((ids[0] == self.vision_token).sum()),
             notes=self._unknown_words(ids[0, query].tolist(), question),
         )
+
+    def at_least(self, frames: Pixels) -> Pixels:
+        """A single frame as often as the family's processor wants frames."""
+        return frames if len(frames) >= self.min_frames else frames[[0] * self.min_frames]
 
     def query_logits(
         self,
@@ -200,7 +262,7 @@ class HfVideoLM(VideoLM):
             seen = Seen(video[None], self._features(encoded, video[None], changed, like))
             first = 0 if low_memory else self._first(encoded, changed, like)
             cache = None if low_memory else self._prefix(seen, first, like)
-            hidden = self._read(encoded, seen, first, cache, None)
+            hidden = self._read(encoded, seen, first, cache)
         return _wide(self.head(hidden[:, encoded.query - 1 - first])[0])
 
     def prefill(
@@ -218,7 +280,9 @@ class HfVideoLM(VideoLM):
             seen = Seen(views, self._features(encoded, views, changed, like))
             first = 0 if prune else self._first(encoded, changed, like)
             cache = self._prefix(seen, first, like)
-            hidden = self._read(encoded, seen, first, cache, prune)
+            slots = self._slots(encoded).flatten()
+            with pruned(self.decoder.layers, prune, slots) as unseen:
+                hidden = self._read(encoded, seen, first, cache)
             asked = _wide(self.head(hidden[:, encoded.query - 1 - first]))
         with torch.no_grad():
             return State(
@@ -229,10 +293,11 @@ class HfVideoLM(VideoLM):
                 query_logits=asked,
                 inputs={
                     "next": self.next_position(encoded),
-                    "vision": self._slots(encoded).flatten(),
+                    "vision": slots,
                 },
                 prune=prune,
                 seen=Seen(views.detach(), tuple(f.detach() for f in seen.features)),
+                hidden=_hidden_among(slots, unseen),
             )
 
     def _slots(self, encoded: Encoded) -> Tensor:
@@ -298,7 +363,6 @@ class HfVideoLM(VideoLM):
         seen: Seen,
         first: int,
         cache: DynamicCache | None,
-        prune: Prune | None,
     ) -> Tensor:
         """Last hidden states (B, L − first, d) of the prompt from `first` on; fills the cache."""
         slots = self._slots(encoded).flatten()
@@ -306,14 +370,13 @@ class HfVideoLM(VideoLM):
         features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in seen.features]
         words = self.decoder.get_input_embeddings()(encoded.input_ids[:, first:])
         words = words.expand(len(seen.video), -1, -1)
-        with pruned(self.decoder.layers, prune, slots):
-            out = self.decoder(
-                inputs_embeds=words.index_copy(1, at, features[0].to(words.dtype)),
-                position_ids=self.positions(encoded, first, len(words)),
-                past_key_values=cache,
-                use_cache=cache is not None,
-                **self.deep(features[1:], at, words.shape[1]),
-            )
+        out = self.decoder(
+            inputs_embeds=words.index_copy(1, at, features[0].to(words.dtype)),
+            position_ids=self.positions(encoded, first, len(words)),
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **self.deep(features[1:], at, words.shape[1]),
+        )
         hidden: Tensor = out.last_hidden_state
         return hidden
 
@@ -328,13 +391,30 @@ class HfVideoLM(VideoLM):
             keys, values = (torch.cat([getattr(z, k) for z in layers]) for k in ("keys", "values"))
             cache.update(keys, values, i)
         logits = torch.cat([s.logits for s in states])
-        return State(logits, cache, first.length, first.prompt, None, first.inputs, first.prune)
+        unseen = [s.hidden for s in states if s.hidden is not None]
+        return State(
+            logits,
+            cache,
+            first.length,
+            first.prompt,
+            None,
+            first.inputs,
+            first.prune,
+            hidden=torch.cat(unseen) if unseen else None,
+        )
 
     def select(self, state: State, rows: Sequence[int]) -> State:
         """See `VideoLM.select`."""
         index = torch.tensor(rows, device=self.device)
         cache = _map_cache(state.cache, lambda z: z[index])
-        return replace(state, logits=state.logits[index], cache=cache, query_logits=None, seen=None)
+        return replace(
+            state,
+            logits=state.logits[index],
+            cache=cache,
+            query_logits=None,
+            seen=None,
+            hidden=None if state.hidden is None else state.hidden[index],
+        )
 
     def crop(self, state: State, length: int) -> State:
         """See `VideoLM.crop`."""
@@ -345,7 +425,7 @@ class HfVideoLM(VideoLM):
     def step(self, state: State, tokens: Sequence[int]) -> State:
         """See `VideoLM.step`."""
         at = state.inputs["next"] + state.length - state.prompt
-        with pruned(self.decoder.layers, state.prune, state.inputs["vision"]):
+        with pruned(self.decoder.layers, state.prune, state.inputs["vision"]) as unseen:
             out = self.model(
                 input_ids=torch.tensor(tokens, device=self.device)[:, None],
                 past_key_values=state.cache,
@@ -360,6 +440,7 @@ class HfVideoLM(VideoLM):
             None,
             state.inputs,
             state.prune,
+            hidden=_hidden_among(state.inputs["vision"], unseen),
         )
 
     def text(self, tokens: Sequence[int]) -> str:
@@ -385,6 +466,13 @@ class HfVideoLM(VideoLM):
             if i == unknown
         ]
         return (f"the backbone does not know these words: {', '.join(dict.fromkeys(words))}",)
+
+
+def _hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:
+    """(B, N) bool over the vision tokens, from the hidden positions (B, H) of each row."""
+    if not unseen:
+        return None
+    return torch.stack([torch.isin(vision, row) for row in unseen[0]])
 
 
 def _map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:
@@ -416,18 +504,22 @@ def checkpointed(model: Any) -> Iterator[None]:
         model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph
 
 
-def _metadata(clip: Clip) -> VideoMetadata:
-    """Timestamps in milliseconds as frame numbers of a 1000 fps video: exact for any rate."""
-    at = np.round(clip.times * 1000).astype(int)
-    step = float(np.median(np.diff(clip.times))) if len(clip.times) > 1 else clip.duration
+def _metadata(frames: ModelFrames, count: int) -> VideoMetadata:
+    """Timestamps in milliseconds as frame numbers of a 1000 fps video: exact for any rate.
+
+    count: frames that the processor is given; a single one may be given more than once.
+    """
+    times = frames.times if len(frames.times) >= count else frames.times[[0] * count]
+    at = np.round(times * 1000).astype(int)
+    step = float(np.median(np.diff(times))) if len(times) > 1 else frames.duration
     total = max(int(at[-1]) + 1, round(1000 * step * len(at)))
     return VideoMetadata(
         total_num_frames=total,
         fps=1000.0,
         duration=total / 1000,
         frames_indices=at.tolist(),
-        width=clip.frames.shape[2],
-        height=clip.frames.shape[1],
+        width=frames.size[1],
+        height=frames.size[0],
     )
 
 

@@ -19,15 +19,16 @@ from core.backbones.base import Prune
 
 
 @contextmanager
-def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
+def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Tensor]]:
     """While inside, layers from `prune.layer` on see only the least-attended vision tokens.
 
     vision: positions of the vision tokens in the cache. Every row of a batch chooses for itself.
+    Yields a list that holds the hidden positions (B, H) of the last pass, empty without `prune`.
     """
-    if prune is None:
-        yield
-        return
     hidden: list[Tensor] = []
+    if prune is None:
+        yield hidden
+        return
 
     def look(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
         weights = last_row(attention, given)
@@ -57,7 +58,7 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[None]:
         ),
     ]
     try:
-        yield
+        yield hidden
     finally:
         for handle in handles:
             handle.remove()

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from core.backbones.qwen2_vl import Qwen2VL
-from core.types import Clip
 
 
 class Qwen25VL(Qwen2VL):
     """A `Qwen2_5_VLForConditionalGeneration`."""
 
-    def given(self, clip: Clip) -> Clip:
+    def clock(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """Times count from the first frame: positions know seconds a patch, not the clock."""
-        return super().given(replace(clip, times=clip.times - clip.times[0]))
+        return np.asarray(times - times[0])
 
     def timing(self, out: Mapping[str, Any]) -> dict[str, Any]:
         """Seconds per temporal patch."""

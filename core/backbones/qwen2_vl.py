@@ -14,25 +14,18 @@ from torch import Tensor
 from core.backbones.base import BackboneInfo, Encoded
 from core.backbones.hf import HfVideoLM
 from core.backbones.windows import group_windows
-from core.types import Clip
+from core.types import ModelFrames
 
 
 class Qwen2VL(HfVideoLM):
     """A `Qwen2VLForConditionalGeneration`; also what its successors share with it."""
 
     marker = "<|vision_end|>"
-    fewest = 1  # frames that the processor wants at least
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         super().__init__(model, processor, info)
         group_windows(model.model.visual)
-
-    def given(self, clip: Clip) -> Clip:
-        """A single frame is shown as often as the processor wants frames."""
-        if len(clip.frames) >= self.fewest:
-            return clip
-        shown = [0] * self.fewest
-        return replace(clip, frames=clip.frames[shown], times=clip.times[shown])
+        self._index_of: dict[tuple[int, int, int, int], Tensor] = {}
 
     @property
     def vision_token(self) -> int:
@@ -61,13 +54,18 @@ class Qwen2VL(HfVideoLM):
         Each coordinate is a small integer, exact in float32.
         """
         shape = self.shape(out, frames)
+        if shape not in self._index_of:
+            self._index_of = {shape: self._make_index(shape)}  # only the last one is worth keeping
+        return self._index_of[shape]
+
+    def _make_index(self, shape: tuple[int, int, int, int]) -> Tensor:
         index = torch.zeros(1, dtype=torch.long)
         for axis, n in enumerate(shape):
             view = [1, 1, 1, 1]
             view[axis] = n
             plane = torch.arange(n, dtype=torch.float32).reshape(view).expand(shape)
-            if frames < self.fewest:
-                plane = plane.expand(self.fewest, -1, -1, -1)
+            if shape[0] < self.min_frames:
+                plane = plane.expand(self.min_frames, -1, -1, -1)
             laid = self.processor.video_processor(
                 [plane],
                 do_resize=False,
@@ -108,16 +106,42 @@ class Qwen2VL(HfVideoLM):
         found: Tensor = encoded.inputs["position_ids"][:, :, first:]
         return found.expand(-1, views, -1)
 
-    def sized(self, clip: Clip, size: tuple[int, int]) -> Clip:
-        """See `HfVideoLM.sized`; sides are multiples of a merged patch."""
+    @property
+    def unit(self) -> int:
+        """Sides of a model frame are multiples of this many pixels: a merged patch."""
         video = self.processor.video_processor
-        unit = video.patch_size * video.merge_size
-        height, width = (unit * max(1, round(n / unit)) for n in size)
-        resized = [
-            Image.fromarray(f).resize((width, height), Image.Resampling.BICUBIC)
-            for f in clip.frames
+        return int(video.patch_size * video.merge_size)
+
+    def max_pixels(self, frames: int) -> int:
+        """Pixels that the processor allows one of so many frames."""
+        return int(self.processor.video_processor.size["longest_edge"])
+
+    def grids(self, frames: int, native: tuple[int, int], aspect: float) -> list[tuple[int, int]]:
+        """See `HfVideoLM.grids`: for every height the widths around the aspect, within the bound.
+
+        At least as many pixels as its own choice are allowed.
+        """
+        unit = self.unit
+        cells = max(self.max_pixels(frames), native[0] * native[1]) // unit**2
+        return [
+            (unit * rows, unit * max(1, min(columns, cells // rows)))
+            for rows in range(1, cells + 1)
+            for columns in (int(rows * aspect), int(rows * aspect) + 1)
         ]
-        return replace(clip, frames=np.stack([np.asarray(f) for f in resized]))
+
+    def shrink(self, frames: ModelFrames, size: tuple[int, int]) -> ModelFrames:
+        """See `VideoLM.shrink`."""
+        height, width = (self.unit * max(1, round(n / self.unit)) for n in size)
+        pixels = np.stack(
+            [
+                np.asarray(Image.fromarray(f).resize((width, height), Image.Resampling.BICUBIC))
+                for f in frames.pixels
+            ]
+        )
+        across, down = width / frames.size[1], height / frames.size[0]
+        x0, y0, x1, y1 = frames.content
+        content = (round(x0 * across), round(y0 * down), round(x1 * across), round(y1 * down))
+        return replace(frames, pixels=pixels, content=content)
 
     def timing(self, out: Mapping[str, Any]) -> dict[str, Any]:
         """What positions need to know of time: nothing here."""

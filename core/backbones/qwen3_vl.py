@@ -17,7 +17,11 @@ class Qwen3VL(Qwen2VL):
     Features of several depths of the vision tower go into the first decoder layers (DeepStack).
     """
 
-    fewest = 2  # its processor refuses a single frame
+    min_frames = 2
+
+    def max_pixels(self, frames: int) -> int:
+        """See `Qwen2VL.max_pixels`: the bound is on the whole video here."""
+        return super().max_pixels(frames) // max(frames, self.min_frames)
 
     def outputs(self, out: Any) -> list[Tensor]:
         """See `Qwen2VL.outputs`."""

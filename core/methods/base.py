@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,8 +14,9 @@ from core.ascent import BaseRead, ascend, conclude, read_base
 from core.backbones.base import Encoded, Prune, State, VideoLM
 from core.errors import OptionError
 from core.masks import draw_masks
+from core.metering import Cost, Meter
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions
-from core.types import AscentStep, Clip, Counterfactual, Track
+from core.types import AscentStep, Counterfactual, MaskSet, Track
 from core.views import MaskedView, masked_view
 
 T = TypeVar("T")
@@ -28,7 +29,8 @@ class Prepared:
     bias: added to the scores of some tokens; said: an answer that needs no model at all.
     view: what the second view is, for whoever shows it. Its `kind` is "none", "masks" (with level,
     frame_level), "noise" (scale), "frames" (frames), "pruned" (layer, ratio), "blank", or another
-    one with its caption as `said`.
+    one with its caption as `said`. video: the second view itself, (T, 3, h, w) normalised, None
+    where it has the pixels of the first.
     """
 
     base: State
@@ -37,6 +39,7 @@ class Prepared:
     view: dict[str, Any] = field(default_factory=dict)
     bias: dict[int, float] | None = None
     said: str | None = None
+    video: Tensor | None = None
 
 
 class Case:
@@ -49,35 +52,74 @@ class Case:
     def __init__(
         self,
         lm: VideoLM,
-        clip: Clip,
         encoded: Encoded,
         tracks: tuple[Track, ...],
         options: RunOptions,
+        meter: Meter | None = None,
     ) -> None:
-        self.lm, self.clip, self.encoded = lm, clip, encoded
+        self.lm, self.encoded = lm, encoded
         self.tracks, self.options = tracks, options
         self.shared: dict[str, int] = {}
+        self.meter = meter or Meter(lm.info.device)
         self._used: set[str] | None = None
         self._done: dict[Hashable, Any] = {}
+        self._costs: dict[Hashable, Cost] = {}
+        self._needs: dict[Hashable, set[Hashable]] = {}
+        self._making: list[set[Hashable]] = [set()]
 
     def begin(self) -> None:
         """From here on another method asks."""
         self._used = set()
+        self._making = [set()]
 
     def once(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`, made at most once for a key."""
         if (name, key) not in self._done:
-            self._done[name, key] = make()
+            self._making.append(set())
+            with self.meter.measure() as cost:
+                result = make()
+            self.know(name, key, result, cost, self._making.pop())
         elif self._used is not None and name not in self._used:
             self.shared[name] = self.shared.get(name, 0) + 1
         if self._used is not None:
             self._used.add(name)
+        self._making[-1].add((name, key))
         found: T = self._done[name, key]
         return found
 
-    def know(self, name: str, key: Hashable, result: Any) -> None:
-        """Hands in a piece of work that was done elsewhere already."""
+    def know(
+        self,
+        name: str,
+        key: Hashable,
+        result: Any,
+        cost: Cost | None = None,
+        needs: Iterable[Hashable] = (),
+    ) -> None:
+        """Hands in a piece of work that was done elsewhere, with its cost and what it needed."""
         self._done[name, key] = result
+        self._costs[name, key] = cost or Cost()
+        self._needs[name, key] = set(needs)
+
+    def needs(self) -> frozenset[Hashable]:
+        """The pieces of work that were asked for since `begin`."""
+        return frozenset(self._making[0])
+
+    def whole_cost(self, own: Cost, needs: Iterable[Hashable]) -> Cost:
+        """What an answer takes from the prompt on: its own part, and the pieces it needs.
+
+        own: measured around its own work, without the pieces made inside it. A piece counts in full
+        whoever made it, with everything that it needed in turn.
+        """
+        pieces: set[Hashable] = set()
+        waiting = set(needs)
+        while waiting:
+            piece = waiting.pop()
+            pieces.add(piece)
+            waiting |= self._needs.get(piece, set()) - pieces
+        whole = Cost()
+        for cost in (own, *(self._costs[p] for p in pieces)):
+            whole.add(cost)
+        return whole
 
     @property
     def read(self) -> BaseRead:
@@ -99,11 +141,15 @@ class Case:
 
         def make() -> MaskedView:
             found = self.tracks if tracks is None else tracks
-            size = (self.encoded.frames.shape[1], self.encoded.frames.shape[2])
-            masks = draw_masks(found, len(self.encoded.frames), size, mask)
-            return masked_view(self.encoded, masks, found, mask)
+            return masked_view(self.encoded, self.draw(found, mask, self.encoded), found, mask)
 
         return make() if tracks is not None else self.once("masks", mask, make)
+
+    @staticmethod
+    def draw(tracks: tuple[Track, ...], mask: MaskOptions, encoded: Encoded) -> MaskSet:
+        """Soft masks of some tracks on the model's frames."""
+        frames = encoded.frames
+        return draw_masks(tracks, len(frames.pixels), frames.size, mask, frames.content)
 
     def climb(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
         """The ascent's steps on those masks, one by one; none where nothing can be masked."""
@@ -118,13 +164,13 @@ class Case:
     def _small(self, mask: MaskOptions) -> MaskedView:
         """The same masks over frames of half the size."""
         _, _, height, width = self.encoded.video.shape
-        small = self.lm.encode(self.clip, self.encoded.question, size=(height // 2, width // 2))
+        frames = self.lm.shrink(self.encoded.frames, (height // 2, width // 2))
+        small = self.lm.encode_frames(frames, self.encoded.question)
         if small.video.shape[2] * small.video.shape[3] > 0.75 * height * width:
             raise OptionError(
                 f"frames of {width} × {height} cannot be halved", "Take the exact gradient"
             )
-        masks = draw_masks(self.tracks, len(small.frames), small.frames.shape[1:3], mask)
-        return masked_view(small, masks, self.tracks, mask)
+        return masked_view(small, self.draw(self.tracks, mask, small), self.tracks, mask)
 
     def ascent(
         self, mask: MaskOptions, options: AscentOptions | None = None
@@ -150,24 +196,29 @@ class Case:
         return conclude(last, chosen)
 
     @torch.no_grad()
-    def prefill_levels(self, view: MaskedView, level: Any, frame_level: Any) -> State:
-        """The view under given levels, prefilled; the base itself where nothing is hidden."""
+    def prefill_levels(
+        self, view: MaskedView, level: Any, frame_level: Any
+    ) -> tuple[State, Tensor]:
+        """The view under given levels, prefilled, and its video (T, 3, h, w).
+
+        The base itself where nothing is hidden.
+        """
         device = view.objects.device
         levels = torch.as_tensor(level, device=device), torch.as_tensor(frame_level, device=device)
-        if not len(view.objects) and view.outside is None:
-            return self.base
-        if not float(view.mask(*levels).max()) > 0:
-            return self.base
-        return self.prefill(view.video(*levels))
+        nothing = not len(view.objects) and view.outside is None
+        if nothing or not float(view.mask(*levels).max()) > 0:
+            return self.base, self.encoded.video
+        video = view.video(*levels)
+        return self.prefill(video), video
 
     def subset(self, index: list[int]) -> Encoded:
         """The same question over some of the sampled frames."""
-
-        def make() -> Encoded:
-            clip = replace(self.clip, frames=self.clip.frames[index], times=self.clip.times[index])
-            return self.lm.encode(clip, self.encoded.question)
-
-        return self.once("encoding", tuple(index), make)
+        frames = self.encoded.frames.subset(index)
+        return self.once(
+            "encoding",
+            tuple(index),
+            lambda: self.lm.encode_frames(frames, self.encoded.question),
+        )
 
     def noise(self, seed: int = 0) -> Tensor:
         """Standard normal noise of the video's shape, the same for every method that asks."""

@@ -19,8 +19,9 @@ def baseline(case: Case) -> Prepared:
 
 def blank(case: Case) -> Prepared:
     """A control: the second view is a video without content, of the channel means."""
-    state = case.prefill(torch.zeros_like(case.encoded.video))
-    return Prepared(case.base, state, case.options.contrast, {"kind": "blank"})
+    video = torch.zeros_like(case.encoded.video)
+    state = case.prefill(video)
+    return Prepared(case.base, state, case.options.contrast, {"kind": "blank"}, video=video)
 
 
 def head_only(case: Case) -> Prepared:
@@ -31,7 +32,7 @@ def head_only(case: Case) -> Prepared:
 
 def prompt_bias(case: Case) -> Prepared:
     """A control: the prompt asks for "yes" (Mirage's prompt-based adjustment)."""
-    encoded = case.lm.encode(case.clip, case.encoded.question, YES_SUFFIX)
+    encoded = case.lm.encode_frames(case.encoded.frames, case.encoded.question, YES_SUFFIX)
     return Prepared(case.lm.prefill(encoded, encoded.video), None, PLAIN, {"kind": "none"})
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from core.ascent import conclude
+from core.backbones.base import State
 from core.methods.base import Case, Prepared
 from core.options import AscentOptions, MaskOptions
 from core.types import Track
@@ -49,11 +51,12 @@ def reversed_signs(case: Case) -> Prepared:
     mask, options = case.options.mask, case.options.ascent
     view, last = case.ascent(mask)
     if last is None:
-        return _prepared(case, case.base, np.zeros(0), np.zeros(0), mask)
+        nothing = np.zeros(0)
+        return _prepared(case, (case.base, case.encoded.video), nothing, nothing, mask)
     turned = replace(last, gradient=-last.gradient, frame_gradient=-last.frame_gradient)
     found = conclude(turned, options)
-    state = case.prefill_levels(view, found.level, found.frame_level)
-    return _prepared(case, state, found.level, found.frame_level, mask)
+    counter = case.prefill_levels(view, found.level, found.frame_level)
+    return _prepared(case, counter, found.level, found.frame_level, mask)
 
 
 def random_mask(case: Case) -> Prepared:
@@ -64,8 +67,8 @@ def random_mask(case: Case) -> Prepared:
     elsewhere = tuple(_moved(t, rng) for t in case.tracks)
     frame_level = rng.permutation(found.frame_level)
     view = case.masked(mask, elsewhere)
-    state = case.prefill_levels(view, found.level, frame_level)
-    prepared = _prepared(case, state, found.level, frame_level, mask)
+    counter = case.prefill_levels(view, found.level, frame_level)
+    prepared = _prepared(case, counter, found.level, frame_level, mask)
     boxes = [[None if np.isnan(b[0]) else b.tolist() for b in t.boxes] for t in elsewhere]
     return replace(prepared, view=prepared.view | {"boxes": boxes})
 
@@ -75,7 +78,7 @@ def macd_object_subsampled(case: Case) -> Prepared:
     mask = replace(case.options.mask, frame_mask="off")
     view, _ = case.ascent(mask)
     found = case.found(mask)
-    index = list(range(0, len(case.encoded.frames), 2))
+    index = list(range(0, len(case.encoded.frames.pixels), 2))
     with torch.no_grad():
         device = view.objects.device
         nothing = torch.zeros(0, device=device)
@@ -83,26 +86,27 @@ def macd_object_subsampled(case: Case) -> Prepared:
         if len(view.objects):
             video = view.video(torch.as_tensor(found.level, device=device), nothing)
     state = case.lm.prefill(case.subset(index), video[index])
-    prepared = _prepared(case, state, found.level, np.zeros(0), mask)
+    prepared = _prepared(case, (state, video), found.level, np.zeros(0), mask)
     return replace(prepared, view=prepared.view | {"frames": index})
 
 
 def _trained(case: Case, mask: MaskOptions, ascent: AscentOptions | None = None) -> Prepared:
     view, _ = case.ascent(mask, ascent)
     found = case.found(mask, ascent)
-    state = case.prefill_levels(view, found.level, found.frame_level)
-    return _prepared(case, state, found.level, found.frame_level, mask)
+    counter = case.prefill_levels(view, found.level, found.frame_level)
+    return _prepared(case, counter, found.level, found.frame_level, mask)
 
 
 def _levelled(case: Case, level: np.ndarray[Any, Any]) -> Prepared:
     mask = replace(case.options.mask, frame_mask="off")
-    state = case.prefill_levels(case.masked(mask), level, np.zeros(0))
-    return _prepared(case, state, level, np.zeros(0), mask)
+    counter = case.prefill_levels(case.masked(mask), level, np.zeros(0))
+    return _prepared(case, counter, level, np.zeros(0), mask)
 
 
 def _prepared(
-    case: Case, counter: Any, level: Any, frame_level: Any, mask: MaskOptions
+    case: Case, counter: tuple[State, Tensor], level: Any, frame_level: Any, mask: MaskOptions
 ) -> Prepared:
+    state, video = counter
     view = {
         "kind": "masks",
         "level": [float(x) for x in level],
@@ -110,7 +114,7 @@ def _prepared(
         "swept": mask.swept,
         "frame_mask": mask.frame_mask,
     }
-    return Prepared(case.base, counter, case.options.contrast, view)
+    return Prepared(case.base, state, case.options.contrast, view, video=video)
 
 
 def _moved(track: Track, rng: np.random.Generator) -> Track:

@@ -28,9 +28,9 @@ def vcd(case: Case) -> Prepared:
     options = case.options.vcd
     kept = float(vcd_alphas_bar()[options.step])
     video = kept**0.5 * case.encoded.video + (1 - kept) ** 0.5 * case.noise()
-    state = case.prefill(video.to(case.encoded.video.dtype))
+    video = video.to(case.encoded.video.dtype)
     view = {"kind": "noise", "scale": (1 - kept) ** 0.5}
-    return Prepared(case.base, state, options.contrast, view)
+    return Prepared(case.base, case.prefill(video), options.contrast, view, video=video)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +90,12 @@ def _trained_noise(
             torch.as_tensor(found.strength, device=device),
             torch.as_tensor(found.frame_strength, device=device),
         )
-        state = case.prefill(noisy.video(*scales))
+        video = noisy.video(*scales)
+        state = case.prefill(video)
     shown = {
         "kind": "noise",
         "over": over,
         "level": found.strength.tolist(),
         "frame_level": found.frame_strength.tolist(),
     }
-    return Prepared(case.base, state, case.options.contrast, shown)
+    return Prepared(case.base, state, case.options.contrast, shown, video=video)

@@ -16,7 +16,8 @@ def sid(case: Case) -> Prepared:
     options = case.options.sid
     prune = Prune(options.layer, options.ratio)
     state = case.prefill(case.encoded.video, prune)
-    view = {"kind": "pruned", "layer": options.layer, "ratio": options.ratio}
+    grid = case.encoded.token_grid
+    view = {"kind": "pruned", "layer": options.layer, "ratio": options.ratio, "grid": grid}
     return Prepared(case.base, state, options.contrast, view)
 
 
@@ -39,7 +40,7 @@ def tcd(case: Case) -> Prepared:
     Tokens are dropped where logit < β·max logit, in raw logits.
     """
     options = case.options.tcd
-    index = tcd_subset(len(case.encoded.frames), options.keep)
+    index = tcd_subset(len(case.encoded.frames.pixels), options.keep)
     encoded = case.subset(index)
     state = case.lm.prefill(encoded, encoded.video)
     return Prepared(case.base, state, options.contrast, {"kind": "frames", "frames": index})

@@ -5,27 +5,48 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from core.backbones.base import to_pixels
 from core.methods import Method
-from core.methods.base import Case
+from core.methods.base import Case, Prepared
 from core.search import find_answer
-from core.types import Answer
+from core.types import Answer, Pixels
 
 
 def run_method(case: Case, method: Method) -> Answer:
-    """One method's answer, with its own time in milliseconds."""
-    began = time.monotonic()
+    """One method's answer, with its own time, the time from clip to answer, and peak memory."""
+    began = time.perf_counter()
     case.begin()
-    prepared = method.prepare(case)
+    with case.meter.measure() as own:
+        prepared = method.prepare(case)
+        found = answer_of(case, method.name, prepared)
+    whole = case.whole_cost(own, case.needs())
+    return replace(
+        found,
+        view=prepared.view,
+        shown=shown(case, prepared),
+        ms=round(1000 * (time.perf_counter() - began), 1),
+        total_ms=round(1000 * whole.seconds, 1),
+        memory_mb=round(whole.peak_bytes / 2**20, 1),
+    )
+
+
+def answer_of(case: Case, name: str, prepared: Prepared) -> Answer:
+    """The answer that a method's views give."""
     if prepared.said is not None:
-        return Answer(method.name, prepared.said, (), True, view=prepared.view)
-    found = find_answer(
+        return Answer(name, prepared.said, (), True)
+    return find_answer(
         case.lm,
-        method.name,
+        name,
         prepared.base,
         prepared.counter,
         prepared.contrast,
         case.options.decode,
         prepared.bias,
     )
-    spent = round(1000 * (time.monotonic() - began), 1)
-    return replace(found, view=prepared.view, ms=spent)
+
+
+def shown(case: Case, prepared: Prepared) -> Pixels | None:
+    """The second view's frames as the model read them, (T, h, w, 3)."""
+    if prepared.video is None:
+        return None
+    return to_pixels(prepared.video, case.encoded.mean, case.encoded.std)

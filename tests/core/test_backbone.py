@@ -46,7 +46,7 @@ def found(toy_spec, clip):
 
 def view_of(encoded, found, dtype=torch.float32, **options):
     chosen = MaskOptions(**options)
-    masks = draw_masks(found, 8, encoded.frames.shape[1:3], chosen)
+    masks = draw_masks(found, 8, encoded.frames.size, chosen)
     return masked_view(encoded, masks, found, chosen, dtype)
 
 
@@ -56,16 +56,16 @@ def test_pixels_equal_the_processors(toyworld, clip, encoded):
         return_tensors="pt",
     )["pixel_values_videos"]  # fmt: skip
     torch.testing.assert_close(encoded.layout(encoded.video), own, rtol=0, atol=1e-7)
-    assert encoded.frames.shape == (8, 96, 96, 3)
+    assert encoded.frames.pixels.shape == (8, 96, 96, 3)
     assert encoded.groups == ((0, 1), (2, 3), (4, 5), (6, 7))
-    grey = encoded.frames.astype(float) / 127.5 - 1
+    grey = encoded.frames.pixels.astype(float) / 127.5 - 1
     np.testing.assert_allclose(grey, encoded.video.permute(0, 2, 3, 1), atol=0.005)
 
 
 def test_a_blended_tensor_is_the_blended_video_preprocessed(toyworld, clip, encoded, found):
     view = view_of(encoded, found)
     mask = view.mask(torch.tensor([1.0, 0.3]), torch.tensor([0.0, 0.5, 0.0, 1.0]))[..., None]
-    picture = torch.from_numpy(encoded.frames).float() / 255
+    picture = torch.from_numpy(encoded.frames.pixels).float() / 255
     blended = picture * (1 - mask) + 0.5 * mask
     own = toyworld.processor.video_processor(
         [blended.permute(0, 3, 1, 2)], do_resize=False, do_rescale=False, do_sample_frames=False,
@@ -201,7 +201,7 @@ def read_clip_like(clip, frames):
 def test_odd_frame_counts(toyworld, clip, frames):
     encoded = toyworld.encode(read_clip_like(clip, frames), QUESTION)
     assert sum(map(len, encoded.groups)) == frames
-    assert encoded.frames.shape == (frames, 96, 96, 3)
+    assert encoded.frames.pixels.shape == (frames, 96, 96, 3)
     assert torch.isfinite(toyworld.prefill(encoded, encoded.video).logits).all()
 
 

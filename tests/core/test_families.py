@@ -70,15 +70,15 @@ def test_pixels_equal_the_processors(lm, encoded):
     )[lm.pixels]  # fmt: skip
     ours = encoded.layout(encoded.video)
     torch.testing.assert_close(ours, own.reshape(ours.shape), rtol=0, atol=1e-6)
-    shown = torch.from_numpy(encoded.frames).permute(0, 3, 1, 2) / 255
+    shown = torch.from_numpy(encoded.frames.pixels).permute(0, 3, 1, 2) / 255
     again = (encoded.video * encoded.std[:, None, None]) + encoded.mean[:, None, None]
     torch.testing.assert_close(again.clamp(0, 1), shown, rtol=0, atol=0.003)
 
 
 def test_a_blended_tensor_is_the_blended_video_preprocessed(lm, encoded):
-    height, width = encoded.frames.shape[1:3]
+    height, width = encoded.frames.size
     rng = torch.Generator().manual_seed(0)
-    mask = torch.rand(len(encoded.frames), 1, height, width, generator=rng)
+    mask = torch.rand(len(encoded.frames.pixels), 1, height, width, generator=rng)
     std, mean = encoded.std[:, None, None], encoded.mean[:, None, None]
     picture = encoded.video * std + mean
     own = pixels_of(lm, process(lm, picture * (1 - mask) + mean * mask))
@@ -126,7 +126,7 @@ def test_the_gradient_of_r_against_central_differences(family, in_double):
     state = np.full(4, SEEN, np.int8)
     tracks = [Track(k, "x", 0.9, np.tile(b, (4, 1)), state, 4) for k, b in enumerate(boxes)]
     options = MaskOptions()
-    masks = draw_masks(tracks, 4, encoded.frames.shape[1:3], options)
+    masks = draw_masks(tracks, 4, encoded.frames.size, options)
     view = masked_view(encoded, masks, tracks, options, torch.float64)
     groups = len(encoded.groups)
     # apart, so that no two strengths tie: there max() has a kink
@@ -149,7 +149,7 @@ def test_the_gradient_of_r_against_central_differences(family, in_double):
 def test_the_ascent_moves_every_strength(lm, encoded):
     box = np.tile(np.array([0.1, 0.1, 0.6, 0.6], np.float32), (4, 1))
     tracks = [Track(1, "x", 0.9, box, np.full(4, SEEN, np.int8), 4)]
-    masks = draw_masks(tracks, 4, encoded.frames.shape[1:3])
+    masks = draw_masks(tracks, 4, encoded.frames.size)
     (step,) = ascend(lm, masked_view(encoded, masks, tracks, MaskOptions()), AscentOptions())
     assert step.gradient.all()
     assert step.frame_gradient.all()
@@ -342,7 +342,7 @@ def test_two_videos_in_one_process_do_not_disturb_each_other(lm, encoded):
 @pytest.mark.parametrize("frames", [1, 3, 5])
 def test_odd_frame_counts(lm, frames):
     encoded = lm.encode(make_clip(frames), QUESTION)
-    assert sum(map(len, encoded.groups)) == frames == len(encoded.frames)
+    assert sum(map(len, encoded.groups)) == frames == len(encoded.frames.pixels)
     assert torch.isfinite(lm.prefill(encoded, encoded.video).logits).all()
     assert query_loss(lm, encoded, encoded.video).isfinite()
 

@@ -39,7 +39,7 @@ def a_case(boxes=((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9)), options=None, fra
     lm, seen = ByteLM(seed=5), clip(frames=frames)
     encoded = lm.encode(seen, "is there a dog?")
     found = tuple(tracks(*boxes, frames=frames))
-    return Case(lm, seen, encoded, found, options or RunOptions())
+    return Case(lm, encoded, found, options or RunOptions())
 
 
 def test_every_method_is_there_and_names_its_source():
@@ -240,7 +240,7 @@ def test_one_step_costs_four_prefills_and_objects_cost_nothing(toyworld, toy_mp4
 
 def toy_case(lm, seen_clip, found, **ascent):
     options = RunOptions(ascent=AscentOptions(**ascent))
-    return Case(lm, seen_clip, lm.encode(seen_clip, "What is in the video?"), found, options)
+    return Case(lm, lm.encode(seen_clip, "What is in the video?"), found, options)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,53 @@
+"""Fits source frames into a grid that a backbone can read, without changing their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2.functional import resize
+
+from core.types import Pixels
+
+Box = tuple[int, int, int, int]
+
+
+def fitted(
+    frames: Pixels,
+    grids: Sequence[tuple[int, int]],
+    resample: InterpolationMode,
+    colour: Tensor,
+) -> tuple[Pixels, Box]:
+    """Frames (T, H, W, 3) inside the grid that shows them largest, and where they lie in it.
+
+    grids: sizes (h, w) to choose from. colour: (3,) in [0, 1], of the padding around the picture.
+    Returns (T, h, w, 3) and the pixels x0 y0 x1 y1 that show the source.
+    """
+    height, width = frames.shape[1:3]
+    grid = max(grids, key=lambda g: (_area(placed((height, width), g)), -g[0] * g[1]))
+    box = x0, y0, x1, y1 = placed((height, width), grid)
+    tensor = torch.from_numpy(np.array(frames)).permute(0, 3, 1, 2)
+    picture = resize(tensor, [y1 - y0, x1 - x0], resample, antialias=True)
+    out = np.empty((len(frames), *grid, 3), np.uint8)
+    out[:] = (255 * colour).round().byte().cpu().numpy()
+    out[:, y0:y1, x0:x1] = picture.permute(0, 2, 3, 1).numpy()
+    return out, box
+
+
+def placed(source: tuple[int, int], grid: tuple[int, int]) -> Box:
+    """Where a source of (H, W) lies in the middle of a grid (h, w), as large as it fits.
+
+    >>> placed((576, 768), (96, 96))
+    (0, 12, 96, 84)
+    """
+    scale = min(grid[0] / source[0], grid[1] / source[1])
+    height, width = (max(1, min(g, round(scale * n))) for n, g in zip(source, grid, strict=True))
+    y, x = (grid[0] - height) // 2, (grid[1] - width) // 2
+    return x, y, x + width, y + height
+
+
+def _area(box: Box) -> int:
+    return (box[2] - box[0]) * (box[3] - box[1])
