@@ -113,7 +113,8 @@ def read(of: Case, macd: bool) -> Pair:
     assert last is not None
     found = conclude(last, of.options.ascent)
     frames = found.frame_level if len(found.frame_level) else np.zeros(len(of.encoded.groups))
-    return Pair(of.lm, of.base, of.prefill_levels(view, np.ones(len(of.tracks)), frames))
+    counter, _ = of.prefill_levels(view, np.ones(len(of.tracks)), frames)
+    return Pair(of.lm, of.base, counter)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:

@@ -89,7 +89,7 @@ MAX_STRETCH = 1.05
 
 def normalise(pixels: Pixels, mean: Tensor, std: Tensor) -> Tensor:
     """(T, h, w, 3) RGB 0-255 → (T, 3, h, w) float32, (rgb/255 − mean)/std."""
-    rgb = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float()
+    rgb = torch.from_numpy(np.array(pixels)).permute(0, 3, 1, 2).float()
     return (rgb - 255 * mean[:, None, None]) / (255 * std[:, None, None])
 
 

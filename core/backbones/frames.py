@@ -31,6 +31,12 @@ class FramesVLM(HfVideoLM):
         height, width = out["pixel_values"].shape[-2:]
         return frames, 3, height, width
 
+    def reads(self, size: tuple[int, int]) -> bool:
+        """See `HfVideoLM.reads`: one size only, that of the vision tower."""
+        side = self.model.config.vision_config.image_size
+        own = (side, side) if isinstance(side, int) else tuple(side)
+        return size == own
+
     def index(self, out: Mapping[str, Any], frames: int) -> Tensor:
         """See `HfVideoLM.index`."""
         t, c, height, width = self.shape(out, frames)

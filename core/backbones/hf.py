@@ -121,12 +121,18 @@ class HfVideoLM(VideoLM):
         length = encoded.input_ids.shape[1]
         return torch.arange(first, length, device=self.device).expand(views, -1)
 
-    def grids(self, frames: int, native: tuple[int, int], aspect: float) -> list[tuple[int, int]]:
-        """Sizes (h, w) of a model frame that come into question for sources of an aspect w/h.
+    def grids(
+        self, frames: int, native: tuple[int, int], source: tuple[int, int]
+    ) -> list[tuple[int, int]]:
+        """Sizes (h, w) of a model frame that come into question for a source of (H, W).
 
         native: the processor's own choice.
         """
         return [native]
+
+    @abstractmethod
+    def reads(self, size: tuple[int, int]) -> bool:
+        """Whether the model can read frames of (h, w) as they are."""
 
     def clock(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """The times (T,) that the family's positions and timestamps count from."""
@@ -170,7 +176,7 @@ class HfVideoLM(VideoLM):
         stretch = (width / height) / (clip.size[0] / clip.size[1])
         content = (0, 0, width, height)
         if fit == "pad" and not 1 / MAX_STRETCH <= stretch <= MAX_STRETCH:
-            grids = self.grids(len(clip.frames), (height, width), clip.size[0] / clip.size[1])
+            grids = self.grids(len(clip.frames), (height, width), clip.frames.shape[1:3])
             native, content = fitted(clip.frames, grids, self.resample, self.mean)
             shown = (content[2] - content[0]) / (content[3] - content[1])
             stretch = shown / (clip.size[0] / clip.size[1])
@@ -200,6 +206,11 @@ class HfVideoLM(VideoLM):
     def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
         """See `VideoLM.encode_frames`; timestamps reach the model the way its family takes them."""
         refuse_special(question + suffix, self._special)
+        if not self.reads(frames.size):
+            raise OptionError(
+                f"{self.info.name} cannot read frames of {frames.size[1]}×{frames.size[0]} pixels",
+                "Choose the backbone that made the trace",
+            )
         content = [{"type": "video"}, {"type": "text", "text": question + suffix}]
         prompt = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
@@ -213,12 +224,6 @@ class HfVideoLM(VideoLM):
             do_resize=False,
             return_tensors="pt",
         )
-        shape = self.shape(out, count)
-        if shape[2:] != frames.size:
-            raise OptionError(
-                f"{self.info.name} cannot read frames of {frames.size[1]}×{frames.size[0]} pixels",
-                "Choose the backbone that made the trace",
-            )
         ids = out["input_ids"]
         query = query_positions(
             self.tokenizer, prompt, ids[0].tolist(), question, self.marker, self.lead

@@ -112,22 +112,30 @@ class Qwen2VL(HfVideoLM):
         video = self.processor.video_processor
         return int(video.patch_size * video.merge_size)
 
-    def max_pixels(self, frames: int) -> int:
-        """Pixels that the processor allows one of so many frames."""
-        return int(self.processor.video_processor.size["longest_edge"])
+    def pixel_bounds(self, frames: int) -> tuple[int, int]:
+        """Fewest and most pixels that the processor gives one of so many frames."""
+        size = self.processor.video_processor.size
+        return int(size["shortest_edge"]), int(size["longest_edge"])
 
-    def grids(self, frames: int, native: tuple[int, int], aspect: float) -> list[tuple[int, int]]:
-        """See `HfVideoLM.grids`: for every height the widths around the aspect, within the bound.
+    def grids(
+        self, frames: int, native: tuple[int, int], source: tuple[int, int]
+    ) -> list[tuple[int, int]]:
+        """See `HfVideoLM.grids`: for every height the widths around the source's aspect.
 
-        At least as many pixels as its own choice are allowed.
+        Within the processor's bounds a frame gets no more pixels than the source has, as there.
         """
-        unit = self.unit
-        cells = max(self.max_pixels(frames), native[0] * native[1]) // unit**2
+        unit, (fewest, most) = self.unit, self.pixel_bounds(frames)
+        pixels = max(min(max(source[0] * source[1], fewest), most), native[0] * native[1])
+        cells, aspect = pixels // unit**2, source[1] / source[0]
         return [
             (unit * rows, unit * max(1, min(columns, cells // rows)))
             for rows in range(1, cells + 1)
             for columns in (int(rows * aspect), int(rows * aspect) + 1)
         ]
+
+    def reads(self, size: tuple[int, int]) -> bool:
+        """See `HfVideoLM.reads`."""
+        return all(n % self.unit == 0 for n in size)
 
     def shrink(self, frames: ModelFrames, size: tuple[int, int]) -> ModelFrames:
         """See `VideoLM.shrink`."""

@@ -19,9 +19,11 @@ class Qwen3VL(Qwen2VL):
 
     min_frames = 2
 
-    def max_pixels(self, frames: int) -> int:
-        """See `Qwen2VL.max_pixels`: the bound is on the whole video here."""
-        return super().max_pixels(frames) // max(frames, self.min_frames)
+    def pixel_bounds(self, frames: int) -> tuple[int, int]:
+        """See `Qwen2VL.pixel_bounds`: here the processor's bounds are those of the whole video."""
+        fewest, most = super().pixel_bounds(frames)
+        count = max(frames, self.min_frames)
+        return fewest // count, most // count
 
     def outputs(self, out: Any) -> list[Tensor]:
         """See `Qwen2VL.outputs`."""

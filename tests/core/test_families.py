@@ -62,8 +62,9 @@ def pixels_of(lm, out):
     return found.flatten(0, 1) if lm.info.family == "internvl" else found
 
 
-def test_pixels_equal_the_processors(lm, encoded):
+def test_pixels_equal_the_processors(lm):
     clip = make_clip()
+    encoded = lm.encode(clip, QUESTION, fit="native")
     own = lm.processor(
         text=[encoded.prompt], videos=lm.nested([clip.frames.copy()]), do_sample_frames=False,
         return_tensors="pt",
@@ -388,13 +389,14 @@ def test_a_grid_that_is_not_square_keeps_its_sides(lm):
 
 def test_frames_of_another_size_where_the_family_can(lm):
     wanted = (56, 84)
+    frames = lm.preprocess(make_clip())
     if not lm.info.family.startswith("qwen"):
         with pytest.raises(OptionError, match="one size only"):
-            lm.encode(make_clip(), QUESTION, size=wanted)
+            lm.shrink(frames, wanted)
         return
     video = lm.processor.video_processor
     unit = video.patch_size * video.merge_size
-    encoded = lm.encode(make_clip(), QUESTION, size=wanted)
+    encoded = lm.encode_frames(lm.shrink(frames, wanted), QUESTION)
     assert encoded.video.shape[2:] == tuple(unit * round(n / unit) for n in wanted)
     assert lm.tokenizer.decode(encoded.input_ids[0, encoded.query]) == QUESTION
     full = outer(lm, encoded, encoded.video)

@@ -219,7 +219,7 @@ def test_compare_on_the_command_line(toy_mp4, capsys):
     table = capsys.readouterr().out
     for name in NAMES:
         assert f"\n{name} " in table
-    assert "Shared: base prefill" in table
+    assert "base prefill 19×" in table
     code = main(
         ["compare", str(toy_mp4), "Is there a dog in the video?", "--json", "--search", "vote"]
     )
@@ -271,8 +271,8 @@ def test_half_size_reads_fewer_pixels_and_other_families_say_so(toyworld, toy_cl
     assert step.gradient.shape == exact.gradient.shape == (1,)
     assert step.frame_gradient.shape == exact.frame_gradient.shape == (4,)
     assert not np.allclose(step.gradient, exact.gradient)
-    small = toyworld.encode(toy_clip, "What?", size=(48, 48))
-    assert small.video.shape == (8, 3, 64, 64)
+    small = toyworld.shrink(toyworld.preprocess(toy_clip), (48, 48))
+    assert small.pixels.shape == (8, 64, 64, 3)
     for name in ("internvl", "smolvlm"):
         lm = tiny(name)
         with pytest.raises(OptionError, match="one size only"):
@@ -289,7 +289,8 @@ def test_frames_that_cannot_be_halved_say_so(toyworld, toy_clip):
     found = tuple(tracks((0.1, 0.1, 0.5, 0.5), frames=8))
     case = toy_case(lm, tiny_frames, found, gradient="half")
     if min(case.encoded.video.shape[2:]) > 28:
-        case.encoded = lm.encode(tiny_frames, "What?", size=(28, 28))
+        frames = lm.shrink(case.encoded.frames, (28, 28))
+        case.encoded = lm.encode_frames(frames, "What?")
     with pytest.raises(OptionError, match="cannot be halved"):
         list(case.climb(MaskOptions(), case.options.ascent))
 

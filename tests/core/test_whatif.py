@@ -15,6 +15,7 @@ from core.options import AscentOptions, ContrastOptions, RunOptions, options_fro
 from core.pipeline import run
 from core.types import LOST, SEEN, Stroke, Track
 from core.whatif import Edit, Workbench, edited_tracks, read_edit
+from tests.families import tiny
 
 QUESTION = "What is in the video?"
 
@@ -58,7 +59,7 @@ def test_a_level_by_hand_is_the_view_with_that_level(bench, trace):
     assert out.counterfactual.level[0] == 0
     np.testing.assert_array_equal(out.counterfactual.level[1:], trace.counterfactual.level[1:])
     view = bench.case.masked(bench.options.mask)
-    state = bench.case.prefill_levels(
+    state, _ = bench.case.prefill_levels(
         view, out.counterfactual.level, out.counterfactual.frame_level
     )
     expected = float(loss_of(state.query_logits[0], bench.encoded))
@@ -169,7 +170,7 @@ def test_the_ledger_measures_each_object_alone(bench, trace):
     said = tokens(trace, "baseline")
     for k in range(len(trace.tracks)):
         level = np.eye(len(trace.tracks))[k]
-        state = bench.case.prefill_levels(view, level, np.zeros(len(trace.groups)))
+        state, _ = bench.case.prefill_levels(view, level, np.zeros(len(trace.groups)))
         loss = float(loss_of(state.query_logits[0], bench.encoded))
         own = float(loss_of(base.query_logits[0], bench.encoded))
         assert made.loss_change[k] == pytest.approx(loss - own, abs=1e-5)
@@ -234,16 +235,12 @@ def test_an_unfinished_run_cannot_be_changed(trace, toyworld):
         Workbench(replace(trace, answers={}), toyworld)
 
 
-def test_another_backbone_is_told(trace, toyworld, monkeypatch):
-    encode = toyworld.encode
-
-    def smaller(*asked):
-        found = encode(*asked)
-        return replace(found, frames=found.frames[:, ::2])
-
-    monkeypatch.setattr(toyworld, "encode", smaller)
-    with pytest.raises(OptionError, match="other frames"):
-        Workbench(trace, toyworld)
+def test_another_backbone_is_told(trace, toyworld):
+    with pytest.raises(OptionError, match="cannot read frames of 96×96"):
+        Workbench(trace, tiny("internvl"))
+    other = replace(trace, backbone=trace.backbone | {"prompt": "Something else"})
+    with pytest.raises(OptionError, match="another prompt"):
+        Workbench(other, toyworld)
 
 
 def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
