@@ -23,7 +23,9 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "detector": trace.detector,
         "clip": trace.clip,
         "frames": len(trace.frames),
-        "frame_size": [trace.frames.shape[2], trace.frames.shape[1]],
+        "frame_size": _model_size(trace),
+        "source_size": [trace.frames.shape[2], trace.frames.shape[1]],
+        "content": list(trace.model_frames.content) if trace.model_frames else None,
         "times": [round(float(t), 4) for t in trace.times],
         "groups": [list(g) for g in trace.groups],
         "tracks": [
@@ -57,6 +59,12 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "options": trace.options,
         "versions": trace.versions,
     }
+
+
+def _model_size(trace: Trace) -> list[int]:
+    """[w, h] of the frames that the backbone read; of the source before one was asked."""
+    read = trace.frames if trace.model_frames is None else trace.model_frames.pixels
+    return [read.shape[2], read.shape[1]]
 
 
 def _strengths(trace: Trace) -> list[dict[str, Any]]:
@@ -126,6 +134,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "votes": answer.votes,
         "view": answer.view,
         "ms": answer.ms,
+        "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
         "tokens": [_token(t, answer) for t in answer.tokens],
     }
@@ -241,10 +250,15 @@ def _object_lines(trace: Trace) -> list[str]:
             continue
         said = _LEVEL_NAMES.get(row["level"], "kept at its start" if three else "as it ended")
         lines.append(
-            f"{name:<18}{t.frames_seen:>6}{row['gradient']:>+12.2e}{row['margin']:>+12.2e}"
+            f"{name:<18}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({said})"
         )
     return lines
+
+
+def _gradient(value: float) -> str:
+    """Exactly zero is another thing than nearly zero: the mask reaches no pixel."""
+    return f"{value:+.2e}" if value else "0 exactly"
 
 
 def _frame_lines(trace: Trace) -> list[str]:

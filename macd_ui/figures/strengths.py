@@ -8,8 +8,14 @@ from plotly.subplots import make_subplots
 
 from core.types import Trace
 
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442")
+COLOURS = (
+    "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442",
+    "#8DD3C7", "#FB8072", "#BEBADA", "#B3DE69", "#A6761D", "#FCCDE5", "#7F7F7F",
+    "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
+)  # fmt: skip
+"""Those of the viewer, in its order."""
 DASHES = ("solid", "dash", "dot", "dashdot")
+LABEL_CHARACTERS = 28
 GREY = "#888888"
 LABEL_PX = 17
 
@@ -43,9 +49,13 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     for k, track in enumerate(trace.tracks):
         name = _plain(f"{track.id} {track.label}")
         level = f"{found.level[k]:.3g}"
-        _line(figure, steps, moved[:, k], name, COLOURS[k % 7], DASHES[k // 7 % 4])
-        end = f"{name} {moved[-1, k]:+.2g} → {level}"
-        ends.append((float(moved[-1, k]), end, COLOURS[k % 7]))
+        colour = COLOURS[k % len(COLOURS)]
+        _line(figure, steps, moved[:, k], name, colour, DASHES[k // 7 % 4])
+        short = name if len(name) <= LABEL_CHARACTERS else f"{name[: LABEL_CHARACTERS - 1]}…"
+        acts = any(s.gradient[k] for s in trace.steps)
+        end = f"{short} {moved[-1, k]:+.2g}" if acts else f"{short} cannot act"
+        ends.append((float(moved[-1, k]), f"{end} → {level}", colour))
+    longest = max((len(text) for _, text, _ in ends), default=0)
     _label_ends(figure, ends, steps[-1] + 0.5, lines)
     if tau:
         figure.add_hrect(-tau, tau, fillcolor="#888888", opacity=0.15, line_width=0, row=1, col=1)
@@ -70,7 +80,7 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#7a838c"},
-        margin={"l": 100, "r": 170, "t": 12, "b": 64},
+        margin={"l": 100, "r": max(170, 16 + 7 * longest), "t": 12, "b": 64},
         height=round(sum(heights.values()) * (1 + 0.06 * len(rows))) + 96,
     )
     grid = {"gridcolor": "rgba(128,128,128,.18)", "zeroline": False}

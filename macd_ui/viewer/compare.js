@@ -14,7 +14,7 @@ class Compare {
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Methods table" },
         el("table", { class: "mv-methods" },
           el("thead", {}, el("tr", {}, ["method", "answer", "against the baseline",
-            "difference by token", "α", "β", "ms", "peak MB"].map((h) => el("th", { scope: "col" }, h)))),
+            "difference by token", "α", "β", "ms added", "ms in all", "peak MB"].map((h) => el("th", { scope: "col" }, h)))),
           this.rows)),
       this.shared);
   }
@@ -41,7 +41,8 @@ class Compare {
     this.rows.replaceChildren(...answers.map((a) => this.row(a, base)));
     const shared = Object.entries(trace.shared).map(([k, n]) => `${k} ${n}×`).join(", ");
     this.shared.textContent = `Seed ${trace.seed}. Shared between methods: ${shared || "nothing"}; `
-      + "times leave that out. Peak memory is that of the whole process up to then.";
+      + "“ms added” leaves that out, “ms in all” is from the prompt to the answer. Peak memory: tensors "
+      + "alive for the method, weights included.";
   }
 
   row(answer, base) {
@@ -60,6 +61,7 @@ class Compare {
       el("td", {}, two ? answer.alpha : ""),
       el("td", {}, two ? answer.beta : ""),
       el("td", {}, answer.ms.toFixed(0)),
+      el("td", {}, answer.total_ms ? answer.total_ms.toFixed(0) : ""),
       el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""));
   }
 
@@ -68,70 +70,58 @@ class Compare {
     if (this.root.hidden || !trace) return;
     for (const screen of this.screens) {
       const answer = trace.answers[screen.choice.value];
-      if (answer) this.drawView(screen, answer.view, trace, frame);
+      if (answer) this.drawView(screen, answer, trace, frame);
     }
   }
 
-  drawView({ canvas, caption }, view, trace, frame) {
-    [canvas.width, canvas.height] = [this.stage.canvas.width, this.stage.canvas.height];
+  drawView({ canvas, caption }, answer, trace, frame) {
+    const { view } = answer;
+    const [width, height] = trace.model ? trace.model.size : trace.source;
+    const scale = 480 / Math.max(width, height);
+    [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
     const context = canvas.getContext("2d");
-    const image = this.stage.images[frame];
-    const fill = `rgb(${trace.fill.join(",")})`;
-    if (image && image.complete && image.naturalWidth) {
-      context.drawImage(image, 0, 0, canvas.width, canvas.height);
-    }
+    const picture = this.stage.secondView(answer, frame);
+    if (picture) this.stage.drawModelPicture(context, picture, true);
     const notes = {
-      masks: "this view hides what its levels say",
+      masks: "the frames behind the masks, as the model read them",
       blank: "a video without content",
-      noise: "noise of this strength, drawn for the eye: the model saw another draw",
+      noise: "the noise that the model read, cut off at black and white",
       frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
       pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
     };
     caption.textContent = notes[view.kind] || (view.kind === "none" ? "" : view.said || "");
-    const left = view.frames && !view.frames.includes(frame);
-    if (view.kind === "blank" || left) {
-      context.fillStyle = fill;
+    if (view.frames && !view.frames.includes(frame)) {
+      context.fillStyle = "#808080";
       context.fillRect(0, 0, canvas.width, canvas.height);
-      if (left) caption.textContent = `frame ${frame + 1} is left out · ${notes.frames}`;
-      return;
-    }
-    if (view.kind === "masks") this.paintMask(context, canvas, trace, view, frame, (m) => m, trace.fill);
-    if (view.kind === "noise") {
-      const level = view.scale === undefined ? null : () => view.scale;
-      this.paintMask(context, canvas, trace, view, frame, level, null);
+      caption.textContent = `frame ${frame + 1} is left out · ${notes.frames}`;
+    } else if (view.kind === "pruned") {
+      this.drawHidden(context, answer, trace, frame);
+      caption.textContent = `token ${this.tokenOf(answer) + 1}: ${caption.textContent}`;
+    } else if (!answer.shown && view.kind !== "frames") {
+      caption.textContent += " (its pixels are not stored in this trace)";
     }
   }
 
-  paintMask(context, canvas, trace, view, frame, strength, colour) {
-    const [w, h] = trace.size;
-    const mask = strength && !colour ? new Float32Array(w * h).fill(strength()) : maskOf(trace, view, frame);
-    const layer = new ImageData(w, h);
-    let seed = 1 + frame;
-    for (let i = 0; i < w * h; i++) {
-      for (let c = 0; c < 3; c++) {
-        seed = (seed * 48271) % 2147483647;
-        layer.data[4 * i + c] = colour ? colour[c] : seed % 256;
+  tokenOf(answer) {
+    return Math.max(0, Math.min(this.state.token, answer.tokens.length - 1));
+  }
+
+  // Darkens the vision tokens that the second view did not see when it chose this token.
+  drawHidden(context, answer, trace, frame) {
+    const step = answer.tokens[this.tokenOf(answer)];
+    if (!step || !step.hidden || !answer.view.grid) return;
+    const [patches, rows, columns] = answer.view.grid;
+    const hidden = unpackBits(step.hidden, patches * rows * columns);
+    const patch = trace.groups.findIndex((g) => g.includes(frame));
+    const { width, height } = context.canvas;
+    const [across, down] = [width / columns, height / rows];
+    context.fillStyle = "rgba(17, 17, 17, .8)";
+    for (let i = 0; i < rows * columns; i++) {
+      if (hidden[patch * rows * columns + i]) {
+        context.fillRect((i % columns) * across, Math.floor(i / columns) * down, across, down);
       }
-      layer.data[4 * i + 3] = 255 * Math.min(1, mask[i]);
     }
-    const buffer = document.createElement("canvas");
-    [buffer.width, buffer.height] = [w, h];
-    buffer.getContext("2d").putImageData(layer, 0, 0);
-    context.drawImage(buffer, 0, 0, canvas.width, canvas.height);
   }
-}
-
-// The mask of one frame under a method's own levels, boxes and recipe.
-function maskOf(trace, view, frame) {
-  const tracks = trace.tracks.map((t, k) => (view.boxes ? { ...t, boxes: view.boxes[k] } : t));
-  const mask = { ...trace.mask, swept: view.swept ?? trace.mask.swept };
-  mask.frame_mask = view.frame_mask ?? (view.over === "frame" ? "whole" : mask.frame_mask);
-  const own = { ...trace, tracks, mask };
-  const group = trace.groups.findIndex((g) => g.includes(frame));
-  const frameLevel = (view.frame_level || [])[group] || 0;
-  if (view.over === "global") return new Float32Array(trace.size[0] * trace.size[1]).fill(view.level[0]);
-  const levels = view.level.length === tracks.length ? view.level : tracks.map(() => 0);
-  return unionMask(own, frameMasks(own, frame), levels, frameLevel);
 }
 
 // Which of two answers is right is not known here, so no word says "fixed".

@@ -20,8 +20,12 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Okabe-Ito, the order chosen so that neighbours differ in lightness too.
-const OBJECT_COLOURS = ["#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442"];
+// Okabe-Ito first, neighbours of unlike lightness; then further ones that stay apart from these.
+const OBJECT_COLOURS = [
+  "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442",
+  "#8DD3C7", "#FB8072", "#BEBADA", "#B3DE69", "#A6761D", "#FCCDE5", "#7F7F7F",
+  "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
+];
 
 function objectColour(k) {
   return OBJECT_COLOURS[k % OBJECT_COLOURS.length];
@@ -40,6 +44,13 @@ function signed(x, digits = 2) {
   return (x < 0 ? "−" : "+") + text;
 }
 
+// A gradient of exactly zero is another thing than a small one: the mask reaches no pixel.
+function gradientText(gradient, approximate) {
+  if (gradient === null || gradient === undefined) return "";
+  const sign = `${approximate ? "≈ " : ""}∂L/∂r`;
+  return gradient === 0 ? `${sign} = 0 exactly: cannot act` : `${sign} ${signed(gradient, 3)}`;
+}
+
 function percent(p) {
   if (p >= 0.9995) return "100 %";
   if (p < 0.0005) return p === 0 ? "0" : "<0.1 %";
@@ -49,4 +60,14 @@ function percent(p) {
 // A token's text with its blanks and ends visible.
 function visible(text) {
   return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
+}
+
+function plural(n, word) {
+  return `${n} ${word}${n === 1 ? "" : "s"}`;
+}
+
+// Bit i of a base64 text of packed bits, as Python's np.packbits writes them.
+function unpackBits(text, count) {
+  const bytes = atob(text);
+  return Array.from({ length: count }, (_, i) => (bytes.charCodeAt(i >> 3) >> (7 - (i & 7))) & 1);
 }

@@ -7,10 +7,11 @@ class LedgerPanel {
       type: "button", class: "mv-button", on: { click: () => send({ do: "ledger" }) },
     }, "Measure each object");
     this.body = el("div", {});
+    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.hint = el("p", { class: "mv-note" },
       "Hides one object after the other and reads what truly changes: one pass of the model.");
     this.root = el("section", { class: "mv-ledger", "aria-label": "Causal ledger" },
-      el("h3", {}, "Is the gradient right?"), this.hint, this.ask, this.body);
+      el("h3", {}, "Is the gradient right?"), this.hint, this.ask, this.error, this.body);
   }
 
   load(trace) {
@@ -37,7 +38,7 @@ class LedgerPanel {
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
           el("tbody", {}, trace.tracks.map((track, k) => el("tr", { "data-track": k },
             el("th", { scope: "row" }, `${track.id} ${track.label}`),
-            el("td", {}, signed(ledger.gradient[k], 4)),
+            el("td", {}, ledger.gradient[k] === 0 ? "0 exactly" : signed(ledger.gradient[k], 4)),
             el("td", {}, el("span", {}, signed(ledger.loss_change[k], 4),
               differenceBar(ledger.loss_change[k], widest))),
             el("td", {}, signed(ledger.odds_change[k]))))))),

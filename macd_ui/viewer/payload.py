@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import json
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
+from core.bundle import encode_picture
 from core.errors import OptionError
 from core.reproduce import command, snippet
-from core.types import LOST, Answer, Ledger, Trace
-
-_WHITE_FILL = [255, 255, 255]
+from core.types import LOST, Answer, Ledger, ModelFrames, Trace
 
 
 def status(
@@ -47,14 +43,15 @@ def payload(
     former: Trace | None = None,
     link: str = "",
 ) -> dict[str, Any]:
-    """What the viewer shows. frames=False leaves the pictures out, when it has them already.
+    """What the viewer shows. frames=False leaves the source frames out, when it has them already.
 
+    What the model read comes with a state that is not running: a run would send it many times.
     former: the trace before the last change by hand, whose answer is shown beside. link: address
     of an example.
     """
     out: dict[str, Any] = {"status": state or status()}
     if trace is not None:
-        out["trace"] = _trace(trace, frames)
+        out["trace"] = _trace(trace, frames, not out["status"]["running"])
         if former is not None and "macd" in former.answers:
             out["trace"]["former"] = _answer(former.answers["macd"])
         if trace.status == "complete" and trace.answers:
@@ -62,19 +59,20 @@ def payload(
     return out
 
 
-def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
+def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
     ascent = trace.options.get("ascent", {})
     found = trace.counterfactual
     return {
         "run": identity(trace),
         "question": trace.question,
         "clip": str(trace.clip.get("name", "")),
-        "size": [trace.frames.shape[2], trace.frames.shape[1]],
+        "source": [trace.frames.shape[2], trace.frames.shape[1]],
+        "size": _mask_size(trace),
         "frames": [data_uri(f) for f in trace.frames] if frames else [],
+        "model": _model(trace, pixels),
         "times": _list(trace.times),
         "groups": [list(g) for g in trace.groups],
         "mask": vars(trace.mask),
-        "fill": _fill(trace),
         "r0": float(ascent.get("r0", 0.75)),
         "tau": float(ascent.get("tau", 0.0)),
         "approximate": ascent.get("gradient", "exact") != "exact",
@@ -120,7 +118,10 @@ def _trace(trace: Trace, frames: bool) -> dict[str, Any]:
             "base_loss": found.base_loss,
             "loss": found.loss,
         },
-        "answers": {name: _answer(a) for name, a in trace.answers.items()},
+        "answers": {
+            name: _answer(a) | {"shown": _shown(trace, a) if pixels else None}
+            for name, a in trace.answers.items()
+        },
         "edits": list(trace.options.get("edits", ())),
         "ledger": None if trace.ledger is None else _ledger(trace.ledger),
         "shared": trace.shared,
@@ -155,14 +156,51 @@ def identity(trace: Trace) -> str:
     return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _fill(trace: Trace) -> list[int]:
-    """Colour of masked pixels, where the fill is one colour; the mean stands in for the others."""
-    if trace.mask.fill == "black":
-        return [0, 0, 0]
-    if trace.mask.fill == "additive":
-        return _WHITE_FILL
-    mean = trace.backbone.get("pixel_mean", [0.5, 0.5, 0.5])
-    return [round(255 * float(m)) for m in mean]
+MASK_SIDE = 192
+"""Long side of the masks that the browser draws over a frame; the model's own may be larger."""
+
+
+def _mask_size(trace: Trace) -> list[int]:
+    """[w, h] of the masks that are drawn over a source frame: as the model has them, if small."""
+    width, height = trace.frames.shape[2], trace.frames.shape[1]
+    if trace.model_frames is not None:
+        x0, y0, x1, y1 = trace.model_frames.content
+        width, height = x1 - x0, y1 - y0
+    scale = min(1.0, MASK_SIDE / max(width, height))
+    return [max(1, round(scale * width)), max(1, round(scale * height))]
+
+
+def _model(trace: Trace, pixels: bool) -> dict[str, Any] | None:
+    """What the backbone read and how the source lies in it."""
+    frames = trace.model_frames
+    if frames is None:
+        return None
+    height, width = frames.size
+    return {
+        "size": [width, height],
+        "content": list(frames.content),
+        "frames": [data_uri(f) for f in frames.pixels] if pixels else [],
+        "fit": fit_of(frames),
+    }
+
+
+def fit_of(frames: ModelFrames) -> str:
+    """How a source frame became a model frame, in words."""
+    height, width = frames.size
+    by = abs(frames.stretch - 1)
+    way = "wider" if frames.stretch > 1 else "narrower"
+    shape = "shape kept" if by < 0.005 else f"stretched {100 * by:.0f} % {way}"
+    return f"{width}×{height} pixels, {shape}{', padded' if frames.padded else ''}"
+
+
+def _shown(trace: Trace, answer: Answer) -> list[str | None] | None:
+    """Frames of the second view; None for those that the model read as they are."""
+    if answer.shown is None or trace.model_frames is None:
+        return None
+    return [
+        None if np.array_equal(shown, read) else data_uri(shown)
+        for shown, read in zip(answer.shown, trace.model_frames.pixels, strict=True)
+    ]
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -176,6 +214,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "votes": answer.votes,
         "view": answer.view,
         "ms": answer.ms,
+        "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
         "tokens": [
             {
@@ -188,6 +227,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
                 "base_log_z": t.base_log_z,
                 "counter": None if t.counter is None else _list(t.counter),
                 "counter_log_z": t.counter_log_z,
+                "hidden": None if t.hidden is None else _bits(t.hidden),
             }
             for t in answer.tokens
         ],
@@ -198,14 +238,11 @@ def _list(array: NDArray[Any]) -> list[float]:
     return [round(float(x), 5) for x in array]
 
 
+def _bits(hidden: NDArray[np.bool_]) -> str:
+    """One bit per vision token, as base64."""
+    return base64.b64encode(np.packbits(hidden).tobytes()).decode()
+
+
 def data_uri(frame: NDArray[np.uint8]) -> str:
     """One frame as a WebP data URI."""
-    return _encoded(frame.shape[0], frame.shape[1], np.ascontiguousarray(frame).tobytes())
-
-
-@lru_cache(maxsize=512)
-def _encoded(height: int, width: int, pixels: bytes) -> str:
-    frame = np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
-    out = io.BytesIO()
-    Image.fromarray(frame).save(out, "WEBP", quality=90, method=3)
-    return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode()
+    return "data:image/webp;base64," + base64.b64encode(encode_picture(frame)).decode()

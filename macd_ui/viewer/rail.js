@@ -51,7 +51,7 @@ class Rail {
         level === null ? "…" : `${Number(level.toFixed(3))} ${levelName(level)}`),
       bar,
       el("span", { class: "mv-gradient" },
-        gradient === null ? "" : `${trace.approximate ? "≈ " : ""}∂L/∂r ${signed(gradient, 3)}`),
+        gradientText(gradient, trace.approximate)),
       el("span", { class: "mv-effect", "data-effect": k })));
   }
 

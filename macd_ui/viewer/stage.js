@@ -3,7 +3,7 @@
 class Stage {
   constructor(state) {
     this.state = state;
-    this.images = [];
+    this.images = new Map();
     this.maskCache = new Map();
     this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1" });
     this.caption = el("div", { class: "mv-caption" });
@@ -40,7 +40,7 @@ class Stage {
   }
 
   buildLayers() {
-    const names = { boxes: "Boxes", soft: "Soft masks", levels: "Levels", counter: "Counterfactual" };
+    const names = { boxes: "Boxes", soft: "Soft masks", levels: "Levels", counter: "Counterfactual", model: "As the model sees it" };
     this.toggles = {};
     for (const [key, name] of Object.entries(names)) {
       const button = el("button", {
@@ -54,22 +54,83 @@ class Stage {
 
   load(trace) {
     this.maskCache.clear();
-    if (trace.frames.length && trace.frames[0] !== this.first) {
+    if (trace.frames[0] !== this.first) {
       this.first = trace.frames[0];
-      this.images = trace.frames.map((source) => {
-        const image = new Image();
-        image.onload = () => this.state.set({});
-        image.src = source;
-        return image;
-      });
+      this.images.clear();
     }
-    [this.canvas.width, this.canvas.height] = [trace.size[0] * this.zoom(trace), trace.size[1] * this.zoom(trace)];
+    for (const source of trace.frames) this.image(source);
+    this.fitCanvas();
     this.scrub.max = Math.max(0, trace.times.length - 1);
     this.drawLanes();
   }
 
-  zoom(trace) {
-    return Math.max(1, Math.round(768 / Math.max(...trace.size)));
+  // The picture behind a data URI, decoded once; what waits for it is drawn when it is there.
+  image(source) {
+    if (!source) return null;
+    if (!this.images.has(source)) {
+      const image = new Image();
+      image.onload = () => this.state.set({});
+      image.src = source;
+      this.images.set(source, image);
+    }
+    const image = this.images.get(source);
+    return image.complete && image.naturalWidth ? image : null;
+  }
+
+  // Whether the model's own frames are on show instead of the source's.
+  modelView() {
+    const { trace, layers } = this.state;
+    return Boolean(layers.model && trace.model && trace.model.frames.length);
+  }
+
+  // The canvas has the shape of what it shows.
+  fitCanvas() {
+    const { trace } = this.state;
+    const [width, height] = this.modelView() ? trace.model.size : trace.source;
+    const scale = 960 / Math.max(width, height);
+    const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+    if (this.canvas.width !== w || this.canvas.height !== h) {
+      [this.canvas.width, this.canvas.height] = [w, h];
+    }
+  }
+
+  // Where the source frame lies on a canvas: all of it, or the model frame's content.
+  area(canvas = this.canvas, model = this.modelView()) {
+    if (!model) return { x: 0, y: 0, w: canvas.width, h: canvas.height };
+    const { size: [width, height], content: [x0, y0, x1, y1] } = this.state.trace.model;
+    const across = canvas.width / width, down = canvas.height / height;
+    return { x: x0 * across, y: y0 * down, w: (x1 - x0) * across, h: (y1 - y0) * down };
+  }
+
+  // A pointer's place in shares of the source frame.
+  toSource(event) {
+    const box = this.canvas.getBoundingClientRect(), area = this.area();
+    const x = ((event.clientX - box.left) / box.width) * this.canvas.width;
+    const y = ((event.clientY - box.top) / box.height) * this.canvas.height;
+    const share = (v) => Math.min(1, Math.max(0, v));
+    return [share((x - area.x) / area.w), share((y - area.y) / area.h)];
+  }
+
+  // What the model read in a frame of an answer's second view: a picture, or null while it loads.
+  secondView(answer, frame) {
+    const { model } = this.state.trace;
+    return this.image((answer.shown && answer.shown[frame]) || (model && model.frames[frame]));
+  }
+
+  hasSecondView(answer) {
+    const { model } = this.state.trace;
+    return Boolean(answer && answer.shown && model && model.frames.length);
+  }
+
+  // A picture of the model's frames on a canvas: whole, or its content over the source frame.
+  drawModelPicture(context, picture, model) {
+    const { width, height } = context.canvas;
+    if (model) {
+      context.drawImage(picture, 0, 0, width, height);
+      return;
+    }
+    const [x0, y0, x1, y1] = this.state.trace.model.content;
+    context.drawImage(picture, x0, y0, x1 - x0, y1 - y0, 0, 0, width, height);
   }
 
   masks(frame) {
@@ -89,14 +150,18 @@ class Stage {
   draw() {
     const { trace, frame, layers, playing } = this.state;
     if (!trace) return;
-    const image = this.images[frame];
+    this.fitCanvas();
     const context = this.canvas.getContext("2d");
     const { width, height } = this.canvas;
+    const model = this.modelView();
     context.imageSmoothingEnabled = true;
     context.clearRect(0, 0, width, height);
-    if (image && image.complete && image.naturalWidth) context.drawImage(image, 0, 0, width, height);
+    const image = this.image(model ? trace.model.frames[frame] : trace.frames[frame]);
+    if (image) context.drawImage(image, 0, 0, width, height);
     const levels = this.levelsAt(frame);
-    if (layers.counter && trace.final) this.drawCounterfactual(context, levels);
+    const counter = layers.counter && this.hasSecondView(trace.answers.macd)
+      ? this.secondView(trace.answers.macd, frame) : null;
+    if (counter) this.drawModelPicture(context, counter, model);
     if (layers.soft) this.drawSoft(context);
     if (layers.levels && trace.final) this.drawLevels(context, levels);
     if (layers.boxes) this.drawBoxes(context);
@@ -107,7 +172,9 @@ class Stage {
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [key, button] of Object.entries(this.toggles)) {
       button.setAttribute("aria-pressed", String(Boolean(layers[key])));
-      button.disabled = (key === "levels" || key === "counter") && !trace.final;
+      button.disabled = (key === "levels" && !trace.final)
+        || (key === "counter" && !this.hasSecondView(trace.answers.macd))
+        || (key === "model" && !(trace.model && trace.model.frames.length));
     }
     this.markLanes();
   }
@@ -124,13 +191,8 @@ class Stage {
     this.buffer = this.buffer || document.createElement("canvas");
     [this.buffer.width, this.buffer.height] = [w, h];
     this.buffer.getContext("2d").putImageData(layer, 0, 0);
-    context.drawImage(this.buffer, 0, 0, this.canvas.width, this.canvas.height);
-  }
-
-  drawCounterfactual(context, levels) {
-    const { trace, frame } = this.state;
-    const mask = unionMask(trace, this.masks(frame), levels.objects, levels.frame);
-    this.paint(context, (i) => mask[i], trace.fill);
+    const { x, y, w: across, h: down } = this.area();
+    context.drawImage(this.buffer, x, y, across, down);
   }
 
   drawSoft(context) {
@@ -196,10 +258,10 @@ class Stage {
 
   eachBox(draw) {
     const { trace, frame } = this.state;
-    const { width, height } = this.canvas;
+    const { x, y, w, h } = this.area();
     trace.tracks.forEach((track, k) => {
       const box = track.boxes[frame];
-      if (box) draw(k, box[0] * width, box[1] * height, (box[2] - box[0]) * width, (box[3] - box[1]) * height);
+      if (box) draw(k, x + box[0] * w, y + box[1] * h, (box[2] - box[0]) * w, (box[3] - box[1]) * h);
     });
   }
 
@@ -234,7 +296,8 @@ class Stage {
     const time = trace.times[frame];
     const masked = levels.frame ? ` · outside of objects hidden at ${levels.frame}` : "";
     this.caption.textContent =
-      `frame ${frame + 1} of ${trace.times.length} · ${time.toFixed(2)} s${masked}`;
+      `frame ${frame + 1} of ${trace.times.length} · ${time.toFixed(2)} s${masked}`
+      + (this.modelView() ? ` · ${trace.model.fit}` : "");
     const names = trace.tracks.filter((t) => t.boxes[frame]).map((t) => t.label).join(", ");
     this.canvas.setAttribute("aria-label", `Frame ${frame + 1}: ${names || "no tracked objects"}`);
   }

@@ -15,9 +15,10 @@ class Tokens {
       on: { click: () => send({ do: "redecode", ...this.rule }) },
     }, "Decode on from there");
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
+    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.flips = new Flips(state, this);
     this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
-      el("h3", {}, "Answers"), this.verdict, this.strips, this.live, this.table, this.flips.root);
+      el("h3", {}, "Answers"), this.verdict, this.strips, this.live, this.error, this.table, this.flips.root);
   }
 
   slider(name, sign, min, max, step) {

@@ -15,7 +15,7 @@ class Viewer {
     this.state = {
       trace: null, frame: 0, track: null, hover: null, token: 0, method: "macd", playing: false,
       speed: 1, loop: true, tool: null, busy: false, server: Boolean(send),
-      layers: { boxes: true, soft: false, levels: false, counter: false },
+      layers: { boxes: true, soft: false, levels: false, counter: false, model: false },
       set(changes) { Object.assign(this, changes); viewer.draw(); },
     };
     this.bar = el("ol", { class: "mv-stages", "aria-label": "Progress" });
@@ -27,6 +27,7 @@ class Viewer {
     this.compare = new Compare(this.state, this.stage);
     this.ledger = new LedgerPanel(this.state, commit);
     this.whatif = new WhatIf(this.state, commit, this.stage);
+    this.panels = { whatif: this.whatif, ledger: this.ledger, tokens: this.tokens };
     this.reproduce = new Reproduce();
     this.help = new Help();
     this.body = el("div", { class: "mv-body", hidden: true },
@@ -69,7 +70,7 @@ class Viewer {
 
   load(trace) {
     const former = this.state.trace;
-    if (!trace.frames.length && former && former.run === trace.run) trace.frames = former.frames;
+    if (former && former.run === trace.run) this.keepPictures(trace, former);
     const fresh = !former || former.run !== trace.run;
     this.state.trace = trace;
     if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd", tool: null, picked: false });
@@ -89,6 +90,14 @@ class Viewer {
     this.draw();
   }
 
+  // A payload without pictures belongs to those that came before.
+  keepPictures(trace, former) {
+    if (!trace.frames.length) trace.frames = former.frames;
+    if (trace.model && former.model && !trace.model.frames.length) {
+      trace.model = { ...trace.model, frames: former.model.frames };
+    }
+  }
+
   followAnswer() {
     const parts = this.tokens.divergence();
     if (!this.state.picked && parts >= 0) Object.assign(this.state, { token: parts, method: "macd" });
@@ -104,8 +113,14 @@ class Viewer {
         style: { "--fraction": now ? status.fraction : done.includes(key) ? 1 : 0 },
       }, name);
     }));
-    this.bar.hidden = !status.running && !status.error;
-    this.message.textContent = status.error || status.message || "";
+    this.bar.hidden = !status.running && (!status.error || Boolean(this.panels[status.where]));
+    const panel = status.error ? this.panels[status.where] : null; // where the action was
+    for (const { error } of Object.values(this.panels)) error.hidden = true;
+    if (panel) {
+      panel.error.textContent = status.error;
+      panel.error.hidden = false;
+    }
+    this.message.textContent = panel ? "" : status.error || status.message || "";
     this.message.classList.toggle("mv-error", Boolean(status.error));
     this.message.hidden = !this.message.textContent;
   }
@@ -144,6 +159,7 @@ class Viewer {
       m: () => ({ layers: { ...layers, soft: !layers.soft } }),
       c: () => ({ layers: { ...layers, counter: !layers.counter } }),
       b: () => ({ layers: { ...layers, boxes: !layers.boxes } }),
+      s: () => ({ layers: { ...layers, model: !layers.model } }),
       v: () => ({ layers: { ...layers, levels: !layers.levels } }),
       l: () => ({ loop: !this.state.loop }),
       Escape: () => ({ track: null, tool: null }),

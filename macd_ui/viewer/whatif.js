@@ -18,9 +18,10 @@ class WhatIf {
     this.undo = this.button("Undo", () => send({ do: "undo" }));
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
+    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.tools.append(...Object.values(this.toolButtons), el("label", { class: "mv-size" }, "size ", this.radius));
     this.root = el("details", { class: "mv-whatif" },
-      el("summary", {}, "What if …"), this.hint, this.object, this.frame, this.tools, this.done, this.undo);
+      el("summary", {}, "What if …"), this.hint, this.object, this.frame, this.tools, this.error, this.done, this.undo);
     this.watchCanvas(stage.canvas);
   }
 
@@ -86,7 +87,7 @@ class WhatIf {
     return el("span", { class: "mv-segments", role: "group", "aria-label": "Level" },
       LEVELS_BY_HAND.map(([level, name]) => el("button", {
         type: "button", class: "mv-button", "aria-pressed": String(now === level),
-        on: { click: () => change(level) },
+        on: { click: () => { if (level !== now) change(level); } },
       }, `${level} ${name}`)));
   }
 
@@ -126,11 +127,7 @@ class WhatIf {
 
   watchCanvas(canvas) {
     let line = null;
-    const place = (e) => {
-      const box = canvas.getBoundingClientRect();
-      const share = (x) => Math.max(0, Math.min(1, x));
-      return [share((e.clientX - box.left) / box.width), share((e.clientY - box.top) / box.height)];
-    };
+    const place = (e) => this.stage.toSource(e);
     canvas.addEventListener("pointerdown", (e) => {
       if (!this.state.tool || this.state.busy) return;
       this.state.set({ playing: false }); // the stroke belongs to the frame it was begun on
@@ -157,7 +154,8 @@ class WhatIf {
     this.stage.draw();
     const { canvas } = this.stage;
     const context = canvas.getContext("2d");
-    const at = ([x, y]) => [x * canvas.width, y * canvas.height];
+    const area = this.stage.area();
+    const at = ([x, y]) => [area.x + x * area.w, area.y + y * area.h];
     context.save();
     context.strokeStyle = this.state.tool === "erase" ? "#ffffffcc" : "#111111aa";
     context.lineJoin = context.lineCap = "round";
@@ -166,7 +164,7 @@ class WhatIf {
       context.lineWidth = 3;
       context.strokeRect(x0, y0, x1 - x0, y1 - y0);
     } else {
-      context.lineWidth = 2 * Number(this.radius.value) * Math.min(canvas.width, canvas.height);
+      context.lineWidth = 2 * Number(this.radius.value) * Math.min(area.w, area.h);
       context.beginPath();
       line.forEach((p) => context.lineTo(...at(p)));
       context.stroke();

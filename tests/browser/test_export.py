@@ -92,5 +92,5 @@ def test_the_page_shows_a_hostile_trace_as_text(page, tmp_path):
     # a file may not choose a model to be loaded
     page.locator(".mv-object").first.click()
     page.locator(".mv-whatif .mv-segments button").first.click()
-    page.wait_for_selector(".mv-error")
-    assert "Choose that backbone" in page.locator(".mv-error").inner_text()
+    page.wait_for_selector(".mv-error:visible")
+    assert "Choose that backbone" in page.locator(".mv-error:visible").inner_text()
