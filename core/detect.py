@@ -8,6 +8,7 @@ Knows nothing of time: every frame is looked at by itself.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +22,9 @@ from core.shipped import shipped
 from core.types import Detections, Floats, Outline, Pixels
 
 BATCH = 8
+BATCH_SECONDS = 0.3
+"""Frames go through the network together as far as they take this long: boxes appear steadily."""
+STRIDE = 32
 POINTS, PARTS = 48, 4
 HUB = ("rt-detr", "d-fine", "grounding-dino")
 NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
@@ -36,11 +40,15 @@ class Detector(Protocol):
         """One Detections a frame, in order. frames: (D, h, w, 3) RGB 0-255."""
         ...
 
+    def input_size(self, frames: Pixels, options: DetectOptions) -> int | None:
+        """Long side of what the network sees of such frames, pixels; None: its own choice."""
+        ...
+
 
 class Yolo:
     """YOLO11 weights as a detector; those of a -seg model give outlines too.
 
-    `image_size` is the long side the network sees; the weights' own training size by default.
+    image_size: the long side that the weights were trained at; smaller frames are not enlarged.
     """
 
     open_vocabulary = False
@@ -54,24 +62,20 @@ class Yolo:
         """The classes it knows, by class index."""
         return tuple(self._model.names[i] for i in sorted(self._model.names))
 
+    def input_size(self, frames: Pixels, options: DetectOptions) -> int:
+        """See `Detector.input_size`: as asked, else of the frames, at most of the training."""
+        own = STRIDE * -(-max(frames.shape[1:3]) // STRIDE)
+        return options.image_size or min(self.image_size, own)
+
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""
-        size = options.image_size or self.image_size
-        for at in range(0, len(frames), BATCH):
-            batch = [np.ascontiguousarray(f[..., ::-1]) for f in frames[at : at + BATCH]]
-            try:
-                results = self._model.predict(
-                    batch,
-                    imgsz=size,
-                    conf=options.floor,
-                    max_det=options.max_per_frame,
-                    device=self.device,
-                    verbose=False,
-                )
-            except (RuntimeError, ValueError) as error:
-                raise DetectorError(
-                    f"{self.name} failed on frame {at}: {error}", "Try another detector"
-                ) from error
+        size, at, batch = self.input_size(frames, options), 0, 1
+        while at < len(frames):
+            began = time.monotonic()
+            results = self._predict(frames[at : at + batch], size, at, options)
+            spent = (time.monotonic() - began) / len(results)
+            at += batch
+            batch = min(2 * batch, BATCH, max(1, int(BATCH_SECONDS / spent)))
             for result in results:
                 boxes = result.boxes.cpu()
                 found = _rings(result) if result.masks is not None else ()
@@ -81,6 +85,22 @@ class Yolo:
                     labels=tuple(result.names[int(c)] for c in boxes.cls),
                     outlines=tuple(simplified(rings) for rings in found),
                 )
+
+    def _predict(self, frames: Pixels, size: int, at: int, options: DetectOptions) -> list[Any]:
+        try:
+            results: list[Any] = self._model.predict(
+                [np.ascontiguousarray(f[..., ::-1]) for f in frames],
+                imgsz=size,
+                conf=options.floor,
+                max_det=options.max_per_frame,
+                device=self.device,
+                verbose=False,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise DetectorError(
+                f"{self.name} failed on frame {at}: {error}", "Try another detector"
+            ) from error
+        return results
 
 
 def _rings(result: Any) -> Iterator[list[Floats]]:

@@ -40,6 +40,9 @@ class ClosedSet:
         self.name = name
         self.model, self.processor = model.eval().requires_grad_(False), processor
 
+    def input_size(self, frames: Pixels, options: DetectOptions) -> None:
+        """See `Detector.input_size`: the model's own processor chooses."""
+
     @torch.no_grad()
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         """Boxes of at least `options.floor` confidence; raises DetectorError if a frame fails."""

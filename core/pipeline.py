@@ -17,7 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from core.ascent import conclude
 from core.backbones.base import Encoded, VideoLM
@@ -56,6 +58,9 @@ PATIENCE_S = 0.25
 
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
+
+BOXES_S = 0.4
+"""How often the boxes found so far are shown."""
 
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
@@ -235,25 +240,35 @@ def _tracks(
     chosen = options.detect
     if finder.open_vocabulary and not chosen.prompt:
         chosen = replace(chosen, prompt=". ".join(nouns(run.trace.question)))
-    run.grow(detector={"name": finder.name} | asdict(chosen))
+    single = len(clip.dense_frames) == 0
+    frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
+    size = finder.input_size(frames, chosen)
+    length = float(times[-1] - times[0]) if len(times) > 1 else 0.0
+    looked_at = {
+        "image_size": size,
+        "frames": len(frames),
+        "fps": round((len(times) - 1) / length, 2) if length else None,
+    }
+    run.grow(detector={"name": finder.name} | asdict(chosen) | looked_at)
     run.timed("load detector", began)
     began = time.monotonic()
     key = (clip.sha256, options.video, chosen, options.track, finder.name)
     known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
     if known is None:
-        single = len(clip.dense_frames) == 0
-        frames = clip.frames if single else clip.dense_frames
+        aspect = clip.size[0] / clip.size[1]
         seen: list[Detections] = []
+        told = time.monotonic()
         for found in finder.detect(frames, chosen):
             seen.append(only(found, chosen.classes))
             run.breathe("detect")
-            if len(seen) % 8 == 0:
-                done = len(seen) / len(frames)
-                yield Event("detect", done, f"{len(seen)} of {len(frames)} frames", run.trace)
+            if len(seen) == 1 or time.monotonic() - told > BOXES_S:
+                done = f"{len(seen)} of {len(frames)} frames"
+                early = _provisional(seen, times, clip.times, options, aspect)
+                trace = run.grow(tracks=early)
+                yield Event("detect", len(seen) / len(frames), done, trace)
+                told = time.monotonic()
         run.timed("detect", began)
         began = time.monotonic()
-        times = clip.times if single else clip.dense_times
-        aspect = clip.size[0] / clip.size[1]
         tracks, notes = track(seen, times, clip.times, options.track, options.detect, aspect)
         if any(len(d.boxes) >= options.detect.max_per_frame for d in seen):
             cap = f"a frame held {options.detect.max_per_frame} detections or more; more were cut"
@@ -266,6 +281,18 @@ def _tracks(
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)
     yield Event("track", 1.0, f"{len(tracks)} objects", run.grow(tracks=tracks))
+    return tracks
+
+
+def _provisional(
+    seen: Sequence[Detections],
+    times: NDArray[np.float64],
+    sampled: NDArray[np.float64],
+    options: RunOptions,
+    aspect: float,
+) -> tuple[Track, ...]:
+    """Tracks so far, to be shown while the rest of the clip is looked at."""
+    tracks, _ = track(seen, times[: len(seen)], sampled, options.track, options.detect, aspect)
     return tracks
 
 

@@ -5,12 +5,15 @@ Knows nothing of detectors or models. Decoding itself is `core.video_worker`.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import re
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +25,8 @@ from core.types import Clip, Pixels
 
 MEMORY_BYTES = 3 * 2**30
 SECONDS = 120
+ASK_S = 0.1
+"""How often a reader looks whether it has to end."""
 
 _ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+:")
 _NOT_VIDEO = {
@@ -37,11 +42,16 @@ _NOT_VIDEO = {
 }
 
 
-def read_clip(path: str | Path, options: VideoOptions | None = None) -> Clip:
+def read_clip(
+    path: str | Path,
+    options: VideoOptions | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Clip:
     """Samples `options.frames` frames uniformly by timestamp, and denser small ones to track on.
 
     Memory is bounded by the options, not by the clip's length: at most `frames` pictures of 1280 px
-    and `dense_limit + frames` of 640 px are kept. Raises a VideoError for everything that is no
+    and `dense_limit + frames` of 640 px are kept. cancelled: asked several times a second; once it
+    is true, decoding ends and Cancelled is raised. Raises a VideoError for everything that is no
     usable video; what was repaired or converted on the way is told in `Clip.notes`.
     """
     options = options or VideoOptions()
@@ -57,21 +67,8 @@ def read_clip(path: str | Path, options: VideoOptions | None = None) -> Clip:
         "memory_bytes": MEMORY_BYTES,
         "seconds": SECONDS,
     }
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "core.video_worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[1],
-    )
-    timed_out = threading.Event()
-
-    def stop() -> None:
-        timed_out.set()
-        worker.kill()
-
-    timer = threading.Timer(SECONDS, stop)
-    timer.start()
+    worker = _take_worker()
+    watch = _Watch(worker, cancelled)
     try:
         assert worker.stdin is not None
         assert worker.stdout is not None
@@ -81,13 +78,15 @@ def read_clip(path: str | Path, options: VideoOptions | None = None) -> Clip:
             sha256 = hashlib.file_digest(content, "sha256").hexdigest()
         header, arrays = _receive(worker.stdout)
     finally:
-        timer.cancel()
+        watch.stop()
         worker.kill()
         worker.wait()
         if worker.stdout is not None:
             worker.stdout.close()
-    if timed_out.is_set() or header is None:
-        raise _died(timed_out.is_set())
+    if watch.cancelled:
+        raise errors.Cancelled("stopped while the video was read", "Nothing was computed")
+    if watch.timed_out or header is None:
+        raise _died(watch.timed_out)
     if "error" in header:
         raise getattr(errors, header["error"])(header["cause"], header["remedy"])
     return Clip(
@@ -101,6 +100,76 @@ def read_clip(path: str | Path, options: VideoOptions | None = None) -> Clip:
         size=(int(header["size"][0]), int(header["size"][1])),
         title=str(header["title"]),
         notes=tuple(header["notes"]),
+    )
+
+
+class _Watch:
+    """Ends a worker that takes too long or that nobody waits for any more."""
+
+    def __init__(self, worker: subprocess.Popen[bytes], cancelled: Callable[[], bool]) -> None:
+        self.timed_out = self.cancelled = False
+        self._worker, self._asked, self._done = worker, cancelled, threading.Event()
+        threading.Thread(target=self._watch, name="watch reader", daemon=True).start()
+
+    def stop(self) -> None:
+        """The worker's result is there, or its end."""
+        self._done.set()
+
+    def _watch(self) -> None:
+        end = time.monotonic() + SECONDS
+        while not self._done.wait(ASK_S):
+            self.timed_out = time.monotonic() > end
+            self.cancelled = not self.timed_out and self._asked()
+            if self.timed_out or self.cancelled:
+                self._worker.kill()
+                return
+
+
+def keep_worker_ready() -> None:
+    """From now on a started decoder waits for the next file, which saves its start; for servers."""
+    global _ready
+    _ready = _Ready()
+
+
+class _Ready:
+    """One decoder process that has no job yet; it ends with this process, at the latest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting = _start_worker()
+        atexit.register(self.close)
+
+    def take(self) -> subprocess.Popen[bytes]:
+        """The waiting decoder; another one starts in its place."""
+        with self._lock:
+            taken, self._waiting = self._waiting, _start_worker()
+        return taken if taken.poll() is None else _start_worker()
+
+    def close(self) -> None:
+        """Ends the waiting decoder."""
+        with self._lock:
+            self._waiting.kill()
+            self._waiting.wait()
+            for pipe in (self._waiting.stdin, self._waiting.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+_ready: _Ready | None = None
+
+
+def _take_worker() -> subprocess.Popen[bytes]:
+    return _start_worker() if _ready is None else _ready.take()
+
+
+def _start_worker() -> subprocess.Popen[bytes]:
+    """A decoder that waits for its one job on stdin, and ends when stdin closes without one."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "core.video_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[1],
     )
 
 

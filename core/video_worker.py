@@ -311,7 +311,10 @@ def _spoken(seconds: float) -> str:
 
 def main() -> None:
     """One job, then the end of the process."""
-    job = json.loads(sys.stdin.readline())
+    line = sys.stdin.readline()
+    if not line:  # whoever started this process ended without a job for it
+        return
+    job = json.loads(line)
     limit_process(job["memory_bytes"], job["seconds"])
     av.logging.set_level(av.logging.PANIC)
     try:

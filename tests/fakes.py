@@ -144,6 +144,9 @@ class BoxDetector:
         self.boxes, self.shift = boxes, shift
         self.calls = 0
 
+    def input_size(self, frames: Pixels, options: DetectOptions) -> int:
+        return max(frames.shape[1:3])
+
     def detect(self, frames: Pixels, options: DetectOptions) -> Iterator[Detections]:
         self.calls += 1
         for i in range(len(frames)):

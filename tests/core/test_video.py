@@ -189,3 +189,45 @@ def test_real_clips(real):
         clip = read_clip(real / "clips" / f"{name}.mp4")
         assert len(clip.frames) == 8
         assert clip.duration > people * 0.9
+
+
+def test_reading_ends_when_nobody_waits(make_video):
+    """Cancelled as soon as it is asked, with the decoder ended."""
+    asked = []
+
+    def cancelled():
+        asked.append(1)
+        return True
+
+    with pytest.raises(errors.Cancelled, match="while the video was read"):
+        read_clip(make_video(frames=600, size=(640, 480)), cancelled=cancelled)
+    assert asked == [1]
+
+
+def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
+    from core import video
+
+    path = make_video()
+    before = read_clip(path)
+    ready = video._Ready()
+    monkeypatch.setattr(video, "_ready", ready)
+    try:
+        first = ready._waiting
+        again = read_clip(path)
+        np.testing.assert_array_equal(again.frames, before.frames)
+        assert first.poll() is not None  # one decoder, one file
+        assert ready._waiting is not first
+        ready._waiting.kill()
+        ready._waiting.wait()
+        np.testing.assert_array_equal(read_clip(path).frames, before.frames)  # one that died
+    finally:
+        ready.close()
+
+
+def test_a_decoder_without_a_job_ends_with_its_owner():
+    from core import video
+
+    worker = video._start_worker()
+    worker.stdin.close()
+    assert worker.wait() == 0
+    worker.stdout.close()
