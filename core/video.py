@@ -79,10 +79,7 @@ def read_clip(
         header, arrays = _receive(worker.stdout)
     finally:
         watch.stop()
-        worker.kill()
-        worker.wait()
-        if worker.stdout is not None:
-            worker.stdout.close()
+        _end(worker)
     if watch.cancelled:
         raise errors.Cancelled("stopped while the video was read", "Nothing was computed")
     if watch.timed_out or header is None:
@@ -143,16 +140,23 @@ class _Ready:
         """The waiting decoder; another one starts in its place."""
         with self._lock:
             taken, self._waiting = self._waiting, _start_worker()
-        return taken if taken.poll() is None else _start_worker()
+        if taken.poll() is None:
+            return taken
+        _end(taken)
+        return _start_worker()
 
     def close(self) -> None:
         """Ends the waiting decoder."""
         with self._lock:
-            self._waiting.kill()
-            self._waiting.wait()
-            for pipe in (self._waiting.stdin, self._waiting.stdout):
-                if pipe is not None:
-                    pipe.close()
+            _end(self._waiting)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    worker.kill()
+    worker.wait()
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 _ready: _Ready | None = None
