@@ -190,3 +190,32 @@ def test_the_browser_draws_masks_as_the_core_does(page, outline):
         "})()"
     )
     np.testing.assert_allclose(np.reshape(found, (48, 64)), own, atol=1e-5)
+
+
+@pytest.mark.parametrize("fusion", ["max", "confidence", "average", "or"])
+@pytest.mark.parametrize("frame_mask", ["outside", "whole"])
+def test_the_browser_joins_masks_as_the_core_does(page, fusion, frame_mask):
+    import numpy as np
+
+    from core.masks import combine_masks, draw_masks
+    from core.options import MaskOptions
+    from core.types import SEEN, Track
+    from macd_ui.viewer.component import script
+
+    boxes = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.4, 0.9, 0.8]], np.float32)
+    state = np.full(1, SEEN, np.int8)
+    tracks = [Track(i, "dog", 0.9 - 0.5 * i, b[None], state, 1) for i, b in enumerate(boxes)]
+    options = MaskOptions(fusion=fusion, frame_mask=frame_mask)
+    masks, level, frame_level = draw_masks(tracks, 1, (48, 64), options), [1.0, 0.3], 0.4
+    own = combine_masks(masks, level, [frame_level], [[0]], [0.9, 0.4], options)
+    trace = {
+        "size": [64, 48],
+        "mask": vars(options),
+        "tracks": [{"boxes": t.boxes.tolist(), "confidence": t.confidence} for t in tracks],
+    }
+    found = page.evaluate(
+        f"(() => {{ {script()}\n const trace = {json.dumps(trace)};"
+        f" return Array.from(unionMask(trace, frameMasks(trace, 0), {level}, {frame_level}));"
+        "})()"
+    )
+    np.testing.assert_allclose(np.reshape(found, (48, 64)), own[0], atol=1e-5)
