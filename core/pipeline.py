@@ -33,6 +33,7 @@ from core.methods.run import run_method
 from core.objective import loss_of
 from core.options import RunOptions, VideoOptions
 from core.question import clean_question, nouns
+from core.random_masks import placement_warnings
 from core.search import find_answer
 from core.track import track
 from core.types import (
@@ -190,6 +191,8 @@ def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
         run.breathe("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         found = replace(run_method(case, method), memory_mb=peak_memory_mb())
+        if "random" in found.view:
+            run.warnings += placement_warnings(found.view["random"])
         run.grow(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
     if methods:
         run.timed("compare", began)

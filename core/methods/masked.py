@@ -11,7 +11,7 @@ import torch
 from core.ascent import conclude
 from core.methods.base import Case, Prepared
 from core.options import AscentOptions, MaskOptions
-from core.types import Track
+from core.random_masks import place_at_random
 
 
 def macd(case: Case) -> Prepared:
@@ -57,17 +57,22 @@ def reversed_signs(case: Case) -> Prepared:
 
 
 def random_mask(case: Case) -> Prepared:
-    """A control: MACD's masks, of the same size and level, moved to random places and frames."""
+    """A control: MACD's masks, of the same levels and area, moved to random places and frames.
+
+    How well that could be done stands in `view["random"]`; see `core.random_masks`.
+    """
     mask = case.options.mask
     found = case.found(mask)
-    rng = np.random.default_rng(case.options.seed)
-    elsewhere = tuple(_moved(t, rng) for t in case.tracks)
-    frame_level = rng.permutation(found.frame_level)
-    view = case.masked(mask, elsewhere)
-    state = case.prefill_levels(view, found.level, frame_level)
-    prepared = _prepared(case, state, found.level, frame_level, mask)
-    boxes = [[None if np.isnan(b[0]) else b.tolist() for b in t.boxes] for t in elsewhere]
-    return replace(prepared, view=prepared.view | {"boxes": boxes})
+    _, height, width, _ = case.encoded.frames.shape
+    groups, seed = case.encoded.groups, case.options.seed
+    placed = place_at_random(
+        case.tracks, found.level, found.frame_level, groups, (height, width), mask, seed
+    )
+    view = case.masked(mask, placed.tracks)
+    state = case.prefill_levels(view, found.level, placed.frame_level)
+    prepared = _prepared(case, state, found.level, placed.frame_level, mask)
+    boxes = [[None if np.isnan(b[0]) else b.tolist() for b in t.boxes] for t in placed.tracks]
+    return replace(prepared, view=prepared.view | {"boxes": boxes, "random": placed.as_dict()})
 
 
 def macd_object_subsampled(case: Case) -> Prepared:
@@ -111,11 +116,3 @@ def _prepared(
         "frame_mask": mask.frame_mask,
     }
     return Prepared(case.base, counter, case.options.contrast, view)
-
-
-def _moved(track: Track, rng: np.random.Generator) -> Track:
-    """The track's boxes, of the same sizes, around a random place inside the frame."""
-    whole = track.boxes[~np.isnan(track.boxes[:, 0])]
-    low, high = whole[:, :2].min(0), whole[:, 2:].max(0)
-    shift = rng.uniform(-low, 1 - high)
-    return replace(track, boxes=(track.boxes + np.tile(shift, 2)).astype(np.float32).clip(0, 1))
