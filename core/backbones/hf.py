@@ -23,7 +23,7 @@ from core.backbones.base import BackboneInfo, Encoded, Prune, Seen, State, Video
 from core.backbones.prompt import query_positions
 from core.backbones.prune import pruned
 from core.errors import OptionError
-from core.question import refuse_special
+from core.question import control_strings, refuse_special
 from core.types import Clip
 
 
@@ -45,7 +45,12 @@ class HfVideoLM(VideoLM):
         ends = model.generation_config.eos_token_id
         ends = [ends] if isinstance(ends, int) else list(ends or ())
         self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
-        self._special = [t for t in self.tokenizer.all_special_tokens if t]
+        added = self.tokenizer.get_added_vocab()
+        special = self.tokenizer.all_special_tokens
+        self._controls = control_strings(special, added, _placeholders(processor))
+        ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
+        unknown = self.tokenizer.unk_token_id  # what the model has no word for is told, not refused
+        self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
     # what a family says; what is not abstract has a default that fits most.
     # `out` is what the processor gave for one clip and one prompt
@@ -140,8 +145,9 @@ class HfVideoLM(VideoLM):
         self, clip: Clip, question: str, suffix: str = "", size: tuple[int, int] | None = None
     ) -> Encoded:
         """See `VideoLM.encode`; timestamps reach the model the way its family takes them."""
-        refuse_special(question + suffix, self._special)
-        content = [{"type": "video"}, {"type": "text", "text": question + suffix}]
+        asked = question + suffix
+        self.refuse_control_tokens(asked)
+        content = [{"type": "video"}, {"type": "text", "text": asked}]
         prompt = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
@@ -181,6 +187,10 @@ class HfVideoLM(VideoLM):
             inputs={k: v.to(to) for k, v in self.further(out, ids).items()},
             notes=self._unknown_words(ids[0, query].tolist(), question),
         )
+
+    def refuse_control_tokens(self, asked: str) -> None:
+        """Raises QuestionError for text that is, or becomes, anything but plain text."""
+        refuse_special(asked, self._controls, self.tokens(asked), self._control_ids)
 
     def query_logits(
         self,
@@ -414,6 +424,15 @@ def checkpointed(model: Any) -> Iterator[None]:
             layer.training = False
         getattr(model, f"{kind}_checkpointing_disable")()
         model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph
+
+
+def _placeholders(processor: Any) -> list[str]:
+    """Strings that a processor replaces in the prompt.
+
+    transformers before 5.18 writes one of its own into the prompt, and replaces that.
+    """
+    named = [v for k, v in vars(processor).items() if k.endswith(("_token", "_tag"))]
+    return ["<|placeholder|>", *(v for v in named if isinstance(v, str))]
 
 
 def _metadata(clip: Clip) -> VideoMetadata:
