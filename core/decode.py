@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.backbones.base import State, VideoLM
-from core.contrast import check_finite, kept_candidates, log_partition, nucleus, score
+from core.contrast import (
+    check_finite,
+    floor_of,
+    kept_candidates,
+    log_partition,
+    nucleus,
+    score,
+)
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
 
@@ -158,6 +165,7 @@ def token_step(
         base_log_z=log_partition(base),
         counter=None if counter is None else counter[ids].astype(np.float32),
         counter_log_z=None if counter is None else log_partition(counter),
+        floor=floor_of(base, ids),
     )
 
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -188,6 +189,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
                 "base_log_z": t.base_log_z,
                 "counter": None if t.counter is None else _list(t.counter),
                 "counter_log_z": t.counter_log_z,
+                "floor": t.floor if math.isfinite(t.floor) else None,
+                "complete": t.floor == -math.inf,
             }
             for t in answer.tokens
         ],

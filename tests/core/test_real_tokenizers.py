@@ -1,6 +1,7 @@
 """Questions against the published Qwen tokenizers, the embedded one, and those of tiny families."""
 
 import copy
+from functools import cache
 
 import pytest
 from transformers import PreTrainedTokenizerFast
@@ -25,6 +26,7 @@ ORDINARY = [
 FAMILY = {"qwen2_5": "qwen2_5_vl", "qwen3": "qwen3_vl"}
 
 
+@cache
 def with_tokenizer(folder):
     """The family's adapter around a published tokenizer; its model is never run."""
     plain = tiny(FAMILY[folder.name])

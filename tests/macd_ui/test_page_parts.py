@@ -75,6 +75,15 @@ def test_the_payload_is_strict_json_and_complete(trace):
     assert shown["frames"][0].startswith("data:image/webp;base64,")
     token = shown["answers"]["macd"]["tokens"][0]
     assert len(token["candidates"]) == len(token["base"]) == len(token["counter"])
+    depths = ((-np.inf, None, True), (np.inf, None, False), (0.5, 0.5, False))
+    for floor, told, complete in depths:
+        macd = trace.answers["macd"]
+        first = replace(macd.tokens[0], floor=floor)
+        out = payload(replace(trace, answers={"macd": replace(macd, tokens=(first,))}))
+        token = json.loads(json.dumps(out, allow_nan=False))["trace"]["answers"]["macd"]["tokens"][
+            0
+        ]
+        assert (token["floor"], token["complete"]) == (told, complete)
     lost = replace(trace.tracks[0], boxes=np.full((4, 4), np.nan), state=np.zeros(4, np.int8))
     shown = payload(replace(trace, tracks=(lost,)))["trace"]
     assert shown["tracks"][0]["boxes"] == [None] * 4
