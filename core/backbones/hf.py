@@ -22,6 +22,7 @@ from transformers.video_utils import VideoMetadata
 from core.backbones.base import BackboneInfo, Encoded, Prune, Seen, State, VideoLM
 from core.backbones.prompt import query_positions
 from core.backbones.prune import pruned
+from core.backbones.resize import cap_pixels, resampling_of
 from core.errors import OptionError
 from core.question import control_strings, refuse_special
 from core.types import Clip
@@ -38,7 +39,10 @@ class HfVideoLM(VideoLM):
     lead = ""
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
-        self.info = info
+        video = processor.video_processor
+        self.info = replace(
+            info, resample=resampling_of(video), cap_pixels_per_frame=cap_pixels(video)
+        )
         self.model = model.eval().requires_grad_(False)
         self.processor, self.tokenizer = processor, processor.tokenizer
         self.device, self.dtype = model.device, model.dtype
@@ -436,15 +440,18 @@ def _placeholders(processor: Any) -> list[str]:
 
 
 def _metadata(clip: Clip) -> VideoMetadata:
-    """Timestamps in milliseconds as frame numbers of a 1000 fps video: exact for any rate."""
-    at = np.round(clip.times * 1000).astype(int)
+    """Seconds as frame numbers of a 1 fps video, not rounded.
+
+    Processors divide the one by the other and round to words themselves: milliseconds
+    would turn 0.4497 s into 0.5 where they write 0.4.
+    """
     step = float(np.median(np.diff(clip.times))) if len(clip.times) > 1 else clip.duration
-    total = max(int(at[-1]) + 1, round(1000 * step * len(at)))
+    total = max(float(clip.times[-1]) + 1e-3, step * len(clip.times))
     return VideoMetadata(
         total_num_frames=total,
-        fps=1000.0,
-        duration=total / 1000,
-        frames_indices=at.tolist(),
+        fps=1.0,
+        duration=total,
+        frames_indices=clip.times.tolist(),
         width=clip.frames.shape[2],
         height=clip.frames.shape[1],
     )
