@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from core.errors import MacdError, OptionError, TraceError
 from core.methods import METHODS
 from core.options import (
+    FUSIONS,
     PRESETS,
     VCD_PRESETS,
     AscentOptions,
@@ -124,7 +125,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     masks = defaults.mask
     words: list[tuple[str, tuple[str, ...], str, str]] = [
         ("--fill", ("mean", "black", "blur", "noise", "additive"), masks.fill, "masked pixels"),
-        ("--fusion", ("max", "confidence", "average"), masks.fusion, "how masks join"),
+        ("--fusion", FUSIONS, masks.fusion, "how masks join"),
         ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
         ("--mask-shape", ("outline", "box"), masks.shape, "outline: where the detector gives one"),
         ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),

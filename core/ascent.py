@@ -53,9 +53,12 @@ def ascend(
     base: the video itself as `read_base` gave it, so that frames no mask touches are not read
     again. With gradient "base" its slope is the only one; its loss is that of the plain video.
     Strengths are float64, so that small steps near r0 do not vanish in rounding; compositing and
-    loss are at least float32. Raises BlindGradient if no gradient depends on the video, and
-    NumericalError if one is not finite.
+    loss are at least float32. Raises BlindGradient if no gradient depends on the video,
+    NumericalError if one is not finite, and OptionError for masks that take the objects' gradients
+    (`MaskOptions.check_trainable`).
     """
+    if len(view.objects) and view.outside is not None:
+        view.options.check_trainable()
     device = view.objects.device
     groups = len(view.encoded.groups) if view.outside is not None else 0
     r = torch.full((len(view.objects),), options.r0, dtype=torch.float64, device=device)

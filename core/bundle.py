@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from core.contrast import floor_of_top
 from core.errors import MacdError, TraceError
 from core.options import MaskOptions
 from core.types import (
@@ -281,6 +282,7 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         arrays[f"{key}_candidates"] = np.concatenate([t.candidates for t in a.tokens])
         arrays[f"{key}_base"] = np.concatenate([t.base for t in a.tokens])
         arrays[f"{key}_base_log_z"] = np.array([t.base_log_z for t in a.tokens])
+        arrays[f"{key}_floor"] = np.array([t.floor for t in a.tokens])
         if two:
             counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
             arrays[f"{key}_counter"] = np.concatenate(counters)
@@ -334,7 +336,7 @@ def _restore(m: dict[str, Any], arrays: Arrays, pictures: dict[str, dict[int, Pi
         ledger=_restore_ledger(m.get("ledger"), arrays, k),
         answers={
             _text(a["method"]): replace(
-                _restore_answer(a, i, arrays, m["pieces"]),
+                _restore_answer(a, i, arrays, m),
                 shown=_restore_shown(a, pictures.get(f"shown{i}", {}), read),
             )
             for i, a in enumerate(m["answers"])
@@ -469,9 +471,8 @@ def _restore_counterfactual(
     return Counterfactual(**parts, base_loss=base, loss=counter)
 
 
-def _restore_answer(
-    row: dict[str, Any], i: int, arrays: Arrays, pieces: Mapping[str, str]
-) -> Answer:
+def _restore_answer(row: dict[str, Any], i: int, arrays: Arrays, m: Mapping[str, Any]) -> Answer:
+    pieces = m["pieces"]
     n, key, two = int(row["tokens"]), f"answer{i}", bool(row["two_views"])
     tokens: list[TokenStep] = []
     if n:
@@ -488,6 +489,8 @@ def _restore_answer(
             log_z["counter"] = _shaped(arrays, f"{key}_counter_log_z", (n,))
         hidden = _restore_hidden(arrays, key, n)
         ends = np.cumsum(count)
+        bases = np.split(views["base"], ends[:-1])
+        floors = _restore_floors(arrays, key, bases, m["options"].get("decode", {}).get("keep"))
         for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
             mine = ids[a:b]
             tokens.append(
@@ -502,6 +505,7 @@ def _restore_answer(
                     counter=views["counter"][a:b].astype(np.float32) if two else None,
                     counter_log_z=float(log_z["counter"][j]) if two else None,
                     hidden=None if hidden is None else hidden[j],
+                    floor=floors[j],
                 )
             )
     return Answer(
@@ -529,6 +533,16 @@ def _restore_hidden(arrays: Arrays, key: str, tokens: int) -> NDArray[np.bool_] 
         raise TraceError("the trace hides vision tokens that it cannot have", _DAMAGED)
     packed = _shaped(arrays, f"{key}_hidden", (tokens, (n + 7) // 8))
     return np.unpackbits(packed, axis=1, count=n).astype(bool)
+
+
+def _restore_floors(
+    arrays: Arrays, key: str, bases: list[NDArray[Any]], keep: object
+) -> list[float]:
+    """One a token; files written before it was stored tell it by the run's options."""
+    if f"{key}_floor" not in arrays:
+        return [floor_of_top(b, keep) for b in bases]
+    found = _shaped(arrays, f"{key}_floor", (len(bases),), finite=False)
+    return [float(x) for x in np.where(np.isnan(found), np.inf, found)]
 
 
 def _shaped(arrays: Arrays, name: str, shape: tuple[int, ...], finite: bool = True) -> NDArray[Any]:

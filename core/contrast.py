@@ -94,12 +94,39 @@ def check_finite(logits: Logits, where: str) -> None:
         )
 
 
+LARGEST_ALPHA = 20.0
+"""The largest α that a stored token can be scored anew with."""
+
+
+def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDArray[np.int64]:
+    """Ids of all tokens that win for some α in [0, `alpha`] and some β in [0, 1], for both heads.
+
+    For β ≤ 1 either head is the base argmax alone or {b ≥ θ} for some θ, so a token wins somewhere
+    only if it wins among those with b at least its own. If it does at some α, its slope b − c is no
+    smaller than theirs, or it could not make up for its smaller b, and so it does at the largest α
+    too: its score there is a running maximum in the order of falling b. Ties count as wins, and so
+    do all tokens with the largest b, which tie at α = 0.
+
+    >>> winners(np.array([3.0, 2.0, 1.0]), np.array([3.0, 2.5, 0.0])).tolist()
+    [0, 2]
+    """
+    base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
+    last = (1 + alpha) * base - alpha * counter
+    rounding = 1e-12 * (1 + np.abs(last))
+    ties = base == base.max()
+    few = np.flatnonzero(ties | (last >= last[ties].max() - rounding))  # sorting all would be slow
+    order = few[np.lexsort((-last[few], -base[few]))]
+    won = last[order] >= np.maximum.accumulate(last[order]) - rounding[order]
+    return np.asarray(order[won | ties[order]], np.int64)
+
+
 def kept_candidates(
     views: Iterable[Logits], keep: int, beta: float, chosen: int
 ) -> NDArray[np.int64]:
-    """Token ids worth storing: each view's top `keep`, V_head and the chosen one; base best first.
+    """Token ids worth storing, base best first: enough to score anew with any α and β.
 
-    The first view is the base.
+    Each view's top `keep`, V_head, the chosen one, and of two views all `winners`, so that the
+    choice found among them is the one over the whole vocabulary. The first view is the base.
     """
     views = [np.asarray(v) for v in views]
     base = views[0]
@@ -109,8 +136,38 @@ def kept_candidates(
         ids.update(np.argpartition(-v, n - 1)[:n].tolist())
     if beta > 0:
         ids.update(np.flatnonzero(head(base, beta)).tolist())
+    if len(views) > 1:
+        ids.update(winners(base, views[1]).tolist())
     found = np.array(sorted(ids), np.int64)
     return np.asarray(found[np.argsort(-base[found], kind="stable")])
+
+
+def floor_of(base: Logits, candidates: NDArray[np.int64]) -> float:
+    """Every token whose base logit is at least this is a candidate; −inf: all tokens are.
+
+    >>> floor_of(np.array([3.0, 1.0, 2.0]), np.array([0, 2])) > 1.0
+    True
+    """
+    base = np.asarray(base)
+    left = np.ones(len(base), bool)
+    left[candidates] = False
+    if not left.any():
+        return -np.inf
+    return float(np.nextafter(base[left].max(), np.inf, dtype=base.dtype))
+
+
+def floor_of_top(base: Logits, keep: object) -> float:
+    """The floor of candidates that are known to hold the `keep` best of the vocabulary.
+
+    base: (C,) their base logits. For traces that do not tell the floor: of the tokens that tie with
+    the last of the best some may be missing. inf, nothing known, where `keep` is no number.
+    """
+    if not isinstance(keep, int) or keep < 1:
+        return np.inf
+    if len(base) < keep:
+        return -np.inf
+    last = np.sort(base)[-keep]
+    return float(np.nextafter(np.float32(last), np.float32(np.inf)))
 
 
 def flip_points(

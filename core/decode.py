@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.backbones.base import State, VideoLM
-from core.contrast import check_finite, kept_candidates, log_partition, nucleus, score
+from core.contrast import (
+    check_finite,
+    floor_of,
+    kept_candidates,
+    log_partition,
+    nucleus,
+    score,
+)
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
 
@@ -23,7 +30,8 @@ class Pair:
     """n hypotheses under one or two views, kept in step.
 
     Both views share one batch and one cache where their prompts are of one length; a view with a
-    prompt of its own (fewer frames) has its own. The given states are left as they are.
+    prompt of its own (fewer frames) has its own. The given states are left as they are. Logits of
+    a joint batch agree with those of single passes to rounding (1e-5 in float32), not bit for bit.
     """
 
     def __init__(self, lm: VideoLM, base: State, counter: State | None, rows: int = 1) -> None:
@@ -165,6 +173,7 @@ def token_step(
         base_log_z=log_partition(base),
         counter=None if counter is None else counter[ids].astype(np.float32),
         counter_log_z=None if counter is None else log_partition(counter),
+        floor=floor_of(base, ids),
     )
 
 

@@ -163,6 +163,50 @@ def share_overlap(masks: Floats, confidence: Floats) -> Floats:
     return np.asarray(share * np.minimum(masks.sum(axis=0, keepdims=True), 1), np.float32)
 
 
+def combine_masks(
+    masks: MaskSet,
+    level: Sequence[float] | NDArray[Any],
+    frame_level: Sequence[float] | NDArray[Any],
+    groups: Sequence[Sequence[int]],
+    confidence: Sequence[float] | NDArray[Any],
+    options: MaskOptions | None = None,
+) -> Floats:
+    """M (T, H, W) in [0, 1] from levels; the NumPy reference of `core.views.MaskedView.mask`.
+
+    level, confidence: (K,); frame_level: (G,), empty where no frame is hidden; groups: the frames
+    of each frame group. Raises ValueError where the sizes do not fit.
+    """
+    options = options or MaskOptions()
+    if not len(masks.objects) == len(level) == len(confidence):
+        raise ValueError(f"{len(masks.objects)} masks but {len(level)} levels")
+    layer = np.zeros_like(masks.outside)
+    if options.frame_mask != "off" and len(frame_level):
+        at_frame = np.zeros(len(layer), np.float32)
+        for strength, frames in zip(frame_level, groups, strict=True):
+            at_frame[list(frames)] = strength
+        layer = at_frame[:, None, None] * masks.outside
+    strengths = np.asarray(level, np.float32)
+    if options.fusion == "or":
+        left = 1 - layer
+        for r, mask in zip(strengths, masks.objects, strict=True):
+            left *= 1 - r * mask
+        return np.asarray((1 - left).clip(0, 1), np.float32)
+    if options.fusion == "max":
+        for r, mask in zip(strengths, masks.objects, strict=True):
+            np.maximum(layer, r * mask, out=layer)
+        return np.asarray(layer.clip(0, 1), np.float32)
+    weight = np.ones(len(strengths), np.float32)
+    if options.fusion == "confidence":
+        weight = np.asarray(confidence, np.float32)
+    total, mean, top = (np.zeros_like(layer) for _ in range(3))
+    for r, w, mask in zip(strengths, weight, masks.objects, strict=True):
+        total += w * mask
+        mean += r * w * mask
+        np.maximum(top, mask, out=top)
+    np.maximum(layer, mean / np.maximum(total, 1e-9) * top, out=layer)
+    return np.asarray(layer.clip(0, 1), np.float32)
+
+
 def levels(
     strength: NDArray[np.float64], options: AscentOptions | None = None
 ) -> NDArray[np.float64]:

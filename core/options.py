@@ -13,7 +13,8 @@ from typing import Any, Literal
 from core.errors import OptionError
 
 Fit = Literal["pad", "native"]
-Fusion = Literal["max", "confidence", "average"]
+Fusion = Literal["max", "confidence", "average", "or"]
+FUSIONS: tuple[Fusion, ...] = ("max", "confidence", "average", "or")
 Fill = Literal["mean", "black", "blur", "noise", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
 Gradient = Literal["exact", "base", "half"]
@@ -116,6 +117,8 @@ class MaskOptions:
     """Tracks → masks → counterfactual. `pad` and `feather` are shares of the short side.
 
     shape "outline": what the detector segmented, the box where it did not; "box": always the box.
+    fusion: how strengths and masks become one mask, docs/methods.md, step 5. frame_mask "whole"
+    needs the fusion "or"; see `check_trainable`.
     """
 
     pad: float = 0.02
@@ -133,9 +136,23 @@ class MaskOptions:
         _within("mask feather", self.feather, 0.001, 0.5)
         _one_of("mask shape", self.shape, ("outline", "box"))
         _one_of("overlap", self.overlap, ("normalise", "raw"))
-        _one_of("fusion", self.fusion, ("max", "confidence", "average"))
+        _one_of("fusion", self.fusion, FUSIONS)
         _one_of("fill", self.fill, ("mean", "black", "blur", "noise", "additive"))
         _one_of("frame mask", self.frame_mask, ("outside", "whole", "off"))
+
+    def check_trainable(self) -> None:
+        """Raises OptionError where the objects' strengths would have no gradient.
+
+        A frame mask over the whole frame starts at the same strength as the objects, and a maximum
+        over both never falls below it: no object mask could then change a single pixel. Drawing
+        such masks, and reading them from an older trace, stays possible.
+        """
+        if self.frame_mask == "whole" and self.fusion != "or":
+            raise OptionError(
+                f"with the frame mask 'whole' and the fusion {self.fusion!r} every object gradient"
+                " is 0: the frame mask covers each object at the same strength",
+                "Choose the fusion 'or', or the frame mask 'outside'",
+            )
 
 
 @dataclass(frozen=True)
@@ -278,6 +295,9 @@ class RunOptions:
     tcd: TcdOptions = field(default_factory=TcdOptions)
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        self.mask.check_trainable()
+
     def as_dict(self) -> dict[str, Any]:
         """Plain nested dict, as written into the trace."""
         return asdict(self)
@@ -332,7 +352,7 @@ SWEEPS: dict[str, tuple[float | str, ...]] = {
     "confidence": (0.3, 0.5, 0.7),
     "steps": (1, 3),
     "eta": (0.01, 0.5),
-    "fusion": ("max", "confidence", "average"),
+    "fusion": ("max", "confidence", "average"),  # the paper's; "or" is this project's
     "levels": ("three", "continuous"),
 }
 """What the paper varied in its ablations, its default first but for the detector's 0.5."""

@@ -35,6 +35,7 @@ from core.methods.run import answer_of, run_method, shown
 from core.objective import loss_of
 from core.options import RunOptions, VideoOptions
 from core.question import clean_question, nouns
+from core.random_masks import placement_warnings
 from core.track import track
 from core.types import (
     Answer,
@@ -211,6 +212,8 @@ def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
         run.breathe("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         found = run_method(case, method)
+        if "random" in found.view:
+            run.warnings += placement_warnings(found.view["random"])
         run.grow(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
     if methods:
         run.timed("compare", began)

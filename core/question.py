@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from core.errors import QuestionError
 
@@ -49,10 +49,38 @@ def nouns(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(w for w in words if w not in _NO_NOUNS))
 
 
-def refuse_special(question: str, special: Iterable[str]) -> None:
-    """Raises QuestionError if the question holds one of a tokenizer's special strings."""
-    for token in special:
-        if token and token in question:
-            raise QuestionError(
-                f"the question holds {token!r}, which steers the model's prompt", "Take it out"
-            )
+_PLAIN = re.compile(r"[\w\s.,;:!?'\"’-]*")
+
+
+def control_strings(
+    special: Iterable[str], added: Iterable[str], placeholders: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What no question may hold, longest first, so that an error names the whole string.
+
+    special: the tokenizer's special tokens. added: all it was given beside its vocabulary, of which
+    words and runs of blanks are plain text. placeholders: what the processor replaces in a prompt.
+
+    >>> control_strings(["<|end|>"], ["<think>", "  ", "hello"], ["<video>"])
+    ('<|end|>', '<think>', '<video>')
+    """
+    found = [*special, *placeholders, *(t for t in added if not _PLAIN.fullmatch(t))]
+    return tuple(sorted({t for t in found if t.strip()}, key=lambda t: (-len(t), t)))
+
+
+def refuse_special(
+    question: str,
+    special: Iterable[str],
+    ids: Iterable[int] = (),
+    control_ids: Mapping[int, str] | None = None,
+) -> None:
+    """Raises QuestionError if the question holds a string that steers the model's prompt.
+
+    special: such strings, see `control_strings`. ids: the question's tokens; control_ids: tokens
+    that no question may become, with their text, for tokenizers that read other spellings alike.
+    """
+    held = [token for token in special if token and token in question]
+    held += [(control_ids or {})[i] for i in ids if i in (control_ids or {})]
+    if held:
+        raise QuestionError(
+            f"the question holds {held[0]!r}, which steers the model's prompt", "Take it out"
+        )

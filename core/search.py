@@ -50,7 +50,10 @@ def beam(
     """The best of `beams` hypotheses by Σ log p / length ** length_penalty.
 
     p is the softmax of the contrastive scores over the head. A hypothesis is complete at its end
-    token; the search stops when no running one can still win.
+    token. The search stops when `beams` are complete and the best running one, at its present
+    length, ranks no better than the worst of them. That is a heuristic, as any beam is: with a
+    length penalty above 0 a running hypothesis may still rise as it grows, so what is returned is
+    the best that was found and need not be the best there is.
     """
     pair = Pair(lm, base, counter)
     running, complete = [_Beam((), 0.0)], list[_Beam]()
@@ -106,7 +109,9 @@ def vote(
 ) -> Answer:
     """Self-consistency: n samples from one expanded cache, the majority of normalised answers.
 
-    Ties go to the answer that came first; its first sample is the one recorded.
+    Ties go to the answer that came first; its first sample is the one recorded. With α = 0 the
+    samples are those of the baseline's vote only if β is 0 too: β > 0 cuts what may be sampled to
+    the head, and the baseline has no head.
     """
     n = options.samples
     pair = Pair(lm, base, counter, rows=n)

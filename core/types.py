@@ -232,8 +232,11 @@ class TokenStep:
 
     candidates: (C,) token ids, best base logit first; base, counter: (C,) logits (counter is None
     in a one-view answer); *_log_z: log partition over the whole vocabulary, so that
-    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text. hidden: vision
-    tokens that the second view did not see at this step, (N,); None where it hides none.
+    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text. Candidates hold the
+    winner for any α in [0, 20] and β in [0, 1]. floor: every token whose base logit is at least
+    this is among them (−inf: all are; inf: not known), so probabilities over a head that ends above
+    it are exact, and upper bounds over one that reaches below. hidden: (N,) vision tokens that the
+    second view did not see at this step; None where it hides none.
     """
 
     index: int
@@ -246,6 +249,7 @@ class TokenStep:
     counter: Floats | None = None
     counter_log_z: float | None = None
     hidden: NDArray[np.bool_] | None = None
+    floor: float = -np.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,9 +39,16 @@ class MaskedView:
 
         "max" is the pixelwise maximum, the strength applied once, ties sharing the gradient. The
         paper's other fusions average the strengths of the masks over a pixel, by confidence or
-        equally, and keep the soft outline.
+        equally, and keep the soft outline. "or" is 1 − Π(1 − r·m) over objects and frame mask, in
+        which no mask takes the gradient from another. NumPy reference: `core.masks.combine_masks`.
         """
         dtype = self.objects.dtype
+        if self.options.fusion == "or":
+            left = (1 - strength.to(dtype)[:, None, None, None] * self.objects).prod(0)
+            if self.outside is not None:
+                rf = frame_strength.to(dtype)[self.group_of][:, None, None]
+                left = left * (1 - rf * self.outside)
+            return (1 - left).clamp(0, 1)
         layers = [strength.to(dtype)[:, None, None, None] * self.reach]
         if self.options.fusion != "max":
             layers = [layers[0].sum(0, keepdim=True)]
@@ -56,7 +63,7 @@ class MaskedView:
 
         The mask itself, or, in the fusions that average, its share of the outline of all.
         """
-        if self.options.fusion == "max" or not len(self.objects):
+        if self.options.fusion in ("max", "or") or not len(self.objects):
             return self.objects
         w = self.weight if self.options.fusion == "confidence" else torch.ones_like(self.weight)
         shares = w[:, None, None, None] * self.objects

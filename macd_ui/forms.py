@@ -16,7 +16,7 @@ from core.options import (
     VideoOptions,
 )
 
-FUSIONS = ("max", "confidence", "average")
+FUSIONS = ("max", "confidence", "average", "or")
 LEVELS = ("three", "continuous")
 FILLS = ("mean", "black", "blur", "noise", "additive")
 SHAPES = ("outline", "box")

@@ -23,13 +23,15 @@ OWNERS = {
     "trackers": ["core/track.py"],
     "av": ["core/video_worker.py", "toyworld/clips.py", "bench/"],
 }
-WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video"]
+WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video",
+                 "random_masks"]  # fmt: skip
 STAGES = {
     "detect": {"shipped", "detect_hf"},
     "detect_hf": {"hub"},
     "hub": set(),
     "track": set(),
     "masks": set(),
+    "random_masks": {"masks"},
     "contrast": set(),
     "question": set(),
     "video": set(),

@@ -20,7 +20,9 @@ from core.types import Clip, ModelFrames, Pixels
 class BackboneInfo:
     """Who the model is. revision: commit on the hub, empty for a folder.
 
-    `domain` says what it knows where that is less than the world.
+    `domain` says what it knows where that is less than the world. resample: the filter that frames
+    are really resized with, which may not be the one its processor asks for. cap_pixels_per_frame:
+    whether frames share a budget of pixels; None where the family has none.
     """
 
     name: str
@@ -31,6 +33,8 @@ class BackboneInfo:
     revision: str = ""
     domain: str = ""
     domain_title: str = ""
+    resample: str = ""
+    cap_pixels_per_frame: bool | None = None
 
     @property
     def weight_bytes(self) -> int:

@@ -18,19 +18,21 @@ Box = tuple[int, int, int, int]
 def fitted(
     frames: Pixels,
     grids: Sequence[tuple[int, int]],
-    resample: InterpolationMode,
+    resample: str,
     colour: Tensor,
 ) -> tuple[Pixels, Box]:
     """Frames (T, H, W, 3) inside the grid that shows them largest, and where they lie in it.
 
-    grids: sizes (h, w) to choose from. colour: (3,) in [0, 1], of the padding around the picture.
+    grids: sizes (h, w) to choose from. resample: a filter's name, "bicubic" for one. colour: (3,)
+    in [0, 1], of the padding around the picture.
     Returns (T, h, w, 3) and the pixels x0 y0 x1 y1 that show the source.
     """
     height, width = frames.shape[1:3]
     grid = max(grids, key=lambda g: (_area(placed((height, width), g)), -g[0] * g[1]))
     box = x0, y0, x1, y1 = placed((height, width), grid)
     tensor = torch.from_numpy(np.array(frames)).permute(0, 3, 1, 2)
-    picture = resize(tensor, [y1 - y0, x1 - x0], resample, antialias=True)
+    filter_ = InterpolationMode(resample or "bicubic")
+    picture = resize(tensor, [y1 - y0, x1 - x0], filter_, antialias=True)
     out = np.empty((len(frames), *grid, 3), np.uint8)
     out[:] = (255 * colour).round().byte().cpu().numpy()
     out[:, y0:y1, x0:x1] = picture.permute(0, 2, 3, 1).numpy()

@@ -16,9 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torchvision.transforms.v2 import InterpolationMode
 from transformers import DynamicCache
-from transformers.image_utils import pil_torch_interpolation_mapping
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.video_utils import VideoMetadata
 
@@ -35,9 +33,10 @@ from core.backbones.base import (
 from core.backbones.fitting import fitted
 from core.backbones.prompt import query_positions
 from core.backbones.prune import pruned
+from core.backbones.resize import cap_pixels, resampling_of
 from core.errors import OptionError
 from core.options import Fit
-from core.question import refuse_special
+from core.question import control_strings, refuse_special
 from core.types import Clip, ModelFrames, Pixels
 
 
@@ -53,7 +52,10 @@ class HfVideoLM(VideoLM):
     min_frames = 1
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
-        self.info = info
+        video = processor.video_processor
+        self.info = replace(
+            info, resample=resampling_of(video), cap_pixels_per_frame=cap_pixels(video)
+        )
         self.model = model.eval().requires_grad_(False)
         self.processor, self.tokenizer = processor, processor.tokenizer
         self.device, self.dtype = model.device, model.dtype
@@ -64,7 +66,12 @@ class HfVideoLM(VideoLM):
             torch.tensor(z) for z in (normalised.image_mean, normalised.image_std)
         )
         self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
-        self._special = [t for t in self.tokenizer.all_special_tokens if t]
+        added = self.tokenizer.get_added_vocab()
+        special = self.tokenizer.all_special_tokens
+        self._controls = control_strings(special, added, _placeholders(processor))
+        ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
+        unknown = self.tokenizer.unk_token_id  # what the model has no word for is told, not refused
+        self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
     # what a family says; what is not abstract has a default that fits most.
     # `out` is what the processor gave for one clip and one prompt
@@ -153,13 +160,6 @@ class HfVideoLM(VideoLM):
     # what they share
 
     @property
-    def resample(self) -> InterpolationMode:
-        """How the processor resizes; torchvision has no Lanczos for tensors and takes bicubic."""
-        asked = pil_torch_interpolation_mapping[self.processor.video_processor.resample]
-        lanczos = asked == InterpolationMode.LANCZOS
-        return InterpolationMode.BICUBIC if lanczos else asked
-
-    @property
     def head(self) -> Any:
         """Hidden states → logits."""
         return self.model.get_output_embeddings()
@@ -177,7 +177,7 @@ class HfVideoLM(VideoLM):
         content = (0, 0, width, height)
         if fit == "pad" and not 1 / MAX_STRETCH <= stretch <= MAX_STRETCH:
             grids = self.grids(len(clip.frames), (height, width), clip.frames.shape[1:3])
-            native, content = fitted(clip.frames, grids, self.resample, self.mean)
+            native, content = fitted(clip.frames, grids, self.info.resample, self.mean)
             shown = (content[2] - content[0]) / (content[3] - content[1])
             stretch = shown / (clip.size[0] / clip.size[1])
         return ModelFrames(native, clip.times, clip.duration, content, stretch)
@@ -205,13 +205,14 @@ class HfVideoLM(VideoLM):
 
     def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
         """See `VideoLM.encode_frames`; timestamps reach the model the way its family takes them."""
-        refuse_special(question + suffix, self._special)
+        asked = question + suffix
+        self.refuse_control_tokens(asked)
         if not self.reads(frames.size):
             raise OptionError(
                 f"{self.info.name} cannot read frames of {frames.size[1]}×{frames.size[0]} pixels",
                 "Choose the backbone that made the trace",
             )
-        content = [{"type": "video"}, {"type": "text", "text": question + suffix}]
+        content = [{"type": "video"}, {"type": "text", "text": asked}]
         prompt = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
@@ -248,6 +249,10 @@ class HfVideoLM(VideoLM):
     def at_least(self, frames: Pixels) -> Pixels:
         """A single frame as often as the family's processor wants frames."""
         return frames if len(frames) >= self.min_frames else frames[[0] * self.min_frames]
+
+    def refuse_control_tokens(self, asked: str) -> None:
+        """Raises QuestionError for text that is, or becomes, anything but plain text."""
+        refuse_special(asked, self._controls, self.tokens(asked), self._control_ids)
 
     def query_logits(
         self,
@@ -509,20 +514,30 @@ def checkpointed(model: Any) -> Iterator[None]:
         model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph
 
 
-def _metadata(frames: ModelFrames, count: int) -> VideoMetadata:
-    """Timestamps in milliseconds as frame numbers of a 1000 fps video: exact for any rate.
+def _placeholders(processor: Any) -> list[str]:
+    """Strings that a processor replaces in the prompt.
 
-    count: frames that the processor is given; a single one may be given more than once.
+    transformers before 5.18 writes one of its own into the prompt, and replaces that.
+    """
+    named = [v for k, v in vars(processor).items() if k.endswith(("_token", "_tag"))]
+    return ["<|placeholder|>", *(v for v in named if isinstance(v, str))]
+
+
+def _metadata(frames: ModelFrames, count: int) -> VideoMetadata:
+    """Seconds as frame numbers of a 1 fps video, not rounded.
+
+    Processors divide the one by the other and round to words themselves: milliseconds
+    would turn 0.4497 s into 0.5 where they write 0.4. count: frames that the processor is given; a
+    single one may be given more than once.
     """
     times = frames.times if len(frames.times) >= count else frames.times[[0] * count]
-    at = np.round(times * 1000).astype(int)
     step = float(np.median(np.diff(times))) if len(times) > 1 else frames.duration
-    total = max(int(at[-1]) + 1, round(1000 * step * len(at)))
+    total = max(float(times[-1]) + 1e-3, step * len(times))
     return VideoMetadata(
         total_num_frames=total,
-        fps=1000.0,
-        duration=total / 1000,
-        frames_indices=at.tolist(),
+        fps=1.0,
+        duration=total,
+        frames_indices=times.tolist(),
         width=frames.size[1],
         height=frames.size[0],
     )

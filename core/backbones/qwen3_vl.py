@@ -23,7 +23,11 @@ class Qwen3VL(Qwen2VL):
         """See `Qwen2VL.pixel_bounds`: here the processor's bounds are those of the whole video."""
         fewest, most = super().pixel_bounds(frames)
         count = max(frames, self.min_frames)
-        return fewest // count, most // count
+        video = self.processor.video_processor
+        share = most // count
+        if self.info.cap_pixels_per_frame:
+            share = min(share, int(video.max_video_tokens) * self.unit**2)
+        return fewest // count, share
 
     def outputs(self, out: Any) -> list[Tensor]:
         """See `Qwen2VL.outputs`."""

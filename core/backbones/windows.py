@@ -1,7 +1,7 @@
 """Attention over equal windows in one call, for the vision towers of the Qwen families.
 
 transformers calls attention once a window and layer, each time after asking the device for the
-windows' lengths. Windows of one length fit one batch: the same numbers, bit by bit on a CPU.
+windows' lengths. Windows of one length fit one batch: the same numbers, on a CPU to the last bit.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ class Prepared:
     bias: added to the scores of some tokens; said: an answer that needs no model at all.
     view: what the second view is, for whoever shows it. Its `kind` is "none", "masks" (with level,
     frame_level), "noise" (scale), "frames" (frames), "pruned" (layer, ratio), "blank", or another
-    one with its caption as `said`. video: the second view itself, (T, 3, h, w) normalised, None
-    where it has the pixels of the first.
+    one with its caption as `said`. "masks" may say where its boxes are (boxes) and how well a
+    random placement met its terms (random, see `core.random_masks`). video: the second view itself,
+    (T, 3, h, w) normalised, None where it has the pixels of the first.
     """
 
     base: State

@@ -13,7 +13,7 @@ from core.ascent import conclude
 from core.backbones.base import State
 from core.methods.base import Case, Prepared
 from core.options import AscentOptions, MaskOptions
-from core.types import Track
+from core.random_masks import place_at_random
 
 
 def macd(case: Case) -> Prepared:
@@ -60,17 +60,20 @@ def reversed_signs(case: Case) -> Prepared:
 
 
 def random_mask(case: Case) -> Prepared:
-    """A control: MACD's masks, of the same size and level, moved to random places and frames."""
+    """A control: MACD's masks, of the same levels and area, moved to random places and frames.
+
+    How well that could be done stands in `view["random"]`; see `core.random_masks`.
+    """
     mask = case.options.mask
     found = case.found(mask)
-    rng = np.random.default_rng(case.options.seed)
-    elsewhere = tuple(_moved(t, rng) for t in case.tracks)
-    frame_level = rng.permutation(found.frame_level)
-    view = case.masked(mask, elsewhere)
-    counter = case.prefill_levels(view, found.level, frame_level)
-    prepared = _prepared(case, counter, found.level, frame_level, mask)
-    boxes = [[None if np.isnan(b[0]) else b.tolist() for b in t.boxes] for t in elsewhere]
-    return replace(prepared, view=prepared.view | {"boxes": boxes})
+    x0, y0, x1, y1 = case.encoded.frames.content
+    size, groups, seed = (y1 - y0, x1 - x0), case.encoded.groups, case.options.seed
+    placed = place_at_random(case.tracks, found.level, found.frame_level, groups, size, mask, seed)
+    view = case.masked(mask, placed.tracks)
+    counter = case.prefill_levels(view, found.level, placed.frame_level)
+    prepared = _prepared(case, counter, found.level, placed.frame_level, mask)
+    boxes = [[None if np.isnan(b[0]) else b.tolist() for b in t.boxes] for t in placed.tracks]
+    return replace(prepared, view=prepared.view | {"boxes": boxes, "random": placed.as_dict()})
 
 
 def macd_object_subsampled(case: Case) -> Prepared:
@@ -115,11 +118,3 @@ def _prepared(
         "frame_mask": mask.frame_mask,
     }
     return Prepared(case.base, state, case.options.contrast, view, video=video)
-
-
-def _moved(track: Track, rng: np.random.Generator) -> Track:
-    """The track's boxes, of the same sizes, around a random place inside the frame."""
-    whole = track.boxes[~np.isnan(track.boxes[:, 0])]
-    low, high = whole[:, :2].min(0), whole[:, 2:].max(0)
-    shift = rng.uniform(-low, 1 - high)
-    return replace(track, boxes=(track.boxes + np.tile(shift, 2)).astype(np.float32).clip(0, 1))

@@ -60,6 +60,7 @@ def noise_object(case: Case) -> Prepared:
 
 def noise_frame(case: Case) -> Prepared:
     """The paper's ablation "Frame-level Trainable Noise": one trained scale a frame group."""
+    # no objects, so that no fusion can take their gradients
     view = case.masked(replace(case.options.mask, frame_mask="whole"))
     return _trained_noise(case, view, view.objects[:0], view.outside, "frame")
 

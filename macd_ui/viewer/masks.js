@@ -165,6 +165,15 @@ function unionMask(trace, masks, levels, frameLevel) {
   const [width, height] = trace.size;
   const n = width * height;
   const out = new Float32Array(n);
+  if (trace.mask.fusion === "or") {
+    const left = new Float32Array(n).fill(1);
+    masks.objects.forEach((mask, k) => {
+      const r = levels[k];
+      if (mask && r) for (let i = 0; i < n; i++) left[i] *= 1 - r * mask[i];
+    });
+    for (let i = 0; i < n; i++) out[i] = 1 - left[i] * (1 - (frameLevel || 0) * masks.outside[i]);
+    return out;
+  }
   if (trace.mask.fusion === "max") {
     masks.objects.forEach((mask, k) => {
       const r = levels[k];

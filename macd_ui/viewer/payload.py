@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
                 "counter": None if t.counter is None else _list(t.counter),
                 "counter_log_z": t.counter_log_z,
                 "hidden": None if t.hidden is None else _bits(t.hidden),
+                "floor": t.floor if math.isfinite(t.floor) else None,
+                "complete": t.floor == -math.inf,
             }
             for t in answer.tokens
         ],

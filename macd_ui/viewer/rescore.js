@@ -1,6 +1,7 @@
 // The contrastive rule on stored logits, as core/contrast.py has it. Pure functions, no DOM.
 
-// Candidates of one token under both views -> rows with score, probabilities and head membership.
+// Candidates of one token under both views -> rows with score, probabilities and head membership;
+// exact: whether every token of the head is stored, so that `after` is no mere upper bound.
 function rescore(step, alpha, beta, head = "probability") {
   const other = step.counter || step.base;
   const baseTop = Math.max(...step.base);
@@ -26,5 +27,7 @@ function rescore(step, alpha, beta, head = "probability") {
     r.after = r.inside ? Math.exp(r.score - top) / total : 0;
     if (r.score > rows[chosen].score) chosen = i;
   });
-  return { rows, chosen };
+  const known = step.floor !== null && step.floor !== undefined;
+  const exact = Boolean(step.complete) || cut > baseTop || (known && cut >= step.floor);
+  return { rows, chosen, exact };
 }

@@ -157,7 +157,7 @@ class Tokens {
   rows(answer, step) {
     const two = Boolean(step.counter);
     const { alpha, beta } = this.ruleOf(answer);
-    const { rows, chosen } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
+    const { rows, chosen, exact } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
     const place = new Map(order.map((i, rank) => [i, rank + 1]));
     const shown = order.slice(0, 8);
@@ -173,18 +173,20 @@ class Tokens {
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Candidates" },
         el("table", {},
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
-          el("tbody", {}, shown.map((i) => this.row(rows[i], i === chosen, two, widest, step, [i + 1, place.get(i)]))))),
+          el("tbody", {}, shown.map((i) => this.row(rows[i], i === chosen, two, widest, step, [i + 1, place.get(i)], exact))))),
     ];
   }
 
-  row(r, chosen, two, widest, step, [before, after]) {
+  row(r, chosen, two, widest, step, [before, after], exact) {
     const bar = differenceBar(r.difference, widest);
     const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
     const name = el("th", { scope: "row", class: "mv-piece" }, visible(r.text),
       r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
     const cells = two
       ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
-        r.inside ? r.score.toFixed(2) : el("span", { title: "outside the plausibility head" }, "out"), percent(r.before), percent(r.after), rank]
+        r.inside ? r.score.toFixed(2) : el("span", { title: "outside the plausibility head" }, "out"), percent(r.before),
+        exact || !r.inside ? percent(r.after)
+          : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]
       : [r.base.toFixed(2), percent(r.before)];
     return el("tr", { class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
       name, cells.map((c) => el("td", {}, c)));

@@ -190,3 +190,59 @@ def test_the_browser_draws_masks_as_the_core_does(page, outline):
         "})()"
     )
     np.testing.assert_allclose(np.reshape(found, (48, 64)), own, atol=1e-5)
+
+
+@pytest.mark.parametrize("fusion", ["max", "confidence", "average", "or"])
+@pytest.mark.parametrize("frame_mask", ["outside", "whole"])
+def test_the_browser_joins_masks_as_the_core_does(page, fusion, frame_mask):
+    import numpy as np
+
+    from core.masks import combine_masks, draw_masks
+    from core.options import MaskOptions
+    from core.types import SEEN, Track
+    from macd_ui.viewer.component import script
+
+    boxes = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.4, 0.9, 0.8]], np.float32)
+    state = np.full(1, SEEN, np.int8)
+    tracks = [Track(i, "dog", 0.9 - 0.5 * i, b[None], state, 1) for i, b in enumerate(boxes)]
+    options = MaskOptions(fusion=fusion, frame_mask=frame_mask)
+    masks, level, frame_level = draw_masks(tracks, 1, (48, 64), options), [1.0, 0.3], 0.4
+    own = combine_masks(masks, level, [frame_level], [[0]], [0.9, 0.4], options)
+    trace = {
+        "size": [64, 48],
+        "mask": vars(options),
+        "tracks": [{"boxes": t.boxes.tolist(), "confidence": t.confidence} for t in tracks],
+    }
+    found = page.evaluate(
+        f"(() => {{ {script()}\n const trace = {json.dumps(trace)};"
+        f" return Array.from(unionMask(trace, frameMasks(trace, 0), {level}, {frame_level}));"
+        "})()"
+    )
+    np.testing.assert_allclose(np.reshape(found, (48, 64)), own[0], atol=1e-5)
+
+
+def test_a_head_that_reaches_below_what_is_stored_gives_upper_bounds(page):
+    from macd_ui.viewer.component import script
+
+    step = {
+        "index": 0, "token": 0, "base": [3.0, 2.0, -4.0], "counter": [2.0, 2.0, 2.0],
+        "base_log_z": 4.0, "candidates": [0, 1, 2], "texts": ["a", "b", "c"],
+    }  # fmt: skip
+
+    def shown(beta, head="probability", **depth):
+        given = json.dumps(step | depth)
+        return page.evaluate(
+            f"(() => {{ {script()}\n const step = {given};"
+            f" const found = rescore(step, 1, {beta}, '{head}');"
+            " const row = Tokens.prototype.row.call({}, found.rows[0], true, true, 1, step, [1, 1],"
+            " found.exact); return [found.exact, row.innerText.includes('≤')]; })()"
+        )
+
+    deep = {"floor": 1.5, "complete": False}
+    assert shown(0.5, **deep) == [True, False]
+    assert shown(0.1, **deep) == [False, True]  # the head ends at 3 + log 0.1 = 0.7
+    assert shown(0.5, "raw", **deep) == [True, False]
+    assert shown(0.4, "raw", **deep) == [False, True]
+    assert shown(0, floor=None, complete=True) == [True, False]
+    assert shown(0.5, floor=None, complete=False) == [False, True]
+    assert shown(1.5, **deep) == [True, False]  # the base argmax alone

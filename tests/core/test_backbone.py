@@ -156,6 +156,14 @@ def test_the_gradient_of_r_against_central_differences(
         np.testing.assert_allclose(step.gradient, slope.numpy(), rtol=1e-9)
 
 
+def test_a_whole_frame_mask_leaves_the_objects_their_gradients(toyworld, encoded, found):
+    chosen = MaskOptions(frame_mask="whole", fusion="or")
+    masks = draw_masks(found, 8, (96, 96), chosen)
+    (step,) = ascend(toyworld, masked_view(encoded, masks, found, chosen), AscentOptions())
+    assert (np.abs(step.gradient) > 1e-7).all()
+    assert (np.abs(step.frame_gradient) > 1e-7).all()
+
+
 def test_the_loss_is_the_models_own(toyworld, encoded):
     full = outer(toyworld, encoded, encoded.video, seconds=1.0)
     ids = encoded.input_ids[0]

@@ -204,3 +204,33 @@ def test_a_missing_file_and_a_zip_bomb(tmp_path):
             file.writestr(f"frames/{i}.webp", b"\0" * 100_000_000)
     with pytest.raises(TraceError, match="unpacks to more"):
         unpack(out.getvalue())
+
+
+def test_floors_come_back_and_are_worked_out_for_older_files(tmp_path):
+    found = make_trace(tmp_path)
+    macd = found.answers["macd"]
+    few = replace(
+        macd,
+        tokens=tuple(
+            replace(t, floor=f) for t, f in zip(macd.tokens, [-np.inf, np.inf, 1.5], strict=False)
+        ),
+    )
+    again = unpack(pack(replace(found, answers={"macd": few}))).answers["macd"]
+    assert [t.floor for t in again.tokens[:3]] == [-np.inf, np.inf, 1.5]
+
+    out = io.BytesIO()  # the same without the array
+    with zipfile.ZipFile(io.BytesIO(pack(found))) as old, zipfile.ZipFile(out, "w") as new:
+        manifest = json.loads(old.read("manifest.json"))
+        names = [n for n in old.namelist() if n.endswith("_floor.npy")]
+        assert len(names) == len(found.answers)
+        for name in names:
+            del manifest["sha256"][name]
+        for name in set(old.namelist()) - {*names, "manifest.json"}:
+            new.writestr(name, old.read(name))
+        new.writestr("manifest.json", json.dumps(manifest))
+    older = unpack(out.getvalue()).answers["macd"].tokens[0]
+    best = np.sort(older.base)
+    assert found.options["decode"]["keep"] == 256
+    assert best[-256] < older.floor <= best[-255]
+    unknown = edited(out.getvalue(), options={})
+    assert unpack(unknown).answers["macd"].tokens[0].floor == np.inf

@@ -151,3 +151,12 @@ def test_real_people_are_tracked_through_a_real_clip(real, tmp_path, capsys):
         assert np.abs(np.diff(centres, axis=0)).max() < 0.1
     assert any("knows only the drawn toy world" in w for w in found["warnings"])
     assert main(["show", str(out)]) == 0
+
+
+def test_a_whole_frame_mask_names_the_fusion_it_needs(toy_mp4, capsys):
+    ask = ["trace", str(toy_mp4), "Is there a dog in the video?", "--frame-mask", "whole"]
+    assert main(ask) == 2
+    assert "the fusion 'or'" in capsys.readouterr().err
+    assert main([*ask, "--fusion", "or", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(s["gradient"] != 0 for s in found["strengths"])

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from core.contrast import check_finite, flip_points, head, kept_candidates, log_partition, score
+from core.contrast import (
+    check_finite,
+    flip_points,
+    floor_of,
+    floor_of_top,
+    head,
+    kept_candidates,
+    log_partition,
+    score,
+    winners,
+)
 from core.errors import NumericalError
 
 sizes = st.integers(1, 40)
@@ -94,3 +104,57 @@ def test_large_vocabularies_and_a_single_token():
     alone = score(base, counter, 2.6, 1.2)
     assert np.flatnonzero(np.isfinite(alone)).tolist() == [base.argmax()]
     assert score(np.array([3.0]), np.array([-9.0]), 1.0, 1.0).tolist() == [15.0]
+
+
+def large_views(seed, size=20_000):
+    """Logits of two views, related as a model's are; rounded coarsely, so that there are ties."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=size) * 3 - 12 * (seed % 2)  # the raw head with a negative maximum too
+    counter = base + rng.normal(size=size) * 1.5
+    step = (1e-6, 0.125, 0.5)[seed % 3]
+    return (np.round(z / step).astype(np.float32) * np.float32(step) for z in (base, counter))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_choice_among_the_candidates_is_that_of_the_whole_vocabulary(seed):
+    base, counter = large_views(seed)
+    ids = kept_candidates([base, counter], 8, 1.0, int(base.argmax()))
+    assert len(ids) < 2000
+    found = winners(base, counter)
+    assert set(found) <= set(ids)
+    betas = [0.0, *np.exp(np.linspace(-60, 0, 25))]
+    betas += np.linspace(0.01, 1, 25).tolist()
+    for alpha in (0.0, 1e-3, *np.linspace(0.05, 20, 25)):
+        for beta in betas:
+            for rule in ("probability", "raw"):
+                s = score(base, counter, alpha, beta, rule)
+                best = int(s.argmax())
+                among = score(base[ids], counter[ids], alpha, beta, rule)
+                assert ids[int(among.argmax())] == best
+                assert set(np.flatnonzero(s == s.max())) <= set(found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_winner_wins_somewhere(seed):
+    base, counter = (z.astype(float) for z in large_views(seed))
+    for token in winners(base, counter):
+        rivals = base >= base[token]
+        at_most = 21 * base[token] - 20 * counter[token]
+        steepest = (21 * base[rivals] - 20 * counter[rivals]).max()
+        assert at_most >= steepest - 1e-9 or base[token] == base.max()
+
+
+def test_the_floor_is_just_above_what_was_left_out():
+    base, counter = large_views(2)
+    ids = kept_candidates([base, counter], 300, 0.1, 17)
+    floor = floor_of(base, ids)
+    left = np.setdiff1d(np.arange(len(base)), ids)
+    assert set(np.flatnonzero(base >= floor)) <= set(ids)
+    assert base[left].max() < floor <= np.nextafter(base[left].max(), np.float32(np.inf))
+    assert floor_of(base[:5], np.arange(5)) == -np.inf
+    # what older traces let a reader know is never more than that
+    top = floor_of_top(base[ids], 300)
+    assert np.isfinite(top)
+    assert set(np.flatnonzero(base >= top)) <= set(ids)
+    assert floor_of_top(base[:5], 6) == -np.inf
+    assert floor_of_top(base[:5], None) == floor_of_top(base[:5], "6") == np.inf

@@ -73,3 +73,13 @@ def test_nan_stops_at_its_token(views):
     assert [next(steps).index, next(steps).index] == [0, 1]
     with pytest.raises(NumericalError, match="token 3"):
         next(steps)
+
+
+def test_a_token_knows_how_deep_its_candidates_go(views):
+    lm, base, counter = views
+    step = tokens(lm, base, counter, keep=4)[0]
+    logits = base.logits[0].numpy()
+    left = np.setdiff1d(np.arange(len(logits)), step.candidates)
+    assert len(left)
+    assert logits[left].max() < step.floor <= logits[step.candidates].max()
+    assert tokens(lm, base, counter, keep=400)[0].floor == -np.inf

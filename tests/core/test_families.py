@@ -418,21 +418,3 @@ def test_hidden_vision_tokens_change_the_answer_and_leave_no_hook(lm, encoded):
     assert not torch.allclose(plain, pruned, atol=1e-4)
     torch.testing.assert_close(plain, all_kept, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(plain, lm.prefill(encoded, encoded.video).logits)
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("name", ["qwen2_5", "qwen3"])
-@pytest.mark.parametrize("question", AWKWARD)
-def test_the_span_with_the_real_tokenizers(real, name, question):
-    from transformers import PreTrainedTokenizerFast
-
-    from core.backbones.prompt import query_positions
-
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(real / "tokenizers" / name)
-    video = "<|vision_start|><|video_pad|><|vision_end|>"
-    prompt = f"<|im_start|>user\n{video}{question}<|im_end|>\n<|im_start|>assistant\n"
-    whole = prompt.replace("<|video_pad|>", "<|video_pad|>" * 9)
-    ids = tokenizer(whole, add_special_tokens=False)["input_ids"]
-    span = query_positions(tokenizer, prompt, ids, question, "<|vision_end|>")
-    assert tokenizer.decode([ids[i] for i in span]) == question
-    assert tokenizer.decode(ids[span[-1] + 1 :]) == "<|im_end|>\n<|im_start|>assistant\n"

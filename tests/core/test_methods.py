@@ -93,8 +93,41 @@ def test_levels_of_the_controls():
     assert sorted(moved["frame_level"]) == sorted(macd["frame_level"])
     for before, after in zip(case.tracks, moved["boxes"], strict=True):
         a, b = before.boxes[0], np.array(after[0])
-        np.testing.assert_allclose(b[2:] - b[:2], a[2:] - a[:2], atol=1e-5)
-        assert not np.allclose(a, b)
+        sides = moved["random"]["scale"] * (a[2:] - a[:2])
+        np.testing.assert_allclose(b[2:] - b[:2], sides, atol=1e-5)
+        assert not np.allclose(a, b, atol=0.05)
+
+
+@pytest.mark.parametrize("fusion", ["max", "or"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_masks_hide_as_many_pixels_as_macds(fusion, seed):
+    options = RunOptions(mask=MaskOptions(fusion=fusion), seed=seed)
+    case = a_case(((0.0, 0.1, 0.3, 0.5), (0.5, 0.4, 0.7, 0.9)), options)
+    macd, moved = (METHODS[n].prepare(case).view for n in ("macd", "random-mask"))
+    assert max(macd["level"] + macd["frame_level"]) == 1
+    boxes = [np.array(b, np.float32) for b in moved["boxes"]]
+    placed = tuple(replace(t, boxes=b) for t, b in zip(case.tracks, boxes, strict=True))
+
+    def area(view, found):
+        levels = (torch.tensor(view[k]) for k in ("level", "frame_level"))
+        return float(case.masked(options.mask, found).mask(*levels).double().sum())
+
+    ratio = area(moved, placed) / area(macd, case.tracks)
+    assert ratio == pytest.approx(1, abs=0.01)
+    assert moved["random"]["area_ratio"] == pytest.approx(ratio, abs=1e-4)
+    assert moved["random"]["unmoved"] == []
+    for before, after in zip(case.tracks, boxes, strict=True):
+        shift = np.abs(after - before.boxes)[:, :2] + np.abs(after - before.boxes)[:, 2:]
+        sides = before.boxes[:, 2:] - before.boxes[:, :2]
+        assert (shift >= sides - 1e-5).any(1).all()
+
+
+def test_a_random_mask_that_cannot_be_had_is_a_warning(make_video):
+    whole = BoxDetector((("wall", 0.9, (0.02, 0.02, 0.98, 0.98)),))
+    options = RunOptions(video=VideoOptions(frames=4))
+    *_, last = run(make_video(), "is it?", ByteLM, lambda: whole, options, methods=["random-mask"])
+    assert last.trace.answers["random-mask"].view["random"]["unmoved"] == [1]
+    assert any("random-mask could not move" in w for w in last.trace.warnings)
 
 
 def test_vcds_schedule_against_its_vector():

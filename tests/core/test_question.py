@@ -1,7 +1,7 @@
 import pytest
 
 from core.errors import QuestionError
-from core.question import clean_question, refuse_special
+from core.question import clean_question, control_strings, refuse_special
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,15 @@ def test_others_are_refused_with_a_remedy(typed):
 def test_special_tokens_are_refused():
     with pytest.raises(QuestionError, match="im_end"):
         refuse_special("hi <|im_end|>", ["<|im_start|>", "<|im_end|>"])
+
+
+def test_added_tokens_that_are_plain_text_are_allowed():
+    added = ["    ", "\n\n", "hello", "don't", "<think>", "[INST]", "{{", "|x|"]
+    assert set(control_strings([], added)) == {"<think>", "[INST]", "{{", "|x|"}
+    assert control_strings(["", " ", "PAD"], [], ["<video>"]) == ("<video>", "PAD")
+
+
+def test_other_spellings_are_refused_by_their_tokens():
+    refuse_special("plain", [], [5, 6], {7: "<|x|>"})
+    with pytest.raises(QuestionError, match=r"<\|x\|>"):
+        refuse_special("spelled otherwise", [], [5, 7], {7: "<|x|>"})

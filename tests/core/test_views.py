@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.ascent import ascend, conclude, read_base
 from core.errors import BlindGradient, OptionError
-from core.masks import draw_masks
+from core.masks import combine_masks, draw_masks
 from core.objective import query_loss
-from core.options import AscentOptions, MaskOptions
+from core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
 from core.types import LOST, SEEN, MaskSet, Track
 from core.views import masked_view
 from tests.fakes import ByteLM, clip
@@ -31,6 +33,7 @@ def a_view(lm, found, **options):
     return masked_view(encoded, masks, found, chosen, torch.float64)
 
 
+LM = ByteLM()
 ZERO, ONE = torch.zeros(2), torch.ones(2)
 FOUND = tracks((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9))
 
@@ -129,7 +132,7 @@ def test_a_loss_blind_to_the_video_is_an_error():
         list(ascend(lm, a_view(lm, FOUND), AscentOptions()))
 
 
-@pytest.mark.parametrize("fusion", ["max", "confidence", "average"])
+@pytest.mark.parametrize("fusion", FUSIONS)
 @pytest.mark.parametrize("fill", ["mean", "blur"])
 def test_slopes_at_zero_are_what_each_strength_does_alone(fusion, fill):
     lm = ByteLM()
@@ -185,3 +188,71 @@ def test_white_cannot_grow_brighter():
     objects, frames = view.slopes_at_zero(base.slope)
     assert not objects.any()
     assert not frames.any()
+
+
+@settings(deadline=None)
+@given(st.sampled_from(FUSIONS), st.sampled_from(["outside", "whole", "off"]), st.integers(0, 999))
+def test_the_numpy_union_is_the_views(fusion, frame_mask, seed):
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(-0.1, 0.8, (int(rng.integers(0, 4)), 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(0.05, 0.6, corner.shape)], 1).clip(0, 1)
+    found = tracks(*boxes)
+    if len(found):
+        found[0].boxes[2] = np.nan
+    view = a_view(LM, found, fusion=fusion, frame_mask=frame_mask)
+    masks = draw_masks(found, 4, (16, 16), view.options)
+    level, frame_level = rng.uniform(0, 1, len(found)), rng.uniform(0, 1, 2)
+    confidence = [t.confidence for t in found]
+    groups = view.encoded.groups
+    own = combine_masks(masks, level, frame_level, groups, confidence, view.options)
+    assert own.shape == (4, 16, 16)
+    if not len(found) and frame_mask == "off":
+        assert not own.any()
+        return
+    np.testing.assert_allclose(
+        own, view.mask(torch.tensor(level), torch.tensor(frame_level)).numpy(), atol=2e-6
+    )
+    with pytest.raises(ValueError, match="levels"):
+        combine_masks(masks, [*level, 0.5], frame_level, groups, confidence, view.options)
+
+
+def test_or_hides_what_either_mask_hides():
+    masks = MaskSet(np.full((2, 4, 16, 16), 0.5, np.float32), np.ones((4, 16, 16), np.float32))
+    encoded = LM.encode(clip(), "is it?")
+    chosen = MaskOptions(fusion="or", frame_mask="whole")
+    view = masked_view(encoded, masks, FOUND, chosen, torch.float64)
+    mask = view.mask(torch.tensor([1.0, 0.5]), torch.tensor([0.0, 0.4]))
+    assert mask[0, 0, 0] == pytest.approx(1 - 0.5 * 0.75)
+    assert mask[2, 0, 0] == pytest.approx(1 - 0.5 * 0.75 * 0.6)
+
+
+@pytest.mark.parametrize("frame_mask", ["whole", "outside"])
+def test_under_or_objects_and_frames_have_the_slopes_of_the_loss(frame_mask):
+    view = a_view(LM, FOUND, fusion="or", frame_mask=frame_mask)
+    (step,) = ascend(LM, view, AscentOptions())
+    found = np.concatenate([step.gradient, step.frame_gradient])
+    assert (np.abs(found) > 1e-9).all()
+
+    def loss(r):
+        with torch.no_grad():
+            strengths = torch.as_tensor(r[:2]), torch.as_tensor(r[2:])
+            return float(query_loss(LM, view.encoded, view.video(*strengths)))
+
+    at = np.concatenate([step.strength, step.frame_strength])
+    for i, h in enumerate(np.eye(len(at)) * 1e-5):
+        slope = (loss(at + h) - loss(at - h)) / 2e-5
+        assert found[i] == pytest.approx(slope, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("fusion", ["max", "confidence", "average"])
+def test_a_whole_frame_mask_that_takes_the_objects_gradients_is_refused(fusion):
+    chosen = MaskOptions(fusion=fusion, frame_mask="whole")
+    with pytest.raises(OptionError, match="object gradient is 0") as error:
+        RunOptions(mask=chosen)
+    assert "'or'" in error.value.remedy
+    told = RunOptions().as_dict() | {"mask": vars(chosen)}
+    with pytest.raises(OptionError, match="object gradient is 0"):
+        options_from(told)
+    with pytest.raises(OptionError, match="object gradient is 0"):
+        list(ascend(LM, a_view(LM, FOUND, fusion=fusion, frame_mask="whole"), AscentOptions()))
+    RunOptions(mask=replace(chosen, fusion="or"))

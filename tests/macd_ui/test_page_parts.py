@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import core.options
 from core.bundle import save
 from core.errors import OptionError
 from core.options import RunOptions
 from macd_ui.examples import examples
 from macd_ui.figures.strengths import strengths_figure
-from macd_ui.forms import run_options
+from macd_ui.forms import FUSIONS, run_options
 from macd_ui.handlers import Handlers, first_paint
 from macd_ui.session import Pace, Store
 from macd_ui.viewer import payload, status
@@ -46,11 +47,19 @@ def store(monkeypatch):
 
 def test_the_forms_defaults_are_the_cores():
     assert run_options(FIELDS) == RunOptions()
+    assert FUSIONS == core.options.FUSIONS
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"alpha": None}, {"alpha": float("nan")}, {"steps": 1.5}, {"beta": "1"}, {"frames": -1}],
+    [
+        {"alpha": None},
+        {"alpha": float("nan")},
+        {"steps": 1.5},
+        {"beta": "1"},
+        {"frames": -1},
+        {"frame_mask": "whole"},
+    ],
 )
 def test_bad_fields_say_what_to_type(change):
     with pytest.raises(OptionError):
@@ -66,6 +75,15 @@ def test_the_payload_is_strict_json_and_complete(trace):
     assert shown["frames"][0].startswith("data:image/webp;base64,")
     token = shown["answers"]["macd"]["tokens"][0]
     assert len(token["candidates"]) == len(token["base"]) == len(token["counter"])
+    depths = ((-np.inf, None, True), (np.inf, None, False), (0.5, 0.5, False))
+    for floor, told, complete in depths:
+        macd = trace.answers["macd"]
+        first = replace(macd.tokens[0], floor=floor)
+        out = payload(replace(trace, answers={"macd": replace(macd, tokens=(first,))}))
+        token = json.loads(json.dumps(out, allow_nan=False))["trace"]["answers"]["macd"]["tokens"][
+            0
+        ]
+        assert (token["floor"], token["complete"]) == (told, complete)
     lost = replace(trace.tracks[0], boxes=np.full((4, 4), np.nan), state=np.zeros(4, np.int8))
     shown = payload(replace(trace, tracks=(lost,)))["trace"]
     assert shown["tracks"][0]["boxes"] == [None] * 4

@@ -1,0 +1,247 @@
+"""Masks of the same hidden area at random places: the control that MACD's masks stand beside.
+
+NumPy only, so that a rating study can use it without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.masks import combine_masks, draw_masks
+from core.options import MaskOptions
+from core.types import Track
+
+Doubles = NDArray[np.float64]
+
+TOLERANCE = 0.01
+"""How far the hidden area may be from the original one, as a share of it."""
+SCALES = 0.8, 1.25
+"""How far boxes may be scaled where no placement found has the same area."""
+TRIES = 100
+"""Placements drawn before boxes are scaled."""
+
+_PATHS = 512  # paths drawn for each object, of which a placement takes one
+_COARSE = 96  # long side in pixels at which placements are compared before they are measured
+_COARSE_TOLERANCE = 0.004
+_MEASURED = 6  # placements that are scaled, the best ones first
+_STEPS = 8  # measurements for one scale
+
+
+@dataclass(frozen=True, eq=False)
+class RandomPlacement:
+    """Tracks at random places, with the levels of the frame groups (G,) in random order.
+
+    area_ratio: hidden pixels over those of the original masks, after clipping and overlap. scale:
+    by which all boxes were scaled to get there. unmoved: ids of the objects that are somewhere
+    within half their size of where they were; tries: placements drawn.
+    """
+
+    tracks: tuple[Track, ...]
+    frame_level: Doubles
+    area_ratio: float
+    scale: float
+    unmoved: tuple[int, ...]
+    tries: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for an answer's view; `placement_warnings` reads them."""
+        return {
+            "area_ratio": round(self.area_ratio, 5),
+            "scale": round(self.scale, 5),
+            "unmoved": list(self.unmoved),
+            "tries": self.tries,
+        }
+
+
+def place_at_random(
+    tracks: Sequence[Track],
+    level: Sequence[float] | NDArray[Any],
+    frame_level: Sequence[float] | NDArray[Any],
+    groups: Sequence[Sequence[int]],
+    size: tuple[int, int],
+    options: MaskOptions | None = None,
+    seed: int = 0,
+) -> RandomPlacement:
+    """Moves every object to a random place and hides as many pixels as before.
+
+    level: (K,); frame_level: (G,), empty where no frame is hidden; groups: frames of each group;
+    size: (H, W). Each box keeps its size and stays inside the frame, its centre moves by one offset
+    that is reflected at the frame's edges, so that the path stays continuous. In every frame where
+    it is seen an object moves by at least half its width or half its height. Placements are drawn
+    until the hidden pixels, summed over frames and levels, agree within `TOLERANCE`; after `TRIES`
+    the boxes of the best are scaled by a common factor within `SCALES`. What is not reached is told
+    in the result: no error is raised.
+    """
+    options = options or MaskOptions()
+    rng = np.random.default_rng(seed)
+    frame_levels = np.asarray(frame_level, np.float64)
+    height, width = size
+    shrink = min(1.0, _COARSE / max(size))
+    coarse = max(1, round(height * shrink)), max(1, round(width * shrink))
+    pools = [_far_paths(t.boxes, rng) for t in tracks]
+
+    def hidden(placed: Sequence[Track], order: Doubles, at: tuple[int, int]) -> float:
+        return hidden_pixels(placed, level, order, groups, at, options)
+
+    wanted, wanted_coarse = (hidden(tracks, frame_levels, at) for at in (size, coarse))
+    drawn: list[tuple[float, tuple[Track, ...], Doubles]] = []
+    found: list[RandomPlacement] = []
+
+    def result(placed: tuple[Track, ...], order: Doubles, ratio: float, scale: float) -> None:
+        unmoved = tuple(
+            old.id for old, new in zip(tracks, placed, strict=True) if not is_moved(old, new)
+        )
+        found.append(RandomPlacement(placed, order, ratio, scale, unmoved, len(drawn)))
+
+    for _ in range(TRIES):
+        placed = tuple(_with_path(t, p, rng) for t, p in zip(tracks, pools, strict=True))
+        order = rng.permutation(frame_levels)
+        ratio = _ratio(hidden(placed, order, coarse), wanted_coarse)
+        drawn.append((abs(ratio - 1), placed, order))
+        if abs(ratio - 1) <= _COARSE_TOLERANCE:
+            ratio = _ratio(hidden(placed, order, size), wanted)
+            if abs(ratio - 1) <= TOLERANCE / 2:
+                result(placed, order, ratio, 1.0)
+                return found[-1]
+    for _, placed, order in sorted(drawn, key=lambda d: d[0])[:_MEASURED]:
+        scale, ratio = _matching_scale(
+            lambda s, p=placed, o=order: _ratio(hidden(_scaled(p, s), o, size), wanted)  # type: ignore[misc]
+        )
+        result(_scaled(placed, scale), order, ratio, scale)
+    return min(found, key=lambda f: (len(f.unmoved), abs(f.area_ratio - 1)))
+
+
+def hidden_pixels(
+    tracks: Sequence[Track],
+    level: Sequence[float] | NDArray[Any],
+    frame_level: Sequence[float] | NDArray[Any],
+    groups: Sequence[Sequence[int]],
+    size: tuple[int, int],
+    options: MaskOptions,
+) -> float:
+    """Σ M over frames and pixels of (H, W) `size`; arguments as in `place_at_random`."""
+    frames = 1 + max((f for g in groups for f in g), default=-1)
+    masks = draw_masks(tracks, frames, size, options)
+    confidence = [t.confidence for t in tracks]
+    union = combine_masks(masks, level, frame_level, groups, confidence, options)
+    return float(union.sum(dtype=np.float64))
+
+
+def is_moved(before: Track, after: Track) -> bool:
+    """Whether the centre is half the former width or height away in every frame with a box."""
+    seen = np.isfinite(before.boxes[:, 0])
+    centre, extent = _centres(before.boxes[seen])
+    moved, _ = _centres(after.boxes[seen])
+    return bool(_is_far(centre, extent, moved).all())
+
+
+def placement_warnings(told: Mapping[str, Any]) -> list[str]:
+    """What a reader of the control must know, from `RandomPlacement.as_dict`; else nothing."""
+    found = []
+    if abs(told["area_ratio"] - 1) > TOLERANCE:
+        found.append(
+            f"random-mask hides {100 * told['area_ratio']:.1f} % of the pixels that MACD's masks"
+            " hide: no placement of the same area was found"
+        )
+    if told["unmoved"]:
+        ids = ", ".join(map(str, told["unmoved"]))
+        found.append(f"random-mask could not move these objects by half their size: {ids}")
+    return found
+
+
+def _ratio(area: float, wanted: float) -> float:
+    return 1.0 if area == wanted else area / max(wanted, 1e-9)
+
+
+def _centres(boxes: NDArray[Any]) -> tuple[Doubles, Doubles]:
+    """Centres and extents of boxes (…, 4), both (…, 2)."""
+    box = boxes.astype(np.float64)
+    return (box[..., :2] + box[..., 2:]) / 2, box[..., 2:] - box[..., :2]
+
+
+def _is_far(centre: Doubles, extent: Doubles, moved: Doubles) -> NDArray[np.bool_]:
+    """(…, T): half a width or half a height away; rounding of float32 boxes is allowed for."""
+    return np.asarray((np.abs(moved - centre) >= extent / 2 - 1e-6).any(-1))
+
+
+def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Doubles:
+    """Paths (N, T, 2) of a track's centre that are far enough from it in every frame.
+
+    Where there is none: the path among all drawn, edges and corners included, that is farthest
+    from it in its worst frame.
+    """
+    seen = np.isfinite(boxes[:, 0])
+    path = np.full((_PATHS, len(boxes), 2), np.nan)
+    if not seen.any():
+        return path[:1]
+    centre, extent = _centres(boxes[seen])
+    low = np.minimum(extent / 2, 0.5)
+    high = 1 - low
+    offset = rng.uniform(-1, 1, (_PATHS, 1, 2))
+    mirrored = rng.random((_PATHS, 1, 2)) < 0.5
+    drawn = _reflect(np.where(mirrored, low + high - centre, centre) + offset, low, high)
+    far = _is_far(centre, extent, drawn).all(-1)
+    if not far.any():
+        along_edge = rng.integers(-1, 2, (_PATHS, 1, 2))  # 0: as drawn
+        drawn = np.where(along_edge < 0, low, np.where(along_edge > 0, high, drawn))
+        far = _is_far(centre, extent, drawn).all(-1)
+    if not far.any():
+        moved = (np.abs(drawn - centre) / np.maximum(extent, 1e-9)).max(-1).min(-1)
+        far = moved >= moved.max()
+    path[:, seen] = drawn
+    return path[far]
+
+
+def _reflect(x: Doubles, low: Doubles, high: Doubles) -> Doubles:
+    """Folds x into [low, high] as if the ends were mirrors."""
+    span = np.maximum(high - low, 1e-9)
+    folded = np.mod(x - low, 2 * span)
+    return np.asarray(low + np.minimum(folded, 2 * span - folded))
+
+
+def _with_path(track: Track, paths: Doubles, rng: np.random.Generator) -> Track:
+    return _placed(track, paths[rng.integers(len(paths))], 1.0)
+
+
+def _scaled(tracks: Sequence[Track], scale: float) -> tuple[Track, ...]:
+    """All boxes scaled around their centres, moved inside where they would leave the frame."""
+    return tuple(_placed(t, _centres(t.boxes)[0], scale) for t in tracks)
+
+
+def _placed(track: Track, centre: Doubles, scale: float) -> Track:
+    _, extent = _centres(track.boxes)
+    half = np.minimum(extent * scale, 1) / 2
+    at = np.clip(centre, half, 1 - half)
+    boxes = np.concatenate([at - half, at + half], -1).astype(np.float32).clip(0, 1)
+    return replace(track, boxes=boxes)
+
+
+def _matching_scale(ratio_at: Callable[[float], float]) -> tuple[float, float]:
+    """The scale within `SCALES` at which the ratio is 1, and the ratio there; else the nearest.
+
+    The ratio is continuous in the scale, so a sign change encloses a root: false position, and
+    bisection where that hardly moves.
+    """
+    measured = {1.0: ratio_at(1.0)}
+    other = SCALES[0] if measured[1.0] > 1 else SCALES[1]
+    measured[other] = ratio_at(other)
+    low, high = sorted(measured)
+    if (measured[low] - 1) * (measured[high] - 1) <= 0:
+        for step in range(_STEPS):
+            below, above = measured[low] - 1, measured[high] - 1
+            if min(abs(below), abs(above)) <= TOLERANCE / 10:
+                break
+            at = 0.5 if step % 3 == 2 else below / (below - above)
+            middle = low + (high - low) * min(max(at, 0.05), 0.95)
+            measured[middle] = ratio_at(middle)
+            if (measured[middle] - 1) * below > 0:
+                low = middle
+            else:
+                high = middle
+    best = min(measured, key=lambda s: abs(measured[s] - 1))
+    return best, measured[best]
