@@ -46,6 +46,7 @@ from core.types import (
     Track,
 )
 from core.video import read_clip
+from core.words import count
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
@@ -233,14 +234,16 @@ def _tracks(
             run.breathe("detect")
             if len(seen) % 8 == 0:
                 done = len(seen) / len(frames)
-                yield Event("detect", done, f"{len(seen)} of {len(frames)} frames", run.trace)
+                told = f"{len(seen)} of {count(len(frames), 'frame')}"
+                yield Event("detect", done, told, run.trace)
         run.timed("detect", began)
         began = time.monotonic()
         times = clip.times if single else clip.dense_times
         aspect = clip.size[0] / clip.size[1]
         tracks, notes = track(seen, times, clip.times, options.track, options.detect, aspect)
         if any(len(d.boxes) >= options.detect.max_per_frame for d in seen):
-            cap = f"a frame held {options.detect.max_per_frame} detections or more; more were cut"
+            most = count(options.detect.max_per_frame, "detection")
+            cap = f"a frame held {most} or more; more were cut"
             notes = (*notes, cap)
         known = tracks, notes
         cache.put(key, known)
@@ -249,7 +252,7 @@ def _tracks(
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)
-    yield Event("track", 1.0, f"{len(tracks)} objects", run.grow(tracks=tracks))
+    yield Event("track", 1.0, count(len(tracks), "object"), run.grow(tracks=tracks))
     return tracks
 
 
@@ -371,7 +374,8 @@ def _decode(
                 yield Event("decode", done, told, run.grow(answers=answers))
                 run.breathe("decode")
         if not found.finished:
-            run.warnings.append(f"the {method} answer was cut at {len(found.tokens)} tokens")
+            length = count(len(found.tokens), "token")
+            run.warnings.append(f"the {method} answer was cut at {length}")
         own = ("prefill",) if method == "baseline" else ("ascent", "views")
         before = sum(run.trace.timings_ms.get(stage, 0.0) for stage in own)
         spent = round(before + 1000 * (time.monotonic() - began), 1)

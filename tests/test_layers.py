@@ -24,6 +24,7 @@ OWNERS = {
     "av": ["core/video_worker.py", "toyworld/clips.py", "bench/"],
 }
 WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video"]
+WITHOUT_TORCH += ["words", "flags", "edit_flags", "reproduce"]
 STAGES = {
     "detect": {"shipped", "detect_hf"},
     "detect_hf": {"hub"},
@@ -40,7 +41,7 @@ STAGES = {
     "search": {"decode", "contrast", "backbones"},
     "ledger": {"objective", "backbones", "views"},
 }
-BASICS = {"types", "errors", "options"}
+BASICS = {"types", "errors", "options", "words"}
 
 
 def sources(folder):
