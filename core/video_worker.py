@@ -17,6 +17,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.stream import Disposition
 from numpy.typing import NDArray
 
 from core import words
@@ -175,7 +176,7 @@ class Source:
 
 
 def _is_cover(stream: Any) -> bool:
-    return "attached_pic" in str(stream.disposition)
+    return bool(stream.disposition & Disposition.attached_pic)
 
 
 def to_rgb(frame: av.VideoFrame, side: int, aspect: Fraction) -> NDArray[np.uint8]:
