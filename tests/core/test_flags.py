@@ -90,7 +90,7 @@ def test_words_give_the_options_back(options):
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_each_flag_reaches_its_field_alone(flag):
-    tried = {float: [0.37, 7.5], int: [11, 320, -3], bool: [True], str: ["-a b"]}
+    tried = {float: [0.37, 7.5], int: [11, 320, -3], bool: [True], str: ["-x"]}
     values = tried.get(_kind(flag)) or get_args(_kind(flag)) or [()]
     if get_origin(_kind(flag)) is tuple:
         values = [("dog", "a,b", "-c")]
@@ -131,6 +131,13 @@ def test_one_seed_is_enough():
     assert parse(["--seed", "4"]) == RunOptions(seed=4, decode=DecodeOptions(seed=4))
     own = parse(["--seed", "4", "--search-seed", "2"])
     assert (own.seed, own.decode.seed) == (4, 2)
+
+
+@pytest.mark.parametrize("text", ["-x", "--seed", "-1e-05", "- a", "--", "--prompt=y", "@x"])
+def test_a_value_that_looks_like_a_flag_stays_a_value(text):
+    options = RunOptions(detect=DetectOptions(prompt=text, classes=(text,)))
+    options = replace(options, decode=DecodeOptions(length_penalty=-1e-05))
+    assert parse(words(options)) == options
 
 
 def test_values_out_of_range_are_told():
