@@ -1,4 +1,4 @@
-"""`python -m core trace VIDEO QUESTION`, `compare VIDEO QUESTION` and `show FILE.macd`.
+"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE.macd` and `edit FILE.macd`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,22 +17,13 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from core.edit_flags import add_edit_flags, read_edit_flag
 from core.errors import MacdError, OptionError, TraceError
+from core.flags import add_flags, options_of
 from core.methods import METHODS
-from core.options import (
-    FUSIONS,
-    PRESETS,
-    VCD_PRESETS,
-    AscentOptions,
-    ContrastOptions,
-    DecodeOptions,
-    DetectOptions,
-    MaskOptions,
-    RunOptions,
-    VideoOptions,
-)
+from core.options import options_from
 from core.question import clean_question
 from core.types import Progress
 from core.video import read_clip
@@ -42,13 +35,18 @@ if TYPE_CHECKING:
 
 
 COMPARED = ["baseline", "macd", "vcd", "sid", "tcd"]
+EDIT = (
+    "Changes a finished trace, in the order of the flags, each of which may be given several times;"
+    " then α and β, then --measure. What a change invalidates is computed again."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     args = _parser().parse_args(argv)
     try:
-        trace = _show(args) if args.command == "show" else _trace(args)
+        commands = {"show": _show, "edit": _edit}
+        trace = commands.get(args.command, _trace)(args)
         _print(trace, args)
         if args.command != "show" and args.out:
             _save(trace, args.out)
@@ -66,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m core", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    trace = commands.add_parser("trace", help="run MACD on one clip and one question")
-    compare = commands.add_parser("compare", help="run several methods on them")
+    usage = "%(prog)s [option …] VIDEO QUESTION"
+    trace = commands.add_parser("trace", usage=usage, help="run MACD on one clip and one question")
+    compare = commands.add_parser("compare", usage=usage, help="run several methods on them")
     compare.add_argument(
         "--methods",
         type=lambda told: told.split(","),
@@ -80,7 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         _add_run(command)
     show = commands.add_parser("show", help="print the summary of a saved trace")
     show.add_argument("file", metavar="FILE.macd")
-    for command in (trace, compare, show):
+    edit = commands.add_parser(
+        "edit", description=EDIT, help="change a saved trace by hand, and answer again"
+    )
+    _add_edit(edit)
+    for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -95,85 +98,73 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, a file or folder",
     )
     trace.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    defaults = RunOptions()
-    numbers: list[tuple[str, type, Any, str]] = [
-        ("--frames", int, defaults.video.frames, "frames sampled for the backbone"),
-        ("--start", float, 0.0, "start of the range, seconds"),
-        ("--end", float, None, "end of the range, seconds"),
-        (
-            "--confidence",
-            float,
-            defaults.detect.confidence,
-            "what starts a track; weaker continue it",
-        ),
-        ("--steps", int, defaults.ascent.steps, "ascent steps"),
-        ("--eta", float, defaults.ascent.eta, "ascent step size"),
-        ("--tau", float, defaults.ascent.tau, "dead band around r0"),
-        ("--alpha", float, None, "contrast strength, instead of the preset's"),
-        ("--beta", float, None, "plausibility head, instead of the preset's"),
-        ("--max-tokens", int, defaults.decode.max_tokens, "longest answer"),
-        ("--temperature", float, defaults.decode.temperature, "for sample and vote"),
-        ("--top-p", float, defaults.decode.top_p, "for sample and vote"),
-        ("--length-penalty", float, defaults.decode.length_penalty, "of beam search"),
-        ("--beams", int, defaults.decode.beams, "beam width"),
-        ("--samples", int, defaults.decode.samples, "samples that vote"),
-        ("--seed", int, 0, "seed"),
-    ]
-    for flag, kind, default, text in numbers:
-        shown = "" if default is None else f" (default: {default})"
-        trace.add_argument(flag, type=kind, default=default, help=text + shown)
-    masks = defaults.mask
-    words: list[tuple[str, tuple[str, ...], str, str]] = [
-        ("--fill", ("mean", "black", "blur", "noise", "additive"), masks.fill, "masked pixels"),
-        ("--fusion", FUSIONS, masks.fusion, "how masks join"),
-        ("--frame-mask", ("outside", "whole", "off"), masks.frame_mask, "what a frame mask hides"),
-        ("--mask-shape", ("outline", "box"), masks.shape, "outline: where the detector gives one"),
-        ("--levels", ("three", "continuous"), defaults.ascent.levels, "what strengths become"),
-        ("--memory", ("normal", "low"), "normal", "low: slower, with fewer activations kept"),
-        ("--gradient", ("exact", "base", "half"), "exact", "base, half: cheaper approximations"),
-        ("--preset", tuple(PRESETS), "toyworld", "α and β: the paper's by benchmark, or our own"),
-        ("--vcd", tuple(VCD_PRESETS), "code", "which of VCD's published defaults"),
-    ]
-    for flag, choices, word, text in words:
-        trace.add_argument(flag, choices=choices, default=word, help=f"{text} (default: {word})")
-    trace.add_argument("--swept", action="store_true", help="sweep masks over time")
-    trace.add_argument("--search", default="greedy", choices=("greedy", "sample", "beam", "vote"))
+    add_flags(trace)
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
 
 
-def _trace(args: argparse.Namespace) -> Trace:
-    options = RunOptions(
-        video=VideoOptions(frames=args.frames, start=args.start, end=args.end),
-        detect=DetectOptions(confidence=args.confidence),
-        mask=MaskOptions(
-            fill=args.fill,
-            fusion=args.fusion,
-            frame_mask=args.frame_mask,
-            swept=args.swept,
-            shape=args.mask_shape,
-        ),
-        ascent=AscentOptions(
-            steps=args.steps,
-            eta=args.eta,
-            tau=args.tau,
-            levels=args.levels,
-            memory=args.memory,
-            gradient=args.gradient,
-        ),
-        contrast=_contrast(args),
-        decode=DecodeOptions(
-            search=args.search,
-            max_tokens=args.max_tokens,
-            temperature=args.temperature,
-            top_p=args.top_p,
-            beams=args.beams,
-            length_penalty=args.length_penalty,
-            samples=args.samples,
-            seed=args.seed,
-        ),
-        vcd=VCD_PRESETS[args.vcd],
-        seed=args.seed,
+def _add_edit(edit: argparse.ArgumentParser) -> None:
+    edit.add_argument("file", metavar="FILE.macd")
+    add_edit_flags(edit)
+    edit.add_argument("--alpha", type=float, help="another contrast strength (greedy answers only)")
+    edit.add_argument("--beta", type=float, help="another plausibility head (greedy answers only)")
+    edit.add_argument(
+        "--measure", action="store_true", help="measure what hiding each object alone does"
     )
+    edit.add_argument(
+        "--backbone", help="what made the trace; must be named unless it is the embedded one"
+    )
+    edit.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    edit.add_argument("--out", type=Path, metavar="NEW.macd", help="save the changed trace")
+
+
+def _edit(args: argparse.Namespace) -> Trace:
+    """The trace with the changes; all that can be refused is refused before a model is loaded."""
+    _check_out(args.out)
+    trace = _show(args)
+    backbone = _backbone_of(trace, args.backbone)
+    raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
+    rule = options_from(trace.options).contrast
+    alpha, beta = (
+        getattr(rule, name) if told is None else told
+        for name, told in (("alpha", args.alpha), ("beta", args.beta))
+    )
+    replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
+    from core.whatif import Workbench, read_edits
+
+    edits = read_edits(raw_edits, trace)
+    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    args.backbone = backbone
+    bench = Workbench(trace, _load_lm(args, Progress()))
+    for edit in edits:
+        print(f"  edit    {json.dumps(edit.as_dict())[:200]}", file=sys.stderr, flush=True)
+        *_, last = bench.change(edit)
+        if last.message != "complete":
+            print(f"  edit    {last.message}", file=sys.stderr, flush=True)
+    if args.alpha is not None or args.beta is not None:
+        bench.redecode(alpha, beta)
+    if args.measure:
+        bench.ledger()
+    return bench.trace
+
+
+def _backbone_of(trace: Trace, named: str | None) -> str:
+    """What to load. A file is not trusted to name anything but the embedded backbone."""
+    made_by = str(trace.backbone.get("name", ""))
+    if named is None and made_by != "toyworld":
+        raise OptionError(
+            f"this trace was made by {made_by!r}, which a file cannot have loaded",
+            f"Name it yourself: --backbone {shlex.quote(made_by)}",
+        )
+    if named is not None and made_by == "toyworld" != named:
+        raise OptionError(
+            f"this trace was made by the embedded backbone, not by {named!r}",
+            "Leave --backbone out",
+        )
+    return named or "toyworld"
+
+
+def _trace(args: argparse.Namespace) -> Trace:
+    options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
     _check_out(args.out)
     clean_question(args.question)
@@ -212,14 +203,6 @@ def _save(trace: Trace, out: Path) -> None:
     print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
 
 
-def _contrast(args: argparse.Namespace) -> ContrastOptions:
-    preset = PRESETS[args.preset]
-    return ContrastOptions(
-        alpha=preset.alpha if args.alpha is None else args.alpha,
-        beta=preset.beta if args.beta is None else args.beta,
-    )
-
-
 def _failed_early(clip: Future[Clip]) -> BaseException | None:
     """What is wrong with a file that is no video at all, known at once and before torch is."""
     try:
@@ -248,6 +231,8 @@ def _check_out(out: Path | None) -> None:
         raise OptionError(f"there is no folder for {str(out)!r}", "Create it or choose another")
     if out is not None and out.is_dir():
         raise OptionError(f"{str(out)!r} is a folder", "Name a file, such as clip.macd")
+    if out is not None and not os.access(out.absolute().parent, os.W_OK):
+        raise OptionError(f"nothing can be written beside {str(out)!r}", "Choose another folder")
 
 
 def _show(args: argparse.Namespace) -> Trace:

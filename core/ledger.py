@@ -17,6 +17,7 @@ from core.errors import OptionError
 from core.objective import loss_of
 from core.types import Ledger
 from core.views import MaskedView
+from core.words import count
 
 BATCH = 8
 Doubles = NDArray[np.float64]
@@ -102,7 +103,7 @@ def verdict(gradient: Doubles, loss_change: Doubles, level: Doubles) -> str:
     chosen = level >= 1
     if agree == n:
         return "supported: for every object the loss moves the way its gradient says"
-    said = f"for {agree} of {n} objects the loss moves the way their gradient says"
+    said = f"for {agree} of {count(n, 'object')} the loss moves the way their gradient says"
     if not chosen.any():
         return f"nothing was hidden; {said}"
     if (loss_change[chosen] > 0).all():

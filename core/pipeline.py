@@ -49,6 +49,7 @@ from core.types import (
     Track,
 )
 from core.video import read_clip
+from core.words import count
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
@@ -265,7 +266,7 @@ def _tracks(
             seen.append(only(found, chosen.classes))
             run.breathe("detect")
             if len(seen) == 1 or time.monotonic() - told > BOXES_S:
-                done = f"{len(seen)} of {len(frames)} frames"
+                done = f"{len(seen)} of {count(len(frames), 'frame')}"
                 early = _provisional(seen, times, clip.times, options, aspect)
                 trace = run.grow(tracks=early)
                 yield Event("detect", len(seen) / len(frames), done, trace)
@@ -274,7 +275,8 @@ def _tracks(
         began = time.monotonic()
         tracks, notes = track(seen, times, clip.times, options.track, options.detect, aspect)
         if any(len(d.boxes) >= options.detect.max_per_frame for d in seen):
-            cap = f"a frame held {options.detect.max_per_frame} detections or more; more were cut"
+            most = count(options.detect.max_per_frame, "detection")
+            cap = f"a frame held {most} or more; more were cut"
             notes = (*notes, cap)
         known = tracks, notes
         cache.put(key, known)
@@ -283,7 +285,7 @@ def _tracks(
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)
-    yield Event("track", 1.0, f"{len(tracks)} objects", run.grow(tracks=tracks))
+    yield Event("track", 1.0, count(len(tracks), "object"), run.grow(tracks=tracks))
     return tracks
 
 
@@ -450,7 +452,8 @@ def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
             yield Event("decode", done, f"{title}: {given.text}", trace)
             run.breathe("decode")
     if not given.finished:
-        run.warnings.append(f"the {name} answer was cut at {len(given.tokens)} tokens")
+        length = count(len(given.tokens), "token")
+        run.warnings.append(f"the {name} answer was cut at {length}")
     run.grow(answers=run.trace.answers | {name: signed(given)})
 
 

@@ -1,77 +1,57 @@
-"""The command and the Python that run a trace's clip again with the same settings."""
+"""The commands and the Python that run a trace's clip again with the same settings."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from core.options import RunOptions, options_from
+from core.edit_flags import edit_words, stored_edits
+from core.flags import words
+from core.options import options_from
 from core.types import Trace
-
-FLAGS: dict[str, tuple[str, str]] = {
-    "--frames": ("video", "frames"),
-    "--start": ("video", "start"),
-    "--end": ("video", "end"),
-    "--confidence": ("detect", "confidence"),
-    "--steps": ("ascent", "steps"),
-    "--eta": ("ascent", "eta"),
-    "--tau": ("ascent", "tau"),
-    "--levels": ("ascent", "levels"),
-    "--memory": ("ascent", "memory"),
-    "--gradient": ("ascent", "gradient"),
-    "--alpha": ("contrast", "alpha"),
-    "--beta": ("contrast", "beta"),
-    "--fill": ("mask", "fill"),
-    "--fusion": ("mask", "fusion"),
-    "--frame-mask": ("mask", "frame_mask"),
-    "--mask-shape": ("mask", "shape"),
-    "--search": ("decode", "search"),
-    "--max-tokens": ("decode", "max_tokens"),
-    "--temperature": ("decode", "temperature"),
-    "--top-p": ("decode", "top_p"),
-    "--beams": ("decode", "beams"),
-    "--length-penalty": ("decode", "length_penalty"),
-    "--samples": ("decode", "samples"),
-}
 
 
 def command(trace: Trace) -> str:
-    """The command line, with only what differs from its defaults.
+    """The command line that computes the trace, with only the options that are not the default.
 
-    Options that have no flag, and changes by hand, are told after a #; the snippet has them.
+    A second command makes the changes by hand and measures the ledger, where the trace has them.
     """
-    options, default = options_from(trace.options), RunOptions()
     further = _further(trace)
-    words = ["python", "-m", "core", "compare" if further else "trace", _clip(trace)]
-    words.append(trace.question)
-    for flag, model in (("--backbone", trace.backbone), ("--detector", trace.detector)):
-        if model.get("name", "toyworld") != "toyworld":
-            words += [flag, str(model["name"])]
-    told: dict[str, Any] = {}
-    for flag, (part, name) in FLAGS.items():
-        value = getattr(getattr(options, part), name)
-        if value != getattr(getattr(default, part), name):
-            words += [flag, str(value)]
-            told.setdefault(part, {})[name] = value
-    if options.mask.swept:
-        words.append("--swept")
-        told.setdefault("mask", {})["swept"] = True
-    if options.seed != default.seed:
-        words += ["--seed", str(options.seed)]
+    run = ["python", "-m", "core", "compare" if further else "trace"]
+    clip = [_clip(trace), trace.question]
+    backbone = list(_model("--backbone", trace.backbone))
+    flags = [*backbone, *_model("--detector", trace.detector)]
+    flags += words(options_from(trace.options))
     if further:
-        words += ["--methods", ",".join(further)]
-    told["decode"] = told.get("decode", {}) | {"seed": options.seed}
-    rest = options_from({**told, "seed": options.seed}) != options
-    line = shlex.join(words)
-    notes = ["options without a flag"] * rest
-    notes += ["changes by hand"] * bool(trace.options.get("edits"))
-    return f"{line}  # without: {', '.join(notes)}" if notes else line
+        flags += ["--methods", ",".join(further)]
+    edits = [word for edit in stored_edits(trace.options) for word in edit_words(edit)]
+    edits += ["--measure"] * (trace.ledger is not None)
+    stem = f"./{_stem(trace)}" if _stem(trace).startswith("-") else _stem(trace)
+    if edits:
+        flags += ["--out", f"{stem}.macd"]
+    # after -- argparse takes a word that begins with a dash for what it is
+    dashed = any(word.startswith("-") for word in clip)
+    line = shlex.join([*run, *flags, "--", *clip] if dashed else [*run, *clip, *flags])
+    if not edits:
+        return line
+    again = ["python", "-m", "core", "edit", f"{stem}.macd", *backbone, *edits]
+    return f"{line} && \\\n{shlex.join([*again, '--out', f'{stem}-edited.macd'])}"
+
+
+def _model(flag: str, model: dict[str, Any]) -> list[str]:
+    name = str(model.get("name", "toyworld"))
+    return [] if name == "toyworld" else [flag, name]
+
+
+def _stem(trace: Trace) -> str:
+    return Path(_clip(trace)).stem or "clip"
 
 
 def snippet(trace: Trace) -> str:
-    """Python that computes the trace again, changes by hand included."""
+    """Python that computes the trace again, with its changes by hand and its ledger."""
     options = options_from(trace.options)
     names = sorted({"RunOptions", *_classes(options)})
     backbone = str(trace.backbone.get("name", "toyworld"))
@@ -95,16 +75,23 @@ def snippet(trace: Trace) -> str:
         ")",
         "trace = last.trace",
     ]
-    if edits := trace.options.get("edits"):
+    edits = stored_edits(trace.options)
+    if edits or trace.ledger is not None:
         lines += [
             "",
             "from core.whatif import Workbench, read_edit",
             "",
             "bench = Workbench(trace, lm)",
+        ]
+    if edits:
+        lines += [
             f"for edit in {pformat(list(edits), width=90, sort_dicts=False)}:",
             "    *_, last = bench.change(read_edit(edit, bench.trace))",
-            "trace = last.trace",
         ]
+    if trace.ledger is not None:
+        lines.append("bench.ledger()")
+    if edits or trace.ledger is not None:
+        lines.append("trace = bench.trace")
     return "\n".join([*lines, 'print(trace.answers["macd"].text)'])
 
 

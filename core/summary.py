@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from core.contrast import Head, score
+from core.edit_flags import edit_words, stored_edits
 from core.types import LOST, Answer, TokenStep, Trace
+from core.words import count
 
 _LEVEL_NAMES = {1.0: "hidden", 0.0: "left as it is"}
 
@@ -164,7 +166,7 @@ def as_text(trace: Trace) -> str:
     lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}"]
     for name, answer in trace.answers.items():
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
-    lines += ["", *_object_lines(trace), *_frame_lines(trace)]
+    lines += ["", *_object_lines(trace), *_frame_lines(trace), *_edit_lines(trace)]
     losses = _losses(trace)
     if losses["video"] is not None:
         lines.append(
@@ -187,9 +189,9 @@ def _header(trace: Trace) -> list[str]:
         str(trace.clip.get("name", "")),
         str(trace.backbone.get("name", "")),
         str(trace.detector.get("name", "")),
-        f"{len(trace.frames)} frames",
+        count(len(trace.frames), "frame"),
         f"α {contrast.get('alpha', 0):g} β {contrast.get('beta', 0):g}",
-        f"{steps} step{'s' if steps != 1 else ''}, {ascent.get('gradient', 'exact')} gradient",
+        f"{count(steps, 'step')}, {ascent.get('gradient', 'exact')} gradient",
         f"seed {trace.seed}",
     ]
     return ["Run        " + " · ".join(s for s in said if s)]
@@ -232,6 +234,7 @@ def as_table(trace: Trace) -> str:
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
     lines += ["", f"Shared: {shared or 'nothing'}; the first to need a piece pays for it.", ""]
+    lines += _edit_lines(trace)
     lines += [f"Note: {w}" for w in trace.warnings]
     return "\n".join(lines)
 
@@ -242,13 +245,17 @@ def _object_lines(trace: Trace) -> list[str]:
     lines = [f"{'Object':<18}{'seen':>6}{slope:>12}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
     three = trace.options.get("ascent", {}).get("levels", "three") == "three"
+    start = trace.options.get("ascent", {}).get("r0", 0.75)
     for t in trace.tracks:
         name = f"{t.id} {t.label} {t.confidence:.2f}"
         row = rows.get(t.id)
         if row is None:
             lines.append(f"{name:<18}{t.frames_seen:>6}")
             continue
-        said = _LEVEL_NAMES.get(row["level"], "kept at its start" if three else "as it ended")
+        other = "as it ended"
+        if three:
+            other = "kept at its start" if row["level"] == start else "set by hand"
+        said = _LEVEL_NAMES.get(row["level"], other)
         lines.append(
             f"{name:<18}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({said})"
@@ -267,3 +274,18 @@ def _frame_lines(trace: Trace) -> list[str]:
     if not hidden:
         return ["Frame mask none"]
     return [f"Frame mask frames {', '.join(hidden)} (outside the objects)"]
+
+
+def _edit_lines(trace: Trace) -> list[str]:
+    """Changes by hand, as flags of `python -m core edit`, and what was measured."""
+    lines = [f"Edited     {' '.join(edit_words(e))}"[:200] for e in stored_edits(trace.options)]
+    found = trace.ledger
+    if found is None:
+        return lines
+    lines.append(f"Measured   {found.verdict}")
+    for k, t in enumerate(trace.tracks):
+        lines.append(
+            f"           hiding {t.id} {t.label}: query loss {found.loss_change[k]:+.2e},"
+            f" log-odds of the baseline answer {found.odds_change[k]:+.2e}"
+        )
+    return lines

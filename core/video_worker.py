@@ -17,7 +17,10 @@ from typing import Any
 
 import av
 import numpy as np
+from av.stream import Disposition
 from numpy.typing import NDArray
+
+from core import words
 
 FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
@@ -173,7 +176,7 @@ class Source:
 
 
 def _is_cover(stream: Any) -> bool:
-    return "attached_pic" in str(stream.disposition)
+    return bool(stream.disposition & Disposition.attached_pic)
 
 
 def to_rgb(frame: av.VideoFrame, side: int, aspect: Fraction) -> NDArray[np.uint8]:
@@ -232,7 +235,9 @@ def _take(
 ) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
     sampled = sorted({source.at(t) for t in uniform(start, end, job["frames"])})
     if len(sampled) < job["frames"]:
-        notes.append(f"the clip has only {len(sampled)} different pictures to sample")
+        notes.append(
+            f"the clip has only {words.count(len(sampled), 'different picture')} to sample"
+        )
     count = min(job["dense_limit"], round((end - start) * job["dense_fps"]))
     dense: set[int] = set()
     if job["dense_fps"] > 0:

@@ -94,14 +94,20 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
 
     def track(name: str) -> int:
         found = raw.get(name)
-        if found not in ids or isinstance(found, bool):
-            raise OptionError(f"there is no object {found!r}", "Choose one of the tracked objects")
-        return int(found)
+        if not isinstance(found, int) or isinstance(found, bool) or found not in ids:
+            listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
+            raise OptionError(
+                f"there is no object {found!r}",
+                f"Choose one of {listed}" if listed else "Add one: none is tracked",
+            )
+        return found
 
     if kind == "level":
         return Edit(kind, track=track("track"), level=number("level", 0, 1))
     if kind == "frames":
-        group = int(number("track", 0, max(0, len(trace.groups) - 1)))
+        group, last = raw.get("track"), len(trace.groups) - 1
+        if not isinstance(group, int) or isinstance(group, bool) or not 0 <= group <= last:
+            raise OptionError(f"there is no frame group {group!r}", f"Choose from 0 to {last}")
         return Edit(kind, track=group, level=number("level", 0, 1))
     if kind == "drop":
         return Edit(kind, track=track("track"))
@@ -131,6 +137,28 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
         radius=number("radius", 0.005, 0.5),
         erase=bool(raw.get("erase")),
     )
+
+
+def read_edits(raws: Sequence[Any], trace: Trace) -> list[Edit]:
+    """Changes that follow one another, each checked against the trace as those before leave it.
+
+    Needs no model. Raises OptionError for the first that does not fit.
+    """
+    edits = []
+    for raw in raws:
+        edits.append(edit := read_edit(raw, trace))
+        if edit.kind == "frames":
+            _check_frame_mask(trace)
+        made = [*trace.options.get("edits", ()), edit.as_dict()]
+        trace = replace(
+            trace, tracks=edited_tracks(trace, edit), options=trace.options | {"edits": made}
+        )
+    return edits
+
+
+def _check_frame_mask(trace: Trace) -> None:
+    if trace.counterfactual is None or not len(trace.counterfactual.frame_level):
+        raise OptionError("the frame mask is off", "Turn it on in the settings and run again")
 
 
 def _label(value: Any) -> str:
@@ -241,8 +269,12 @@ class Workbench:
         """Runs again what one change invalidates; the last event holds the new trace.
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
-        the ascent too. Other methods' answers are dropped: they stood on the former masks.
+        the ascent too. Other methods' answers are dropped: they stood on the former masks. A level
+        that is so already is no change: the trace stays as it is, and the last event says so.
         """
+        if (same := self._is_so_already(edit)) is not None:
+            yield Event("done", 1.0, same, self.trace)
+            return
         edits = list(self.trace.options.get("edits", ()))
         if len(edits) >= MAX_EDITS:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
@@ -256,6 +288,20 @@ class Workbench:
             self.case.tracks = before.tracks
             raise
         yield Event("done", 1.0, "complete", self.trace)
+
+    def _is_so_already(self, edit: Edit) -> str | None:
+        """Says so where the edit sets a level that its object or frame group has."""
+        found = self.trace.counterfactual
+        assert found is not None
+        if edit.kind == "level":
+            track = [t.id for t in self.trace.tracks].index(edit.track)
+            if found.level[track] == edit.level:
+                return f"object {edit.track} is at level {edit.level:g} already: nothing changed"
+        if edit.kind == "frames" and len(found.frame_level):
+            if found.frame_level[edit.track] == edit.level:
+                group = f"frame group {edit.track}"
+                return f"{group} is at level {edit.level:g} already: nothing changed"
+        return None
 
     def _change(
         self, edit: Edit, tracks: tuple[Track, ...], options: dict[str, Any], before: Trace
@@ -343,7 +389,7 @@ class Workbench:
             raise OptionError(
                 "only a greedy answer can be decoded on", "Run again with the new α and β"
             )
-        contrast = ContrastOptions(alpha, beta)
+        contrast = replace(self.options.contrast, alpha=alpha, beta=beta)
         self.options = replace(self.options, contrast=contrast)
         self.case.options = self.options
         began = time.monotonic()
@@ -407,9 +453,8 @@ def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
         level = found.level.copy()
         level[[t.id for t in trace.tracks].index(edit.track)] = edit.level
         return replace(found, level=level)
+    _check_frame_mask(trace)
     frames = found.frame_level.copy()
-    if not len(frames):
-        raise OptionError("the frame mask is off", "Turn it on in the settings and run again")
     frames[edit.track] = edit.level
     return replace(found, frame_level=frames)
 

@@ -25,6 +25,7 @@ OWNERS = {
 }
 WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video",
                  "random_masks"]  # fmt: skip
+WITHOUT_TORCH += ["words", "flags", "edit_flags", "reproduce"]
 STAGES = {
     "detect": {"shipped", "detect_hf"},
     "detect_hf": {"hub"},
@@ -42,7 +43,7 @@ STAGES = {
     "search": {"decode", "contrast", "backbones"},
     "ledger": {"objective", "backbones", "views"},
 }
-BASICS = {"types", "errors", "options"}
+BASICS = {"types", "errors", "options", "words"}
 
 
 def sources(folder):

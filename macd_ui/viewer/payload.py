@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bundle import encode_picture
 from core.errors import OptionError
+from core.pictures import encode_picture
 from core.reproduce import command, snippet
 from core.types import LOST, Answer, Ledger, ModelFrames, Trace
 

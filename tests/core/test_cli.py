@@ -42,18 +42,24 @@ def test_a_trace_as_json(traced):
         assert stage in done.stderr
 
 
-def test_the_json_is_as_documented(traced):
+def test_the_json_is_as_documented(traced, capsys):
     """Every key is described in docs/json-schema.md, and nothing is described that is not there."""
     import re
 
     found = json.loads(traced[1].stdout)
+    label = {"kind": "label", "track": found["tracks"][0]["id"], "label": "wolf"}
+    assert main(["edit", str(traced[0]), "--edit", json.dumps(label), "--measure", "--json"]) == 0
+    edited = json.loads(capsys.readouterr().out)
+    assert edited["options"]["edits"] == [label]
     text = (ROOT / "docs" / "json-schema.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_\[\].]+)`", text, re.M))
-    actual = set(found)
+    actual = {*found, "options.edits"}
     for part, row in (
         ("tracks[]", found["tracks"][0]),
         ("strengths[]", found["strengths"][0]),
         ("query_loss", found["query_loss"]),
+        ("ledger", edited["ledger"]),
+        ("ledger.objects[]", edited["ledger"]["objects"][0]),
         ("answers.macd", found["answers"]["macd"]),
         ("answers.macd.tokens[]", found["answers"]["macd"]["tokens"][0]),
     ):
@@ -80,15 +86,20 @@ def test_show_gives_the_same_without_torch(traced):
 
 
 def test_presets_set_what_is_not_given():
-    from core.__main__ import _contrast, _parser
-    from core.options import ContrastOptions
+    from core.__main__ import _parser
+    from core.flags import options_of
+    from core.options import VCD_PRESETS, ContrastOptions
 
-    def rule(*more):
-        return _contrast(_parser().parse_args(["trace", "v", "q", *more]))
+    def options(*more):
+        return options_of(_parser().parse_args(["trace", "v", "q", *more]))
 
-    assert rule() == ContrastOptions(1.0, 0.1)
-    assert rule("--preset", "eventhallusion") == ContrastOptions(2.6, 0.0036)
-    assert rule("--preset", "eventhallusion", "--alpha", "1") == ContrastOptions(1.0, 0.0036)
+    assert options().contrast == ContrastOptions(1.0, 0.1)
+    assert options("--preset", "eventhallusion").contrast == ContrastOptions(2.6, 0.0036)
+    given = options("--preset", "eventhallusion", "--alpha", "1").contrast
+    assert given == ContrastOptions(1.0, 0.0036)
+    assert options().vcd == VCD_PRESETS["code"]
+    late = options("--vcd", "late", "--vcd-beta", "0.3").vcd
+    assert (late.step, late.contrast) == (900, ContrastOptions(1.0, 0.3))
 
 
 def test_show_as_text(traced, capsys):

@@ -1,22 +1,31 @@
 """What the page says would run the same again does run the same again."""
 
 import shlex
+import shutil
+import subprocess
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from core.__main__ import _parser
+from core.__main__ import _parser, main
+from core.bundle import load
+from core.edit_flags import read_edit_flag
+from core.flags import options_of
 from core.options import (
     AscentOptions,
     ContrastOptions,
     DecodeOptions,
+    DetectOptions,
     MaskOptions,
     RunOptions,
     VcdOptions,
+    options_from,
 )
 from core.pipeline import run
-from core.reproduce import FLAGS, command, snippet
-from core.whatif import Edit, Workbench
+from core.reproduce import command, snippet
+from core.summary import as_text
+from core.whatif import KINDS, Edit, Workbench, read_edit
 
 OPTIONS = RunOptions(
     mask=MaskOptions(swept=True, fill="black"),
@@ -56,22 +65,101 @@ def test_the_command_says_what_differs(trace):
     assert (args.steps, args.eta, args.alpha, args.beta) == (2, 0.5, 2.0, 0.05)
     assert (args.fill, args.swept, args.max_tokens, args.seed) == ("black", True, 9, 3)
     assert args.methods == ["vcd"]
-    assert "without: options without a flag" in command(trace)  # VCD's own step
+    assert options_of(args) == OPTIONS
 
 
 def test_a_plain_run_is_a_plain_command(trace):
     plain = replace(trace, options=RunOptions().as_dict(), answers={})
     assert command(plain) == "python -m core trace toy.mp4 'What is in the video?'"
-    edited = replace(plain, options=RunOptions().as_dict() | {"edits": [{"kind": "drop"}]})
-    assert command(edited).endswith("# without: changes by hand")
+    drop = {"kind": "drop", "track": 2}
+    edited = replace(plain, options=RunOptions().as_dict() | {"edits": [drop]})
+    assert command(edited).splitlines() == [
+        f"{command(plain)} --out toy.macd && \\",
+        "python -m core edit toy.macd --drop 2 --out toy-edited.macd",
+    ]
 
 
-def test_every_flag_is_one_of_the_command_line(trace):
-    run_parser = next(
-        a for a in _parser()._subparsers._group_actions[0].choices.values()
+def every_kind_of_edit(trace):
+    first, second = (t.id for t in trace.tracks)
+    middle = trace.tracks[0].boxes[0].reshape(2, 2).mean(0)
+    return [
+        {"kind": "level", "track": first, "level": 0.3},
+        {"kind": "frames", "track": 0, "level": 0.6},
+        {"kind": "label", "track": second, "label": "Tässchen 'x'"},
+        {"kind": "brush", "track": first, "frame": 0, "points": [[float(x) for x in middle]],
+         "radius": 0.1, "erase": True},
+        {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.35, 0.4]},
+        {"kind": "merge", "track": first, "other": second + 1},
+        {"kind": "drop", "track": second},
+    ]  # fmt: skip
+
+
+def test_the_commands_make_every_kind_of_edit_again(
+    trace, toy_mp4, toyworld, tmp_path, monkeypatch
+):
+    bench = Workbench(replace(trace, clip=trace.clip | {"name": str(toy_mp4)}), toyworld)
+    for edit in every_kind_of_edit(trace):
+        for _ in bench.change(read_edit(edit, bench.trace)):
+            pass
+    bench.redecode(2.5, 0.02)
+    wanted = bench.ledger()
+    assert {e["kind"] for e in wanted.options["edits"]} == set(KINDS)
+
+    monkeypatch.chdir(tmp_path)
+    for line in command(wanted).split(" && \\\n"):
+        assert main(shlex.split(line)[3:]) == 0
+    (out,) = tmp_path.glob("*-edited.macd")
+    again = load(out)
+    assert options_from(again.options) == options_from(wanted.options)
+    assert again.options["edits"] == wanted.options["edits"]
+    np.testing.assert_allclose(again.counterfactual.level, wanted.counterfactual.level, atol=1e-6)
+    np.testing.assert_allclose(again.ledger.loss_change, wanted.ledger.loss_change, atol=1e-4)
+    assert set(again.answers) == set(wanted.answers)
+    for name, said in wanted.answers.items():
+        assert again.answers[name].text == said.text
+        assert again.answers[name].alpha == said.alpha
+        for a, b in zip(again.answers[name].tokens, said.tokens, strict=True):
+            by_id = dict(zip(a.candidates, a.base, strict=True))
+            shared = [
+                (by_id[c], x) for c, x in zip(b.candidates, b.base, strict=True) if c in by_id
+            ]
+            assert len(shared) > 10
+            np.testing.assert_allclose(*zip(*shared, strict=True), atol=1e-4)
+            if b.counter is not None:
+                by_id = dict(zip(a.candidates, a.counter, strict=True))
+                np.testing.assert_allclose(by_id[b.token], b.counter[list(b.candidates).index(
+                    b.token)], atol=1e-4)  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize("hostile", ["'; exit 3 #", "$(exit 3)", "-x", "--help", 'a"b\\', "!1"])
+def test_a_shell_reads_the_same_words(trace, hostile):
+    edits = [*every_kind_of_edit(trace), {"kind": "label", "track": 1, "label": hostile}]
+    shown = replace(
+        trace,
+        question=hostile,
+        clip=trace.clip | {"name": hostile},
+        options=replace(OPTIONS, detect=DetectOptions(prompt=hostile)).as_dict() | {"edits": edits},
+    )
+    spoken = 'python() { printf "%s\\0" "$@"; printf "\\n\\0"; }\n' + command(shown)
+    done = subprocess.run(["bash", "-c", spoken], capture_output=True, check=True, timeout=20)
+    first, second = (
+        part.split("\0")[:-1] for part in done.stdout.decode().split("\n\0")[:2]
     )  # fmt: skip
-    known = {o for action in run_parser._actions for o in action.option_strings}
-    assert set(FLAGS) <= known
+    args = _parser().parse_args(first[2:])
+    assert (args.video, args.question) == (hostile, hostile)
+    assert options_of(args).detect.prompt == hostile
+    args = _parser().parse_args(second[2:])
+    assert [read_edit_flag(*pair) for pair in args.edits] == edits
+
+
+@pytest.mark.parametrize(
+    "junk", [5, "x", [3], [{"kind": "level"}], [{"kind": "level", "track": []}]]
+)
+def test_a_file_that_holds_no_edits_can_still_be_shown(trace, junk):
+    shown = replace(trace, options=trace.options | {"edits": junk})
+    assert command(shown).startswith("python -m core")
+    assert "Question" in as_text(shown)
 
 
 @pytest.mark.parametrize("hostile", ["'; rm -rf /", "$(reboot)", "`id`", 'a"b\\', "</script>"])

@@ -8,6 +8,7 @@ import pytest
 from core import errors
 from core.options import VideoOptions
 from core.video import read_clip
+from tests.zoo import set_display_matrix
 
 TRUE = VideoOptions(frames=4)
 
@@ -56,21 +57,9 @@ def test_pixels_that_are_not_square_are_stretched(make_video):
     assert any("not square" in n for n in clip.notes)
 
 
-def rotated(path: Path, quarter_turns: int) -> Path:
-    """Sets the display matrix in the track header of an mp4."""
-    content = bytearray(path.read_bytes())
-    at = content.index(b"tkhd") + 4 + 4 + 20 + 16
-    cos, sin = [(1, 0), (0, 1), (-1, 0), (0, -1)][quarter_turns]
-    matrix = 65536 * np.array([cos, sin, 0, -sin, cos, 0, 0, 0, 0])
-    matrix[8] = 0x40000000
-    content[at : at + 36] = matrix.astype(">i4").tobytes()
-    path.write_bytes(content)
-    return path
-
-
 @pytest.mark.parametrize(("turns", "red_at"), [(1, "top"), (2, "right"), (3, "bottom")])
 def test_rotation_is_applied(make_video, turns, red_at):
-    frame = read_clip(rotated(make_video(), turns), TRUE).frames[0]
+    frame = read_clip(set_display_matrix(make_video(), turns), TRUE).frames[0]
     height, width = frame.shape[:2]
     assert (height, width) == ((64, 48) if turns % 2 else (48, 64))
     inside = {"top": (4, width // 2), "bottom": (height - 5, width // 2)}
@@ -159,6 +148,28 @@ def test_a_folder_is_no_video(tmp_path):
 def test_sound_only(make_video):
     with pytest.raises(errors.NoVideoStream):
         read_clip(make_video("a.mp4", audio=True))
+
+
+def test_sound_with_a_cover_picture_is_no_video(tmp_path):
+    import av
+    from av.stream import Disposition
+
+    path = tmp_path / "song.mp4"
+    with av.open(str(path), "w") as out:
+        cover = out.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 64, 64, "yuvj420p"
+        cover.disposition = Disposition.attached_pic
+        sound = out.add_stream("aac", rate=44100)
+        picture = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 90, np.uint8), format="rgb24")
+        out.mux(cover.encode(picture.reformat(format="yuvj420p")))
+        out.mux(cover.encode())
+        for i in range(20):
+            block = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+            block.sample_rate, block.pts = 44100, 1024 * i
+            out.mux(sound.encode(block))
+        out.mux(sound.encode())
+    with pytest.raises(errors.NoVideoStream):
+        read_clip(path)
 
 
 def test_too_small_too_large_too_long_too_heavy(make_video):

@@ -14,7 +14,7 @@ from core.objective import loss_of
 from core.options import AscentOptions, ContrastOptions, RunOptions, options_from
 from core.pipeline import run
 from core.types import LOST, SEEN, Stroke, Track
-from core.whatif import Edit, Workbench, edited_tracks, read_edit
+from core.whatif import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
 
 QUESTION = "What is in the video?"
@@ -66,6 +66,38 @@ def test_a_level_by_hand_is_the_view_with_that_level(bench, trace):
     assert out.counterfactual.loss == pytest.approx(expected, abs=1e-6)
     assert out.steps == trace.steps
     assert tokens(out, "baseline") == tokens(trace, "baseline")
+
+
+@pytest.mark.parametrize("kind", ["level", "frames"])
+def test_a_level_that_is_so_already_is_no_edit(bench, trace, kind):
+    changed(bench, kind="level", track=trace.tracks[1].id, level=0.4)
+    before = bench.ledger()
+    found = before.counterfactual
+    place, levels = (trace.tracks[0].id, found.level) if kind == "level" else (0, found.frame_level)
+    (event,) = bench.change(Edit(kind, track=place, level=float(levels[0])))
+    assert "already" in event.message
+    assert event.trace is before
+    assert bench.trace is before
+    other = changed(bench, kind=kind, track=place, level=float(levels[0]) - 0.125)
+    assert len(other.options["edits"]) == 2
+
+
+def test_the_head_stays_when_decoding_on(trace, toyworld):
+    raw = trace.options | {"contrast": vars(ContrastOptions(1.0, 0.5, "raw"))}
+    bench = Workbench(replace(trace, options=raw), toyworld)
+    assert bench.redecode(2.0, 0.5).answers["macd"].head == "raw"
+
+
+def test_edits_that_follow_one_another_are_checked_in_that_order(trace):
+    first, second = (t.id for t in trace.tracks)
+    drop = {"kind": "drop", "track": first}
+    add = {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.4, 0.4]}
+    level = {"kind": "level", "track": second + 1, "level": 1}
+    assert [e.kind for e in read_edits([drop, add, level], trace)] == ["drop", "add", "level"]
+    with pytest.raises(OptionError, match=f"Choose one of {second} "):
+        read_edits([drop, {"kind": "level", "track": first, "level": 1}], trace)
+    with pytest.raises(OptionError, match=r"no frame group 4.*from 0 to 3"):
+        read_edits([{"kind": "frames", "track": 4, "level": 1}], trace)
 
 
 def test_dropping_every_object_leaves_the_frame_mask(bench, trace):
@@ -154,8 +186,9 @@ def test_decoding_on_equals_decoding_from_the_start(bench, trace, toyworld):
             ),
             toyworld,
         )
-        level = float(trace.counterfactual.level[0])
-        expected = changed(whole, kind="level", track=trace.tracks[0].id, level=level)
+        first, level = trace.tracks[0].id, float(trace.counterfactual.level[0])
+        changed(whole, kind="level", track=first, level=0.4)
+        expected = changed(whole, kind="level", track=first, level=level)
         assert tokens(again) == tokens(expected), alpha
         assert again.answers["macd"].alpha == alpha
         if alpha == 0:
@@ -263,7 +296,7 @@ def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
 
 def test_an_id_is_never_used_twice(bench, trace):
     last = trace.tracks[-1].id
-    changed(bench, kind="level", track=last, level=0.0)
+    changed(bench, kind="level", track=last, level=0.4)
     changed(bench, kind="drop", track=last)
     out = changed(bench, kind="add", label="drawn", box=(0.1, 0.1, 0.4, 0.4))
     new = out.tracks[-1]

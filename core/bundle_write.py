@@ -1,0 +1,167 @@
+"""Trace → the bytes of a `.macd` file."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.bundle_format import (
+    FINAL_FIELDS,
+    FORMAT,
+    LEDGER_FIELDS,
+    PLAIN_FIELDS,
+    SCHEMA,
+    STEP_FIELDS,
+    Arrays,
+)
+from core.pictures import encode_picture
+from core.types import Answer, ModelFrames, Trace
+
+
+def pack(trace: Trace) -> bytes:
+    """The file's bytes."""
+    arrays, manifest = _flatten(trace)
+    members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
+    members |= _pack_frames(trace)
+    manifest["sha256"] = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
+    text = json.dumps(manifest, ensure_ascii=True, allow_nan=False).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in {"manifest.json": text, **members}.items():
+            info = zipfile.ZipInfo(name)  # a fixed date: equal traces are equal files
+            info.compress_type = zipfile.ZIP_DEFLATED
+            file.writestr(info, content)
+    return out.getvalue()
+
+
+def _pack_frames(trace: Trace) -> dict[str, bytes]:
+    """Source frames, model frames, and the frames of second views that differ from those."""
+    pictures = {f"frames/{i:04d}.webp": (f, False) for i, f in enumerate(trace.frames)}
+    if trace.model_frames is not None:
+        read = trace.model_frames.pixels
+        pictures |= {f"model/{i:04d}.webp": (f, True) for i, f in enumerate(read)}
+        for k, answer in enumerate(trace.answers.values()):
+            if answer.shown is not None:
+                pictures |= {
+                    f"shown{k}/{i:04d}.webp": (f, False)
+                    for i, f in enumerate(answer.shown)
+                    if not np.array_equal(f, read[i])
+                }
+    with ThreadPoolExecutor() as pool:
+        encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
+        return dict(zip(pictures, encoded, strict=True))
+
+
+def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
+    arrays: Arrays = {"times": trace.times}
+    k, g = len(trace.tracks), len(trace.groups)
+    if k:
+        arrays["boxes"] = np.stack([t.boxes for t in trace.tracks])
+        arrays["state"] = np.stack([t.state for t in trace.tracks])
+    if trace.steps:
+        arrays["step_loss"] = np.array([s.loss for s in trace.steps])
+        for name in STEP_FIELDS:
+            arrays[f"step_{name}"] = np.stack([getattr(s, name) for s in trace.steps])
+    found = trace.counterfactual
+    if found:
+        arrays |= {f"final_{n}": getattr(found, n) for n in FINAL_FIELDS}
+    if trace.ledger:
+        arrays |= {f"ledger_{n}": getattr(trace.ledger, n) for n in LEDGER_FIELDS}
+    pieces: dict[str, str] = {}
+    answers = []
+    for i, a in enumerate(trace.answers.values()):
+        answers.append(_flatten_answer(a, i, arrays, pieces))
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "question": trace.question,
+        "groups": [list(z) for z in trace.groups],
+        "model": _flatten_model(trace.model_frames),
+        "counts": {"frames": len(trace.frames), "tracks": k, "groups": g},
+        "tracks": [
+            {
+                "id": t.id,
+                "label": t.label,
+                "confidence": t.confidence,
+                "frames_seen": t.frames_seen,
+                "brush": [
+                    {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
+                    for s in t.brush
+                ],
+                "outlines": [
+                    None if z is None else [[[round(float(x), 4) for x in p] for p in r] for r in z]
+                    for z in t.outlines
+                ],
+            }
+            for t in trace.tracks
+        ],
+        "losses": [found.base_loss, found.loss] if found else None,
+        "ledger": [trace.ledger.correlation, trace.ledger.verdict] if trace.ledger else None,
+        "answers": answers,
+        "pieces": pieces,
+        "mask": vars(trace.mask),
+    }
+    manifest |= {n: getattr(trace, n) for n in PLAIN_FIELDS}
+    return arrays, manifest | {"warnings": list(trace.warnings)}
+
+
+def _flatten_model(frames: ModelFrames | None) -> dict[str, Any] | None:
+    if frames is None:
+        return None
+    return {
+        "content": list(frames.content),
+        "stretch": frames.stretch,
+        "duration": frames.duration,
+    }
+
+
+def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -> dict[str, Any]:
+    for t in a.tokens:
+        pieces |= {str(c): p for c, p in zip(t.candidates.tolist(), t.texts, strict=True)}
+        pieces[str(t.token)] = t.text
+    two = bool(a.tokens) and a.tokens[0].counter is not None
+    if a.tokens:
+        key = f"answer{i}"
+        arrays[f"{key}_token"] = np.array([t.token for t in a.tokens])
+        arrays[f"{key}_count"] = np.array([len(t.candidates) for t in a.tokens])
+        arrays[f"{key}_candidates"] = np.concatenate([t.candidates for t in a.tokens])
+        arrays[f"{key}_base"] = np.concatenate([t.base for t in a.tokens])
+        arrays[f"{key}_base_log_z"] = np.array([t.base_log_z for t in a.tokens])
+        arrays[f"{key}_floor"] = np.array([t.floor for t in a.tokens])
+        if two:
+            counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
+            arrays[f"{key}_counter"] = np.concatenate(counters)
+            arrays[f"{key}_counter_log_z"] = np.array([t.counter_log_z for t in a.tokens], float)
+        hidden = [t.hidden for t in a.tokens if t.hidden is not None]
+        if len(hidden) == len(a.tokens):
+            arrays[f"{key}_hidden"] = np.packbits(np.stack(hidden), axis=1)
+            arrays[f"{key}_vision_tokens"] = np.array([len(hidden[0])])
+    return {
+        "method": a.method,
+        "text": a.text,
+        "finished": a.finished,
+        "alpha": a.alpha,
+        "beta": a.beta,
+        "head": a.head,
+        "votes": a.votes,
+        "view": a.view,
+        "shown": a.shown is not None,
+        "ms": a.ms,
+        "total_ms": a.total_ms,
+        "memory_mb": a.memory_mb,
+        "two_views": two,
+        "tokens": len(a.tokens),
+    }
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
+    return out.getvalue()

@@ -1,0 +1,138 @@
+"""`python -m core edit`: a saved trace changed by hand, in a process that did not make it."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.__main__ import main
+from core.bundle import load, save
+from core.whatif import Edit, Workbench
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "assets" / "examples" / "repaired.macd"  # balloon 1, pizza 2, bird 3
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    """Whoever loads a model fails."""
+
+    def load_backbone(*_):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("core.backbones.load_backbone", load_backbone)
+
+
+def test_edits_in_a_fresh_process_are_those_of_the_workbench(tmp_path, toyworld):
+    out = tmp_path / "new.macd"
+    add = {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.4, 0.4]}
+    done = subprocess.run(
+        [sys.executable, "-m", "core", "edit", str(EXAMPLE), "--level", "3=0", "--frames", "0=0.5",
+         "--drop", "1", "--edit", json.dumps(add), "--alpha", "2", "--measure",
+         "--out", str(out), "--json"],
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+
+    bench = Workbench(load(EXAMPLE), toyworld)
+    for edit in (
+        Edit("level", track=3, level=0.0),
+        Edit("frames", track=0, level=0.5),
+        Edit("drop", track=1),
+        Edit("add", label="drawn", box=(0.1, 0.1, 0.4, 0.4)),
+    ):
+        for _ in bench.change(edit):
+            pass
+    bench.redecode(2.0, bench.options.contrast.beta)
+    wanted = bench.ledger()
+    assert told["options"]["edits"] == json.loads(json.dumps(wanted.options["edits"]))
+    assert [o["track"] for o in told["ledger"]["objects"]] == [t.id for t in wanted.tracks]
+    changes = [o["loss_change"] for o in told["ledger"]["objects"]]
+    np.testing.assert_allclose(changes, wanted.ledger.loss_change, atol=1e-4)
+    assert told["answers"]["macd"]["alpha"] == 2
+    assert told["answers"]["macd"]["text"] == wanted.answers["macd"].text
+    saved = load(out)
+    np.testing.assert_allclose(saved.counterfactual.level, wanted.counterfactual.level, atol=1e-6)
+    assert saved.answers["macd"].text == wanted.answers["macd"].text
+
+
+def test_the_order_of_different_flags_counts(no_model, capsys):
+    assert main(["edit", str(EXAMPLE), "--drop", "1", "--level", "1=0"]) == 2
+    assert "there is no object 1. Choose one of 2 (pizza), 3 (bird)" in capsys.readouterr().err
+
+
+def test_the_text_tells_edits_and_what_was_measured(capsys):
+    assert main(["edit", str(EXAMPLE), "--level", "3=0.5", "--measure"]) == 0
+    text = capsys.readouterr().out
+    assert "Edited     --level 3=0.5" in text
+    assert "0.5 (set by hand)" in text
+    assert "Measured   " in text
+    assert text.count("  hiding ") == 3
+
+
+def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
+    level = float(load(EXAMPLE).counterfactual.level[0])
+    out = tmp_path / "same.macd"
+    assert main(["edit", str(EXAMPLE), "--level", f"1={level}", "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert f"object 1 is at level {level:g} already" in told.err
+    assert "Edited" not in told.out
+    assert load(out).options == load(EXAMPLE).options
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ["--level", "9=1"],
+            "there is no object 9. Choose one of 1 (balloon), 2 (pizza), 3 (bird)",
+        ),
+        (["--level", "1=2"], "level is 2.0. Choose from 0 to 1"),
+        (["--level", "1"], "'1' is not of the form ID=LEVEL"),
+        (["--level", "1=nan"], "level is nan"),
+        (["--frames", "4=1"], "there is no frame group 4. Choose from 0 to 3"),
+        (["--frames", "-1=1"], "no frame group -1"),
+        (["--drop", "dog"], "'dog' is not of the form ID"),
+        (["--edit", "{"], "is not of the form JSON"),
+        (["--edit", '{"kind": "explode"}'], "Choose of level, frames"),
+        (["--edit", '{"kind": "level", "track": 1.5, "level": 1}'], "there is no object 1.5"),
+        (["--alpha", "-1"], "alpha is -1.0"),
+        (["--beta", "nan"], "beta is nan"),
+        (["--out", "/no/such/folder/x.macd"], "there is no folder"),
+        (["--out", "/"], "is a folder"),
+        (["--backbone", "org/other"], "by the embedded backbone, not by 'org/other'"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_a_model_is_loaded(no_model, flags, said, capsys):
+    flags = [f"{flags[0]}={flags[1]}"] if flags[1].startswith("-") else flags
+    assert main(["edit", str(EXAMPLE), *flags]) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert not out
+
+
+def test_a_folder_that_takes_no_file_is_told(no_model, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert main(["edit", str(EXAMPLE), "--out", str(tmp_path / "x.macd")]) == 2
+    assert "nothing can be written beside" in capsys.readouterr().err
+
+
+def test_a_file_loads_no_backbone_by_itself(no_model, tmp_path, capsys):
+    trace = load(EXAMPLE)
+    other = replace(trace, backbone=trace.backbone | {"name": "org/model; rm"})
+    path = save(other, tmp_path / "other.macd")
+    assert main(["edit", str(path), "--drop", "1"]) == 2
+    assert "--backbone 'org/model; rm'" in capsys.readouterr().err
+    with pytest.raises(AssertionError, match="a model was loaded"):
+        main(["edit", str(path), "--drop", "1", "--backbone", "org/model"])
+
+
+def test_an_unfinished_trace_is_told(tmp_path, capsys):
+    path = save(replace(load(EXAMPLE), answers={}), tmp_path / "part.macd")
+    assert main(["edit", str(path), "--frames", "0=1"]) == 2
+    assert "not finished" in capsys.readouterr().err

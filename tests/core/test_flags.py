@@ -1,0 +1,167 @@
+"""Every option has a flag, and the flags of a command give the options it was written from."""
+
+import argparse
+import shlex
+import subprocess
+import sys
+from dataclasses import is_dataclass, replace
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.__main__ import _parser
+from core.errors import OptionError
+from core.flags import FLAGS, _kind, add_flags, options_of, words
+from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
+from core.reproduce import command
+from core.types import Trace
+
+
+def fields_of(kind, part=""):
+    for name, hint in get_type_hints(kind).items():
+        if is_dataclass(hint):
+            yield from fields_of(hint, f"{part}.{name}".lstrip("."))
+        else:
+            yield part, name
+
+
+def parse(line):
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return options_of(parser.parse_args(list(line)))
+
+
+def test_every_option_has_one_flag():
+    named = [(flag.part, flag.field) for flag in FLAGS]
+    assert sorted(named) == sorted(fields_of(RunOptions))
+
+
+def test_no_flag_gives_the_defaults():
+    assert parse([]) == RunOptions()
+
+
+def strategy(kind):
+    if kind is float:
+        return st.one_of(st.floats(0.01, 0.99), st.floats(-5, 1000))
+    if kind is int:
+        return st.one_of(st.integers(1, 40), st.integers(-(2**40), 2**40))
+    if kind is bool:
+        return st.booleans()
+    if kind is str:
+        # Python 3.11's argparse drops a value that is just --
+        text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+        return text.filter(lambda t: t != "--")
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    assert kind == tuple[str, ...]
+    return st.lists(strategy(str), max_size=3).map(tuple)
+
+
+def with_value(options, flag, value):
+    """The options with one more changed; as they are where the value is out of its range."""
+    try:
+        part, _, inner = flag.part.partition(".")
+        if not part:
+            return replace(options, **{flag.field: value})
+        stage = getattr(options, part)
+        if inner:
+            changed = {inner: replace(getattr(stage, inner), **{flag.field: value})}
+        else:
+            changed = {flag.field: value}
+        return replace(options, **{part: replace(stage, **changed)})
+    except OptionError:
+        return options
+
+
+@st.composite
+def any_options(draw):
+    options = RunOptions()
+    for flag in draw(st.lists(st.sampled_from(FLAGS), max_size=12, unique=True)):
+        options = with_value(options, flag, draw(strategy(_kind(flag))))
+    return options
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(any_options())
+def test_words_give_the_options_back(options):
+    assert parse(words(options)) == options
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_each_flag_reaches_its_field_alone(flag):
+    tried = {float: [0.37, 7.5], int: [11, 320, -3], bool: [True], str: ["-x"]}
+    values = tried.get(_kind(flag)) or get_args(_kind(flag)) or [()]
+    if get_origin(_kind(flag)) is tuple:
+        values = [("dog", "a,b", "-c")]
+    changed = [with_value(RunOptions(), flag, v) for v in values]
+    (options, *_) = [c for c in changed if c != RunOptions()]
+    line = list(words(options))
+    assert parse(line) == options
+    if flag.name == "--seed":  # the search keeps its own
+        assert line == ["--search-seed", "0", "--seed", "11"]
+    else:
+        assert line[0].split("=")[0] == flag.name
+        assert len(line) <= 2
+
+
+def blank():
+    return Trace(
+        question="",
+        frames=np.zeros((1, 4, 4, 3), np.uint8),
+        times=np.zeros(1),
+        groups=((0,),),
+        clip={"name": "clip.mp4"},
+        backbone={},
+        detector={},
+        options={},
+    )
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(any_options(), st.sampled_from(["what?", "-x", "--seed", "it's $HOME", "Größe?\nzwei"]))
+def test_the_command_gives_the_options_back(options, question):
+    shown = replace(blank(), options=options.as_dict(), question=question)
+    args = _parser().parse_args(shlex.split(command(shown))[3:])
+    assert options_of(args) == options
+    assert args.question == question
+
+
+def test_one_seed_is_enough():
+    assert parse(["--seed", "4"]) == RunOptions(seed=4, decode=DecodeOptions(seed=4))
+    own = parse(["--seed", "4", "--search-seed", "2"])
+    assert (own.seed, own.decode.seed) == (4, 2)
+
+
+@pytest.mark.parametrize("text", ["-x", "--seed", "-1e-05", "- a", "--prompt=y", "@x"])
+def test_a_value_that_looks_like_a_flag_stays_a_value(text):
+    options = RunOptions(detect=DetectOptions(prompt=text, classes=(text,)))
+    options = replace(options, decode=DecodeOptions(length_penalty=-1e-05))
+    assert parse(words(options)) == options
+
+
+def test_values_out_of_range_are_told():
+    for line in (["--low", "2"], ["--r0", "1"], ["--max-seconds", "0"], ["--vcd-step", "1000"]):
+        with pytest.raises(OptionError):
+            parse(line)
+    assert parse(["--end", "3", "--image-size", "320"]) == RunOptions(
+        video=VideoOptions(end=3.0), detect=DetectOptions(image_size=320)
+    )
+
+
+@pytest.mark.parametrize("sub", ["trace", "compare", "show", "edit"])
+def test_help_says_every_flag(sub, capsys):
+    with pytest.raises(SystemExit) as ended:
+        _parser().parse_args([sub, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    if sub in ("trace", "compare"):
+        for flag in FLAGS:
+            assert f"  {flag.name}" in shown
+
+
+def test_the_parser_imports_no_torch():
+    code = "import sys, core.__main__ as m; m._parser(); assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
