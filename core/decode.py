@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.backbones.base import State, VideoLM
+from core.backbones.host import to_host
 from core.contrast import check_finite, kept_candidates, log_partition, nucleus, score
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
@@ -41,7 +42,7 @@ class Pair:
 
     def logits(self, index: int) -> tuple[Rows, Rows | None]:
         """(n, V) of the video, and of the counterfactual if there is one."""
-        views = np.concatenate([s.logits.detach().cpu().numpy() for s in self.states])
+        views = np.concatenate([to_host(s.logits) for s in self.states])
         check_finite(views, f"token {index + 1}")
         return views[: self.rows], views[self.rows :] if self.two else None
 

@@ -20,6 +20,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.video_utils import VideoMetadata
 
 from core.backbones.base import BackboneInfo, Encoded, Prune, Seen, State, VideoLM
+from core.backbones.host import to_host
 from core.backbones.prompt import query_positions
 from core.backbones.prune import pruned
 from core.errors import OptionError
@@ -243,14 +244,18 @@ class HfVideoLM(VideoLM):
     def _changed(
         self, encoded: Encoded, views: Tensor, like: State | None, touched: Tensor | None = None
     ) -> Tensor:
-        """(B, G) bool: temporal patches to look at, because they are not those of `like`."""
+        """(B, G) bool: temporal patches to look at, because they are not those of `like`.
+
+        On the CPU, where it decides what is read.
+        """
         if like is None or like.seen is None:
             return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
         if touched is None:
             frames = (views != like.seen.video).flatten(2).any(-1)
         else:
             frames = touched.expand(len(views), -1)
-        return torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1).cpu()
+        changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
+        return torch.from_numpy(to_host(changed))
 
     def _features(
         self, encoded: Encoded, views: Tensor, changed: Tensor, like: State | None
@@ -276,14 +281,14 @@ class HfVideoLM(VideoLM):
         The few tokens before the video are not worth it: with a cache attention needs a mask, which
         costs more than they do.
         """
-        before_the_question = int(encoded.query[0]) - 1
+        before_the_question = int(to_host(encoded.query[0])) - 1
         if like is None or like.seen is None or like.prune is not None:
             return 0
         patches = changed.any(0).nonzero()
         if not len(patches):
             return before_the_question
         patch = int(patches[0, 0])
-        return int(self._slots(encoded)[patch, 0]) if patch else 0
+        return int(to_host(self._slots(encoded)[patch, 0])) if patch else 0
 
     def _prefix(self, seen: Seen, first: int, like: State | None) -> DynamicCache:
         """A cache of what stands before `first`, a row a view; empty where nothing is shared."""

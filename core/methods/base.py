@@ -12,6 +12,7 @@ from torch import Tensor
 
 from core.ascent import BaseRead, ascend, conclude, read_base
 from core.backbones.base import Encoded, Prune, State, VideoLM
+from core.backbones.host import to_float
 from core.errors import OptionError
 from core.masks import draw_masks
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions
@@ -156,7 +157,7 @@ class Case:
         levels = torch.as_tensor(level, device=device), torch.as_tensor(frame_level, device=device)
         if not len(view.objects) and view.outside is None:
             return self.base
-        if not float(view.mask(*levels).max()) > 0:
+        if not to_float(view.mask(*levels).max()) > 0:
             return self.base
         return self.prefill(view.video(*levels))
 
