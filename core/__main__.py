@@ -1,4 +1,4 @@
-"""`python -m core trace VIDEO QUESTION`, `compare VIDEO QUESTION` and `show FILE.macd`.
+"""`python -m core trace VIDEO QUESTION`, `compare VIDEO QUESTION`, `show FILE.macd` and `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     args = _parser().parse_args(argv)
     try:
+        if args.command == "plan":
+            _plan(args)
+            return 0
         trace = _show(args) if args.command == "show" else _trace(args)
         _print(trace, args)
         if args.command != "show" and args.out:
@@ -81,7 +84,27 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("file", metavar="FILE.macd")
     for command in (trace, compare, show):
         command.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_plan(commands)
     return parser
+
+
+def _add_plan(commands: Any) -> None:
+    plan = commands.add_parser("plan", help="what a backbone takes, without loading it")
+    plan.add_argument("--backbone", default="toyworld", help="toyworld or a listed hub id")
+    plan.add_argument("--frames", type=int, default=8, help="frames sampled (default: 8)")
+    plan.add_argument(
+        "--frame-size", type=int, default=280, metavar="PIXELS",
+        help="side of the square frames, where the family lets it vary (default: 280)",
+    )  # fmt: skip
+    plan.add_argument("--steps", type=int, default=1, help="ascent steps (default: 1)")
+    plan.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _plan(args: argparse.Namespace) -> None:
+    from core.plan import describe, plan
+
+    found = plan(args.backbone, args.frames, args.frame_size, args.steps)
+    print(json.dumps(found) if args.json else describe(found))
 
 
 def _add_run(trace: argparse.ArgumentParser) -> None:
