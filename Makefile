@@ -2,6 +2,7 @@
 # make test   install, then run every test (a browser is installed where it is missing)
 # make check  lint, types and every test
 # make test-matrix  the families against the oldest and newest supported transformers
+# make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make weights  train the embedded models again
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ PYTHON ?= python3
 ARGS ?=
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: run test test-matrix check lint weights examples bench browser clean
+.PHONY: run test test-matrix gpu-check check lint weights examples bench browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -20,6 +21,10 @@ test: $(VENV)/.ready-dev browser
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev
 	scripts/matrix.sh 5.17.0 5.23.0
+
+# about five minutes on a GPU and no download; ARGS="--device cpu" takes the same way on a CPU
+gpu-check: $(VENV)/.ready
+	$(BIN)/python -m bench.gpu_check $(ARGS)
 
 check: lint test
 

@@ -1,4 +1,4 @@
-"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE.macd` and `edit FILE.macd`.
+"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE`, `edit FILE` and `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -17,7 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.edit_flags import add_edit_flags, read_edit_flag
 from core.errors import MacdError, OptionError, TraceError
@@ -45,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     args = _parser().parse_args(argv)
     try:
+        if args.command == "plan":
+            _plan(args)
+            return 0
         commands = {"show": _show, "edit": _edit}
         trace = commands.get(args.command, _trace)(args)
         _print(trace, args)
@@ -85,7 +88,27 @@ def _parser() -> argparse.ArgumentParser:
     _add_edit(edit)
     for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_plan(commands)
     return parser
+
+
+def _add_plan(commands: Any) -> None:
+    plan = commands.add_parser("plan", help="what a backbone takes, without loading it")
+    plan.add_argument("--backbone", default="toyworld", help="toyworld or a listed hub id")
+    plan.add_argument("--frames", type=int, default=8, help="frames sampled (default: 8)")
+    plan.add_argument(
+        "--frame-size", type=int, default=280, metavar="PIXELS",
+        help="side of the square frames, where the family lets it vary (default: 280)",
+    )  # fmt: skip
+    plan.add_argument("--steps", type=int, default=1, help="ascent steps (default: 1)")
+    plan.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _plan(args: argparse.Namespace) -> None:
+    from core.plan import describe, plan
+
+    found = plan(args.backbone, args.frames, args.frame_size, args.steps)
+    print(json.dumps(found) if args.json else describe(found))
 
 
 def _add_run(trace: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from core.backbones.base import Encoded, State, VideoLM
+from core.backbones.host import to_float, to_host
 from core.errors import BlindGradient, NumericalError
 from core.masks import frame_levels, levels
 from core.objective import loss_of, query_loss
@@ -71,10 +72,10 @@ def ascend(
         step = AscentStep(
             index=index,
             loss=loss,
-            strength=r.cpu().numpy(),
-            gradient=g.cpu().numpy(),
-            frame_strength=rf.cpu().numpy(),
-            frame_gradient=gf.cpu().numpy(),
+            strength=to_host(r),
+            gradient=to_host(g),
+            frame_strength=to_host(rf),
+            frame_gradient=to_host(gf),
         )
         _check(step)
         yield step
@@ -95,17 +96,17 @@ def _slopes_at(
     low = options.memory == "low"
     loss = query_loss(lm, view.encoded, view.video(r, rf), low, like, touched)
     if not loss.requires_grad:  # no mask reaches a single pixel
-        return float(loss), torch.zeros_like(r), torch.zeros_like(rf)
+        return to_float(loss), torch.zeros_like(r), torch.zeros_like(rf)
     leaves = [z for z in (r, rf) if len(z)]
     found = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
     g, gf = (found.get(id(z), torch.zeros_like(z)) for z in (r, rf))
-    return float(loss.detach()), g, gf
+    return to_float(loss), g, gf
 
 
 def _slopes_of_base(view: MaskedView, base: BaseRead) -> tuple[float, Tensor, Tensor]:
     assert base.slope is not None
     assert base.state.query_logits is not None
-    loss = float(loss_of(base.state.query_logits[0], view.encoded))
+    loss = to_float(loss_of(base.state.query_logits[0], view.encoded))
     g, gf = view.slopes_at_zero(base.slope)
     return loss, g.double(), gf.double()
 

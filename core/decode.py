@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.backbones.base import State, VideoLM
+from core.backbones.host import to_host
 from core.contrast import (
     check_finite,
     floor_of,
@@ -50,14 +51,14 @@ class Pair:
 
     def logits(self, index: int) -> tuple[Rows, Rows | None]:
         """(n, V) of the video, and of the counterfactual if there is one."""
-        views = np.concatenate([s.logits.detach().cpu().numpy() for s in self.states])
+        views = np.concatenate([to_host(s.logits) for s in self.states])
         check_finite(views, f"token {index + 1}")
         return views[: self.rows], views[self.rows :] if self.two else None
 
     def hidden(self) -> NDArray[np.bool_] | None:
         """(N,) vision tokens that the first hypothesis's counterfactual does not see; or None."""
         hidden = self.states[-1].hidden
-        return None if hidden is None else hidden[0].cpu().numpy()
+        return None if hidden is None else to_host(hidden[0])
 
     def step(self, tokens: Sequence[int]) -> None:
         """Feeds each hypothesis its token, the same under both views."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from core.backbones.base import State, VideoLM
+from core.backbones.host import to_float, to_host
 from core.errors import OptionError
 from core.objective import loss_of
 from core.types import Ledger
@@ -65,7 +66,7 @@ def measure(
 
 def _loss(state: State, lm: VideoLM, encoded: object, row: int) -> float:
     assert state.query_logits is not None
-    return float(loss_of(state.query_logits[row], encoded))  # type: ignore[arg-type]
+    return to_float(loss_of(state.query_logits[row], encoded))  # type: ignore[arg-type]
 
 
 def _answer_log_p(lm: VideoLM, state: State, answer: Sequence[int]) -> Doubles:
@@ -73,7 +74,7 @@ def _answer_log_p(lm: VideoLM, state: State, answer: Sequence[int]) -> Doubles:
     rows = len(state.logits)
     found = []
     for i, token in enumerate(answer):
-        found.append(torch.log_softmax(state.logits.double(), -1)[:, token].cpu().numpy())
+        found.append(to_host(torch.log_softmax(state.logits.double(), -1)[:, token]))
         if i + 1 < len(answer):
             # a copy, so that the given state's cache stays as it is
             state = lm.select(state, range(rows)) if i == 0 else state

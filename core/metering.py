@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 T = TypeVar("T")
 
@@ -36,32 +37,21 @@ class Cost:
         self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
 
 
-class LivingTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of every storage from the operation that makes it until it is freed.
+class AliveBytes:
+    """Bytes of the storages that were added and not yet freed; on any device, fake ones too.
 
-    now, peak: bytes; `peak` may be set back at any time. Works on any device. Storages that were
-    there before are not counted, and neither are those in `known` (data pointers).
+    now, peak: bytes; `peak` may be set back at any time. known: storages that are not counted.
     """
 
-    def __init__(self, known: frozenset[int] = frozenset()) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+    def __init__(self, known: Iterable[torch.UntypedStorage] = ()) -> None:
         self.now = self.peak = 0
-        self._known = known
+        self._known = {s._cdata for s in known}
         self._alive: dict[int, Any] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **kwargs) if kwargs else func(*args)
-        if isinstance(out, torch.Tensor):
-            self._count(out)
-        elif isinstance(out, tuple | list):
-            for tensor in out:
-                if isinstance(tensor, torch.Tensor):
-                    self._count(tensor)
-        return out
-
-    def _count(self, tensor: torch.Tensor) -> None:
+    def add(self, tensor: torch.Tensor) -> None:
+        """Counts the tensor's storage until it is freed; a second time does nothing."""
         storage = tensor.untyped_storage()
-        place = storage.data_ptr()
+        place = storage._cdata
         if place in self._alive or place in self._known:
             return
         size = storage.nbytes()
@@ -74,8 +64,25 @@ class LivingTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         self._alive[place] = weakref.ref(storage, free)
         self.now += size
-        if self.now > self.peak:
-            self.peak = self.now
+        self.peak = max(self.peak, self.now)
+
+
+class LivingTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is on, counts the bytes of every storage that an operation makes, until freed."""
+
+    def __init__(self, known: Iterable[torch.UntypedStorage] = ()) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive = AliveBytes(known)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **kwargs) if kwargs else func(*args)
+        if isinstance(out, torch.Tensor):
+            self.alive.add(out)
+        elif isinstance(out, tuple | list):
+            for tensor in tree_leaves(out):
+                if isinstance(tensor, torch.Tensor):
+                    self.alive.add(tensor)
+        return out
 
 
 class Meter:
@@ -109,7 +116,9 @@ class Meter:
             if self._within:
                 self._within[-1] += spent
             cost.peak_bytes = self._weights + self._take_peak()
-            self._living.peak = max(self._living.peak, outer, cost.peak_bytes - self._weights)
+            self._living.alive.peak = max(
+                self._living.alive.peak, outer, cost.peak_bytes - self._weights
+            )
 
     def each(self, items: Iterator[T], cost: Cost) -> Iterator[T]:
         """The items one by one; what each takes to come is added to `cost`."""
@@ -140,5 +149,5 @@ class Meter:
             peak = int(torch.cuda.max_memory_allocated())
             torch.cuda.reset_peak_memory_stats()
             return peak
-        peak, self._living.peak = self._living.peak, self._living.now
+        peak, self._living.alive.peak = self._living.alive.peak, self._living.alive.now
         return peak

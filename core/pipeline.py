@@ -5,15 +5,12 @@ Stop asking for events, or set `cancelled`, and the run ends; what exists is kep
 
 from __future__ import annotations
 
-import resource
-import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,9 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from core.ascent import conclude
-from core.backbones.base import Encoded, VideoLM
+from core.backbones.base import Encoded, State, VideoLM
+from core.backbones.host import to_float
 from core.decode import answer, decode
 from core.detect import Detector, only
+from core.environment import peak_memory_mb, versions
 from core.errors import Cancelled, OutOfMemory
 from core.metering import Cost, Meter
 from core.methods import Method, find_methods
@@ -53,7 +52,6 @@ from core.words import count
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
-PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
 
 PATIENCE_S = 0.25
 """How often somebody who waits for a model hears how far it is."""
@@ -386,27 +384,32 @@ def _read_counterfactual(
         view = case.masked(case.options.mask)
         device = view.objects.device
         levels = (torch.as_tensor(z, device=device) for z in (chosen.level, chosen.frame_level))
-        hidden = float(view.mask(*levels).mean())
+        hidden = to_float(view.mask(*levels).mean())
         if not chosen.level.any() and not chosen.frame_level.any():
             run.warnings.append(SAME_VIEWS)
         if hidden > 0.98:
             run.warnings.append(ALL_MASKED)
-        run.grow(counterfactual=with_losses(chosen, case.encoded, prepared))
+        run.grow(
+            counterfactual=with_losses(
+                chosen, case.encoded, prepared.base, prepared.counter or prepared.base
+            )
+        )
     run.timed("views", began)
     yield Event("views", 1.0, "Both views read", run.trace)
     spent = run.trace.timings_ms.get("ascent", 0.0) + run.trace.timings_ms["views"]
     return _Views(prepared, cost, needs, spent)
 
 
-def with_losses(chosen: Counterfactual, encoded: Encoded, prepared: Prepared) -> Counterfactual:
+def with_losses(
+    chosen: Counterfactual, encoded: Encoded, base: State, counter: State
+) -> Counterfactual:
     """The levels with the query loss given V and given V_d."""
-    base, counter = prepared.base, prepared.counter or prepared.base
     assert base.query_logits is not None
     assert counter.query_logits is not None
     return replace(
         chosen,
-        base_loss=float(loss_of(base.query_logits[0], encoded)),
-        loss=float(loss_of(counter.query_logits[0], encoded)),
+        base_loss=to_float(loss_of(base.query_logits[0], encoded)),
+        loss=to_float(loss_of(counter.query_logits[0], encoded)),
     )
 
 
@@ -479,22 +482,3 @@ def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
         seed=options.seed,
         versions=versions(),
     )
-
-
-def versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
-    found = {"python": sys.version.split()[0]}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "missing"
-    return found
-
-
-def peak_memory_mb() -> float:
-    """Peak memory so far: of the GPU if it was used, else of this process."""
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
-    scale = 2**20 if sys.platform == "darwin" else 2**10
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from core.ascent import conclude
-from core.backbones.base import State, VideoLM, to_pixels
+from core.backbones.base import VideoLM, to_pixels
 from core.decode import Pair, answer, go_on, redecode, scores
 from core.errors import OptionError
 from core.ledger import measure
 from core.methods.base import Case
-from core.objective import loss_of
 from core.options import ContrastOptions, RunOptions, options_from
-from core.pipeline import Event
+from core.pipeline import Event, with_losses
 from core.search import find_answer
 from core.types import (
     LOST,
@@ -340,7 +339,7 @@ class Workbench:
         view, base = self.case.masked(self.options.mask), self.case.base
         frame_level = found.frame_level if len(found.frame_level) else np.zeros(len(trace.groups))
         counter, video = self.case.prefill_levels(view, found.level, frame_level)
-        trace = replace(trace, counterfactual=self._with_losses(found, base, counter))
+        trace = replace(trace, counterfactual=with_losses(found, self.encoded, base, counter))
         pixels = to_pixels(video, self.encoded.mean, self.encoded.std)
         self._pair = Pair(self.lm, base, counter)
         kept = {"baseline": trace.answers["baseline"]}
@@ -369,15 +368,6 @@ class Workbench:
         }
         spent = round(1000 * (time.monotonic() - began), 1)
         return replace(said, view=view, ms=spent, total_ms=spent)
-
-    def _with_losses(self, found: Counterfactual, base: State, counter: State) -> Counterfactual:
-        assert base.query_logits is not None
-        assert counter.query_logits is not None
-        return replace(
-            found,
-            base_loss=float(loss_of(base.query_logits[0], self.encoded)),
-            loss=float(loss_of(counter.query_logits[0], self.encoded)),
-        )
 
     def redecode(self, alpha: float, beta: float) -> Trace:
         """The MACD answer under another α and β: from the first token they change, by cropping.

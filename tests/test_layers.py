@@ -23,7 +23,8 @@ OWNERS = {
     "trackers": ["core/track.py"],
     "av": ["core/video_worker.py", "toyworld/clips.py", "bench/"],
 }
-WITHOUT_TORCH = ["types", "errors", "options", "bundle", "summary", "masks", "contrast", "video",
+WITHOUT_TORCH = ["types", "errors", "options", "bundle", "bundle_format", "bundle_read",
+                 "bundle_write", "pictures", "summary", "masks", "contrast", "video",
                  "random_masks"]  # fmt: skip
 WITHOUT_TORCH += ["words", "flags", "edit_flags", "reproduce"]
 STAGES = {

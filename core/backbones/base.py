@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.backbones.host import to_host
 from core.errors import OptionError
 from core.options import Fit
 from core.types import Clip, ModelFrames, Pixels
@@ -100,8 +101,7 @@ def normalise(pixels: Pixels, mean: Tensor, std: Tensor) -> Tensor:
 def to_pixels(video: Tensor, mean: Tensor, std: Tensor) -> Pixels:
     """The inverse of `normalise`, (…, 3, h, w) → (…, h, w, 3); what lies outside RGB is clamped."""
     rgb = (video.detach().float() * std[:, None, None] + mean[:, None, None]) * 255
-    pixels: Pixels = rgb.round().clamp(0, 255).byte().movedim(-3, -1).contiguous().cpu().numpy()
-    return pixels
+    return to_host(rgb.round().clamp(0, 255).byte().movedim(-3, -1).contiguous())
 
 
 @dataclass(frozen=True)

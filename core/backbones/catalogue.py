@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PLANNED = Path(__file__).with_name("planned.json")
+"""What `core.plan` found for each listed model, 8 frames of 280 × 280; see `bench.planned`."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,12 @@ class Listed:
     def memory_gb(self) -> float:
         """What the weights take in bfloat16; a CPU loads float32, twice that."""
         return round(2 * self.billions, 1)
+
+    @property
+    def needed_gb(self) -> float:
+        """What the smallest run with MACD takes in bfloat16: low memory, 8 frames of 280 × 280."""
+        found = planned(self.hub_id)
+        return self.memory_gb if found is None else float(found["macd_low_memory_peak_gb"])
 
     @property
     def label(self) -> str:
@@ -98,7 +111,14 @@ CATALOGUE = (
 )
 
 
+@cache
+def planned(hub_id: str) -> dict[str, Any] | None:
+    """The stored `core.plan.Plan` of a listed model; None for another."""
+    found: dict[str, dict[str, Any]] = json.loads(PLANNED.read_text())
+    return found.get(hub_id)
+
+
 def largest_within(gigabytes: float) -> Listed | None:
-    """The largest listed model whose bfloat16 weights take at most that much memory."""
-    fitting = [m for m in CATALOGUE if m.memory_gb <= gigabytes]
+    """The largest listed model that runs MACD within so much memory (see `Listed.needed_gb`)."""
+    fitting = [m for m in CATALOGUE if m.needed_gb <= gigabytes]
     return max(fitting, key=lambda m: m.billions, default=None)

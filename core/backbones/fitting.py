@@ -24,7 +24,7 @@ def fitted(
     """Frames (T, H, W, 3) inside the grid that shows them largest, and where they lie in it.
 
     grids: sizes (h, w) to choose from. resample: a filter's name, "bicubic" for one. colour: (3,)
-    in [0, 1], of the padding around the picture.
+    in [0, 1] on the CPU, of the padding around the picture.
     Returns (T, h, w, 3) and the pixels x0 y0 x1 y1 that show the source.
     """
     height, width = frames.shape[1:3]
@@ -34,7 +34,7 @@ def fitted(
     filter_ = InterpolationMode(resample or "bicubic")
     picture = resize(tensor, [y1 - y0, x1 - x0], filter_, antialias=True)
     out = np.empty((len(frames), *grid, 3), np.uint8)
-    out[:] = (255 * colour).round().byte().cpu().numpy()
+    out[:] = (255 * colour).round().byte().numpy()
     out[:, y0:y1, x0:x1] = picture.permute(0, 2, 3, 1).numpy()
     return out, box
 

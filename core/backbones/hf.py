@@ -7,8 +7,8 @@ layers are. Everything else is the same: prompt, query span, prefill, caches, st
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.video_utils import VideoMetadata
 
 from core.backbones.base import (
     MAX_STRETCH,
@@ -30,8 +28,11 @@ from core.backbones.base import (
     VideoLM,
     normalise,
 )
+from core.backbones.caches import map_cache
+from core.backbones.checkpointing import checkpointed
 from core.backbones.fitting import fitted
-from core.backbones.prompt import query_positions
+from core.backbones.host import to_host
+from core.backbones.prompt import metadata_of, placeholders, query_positions
 from core.backbones.prune import pruned
 from core.backbones.resize import cap_pixels, resampling_of
 from core.errors import OptionError
@@ -68,7 +69,7 @@ class HfVideoLM(VideoLM):
         self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
         added = self.tokenizer.get_added_vocab()
         special = self.tokenizer.all_special_tokens
-        self._controls = control_strings(special, added, _placeholders(processor))
+        self._controls = control_strings(special, added, placeholders(processor))
         ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
         unknown = self.tokenizer.unk_token_id  # what the model has no word for is told, not refused
         self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
@@ -220,7 +221,7 @@ class HfVideoLM(VideoLM):
         out = self.processor(
             text=[prompt],
             videos=self.nested([np.array(self.at_least(frames.pixels))]),
-            video_metadata=[_metadata(replace(frames, times=times), max(count, self.min_frames))],
+            video_metadata=[metadata_of(replace(frames, times=times), max(count, self.min_frames))],
             do_sample_frames=False,
             do_resize=False,
             return_tensors="pt",
@@ -297,7 +298,7 @@ class HfVideoLM(VideoLM):
         with torch.no_grad():
             return State(
                 logits=_wide(self.head(hidden.detach()[:, -1])),
-                cache=_map_cache(cache, Tensor.detach),
+                cache=map_cache(cache, Tensor.detach),
                 length=encoded.input_ids.shape[1],
                 prompt=encoded.input_ids.shape[1],
                 query_logits=asked,
@@ -318,14 +319,18 @@ class HfVideoLM(VideoLM):
     def _changed(
         self, encoded: Encoded, views: Tensor, like: State | None, touched: Tensor | None = None
     ) -> Tensor:
-        """(B, G) bool: temporal patches to look at, because they are not those of `like`."""
+        """(B, G) bool: temporal patches to look at, because they are not those of `like`.
+
+        On the CPU, where it decides what is read.
+        """
         if like is None or like.seen is None:
             return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
         if touched is None:
             frames = (views != like.seen.video).flatten(2).any(-1)
         else:
             frames = touched.expand(len(views), -1)
-        return torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1).cpu()
+        changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
+        return torch.from_numpy(to_host(changed))
 
     def _features(
         self, encoded: Encoded, views: Tensor, changed: Tensor, like: State | None
@@ -351,21 +356,21 @@ class HfVideoLM(VideoLM):
         The few tokens before the video are not worth it: with a cache attention needs a mask, which
         costs more than they do.
         """
-        before_the_question = int(encoded.query[0]) - 1
+        before_the_question = int(to_host(encoded.query[0])) - 1
         if like is None or like.seen is None or like.prune is not None:
             return 0
         patches = changed.any(0).nonzero()
         if not len(patches):
             return before_the_question
         patch = int(patches[0, 0])
-        return int(self._slots(encoded)[patch, 0]) if patch else 0
+        return int(to_host(self._slots(encoded)[patch, 0])) if patch else 0
 
     def _prefix(self, seen: Seen, first: int, like: State | None) -> DynamicCache:
         """A cache of what stands before `first`, a row a view; empty where nothing is shared."""
         if not first or like is None:
             return DynamicCache()
         rows = len(seen.video)
-        return _map_cache(like.cache, lambda z: z[:, :, :first].expand(rows, -1, -1, -1))
+        return map_cache(like.cache, lambda z: z[:, :, :first].expand(rows, -1, -1, -1))
 
     def _read(
         self,
@@ -416,7 +421,7 @@ class HfVideoLM(VideoLM):
     def select(self, state: State, rows: Sequence[int]) -> State:
         """See `VideoLM.select`."""
         index = torch.tensor(rows, device=self.device)
-        cache = _map_cache(state.cache, lambda z: z[index])
+        cache = map_cache(state.cache, lambda z: z[index])
         return replace(
             state,
             logits=state.logits[index],
@@ -428,7 +433,7 @@ class HfVideoLM(VideoLM):
 
     def crop(self, state: State, length: int) -> State:
         """See `VideoLM.crop`."""
-        cache = _map_cache(state.cache, lambda z: z[:, :, :length])
+        cache = map_cache(state.cache, lambda z: z[:, :, :length])
         return replace(state, cache=cache, length=length, query_logits=None, seen=None)
 
     @torch.no_grad()
@@ -483,64 +488,6 @@ def _hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:
     if not unseen:
         return None
     return torch.stack([torch.isin(vision, row) for row in unseen[0]])
-
-
-def _map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:
-    """A new cache of the changed keys and values (B, heads, L, d)."""
-    out = DynamicCache()
-    for i, layer in enumerate(cache.layers):
-        out.update(change(layer.keys), change(layer.values), i)
-    return out
-
-
-@contextmanager
-def checkpointed(model: Any) -> Iterator[None]:
-    """Gradient checkpointing by layer while inside; the model is in `eval()` before and after.
-
-    transformers checkpoints only layers in training mode: that flag is set on the layers alone, so
-    that nothing below them, dropout above all, changes.
-    """
-    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-    kind = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
-    getattr(model, f"{kind}_checkpointing_enable")({"use_reentrant": False})
-    try:
-        for layer in layers:
-            layer.training = True
-        yield
-    finally:
-        for layer in layers:
-            layer.training = False
-        getattr(model, f"{kind}_checkpointing_disable")()
-        model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph
-
-
-def _placeholders(processor: Any) -> list[str]:
-    """Strings that a processor replaces in the prompt.
-
-    transformers before 5.18 writes one of its own into the prompt, and replaces that.
-    """
-    named = [v for k, v in vars(processor).items() if k.endswith(("_token", "_tag"))]
-    return ["<|placeholder|>", *(v for v in named if isinstance(v, str))]
-
-
-def _metadata(frames: ModelFrames, count: int) -> VideoMetadata:
-    """Seconds as frame numbers of a 1 fps video, not rounded.
-
-    Processors divide the one by the other and round to words themselves: milliseconds
-    would turn 0.4497 s into 0.5 where they write 0.4. count: frames that the processor is given; a
-    single one may be given more than once.
-    """
-    times = frames.times if len(frames.times) >= count else frames.times[[0] * count]
-    step = float(np.median(np.diff(times))) if len(times) > 1 else frames.duration
-    total = max(float(times[-1]) + 1e-3, step * len(times))
-    return VideoMetadata(
-        total_num_frames=total,
-        fps=1.0,
-        duration=total,
-        frames_indices=times.tolist(),
-        width=frames.size[1],
-        height=frames.size[0],
-    )
 
 
 def _wide(logits: Tensor) -> Tensor:

@@ -41,6 +41,8 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "smolvlm": ("SmolVLMForConditionalGeneration", "smolvlm:SmolVLM"),
 }
 """config.model_type → name of transformers' class, and module and class of the adapter."""
+UNPLANNED = 1.2
+"""Memory of a model that is not listed, over its weights."""
 
 
 def adapter_of(family: str) -> type[HfVideoLM]:
@@ -58,6 +60,15 @@ def weights_gb(source: str) -> float | None:
     return next((m.memory_gb for m in CATALOGUE if m.hub_id == source), None)
 
 
+def needed_gb(source: str) -> float | None:
+    """What a run takes in bfloat16: as planned for a listed model, else its files and a fifth."""
+    listed = next((m for m in CATALOGUE if m.hub_id == source), None)
+    if listed is not None:
+        return listed.needed_gb
+    weights = weights_gb(source)
+    return None if weights is None else UNPLANNED * weights
+
+
 def free_gb(where: torch.device) -> float | None:
     """Memory that is free on a device; None where the system does not say."""
     if where.type == "cuda":
@@ -72,11 +83,11 @@ def free_gb(where: torch.device) -> float | None:
 
 
 def check_memory(name: str, gb: float | None, where: torch.device, dtype: torch.dtype) -> None:
-    """Raises OutOfMemory where weights and a fifth for activations cannot fit."""
+    """Raises OutOfMemory where a run that takes `gb` in bfloat16 cannot fit."""
     free = free_gb(where)
     if gb is None or free is None:
         return
-    scale = 1.2 * dtype.itemsize / 2
+    scale = dtype.itemsize / 2
     if gb * scale <= free:
         return
     other = largest_within(free / scale)
@@ -122,7 +133,7 @@ def load_backbone(
                 f"{name!r} is of the family {family!r}",
                 f"Choose a model of {', '.join(FAMILIES)}",
             )
-        check_memory(name, weights_gb(source), where, dtype)
+        check_memory(name, needed_gb(source), where, dtype)
         folder = source if local else _download(source, revision, progress, online, (where, dtype))
         model_class: Any = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
@@ -211,7 +222,7 @@ def _download(
         return _downloaded_before(source, wanted, error.__cause__ or error)
     if weights_gb(source) is None:  # its files are taken for bfloat16
         whole = sum(f.file_size for f in listed if _is_weights(f.filename))
-        check_memory(source, whole / 1e9, *room)
+        check_memory(source, UNPLANNED * whole / 1e9, *room)
     size = sum(f.file_size for f in listed if f.will_download)
     told = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
     progress.begin(f"Downloading {source}, {told}")

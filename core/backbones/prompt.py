@@ -1,10 +1,14 @@
-"""Finds the question's tokens in a prompt."""
+"""What a processor is told for a prompt, and where the question stands in what it gives."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from transformers.video_utils import VideoMetadata
+
 from core.errors import UnsupportedBackbone
+from core.types import ModelFrames
 
 
 def query_positions(
@@ -35,3 +39,32 @@ def query_positions(
     end = start + len(question)
     spans: list[tuple[int, int]] = encoded["offset_mapping"]
     return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]
+
+
+def placeholders(processor: Any) -> list[str]:
+    """Strings that a processor replaces in the prompt.
+
+    transformers before 5.18 writes one of its own into the prompt, and replaces that.
+    """
+    named = [v for k, v in vars(processor).items() if k.endswith(("_token", "_tag"))]
+    return ["<|placeholder|>", *(v for v in named if isinstance(v, str))]
+
+
+def metadata_of(frames: ModelFrames, count: int) -> VideoMetadata:
+    """Seconds as frame numbers of a 1 fps video, not rounded.
+
+    Processors divide the one by the other and round to words themselves: milliseconds
+    would turn 0.4497 s into 0.5 where they write 0.4. count: frames that the processor is given; a
+    single one may be given more than once.
+    """
+    times = frames.times if len(frames.times) >= count else frames.times[[0] * count]
+    step = float(np.median(np.diff(times))) if len(times) > 1 else frames.duration
+    total = max(float(times[-1]) + 1e-3, step * len(times))
+    return VideoMetadata(
+        total_num_frames=total,
+        fps=1.0,
+        duration=total,
+        frames_indices=times.tolist(),
+        width=frames.size[1],
+        height=frames.size[0],
+    )

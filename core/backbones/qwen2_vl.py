@@ -13,6 +13,7 @@ from torch import Tensor
 
 from core.backbones.base import BackboneInfo, Encoded
 from core.backbones.hf import HfVideoLM
+from core.backbones.host import to_host
 from core.backbones.windows import group_windows
 from core.types import ModelFrames
 
@@ -79,7 +80,7 @@ class Qwen2VL(HfVideoLM):
 
     def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """See `HfVideoLM.look`; attention never leaves a temporal patch, so any can stand alone."""
-        _, height, width = (int(n) for n in encoded.inputs["video_grid_thw"][0])
+        _, height, width = to_host(encoded.inputs["video_grid_thw"][0]).tolist()
         rows = encoded.gather.view(len(encoded.groups), height * width, -1)
         index = rows[at[:, 1]] + (at[:, 0] * views[0].numel())[:, None, None]
         pixels = views.reshape(-1)[index].flatten(0, 1)
@@ -157,7 +158,7 @@ class Qwen2VL(HfVideoLM):
 
     def next_position(self, encoded: Encoded) -> int:
         """See `HfVideoLM.next_position`; fewer positions than tokens, the video shares some."""
-        return int(encoded.inputs["position_ids"].max()) + 1
+        return int(to_host(encoded.inputs["position_ids"].max())) + 1
 
     def step_positions(self, at: int, rows: int) -> Tensor:
         """See `HfVideoLM.step_positions`."""

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from core.backbones.host import to_host
+
 
 def group_windows(tower: Any) -> None:
     """Makes every attention of a vision tower take windows of one length together.
@@ -40,7 +42,7 @@ class _Plan:
             starts, lengths = bounds[:-1], bounds.diff()
             self._windows = [
                 starts[lengths == n, None] + torch.arange(n, device=bounds.device)
-                for n in sorted(set(lengths.tolist()))
+                for n in sorted(set(to_host(lengths).tolist()))
             ]
             self._of = bounds
         return self._windows

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from core.ascent import BaseRead, ascend, conclude, read_base
 from core.backbones.base import Encoded, Prune, State, VideoLM
+from core.backbones.host import to_float
 from core.errors import OptionError
 from core.masks import draw_masks
 from core.metering import Cost, Meter
@@ -207,7 +208,7 @@ class Case:
         device = view.objects.device
         levels = torch.as_tensor(level, device=device), torch.as_tensor(frame_level, device=device)
         nothing = not len(view.objects) and view.outside is None
-        if nothing or not float(view.mask(*levels).max()) > 0:
+        if nothing or not to_float(view.mask(*levels).max()) > 0:
             return self.base, self.encoded.video
         video = view.video(*levels)
         return self.prefill(video), video

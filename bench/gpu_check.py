@@ -1,0 +1,200 @@
+"""Runs every family on CUDA in bfloat16, with random weights, and writes time and peak memory.
+
+`make gpu-check`. Nothing is downloaded. `--device cpu` takes the same way on a CPU in float32, with
+two layers of each kind and few words. Exit codes: 0 all families ran, 1 one did not, 2 there is no
+such device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.counted import peak_bytes
+from core.backbones.base import Prune
+from core.backbones.catalogue import planned
+from core.backbones.dimensions import DIMENSIONS
+from core.backbones.hf import HfVideoLM
+from core.backbones.random_weights import build, depth_of, with_depth
+from core.decode import Pair, decode
+from core.ledger import measure
+from core.methods.base import Case
+from core.options import AscentOptions, DecodeOptions, RunOptions
+from core.plan import QUESTION, sample_clip, sample_tracks
+from core.types import AscentStep
+
+MODELS = {
+    "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": 1.0,
+    "Qwen/Qwen2-VL-2B-Instruct": 1.0,
+    "Qwen/Qwen3-VL-2B-Instruct": 1.0,
+    "Qwen/Qwen2.5-VL-3B-Instruct": 1.0,
+    "OpenGVLab/InternVL3-8B-hf": 1 / 3,
+}
+"""One of every family, and the share of its layers that is built."""
+TOKENS, FRAMES, SIDE = 8, 8, 280
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Checks the families; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu_check", description=__doc__)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu-check.json"))
+    parser.add_argument("--frames", type=int, default=FRAMES)
+    parser.add_argument("--only", choices=list(MODELS), help="one model instead of all")
+    args = parser.parse_args(argv)
+    if args.device == "cuda" and not torch.cuda.is_available():
+        print("error: there is no CUDA device here. Try --device cpu.", file=sys.stderr)
+        return 2
+    found: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames, "models": {}}
+    for name, share in MODELS.items():
+        if args.only not in (None, name):
+            continue
+        print(f"  {name}", file=sys.stderr, flush=True)
+        try:
+            found["models"][name] = check(name, args.device, share, args.frames)
+        except Exception as error:  # the other families are still of interest
+            traceback.print_exc()
+            found["models"][name] = {"error": f"{type(error).__name__}: {error}"}
+        _forget(args.device)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+    return 1 if any("error" in m for m in found["models"].values()) else 0
+
+
+def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
+    """One model: milliseconds and peak GB of each stage. Raises AssertionError where one is off."""
+    dimensions = DIMENSIONS[name]
+    vision, full, decoder = depth_of(dimensions)
+    dtype = torch.bfloat16
+    if device == "cpu":
+        dtype = torch.float32  # as loading does; few CPUs are quick in bfloat16
+        dimensions = {**dimensions, "text": dimensions["text"] | {"vocab_size": 1024}}
+        depth = 2, min(full, 2), max(3, min(full, 2))
+    else:
+        depth = round(vision * share), full, round(decoder * share)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        lm = build(name, with_depth(dimensions, *depth), device, dtype)
+        _draw(lm, device)
+    stages: dict[str, Any] = {}
+
+    def staged(stage: str, call: Callable[[], Any]) -> Any:
+        result, stages[stage] = _measured(lm, device, call)
+        return result
+
+    clip, tracks = sample_clip(frames, SIDE), sample_tracks(frames)
+    _case(lm, clip, tracks, "normal").base  # noqa: B018 - warms the device up
+    encoded = staged("encode", lambda: lm.encode(clip, QUESTION))
+    assert encoded.video.device.type == device
+    base = staged("prefill", lambda: lm.prefill(encoded, encoded.video))
+    last: dict[str, AscentStep] = {}
+    cases = {memory: _case(lm, clip, tracks, memory) for memory in ("normal", "low")}
+    for memory, case in cases.items():
+        assert case.base is not None
+        steps = staged(
+            f"ascent_{memory}", lambda c=case: list(c.climb(c.options.mask, c.options.ascent))
+        )
+        last[memory] = steps[-1]
+    _assert_same_slopes(last["normal"], last["low"])
+    case = cases["normal"]
+    view = case.masked(case.options.mask)
+    levels = np.ones(len(tracks)), np.ones(len(encoded.groups))
+    counter = staged("second_view", lambda: case.prefill_levels(view, *levels))
+    pruned = staged("pruned_view", lambda: case.prefill(encoded.video, Prune(1, 0.5)))
+    options = DecodeOptions(max_tokens=TOKENS)
+    contrast = case.options.contrast
+    said = staged("decode", lambda: list(decode(lm, base, counter, contrast, options)))
+    assert len(list(decode(lm, base, pruned, contrast, replace(options, max_tokens=2)))) > 0
+    _assert_crop_repeats(lm, base, counter)
+    answer = [said[0].token, said[0].token]
+    staged("ledger", lambda: measure(lm, view, base, answer, last["normal"].gradient, levels[0]))
+    whole = share == 1 and device == "cuda" and frames == FRAMES
+    for kind, memory in (("macd", "normal"), ("macd_low_memory", "low")):
+        staged(kind, lambda m=memory: _macd(lm, clip, tracks, m))
+        plan = planned(name) if whole else None
+        stages[kind]["planned_peak_gb"] = plan[f"{kind}_peak_gb"] if plan else None
+    stages["decode"]["ms_per_token"] = round(stages["decode"]["ms"] / len(said), 2)
+    layers = dict(zip(("vision", "vision_full", "decoder"), depth, strict=True))
+    return {"parameters": lm.info.parameters, "layers": layers, "stages": stages}
+
+
+def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> Case:
+    options = RunOptions(ascent=AscentOptions(memory=memory))  # type: ignore[arg-type]
+    return Case(lm, clip, lm.encode(clip, QUESTION), tracks, options)
+
+
+def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> Pair:
+    """What `core.plan` plans: reading under both views."""
+    case = _case(lm, clip, tracks, memory)
+    view, _ = case.ascent(case.options.mask)
+    found = case.found(case.options.mask)
+    counter = case.prefill_levels(view, np.ones(len(tracks)), found.frame_level)
+    return Pair(lm, case.base, counter)
+
+
+def _draw(lm: HfVideoLM, device: str) -> None:
+    """Weights of a size that keeps activations finite through every layer."""
+    generator = torch.Generator(device).manual_seed(0)
+    for weight in lm.model.parameters():
+        if weight.ndim > 1:
+            weight.normal_(std=weight[0].numel() ** -0.5 / 2, generator=generator)
+
+
+def _assert_same_slopes(normal: AscentStep, low: AscentStep) -> None:
+    """bfloat16 rounds differently with and without a cache: signs and sizes, not bits."""
+    a, b = (np.concatenate([s.gradient, s.frame_gradient]) for s in (normal, low))
+    assert np.isfinite(a).all(), "the gradient is not finite"
+    assert np.isfinite(b).all(), "the gradient is not finite with low memory"
+    assert np.linalg.norm(a - b) <= 0.2 * np.linalg.norm(a), f"low memory differs: {a} and {b}"
+
+
+def _assert_crop_repeats(lm: HfVideoLM, base: Any, counter: Any) -> None:
+    pair = Pair(lm, base, counter)
+    pair.step([5])
+    first, _ = pair.logits(1)
+    pair.crop(0)
+    pair.step([5])
+    again, _ = pair.logits(1)
+    assert np.allclose(first, again, rtol=0.05, atol=0.05), "a cropped cache steps differently"
+
+
+def _measured(lm: HfVideoLM, device: str, call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+    result: list[Any] = []
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    began = time.perf_counter()
+    if device == "cuda":
+        result.append(call())
+        torch.cuda.synchronize()
+        peak = torch.cuda.max_memory_allocated()
+    else:
+        peak = peak_bytes(lm.model, lambda: result.append(call()))
+    spent = 1000 * (time.perf_counter() - began)
+    return result[0], {"ms": round(spent, 1), "peak_gb": round(peak / 1e9, 3)}
+
+
+def _machine(device: str) -> dict[str, str]:
+    name = torch.cuda.get_device_name() if device == "cuda" else platform.processor()
+    return {"device": device, "name": name or "unknown", "torch": torch.__version__}
+
+
+def _forget(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

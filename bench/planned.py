@@ -1,0 +1,62 @@
+"""Plans every listed backbone again: the stored figures, and the table of docs/backbones.md.
+
+`python -m bench.planned`, after a change of the catalogue or of what a run keeps in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from core.backbones.catalogue import CATALOGUE, PLANNED, planned
+from core.plan import plan
+
+DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
+BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"
+COLUMNS = ("baseline", "macd", "macd_low_memory", "vcd")
+
+
+def table() -> str:
+    """The planned figures in Markdown, from the stored plans."""
+    lines = [
+        "| model | parameters | frames | baseline | MACD | MACD, low memory | VCD | smallest GPU:"
+        " baseline / MACD / low memory |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for model in CATALOGUE:
+        found = planned(model.hub_id)
+        assert found is not None
+        height, width = found["frame_size"]
+        peaks = " | ".join(f"{found[f'{kind}_peak_gb']:.1f} GB" for kind in COLUMNS)
+        sizes = " / ".join(_smallest(found["fits"], kind) for kind in COLUMNS[:3])
+        lines.append(
+            f"| {model.title} | {found['parameters'] / 1e9:.2f} B"
+            f" | {found['frames']} of {width} × {height} | {peaks} | {sizes} |"
+        )
+    return "\n".join(lines)
+
+
+def with_table(text: str) -> str:
+    """The document with the table between its marks replaced."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
+
+
+def _smallest(fits: dict[str, dict[str, bool]], kind: str) -> str:
+    return next((f"{gb} GB" for gb, kinds in fits.items() if kinds[kind]), "none")
+
+
+def main() -> None:
+    """Computes and writes both."""
+    found = {}
+    for model in CATALOGUE:
+        found[model.hub_id] = plan(model.hub_id)
+        print(f"  {model.title}", file=sys.stderr, flush=True)
+    PLANNED.write_text(json.dumps(found, indent=1) + "\n")
+    planned.cache_clear()
+    DOCS.write_text(with_table(DOCS.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""What a listed backbone takes, known before anything is downloaded: parameters, FLOPs, memory.
+
+The pipeline's own passes run at the true dimensions on tensors without values (`core.dry_run`), in
+bfloat16, the embedded backbone in float32. A peak is the bytes of all tensors that live at once,
+weights included; the context of the driver and what the allocator wastes are added in `fits` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+from core.backbones.base import VideoLM
+from core.backbones.dimensions import DIMENSIONS, Dimensions
+from core.backbones.hf import HfVideoLM
+from core.backbones.load import adapter_of, load_backbone
+from core.backbones.random_weights import build, depth_of, with_depth
+from core.decode import Pair
+from core.dry_run import dry_run
+from core.errors import OptionError, UnsupportedBackbone
+from core.metering import AliveBytes
+from core.methods import METHODS
+from core.methods.base import Case
+from core.options import AscentOptions, RunOptions
+from core.types import SEEN, Clip, Track
+
+QUESTION = "What is in the video?"
+SIDE, FRAMES = 280, 8
+GPUS_GB = (8, 16, 24, 48, 80)
+CONTEXT_GB, WASTE = 0.5, 1.05
+"""What the driver keeps for itself, and how much more than it needs an allocator holds."""
+KINDS = ("baseline", "macd", "macd_low_memory", "vcd")
+
+
+class Plan(TypedDict):
+    """Sizes in 10⁹ bytes, FLOPs in 10¹². frame_size: (H, W) that the model sees.
+
+    parameters: how many weights. fits: for each size of GPU in GB, which kinds of run fit it.
+    """
+
+    backbone: str
+    frames: int
+    frame_size: tuple[int, int]
+    steps: int
+    prompt_tokens: int
+    parameters: int
+    weights_gb: float
+    baseline_peak_gb: float
+    macd_peak_gb: float
+    macd_low_memory_peak_gb: float
+    vcd_peak_gb: float
+    prefill_tflops: float
+    macd_tflops: float
+    fits: dict[str, dict[str, bool]]
+
+
+def plan(
+    name: str = "toyworld", frames: int = FRAMES, frame_size: int = SIDE, steps: int = 1
+) -> Plan:
+    """Plans a listed backbone or "toyworld"; takes seconds and no memory to speak of.
+
+    frame_size: side of the square frames in pixels, rounded to what the family can; InternVL and
+    SmolVLM see frames of one size only. A pass costs a part that depends on no depth, and the same
+    for every further layer of a kind, so a few shallow models tell the deep one. Raises
+    UnsupportedBackbone for a model that is not listed, and OptionError for a number out of range.
+    """
+    for word, value, low, high in (
+        ("frames", frames, 1, 512),
+        ("frame size", frame_size, 28, 4096),
+    ):
+        if not low <= value <= high:
+            raise OptionError(f"{word} is {value}", f"Choose a number from {low} to {high}")
+    AscentOptions(steps=steps)
+    clip = sample_clip(frames, frame_size)
+    if name == "toyworld":
+        return _plan(name, _weigh(_embedded, clip, steps), frames, steps)
+    if name not in DIMENSIONS:
+        raise UnsupportedBackbone(
+            f"the dimensions of {name!r} are not known here",
+            f"Choose one of {', '.join(['toyworld', *DIMENSIONS])}",
+        )
+    return _plan(name, _extrapolate(name, DIMENSIONS[name], clip, steps), frames, steps)
+
+
+def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
+    weights = counts["weights"]
+    peaks = {kind: (weights + counts[f"{kind} bytes"]) / 1e9 for kind in KINDS}
+    return Plan(
+        backbone=name,
+        frames=frames,
+        frame_size=(round(counts["height"]), round(counts["width"])),
+        steps=steps,
+        prompt_tokens=round(counts["tokens"]),
+        parameters=round(counts["parameters"]),
+        weights_gb=round(weights / 1e9, 3),
+        baseline_peak_gb=round(peaks["baseline"], 3),
+        macd_peak_gb=round(peaks["macd"], 3),
+        macd_low_memory_peak_gb=round(peaks["macd_low_memory"], 3),
+        vcd_peak_gb=round(peaks["vcd"], 3),
+        prefill_tflops=round(counts["baseline flops"] / 1e12, 3),
+        macd_tflops=round(counts["macd flops"] / 1e12, 3),
+        fits={
+            str(gb): {kind: peaks[kind] * WASTE + CONTEXT_GB <= gb for kind in KINDS}
+            for gb in GPUS_GB
+        },
+    )
+
+
+def describe(found: Plan) -> str:
+    """A plan for people, in lines."""
+    height, width = found["frame_size"]
+    lines = [
+        f"{found['backbone']}: {found['parameters'] / 1e9:.2f} B parameters,"
+        f" {found['weights_gb']:.1f} GB of weights",
+        f"{found['frames']} frames of {width} × {height}, {found['prompt_tokens']} tokens,"
+        f" {found['prefill_tflops']:.2f} TFLOPs to read them;"
+        f" MACD with {found['steps']} ascent step(s) {found['macd_tflops']:.2f} TFLOPs",
+        "",
+        f"{'peak memory':<18}{'GB':>8}   fits a GPU of, GB",
+    ]
+    for kind in KINDS:
+        peak = found[f"{kind}_peak_gb"]  # type: ignore[literal-required]
+        fitting = [size for size, kinds in found["fits"].items() if kinds[kind]]
+        title = kind.replace("_", " ")
+        lines.append(f"{title:<18}{peak:>8.2f}   {', '.join(fitting) or 'none of them'}")
+    return "\n".join(lines)
+
+
+# how it is counted
+
+_Counts = dict[str, float]
+
+
+def _extrapolate(name: str, dimensions: Dimensions, clip: Clip, steps: int) -> _Counts:
+    """Every count is linear in the layers of each kind."""
+    wanted = depth_of(dimensions)
+    windowed = "fullatt_block_indexes" in dimensions["vision"]
+    start = (2, 1 if windowed else wanted[1], max(3, wanted[1]))
+
+    def weigh(depth: tuple[int, int, int]) -> _Counts:
+        shallow = with_depth(dimensions, *depth)
+        return _weigh(lambda: build(name, shallow, "meta", torch.bfloat16), clip, steps)
+
+    first = weigh(start)
+    total = dict(first)
+    for kind, (have, want) in enumerate(zip(start, wanted, strict=True)):
+        if have != want:
+            deeper = weigh((*start[:kind], have + 1, *start[kind + 1 :]))  # type: ignore[arg-type]
+            for key, value in deeper.items():
+                total[key] += (want - have) * (value - first[key])
+    return total
+
+
+def _weigh(make: Callable[[], HfVideoLM], clip: Clip, steps: int) -> _Counts:
+    """Counts of one model, everything at its own depth."""
+    with dry_run("meta") as device:
+        lm = make()
+        parameters = list(lm.model.parameters())
+        encoded = lm.encode(clip, QUESTION)
+        counts: _Counts = {
+            "parameters": sum(p.numel() for p in parameters),
+            "weights": sum(p.untyped_storage().nbytes() for p in parameters),
+            "tokens": encoded.input_ids.shape[1],
+            "height": encoded.video.shape[2],
+            "width": encoded.video.shape[3],
+        }
+        del encoded
+        for kind in KINDS:
+            meter = _Meter()
+            device.watch = meter.see
+            try:
+                _run(kind, lm, clip, steps)
+            finally:
+                device.watch = None
+            counts |= {f"{kind} bytes": meter.alive.peak, f"{kind} flops": meter.flops}
+    return counts
+
+
+def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
+    """Reads one clip as a kind of run does, up to the first token's logits."""
+    options = RunOptions(
+        ascent=AscentOptions(steps=steps, memory="low" if kind == "macd_low_memory" else "normal")
+    )
+    case = Case(lm, lm.encode(clip, QUESTION), sample_tracks(len(clip.frames)), options)
+    if kind == "baseline":
+        Pair(lm, case.base, None)
+    elif kind == "vcd":
+        prepared = METHODS["vcd"].prepare(case)
+        Pair(lm, prepared.base, prepared.counter)
+    else:
+        view, _ = case.ascent(options.mask)
+        found = case.found(options.mask)
+        # the level 1 is set by hand: an object that is left alone would make the view cheaper
+        hidden = np.ones(len(case.tracks))
+        counter, _ = case.prefill_levels(view, hidden, found.frame_level)
+        Pair(lm, case.base, counter)
+
+
+def _embedded() -> HfVideoLM:
+    lm = load_backbone("toyworld", "cpu")
+    assert isinstance(lm, HfVideoLM)
+    model = lm.model.to("meta")
+    model.tie_weights()  # moving to fake tensors makes two of the one table
+    return adapter_of(lm.info.family)(model, lm.processor, lm.info)
+
+
+def sample_clip(frames: int, side: int) -> Clip:
+    """A random clip of square frames, one a second."""
+    pictures = np.random.default_rng(0).integers(0, 256, (frames, side, side, 3), dtype=np.uint8)
+    times = np.arange(frames, dtype=np.float64) + 0.5
+    none = np.zeros((0, side, side, 3), np.uint8)
+    return Clip(pictures, times, none, np.zeros(0), "", "0" * 64, float(frames), (side, side))
+
+
+def sample_tracks(frames: int) -> tuple[Track, ...]:
+    """Two still objects, of a sixteenth of the frame each."""
+    state = np.full(frames, SEEN, np.int8)
+    boxes = np.array([[0.1, 0.1, 0.35, 0.35], [0.6, 0.5, 0.85, 0.75]], np.float32)
+    return tuple(
+        Track(k + 1, "object", 0.9, np.tile(box, (frames, 1)), state, frames)
+        for k, box in enumerate(boxes)
+    )
+
+
+class _Meter:
+    """Counts FLOPs, and the bytes of every tensor from the operation that makes it on."""
+
+    def __init__(self) -> None:
+        self.alive, self.flops = AliveBytes(), 0
+
+    def see(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        """Takes one operation into account."""
+        self.flops += _flops(func, args, kwargs, out)
+        known = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if _is_tensor(t)}
+        for tensor in filter(_is_tensor, tree_leaves(out)):
+            if tensor.untyped_storage()._cdata not in known:
+                self.alive.add(tensor)
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _flops(func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> int:
+    packet = func.overloadpacket
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    way_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    if packet is attention:
+        query, key, value = (_of_heads(z, args[0].shape[1]) for z in args[:3])
+        return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]
+    if packet is way_back:
+        slope, query, key, value = (_of_heads(z, args[1].shape[1]) for z in args[:4])
+        return int(sdpa_backward_flop_count(slope, query, key, value))  # type: ignore[no-untyped-call]
+    count = flop_registry.get(packet)
+    return int(count(*args, **kwargs, out_val=out)) if count else 0
+
+
+def _of_heads(tensor: Tensor, heads: int) -> tuple[int, ...]:
+    """The shape with as many heads as the queries have; keys are shared by several."""
+    batch, _, length, width = tensor.shape
+    return batch, heads, length, width

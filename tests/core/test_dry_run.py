@@ -1,0 +1,198 @@
+"""Every family on a GPU that is not there: whatever stays on the CPU by mistake raises."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from core.backbones.base import Prune
+from core.backbones.hf import HfVideoLM
+from core.backbones.host import to_host
+from core.backbones.load import adapter_of
+from core.decode import decode
+from core.dry_run import dry_run
+from core.ledger import measure
+from core.methods import METHODS
+from core.methods.base import Case
+from core.methods.run import run_method
+from core.options import (
+    AscentOptions,
+    ContrastOptions,
+    DecodeOptions,
+    MaskOptions,
+    RunOptions,
+    SidOptions,
+)
+from core.types import SEEN, Clip, Track
+from tests.families import NAMES, tiny
+
+QUESTION = "Is there a dog in the video?"
+BF16 = torch.bfloat16
+ROOT = Path(__file__).parents[2]
+
+
+def clip(frames=4):
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 255, (frames, 60, 80, 3), dtype=np.uint8)
+    times = np.arange(frames) + 0.5
+    return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", float(frames), (80, 60))
+
+
+def tracks(frames=4):
+    boxes = np.array([[0.1, 0.1, 0.4, 0.5], [0.6, 0.5, 0.9, 0.9]], np.float32)
+    state = np.full(frames, SEEN, np.int8)
+    return tuple(
+        Track(k, "dog", 0.9, np.tile(b, (frames, 1)), state, frames) for k, b in enumerate(boxes)
+    )
+
+
+def place(family, device) -> HfVideoLM:
+    """The family's tiny model in bfloat16, moved to the device as loading moves it."""
+    lm = tiny.__wrapped__(family, BF16)
+    return adapter_of(family)(lm.model.to(device), lm.processor, lm.info)
+
+
+def case_of(lm, **ascent) -> Case:
+    options = RunOptions(
+        ascent=AscentOptions(**ascent),
+        decode=DecodeOptions(max_tokens=3),
+        sid=SidOptions(layer=1, ratio=0.5),
+    )
+    return Case(lm, lm.encode(clip(), QUESTION), tracks(), options)
+
+
+@pytest.fixture(params=NAMES)
+def family(request):
+    return request.param
+
+
+def test_placing_encoding_and_decoding_stay_on_the_device(family):
+    with dry_run("cuda"):
+        lm = place(family, "cuda")
+        assert lm.device.type == "cuda"
+        encoded = lm.encode(clip(), QUESTION)
+        for tensor in (encoded.input_ids, encoded.video, encoded.gather, *encoded.inputs.values()):
+            assert tensor.device.type == "cuda"
+        base = lm.prefill(encoded, encoded.video)
+        assert base.cache.layers[0].keys.device.type == "cuda"
+        assert base.cache.layers[0].keys.dtype == BF16
+        assert base.logits.shape == (1, lm.model.config.get_text_config().vocab_size)
+        both = lm.prefill(encoded, torch.stack([encoded.video, encoded.video * 0]), like=base)
+        joined = lm.join([base, lm.select(both, [1])])
+        stepped = lm.step(joined, [5, 5])
+        again = lm.step(lm.crop(stepped, stepped.prompt), [6, 6])
+        assert again.logits.device.type == "cuda"
+        assert again.length == stepped.length
+        contrast, options = ContrastOptions(), DecodeOptions(max_tokens=3)
+        assert len(list(decode(lm, base, lm.select(both, [0]), contrast, options))) == 3
+        nucleus = replace(options, search="sample")
+        assert len(list(decode(lm, base, None, contrast, nucleus))) == 3
+
+
+def test_pruning_stays_on_the_device(family):
+    with dry_run("cuda"):
+        lm = place(family, "cuda")
+        encoded = lm.encode(clip(), QUESTION)
+        base = lm.prefill(encoded, encoded.video)
+        pruned = lm.prefill(encoded, encoded.video, Prune(1, 0.5), like=base)
+        assert lm.step(pruned, [5]).logits.device.type == "cuda"
+
+
+@pytest.mark.parametrize("fill", ["mean", "black", "blur", "noise", "additive"])
+def test_views_stay_on_the_device(fill):
+    with dry_run("cuda"):
+        lm = place("qwen2_5_vl", "cuda")
+        case = case_of(lm)
+        for fusion in ("max", "confidence", "average", "or"):
+            view = case.masked(MaskOptions(fill=fill, fusion=fusion))
+            state, _ = case.prefill_levels(view, np.ones(2), np.ones(len(case.encoded.groups)))
+            assert state.logits.device.type == "cuda"
+
+
+def test_the_ledger_stays_on_the_device(family):
+    with dry_run("cuda"):
+        lm = place(family, "cuda")
+        case = case_of(lm)
+        view = case.masked(case.options.mask)
+        found = measure(lm, view, case.base, [5, 6], np.ones(2), np.ones(2))
+    assert found.token_change.shape == (2, 2)
+
+
+@pytest.mark.parametrize("gradient", ["exact", "base"])
+def test_the_ascent_and_its_way_back_stay_on_the_device(family, gradient):
+    with dry_run("meta"):
+        lm = place(family, "meta")
+        for memory in ("normal", "low"):
+            case = case_of(lm, memory=memory, gradient=gradient)
+            (step,) = case.climb(case.options.mask, case.options.ascent)
+            assert step.gradient.shape == (2,)
+            assert step.frame_gradient.shape == (len(case.encoded.groups),)
+
+
+def test_methods_stay_on_the_device():
+    with dry_run("meta"):
+        case = case_of(place("qwen2_5_vl", "meta"))
+        for name in METHODS:
+            answer = run_method(case, METHODS[name])
+            assert answer.method == name
+
+
+# what would be wrong on a GPU is noticed here
+
+
+@pytest.mark.parametrize("device", ["cuda", "meta"])
+def test_a_tensor_left_on_the_cpu_is_noticed(device, monkeypatch):
+    with dry_run(device):
+        lm = place("qwen2_5_vl", device)
+        encoded = lm.encode(clip(), QUESTION)
+        left = replace(encoded, input_ids=torch.ones(encoded.input_ids.shape, dtype=torch.long))
+        with pytest.raises(RuntimeError, match="device"):
+            lm.prefill(left, encoded.video)
+        monkeypatch.setattr(
+            lm, "positions", lambda e, first, views: torch.zeros(3, views, e.input_ids.shape[1])
+        )
+        with pytest.raises(RuntimeError, match="device"):
+            lm.prefill(encoded, encoded.video)
+
+
+def test_a_read_that_passes_by_is_noticed():
+    with dry_run("cuda"):
+        pixels = torch.zeros(4, 3, 200, 200, device="cuda")
+        for read in (float, bool, lambda t: t.item(), lambda t: t.cpu().numpy()):
+            with pytest.raises(RuntimeError):
+                read(pixels.mean())
+        assert to_host(pixels).shape == (4, 3, 200, 200)
+
+
+def test_values_that_decide_shapes_are_known():
+    with dry_run("cuda"):
+        ids = torch.tensor([3, 7, 7, 1], device="cuda")
+        assert to_host((ids == 7).nonzero()[:, 0]).tolist() == [1, 2]
+        assert to_host(ids[ids > 2]).tolist() == [3, 7, 7]
+        ids[1:3] = 9
+        assert to_host(ids).tolist() == [3, 9, 9, 1]
+        ids.copy_(torch.randint(0, 5, (4,), device="cuda"))  # nobody knows what came out
+        assert to_host(ids).tolist() == [0, 0, 0, 0]
+
+
+READERS = {"cpu", "item", "numpy"}
+
+
+@pytest.mark.parametrize("place_", ["ascent.py", "decode.py", "ledger.py", "views.py", "search.py",
+                                    "objective.py", "methods", "backbones"])  # fmt: skip
+def test_only_one_function_reads_from_the_device(place_):
+    path = ROOT / "core" / place_
+    for file in path.rglob("*.py") if path.is_dir() else [path]:
+        if file.name == "host.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                read = node.func.attr in READERS
+                # what comes from the processor or is resized for it was on no device yet
+                encoding = file.name in ("hf.py", "fitting.py") and ".cpu()" not in ast.unparse(
+                    node
+                )
+                assert encoding or not read, f"{file.name}:{node.lineno} {ast.unparse(node)}"

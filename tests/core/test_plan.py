@@ -1,0 +1,136 @@
+"""Planning a backbone: true parameter counts, and the figures that were counted on real passes."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench import planned as bench_planned
+from core.__main__ import main
+from core.backbones import load
+from core.backbones.catalogue import CATALOGUE, planned
+from core.backbones.dimensions import DIMENSIONS
+from core.backbones.load import FAMILIES, load_backbone, needed_gb
+from core.backbones.random_weights import build, depth_of, with_depth
+from core.dry_run import dry_run
+from core.errors import OptionError, OutOfMemory, UnsupportedBackbone
+from core.plan import GPUS_GB, KINDS, plan
+
+ROOT = Path(__file__).parents[2]
+THREE_B = "Qwen/Qwen2.5-VL-3B-Instruct"
+COUNTED = json.loads((ROOT / "bench" / "results" / "latest.json").read_text())
+
+
+@pytest.mark.parametrize("model", CATALOGUE, ids=lambda m: m.title)
+def test_dimensions_have_the_published_number_of_parameters(model):
+    with dry_run("meta"):
+        whole = build(model.hub_id, DIMENSIONS[model.hub_id], "meta", torch.bfloat16)
+    assert whole.info.parameters == planned(model.hub_id)["parameters"]
+    assert whole.info.parameters / 1e9 == pytest.approx(model.billions, rel=0.03)
+    assert whole.info.family == model.family
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["Qwen2.5-VL-3B-Instruct", "Qwen2.5-VL-7B-Instruct",
+                                  "Qwen3-VL-2B-Instruct"])  # fmt: skip
+def test_dimensions_are_those_of_the_true_configs(real, name):
+    import transformers
+
+    true = transformers.AutoConfig.from_pretrained(real / "configs" / name)
+    kept = DIMENSIONS[f"Qwen/{name}"]
+    for ours, theirs in ((kept["text"], true.text_config), (kept["vision"], true.vision_config)):
+        for key, value in ours.items():
+            if key not in ("rope_parameters", "max_position_embeddings"):
+                assert getattr(theirs, key) == value, key
+    section = true.text_config.rope_parameters["mrope_section"]
+    assert kept["text"]["rope_parameters"]["mrope_section"] == section
+    assert (
+        true.text_config.rope_parameters["rope_theta"]
+        == (kept["text"]["rope_parameters"]["rope_theta"])
+    )
+
+
+def test_the_plan_agrees_with_what_was_counted_on_real_passes():
+    found = plan(THREE_B)
+    base = found["baseline_peak_gb"]
+    for key, counted in (
+        ("macd_peak_gb", "memory_macd1_over_base_3b_cpu"),
+        ("macd_low_memory_peak_gb", "memory_macd1_low_memory_over_base_3b_cpu"),
+    ):
+        assert found[key] / base == pytest.approx(COUNTED[counted], rel=0.05)
+    assert found["prefill_tflops"] == pytest.approx(COUNTED["tflops_base_prefill_3b"], rel=0.01)
+    flops = found["macd_tflops"] / found["prefill_tflops"]
+    assert flops == pytest.approx(COUNTED["flops_macd1_over_base_3b"], rel=0.02)
+    # what is committed is what is computed
+    stored = planned(THREE_B)
+    for key in ("parameters", "prompt_tokens", "fits"):
+        assert found[key] == stored[key]
+    for key in (k for k in stored if k.endswith(("_gb", "_tflops"))):
+        assert found[key] == pytest.approx(stored[key], rel=0.01), key
+
+
+def test_plans_order_the_kinds_of_runs():
+    for model in CATALOGUE:
+        found = planned(model.hub_id)
+        low, macd = found["macd_low_memory_peak_gb"], found["macd_peak_gb"]
+        assert found["weights_gb"] < found["baseline_peak_gb"] < low < macd
+        assert found["baseline_peak_gb"] < found["vcd_peak_gb"] < macd
+        for kind in KINDS:
+            fits = [found["fits"][str(gb)][kind] for gb in GPUS_GB]
+            assert fits == sorted(fits)
+            smaller = [gb for gb, fit in zip(GPUS_GB, fits, strict=True) if not fit]
+            assert all(found[f"{kind}_peak_gb"] > 0.8 * gb for gb in smaller[-1:])
+
+
+def test_extra_layers_of_a_kind_are_added():
+    dimensions = DIMENSIONS[THREE_B]
+    assert depth_of(dimensions) == (28, 4, 36)
+    assert depth_of(with_depth(dimensions, 2, 1, 3)) == (2, 1, 3)
+    assert depth_of(dimensions) == (28, 4, 36)
+
+
+def test_the_command_plans_the_embedded_backbone(capsys):
+    assert main(["plan", "--json", "--steps", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    lm = load_backbone("toyworld", "cpu")
+    assert found["parameters"] == lm.info.parameters
+    assert found["weights_gb"] == pytest.approx(4 * lm.info.parameters / 1e9, rel=0.03)
+    # eight frames of 96² are four patches of nine tokens, and the prompt
+    assert found["frame_size"] == [96, 96]
+    assert found["macd_peak_gb"] / found["baseline_peak_gb"] == pytest.approx(
+        COUNTED["memory_macd1_over_base_cpu"], rel=0.1
+    )
+    flops = found["macd_tflops"] / found["prefill_tflops"]
+    assert flops > 4
+    assert main(["plan", "--frames", "2"]) == 0
+    assert "macd low memory" in capsys.readouterr().out
+
+
+def test_what_cannot_be_planned_is_told(capsys):
+    with pytest.raises(UnsupportedBackbone, match="toyworld"):
+        plan("somebody/model")
+    with pytest.raises(OptionError, match="frames is 0"):
+        plan(frames=0)
+    with pytest.raises(OptionError, match="steps is 0"):
+        plan(steps=0)
+    assert main(["plan", "--frame-size", "1"]) == 2
+    assert "frame size is 1" in capsys.readouterr().err
+
+
+def test_the_docs_show_the_planned_figures():
+    text = bench_planned.DOCS.read_text()
+    assert text == bench_planned.with_table(text), "run python -m bench.planned"
+    assert {m.family for m in CATALOGUE} == set(FAMILIES)
+
+
+def test_loading_asks_for_what_was_planned(monkeypatch):
+    needed = needed_gb(THREE_B)
+    assert needed == planned(THREE_B)["macd_low_memory_peak_gb"]
+    monkeypatch.setattr(load, "free_gb", lambda where: needed - 0.1)
+    with pytest.raises(OutOfMemory, match=f"{needed:.1f} GB"):
+        load.check_memory(THREE_B, needed, torch.device("cuda"), torch.bfloat16)
+    monkeypatch.setattr(load, "free_gb", lambda where: needed + 0.1)
+    load.check_memory(THREE_B, needed, torch.device("cuda"), torch.bfloat16)
+    with pytest.raises(OutOfMemory):  # a CPU loads float32
+        load.check_memory(THREE_B, needed, torch.device("cpu"), torch.float32)
