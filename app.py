@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
@@ -19,21 +21,30 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    from macd_ui.layout import build_page, launch_options
+    from macd_ui.layout import QUEUE, build_page, launch_options
     from macd_ui.session import Store
 
-    store = Store()
-    page = build_page(store).queue(max_size=16, default_concurrency_limit=4)
-    store.warm_up()
+    signal.signal(signal.SIGTERM, _end)
     port = args.port or int(os.environ.get("GRADIO_SERVER_PORT") or 7860)
+    store = Store()
     try:
-        page.launch(server_name=args.host, server_port=port, **launch_options())
+        page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
+        store.warm_up()
+        page.launch(server_name=args.host, server_port=port, **launch_options(store))
+    except KeyboardInterrupt:
+        pass
     except OSError as error:
         raise SystemExit(
             f"port {port} cannot be used ({error}); choose another: --port N"
         ) from None
     finally:
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not keep files
+            signal.signal(number, signal.SIG_IGN)
         store.close()
+
+
+def _end(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

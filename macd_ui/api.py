@@ -9,10 +9,9 @@ tokens = client.predict(handle_file(file), 2.0, 0.1, api_name="/rescore")
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections import deque
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,16 @@ import gradio as gr
 
 from core.bundle import load, save
 from core.contrast import score
-from core.errors import MacdError, OptionError, TraceError
+from core.errors import Cancelled, MacdError, OptionError, TraceError
 from core.options import ContrastOptions, RunOptions, options_from
+from core.question import clean_question
 from core.summary import as_json
+from core.types import Trace
+from macd_ui.estimate import work_of
+from macd_ui.reading import read_beside
+from macd_ui.session import Session, Store
 
-KEPT = 32
+CALLS = 8
 LIMITS = {
     "frames": 32,
     "dense_limit": 400,
@@ -33,7 +37,7 @@ LIMITS = {
     "beams": 8,
     "samples": 16,
 }
-"""What a caller may ask of a page that others use too; KEPT: how many results stay on disk."""
+"""What a caller may ask of a page that others use too; CALLS: how many may be under way at once."""
 
 if TYPE_CHECKING:
     from macd_ui.handlers import Handlers
@@ -42,34 +46,31 @@ if TYPE_CHECKING:
 def add_api(handlers: Handlers) -> None:
     """Adds the three endpoints to the page being built; their inputs are validated as files are."""
 
-    given: deque[Path] = deque()
+    store = handlers.store
 
-    def trace(video: str, question: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def trace(
+        video: str, question: str, options: dict[str, Any], request: gr.Request
+    ) -> tuple[dict[str, Any], str]:
         """Runs MACD with the embedded models. options: as in a trace, by stage; {} for defaults.
 
         Returns the summary (docs/json-schema.md) and the trace as a .macd file.
         """
-        from core.pipeline import run
-
         chosen = options_from(_object(options))
         _bounded(chosen)
-        store, last = handlers.store, None
-        with store.device_lock:
-            for last in run(  # noqa: B007  (the last event is the result)
-                video or "",
-                question or "",
-                lambda: store.backbone("toyworld"),
-                lambda: store.detector("toyworld"),
-                chosen,
-            ):
-                pass
-        assert last is not None
-        assert last.trace is not None
-        folder = Path(tempfile.mkdtemp(dir=store.root))
-        given.append(folder)
-        while len(given) > KEPT:
-            shutil.rmtree(given.popleft(), ignore_errors=True)
-        return as_json(last.trace), str(save(last.trace, folder / "trace.macd"))
+        clean_question(question or "")
+        session = store.session(str(request.session_hash))
+        with session.busy:  # the calls of one caller take turns: each has one place in the line
+            if session.gone:
+                raise Cancelled("the connection was closed", "Call again")
+            session.stop.clear()
+            store.uploads.hold(video or "", session.key)
+            try:
+                found = _trace(store, session, video or "", question or "", chosen)
+            finally:
+                store.uploads.release(session.key, video or "")
+        # among the uploads, where it is deleted after some minutes
+        folder = Path(tempfile.mkdtemp(dir=store.uploads.folder))
+        return as_json(found), str(save(found, folder / "trace.macd"))
 
     def rescore(file: str, alpha: float, beta: float) -> list[dict[str, Any]]:
         """The token each step of the MACD answer would choose under another α and β.
@@ -108,11 +109,42 @@ def add_api(handlers: Handlers) -> None:
         alpha, beta = gr.Number(1.0, label="alpha"), gr.Number(0.1, label="beta")
         out, made = gr.JSON(label="summary"), gr.File(label="trace")
         button = gr.Button()
-    one_at_a_time = {"concurrency_id": "gpu", "concurrency_limit": 1}
     button.click(_told(trace), [video, question, options], [out, made], api_name="trace",
-                 **one_at_a_time)  # fmt: skip
+                 concurrency_id="trace", concurrency_limit=CALLS)  # fmt: skip
     button.click(_told(rescore), [file, alpha, beta], out, api_name="rescore")
     button.click(_told(open_), file, out, api_name="open")
+
+
+def _trace(store: Store, session: Session, video: str, question: str, options: RunOptions) -> Trace:
+    """A run that waits for the device like those of the page, and ends when the caller leaves."""
+    from core.pipeline import run
+
+    stopped = session.stop.is_set
+    clip = read_beside(video, options.video, stopped, store.readers)
+    work = work_of(clip, options, "toyworld", "toyworld")
+    with store.line.enter(store.estimator.total(work)) as ticket:
+        while not ticket.wait(1.0, stopped):
+            if stopped():
+                raise Cancelled("stopped while waiting", "Call again")
+        for event in run(
+            lambda: clip,
+            question,
+            lambda: store.backbone("toyworld"),
+            lambda: store.detector("toyworld"),
+            options,
+            cancelled=stopped,
+        ):
+            trace = event.trace
+            ticket.tell(
+                0.0
+                if event.stage == "done"
+                else store.estimator.left(work, event.stage, event.fraction, trace)
+            )
+    assert trace is not None
+    if trace.status != "complete":
+        raise Cancelled(f"the run was {trace.status}", "Call again")
+    store.estimator.learn(work, trace)
+    return trace
 
 
 def _bounded(options: RunOptions) -> None:
@@ -143,11 +175,12 @@ def _object(value: Any) -> Mapping[str, Any]:
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
     """What can be explained reaches the caller as the error's own words."""
 
+    @wraps(function)
     def answer(*given: Any) -> Any:
         try:
             return function(*given)
         except MacdError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
-    answer.__name__, answer.__doc__ = function.__name__.strip("_"), function.__doc__
+    answer.__name__ = function.__name__.strip("_")
     return answer

@@ -6,11 +6,17 @@ An example is a clip with a question and, beside it, the trace computed from the
 from __future__ import annotations
 
 import json
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from core.bundle import load
+from core.errors import TraceError
+from core.types import Trace
+
+log = logging.getLogger(__name__)
 SHIPPED = Path(__file__).parents[1] / "assets" / "examples"
 
 
@@ -40,6 +46,17 @@ def examples() -> list[Example]:
     extra = os.environ.get("MACD_EXAMPLES_DIR")
     folders = [SHIPPED, *([Path(extra)] if extra else [])]
     return [e for folder in folders for e in _in(folder)]
+
+
+def load_first(examples: list[Example]) -> tuple[Example, Trace] | None:
+    """The first example with a readable trace, and the trace."""
+    for example in examples:
+        if example.trace is not None:
+            try:
+                return example, load(example.trace)
+            except TraceError as error:  # one bad example must not keep the page from starting
+                log.warning("example %s: %s", example.trace.name, error)
+    return None
 
 
 def _in(folder: Path) -> list[Example]:

@@ -3,32 +3,60 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from core.bundle import load, save
-from core.errors import MacdError, OptionError, TraceError, VideoNotFound
-from core.types import Progress
-from macd_ui.examples import Example
+from core.bundle import load
+from core.errors import Cancelled, MacdError, OptionError, TraceError, VideoNotFound
+from core.methods import find_methods
+from core.options import RunOptions, options_from
+from core.question import clean_question
+from core.types import Clip, Progress, Trace
+from macd_ui.estimate import STAGES, work_of, work_of_trace
+from macd_ui.examples import Example, load_first
 from macd_ui.figures.strengths import strengths_figure
+from macd_ui.files import addresses
 from macd_ui.forms import run_options
-from macd_ui.session import Session, Store
-from macd_ui.viewer import identity, payload, standalone, status
+from macd_ui.line import Ticket
+from macd_ui.reading import digest, read_beside, stamp
+from macd_ui.session import Asked, Form, Session, Store
+from macd_ui.shown import difference
+from macd_ui.viewer import identity, payload, status
 
 if TYPE_CHECKING:
     from core.pipeline import Event
-    from core.types import Trace
     from core.whatif import Workbench
 
-STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
+TELL_S = 0.5
+"""How often somebody who waits in the line hears of their place."""
+UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
+BUSY = status(message="A run is already going on.")
+BUSY_S = 0.5
+"""How long a click waits for a job that has just told its end."""
+NO_CHANGE = OptionError("this is no change that can be made", "Reload the page")
+PLACES = {"edit": "whatif", "undo": "whatif", "redecode": "tokens", "ledger": "ledger"}
+"""Where on the page an action is made, and its error is told."""
 log = logging.getLogger(__name__)
 
 Updates = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run as the form asks for it, checked as far as can be without video and models."""
+
+    video: str
+    question: str
+    options: RunOptions
+    methods: tuple[str, ...]
+    backbone: str
+    detector: str
 
 
 @dataclass(frozen=True)
@@ -39,124 +67,219 @@ class Handlers:
     examples: list[Example]
 
     def run(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
-        """Runs the pipeline and streams what there is; one job a session."""
+        """Runs the pipeline and streams what there is; one job a session.
+
+        Until the job computes, what is shown stays; a run that fails gives it back.
+        """
         session = self.store.session(key)
-        if not session.busy.acquire(blocking=False):
-            yield {"viewer": payload(None, status(message="A run is already going on."))}
+        if not session.busy.acquire(timeout=BUSY_S):
+            yield {"viewer": self._view(session, None, BUSY)}
             return
         try:
             session.stop.clear()
-            yield from self._run(session, values)
+            self._take_form(session, values)
+            yield from self._run(session, self._job(values))
+        except Cancelled as error:
+            yield self._given_back(session, status(message=_stopped(error)))
         except MacdError as error:
-            yield self._failed(str(error))
+            yield self._given_back(session, status(error=str(error), where="form"))
         except Exception:
-            log.exception("a run failed")
-            yield self._failed("Something unforeseen went wrong; the server's log has the details.")
+            if not session.gone:
+                log.exception("a run failed")
+            yield self._given_back(session, status(error=UNFORESEEN, where="form"))
         finally:
+            session.pending = None
             session.busy.release()
 
-    def _run(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
-        options = run_options(values)
-        video = self._video(values)
-        # the video's stage needs no model, so a bad file is told before anything is loaded
-        start = status("video", 0, "Reading the video", running=True)
-        yield {"viewer": payload(None, start), "plot": None} | _running(True)
-        from core.pipeline import StageCache, run
+    def _job(self, values: Mapping[str, Any]) -> Job:
+        return Job(
+            video=self._video(values),
+            question=clean_question(values["question"] or ""),
+            options=run_options(values),
+            methods=tuple(m.name for m in find_methods(values["methods"] or ())),
+            backbone=(values["backbone"] or "toyworld").strip(),
+            detector=(values["detector"] or "toyworld").strip(),
+        )
 
-        session.cache = session.cache or StageCache()
-        frames = None  # those the viewer has already
-        loading = Progress()
-        with self.store.device_lock:
+    def _run(self, session: Session, job: Job) -> Iterator[Updates]:
+        start = status("video", 0, "Reading the video", running=True)
+        yield {"viewer": self._view(session, None, start)} | _running(True)
+        # neither model nor device is needed for this, so a bad file is told before anything waits
+        clip = self._read(session, job)
+        work = work_of(clip, job.options, job.backbone, job.detector, job.methods)
+        estimator = self.store.estimator
+        with self.store.line.enter(estimator.total(work)) as ticket:
+            yield from self._wait(session, ticket, ("video",))
+            from core.pipeline import run
+
+            frames = None  # those the viewer has already
+            loading = Progress()
             for event in run(
-                video,
-                values["question"] or "",
-                lambda: self.store.backbone((values["backbone"] or "toyworld").strip(), loading),
-                lambda: self.store.detector((values["detector"] or "toyworld").strip()),
-                options,
-                methods=values["methods"] or (),
+                lambda: clip,
+                job.question,
+                lambda: self.store.backbone(job.backbone, loading),
+                lambda: self.store.detector(job.detector),
+                job.options,
+                methods=job.methods,
                 cache=session.cache,
                 cancelled=session.stop.is_set,
                 loading=loading,
             ):
-                if event.trace is not None:
-                    session.show(event.trace)
+                trace = event.trace
+                if trace is None:
+                    continue
                 if event.stage == "done":
-                    yield self._finished(session, event)
+                    estimator.learn(work, trace)
+                    yield self._finished(session, trace)
                     return
+                left = estimator.left(work, event.stage, event.fraction, trace)
+                ticket.tell(left)
                 state = status(
                     event.stage,
                     event.fraction,
-                    event.message + self._left(event),
+                    event.message + _in_words(left),
                     done=STAGES[: STAGES.index(event.stage)],
                     running=True,
                 )
-                now = event.trace.frames if event.trace is not None else None
-                out: Updates = {"viewer": payload(event.trace, state, frames=now is not frames)}
-                frames = now
-                if event.stage == "ascent":
-                    out["plot"] = strengths_figure(event.trace)
+                out: Updates = {
+                    "viewer": self._view(session, trace, state, frames=trace.frames is not frames)
+                }
+                if session.pending is None:  # from now on the page shows this run
+                    session.pending = Asked(clip.name, clip.sha256, job.question)
+                    out |= self._note(session) | _saving(False) | {"plot": strengths_figure(trace)}
+                elif event.stage == "ascent":
+                    out["plot"] = strengths_figure(trace)
+                frames = trace.frames
                 yield out
 
-    def _left(self, event: Event) -> str:
-        rest = STAGES[STAGES.index(event.stage) :]
-        seconds = self.store.pace.left(rest, event.fraction)
-        return "" if seconds is None else f" · about {max(1, round(seconds))} s left"
+    def _read(self, session: Session, job: Job) -> Clip:
+        """The clip, read beside this thread, so that Stop is answered at once."""
+        from core.pipeline import StageCache
 
-    def _finished(self, session: Session, event: Event) -> Updates:
-        trace = event.trace
-        assert trace is not None
-        if trace.status == "complete":
-            self.store.pace.learn(trace.timings_ms)
+        session.cache = session.cache or StageCache()
+        key = ("clip", job.video, stamp(job.video), job.options.video)
+        clip: Clip | None = session.cache.get(key)
+        if clip is None:
+            stopped, readers = session.stop.is_set, self.store.readers
+            clip = read_beside(job.video, job.options.video, stopped, readers)
+            session.cache.put(key, clip)
+        return clip
+
+    def _wait(
+        self, session: Session, ticket: Ticket, done: tuple[str, ...] = ()
+    ) -> Iterator[Updates]:
+        """Waits for the device, telling place and expected time; raises Cancelled if stopped."""
+        told = 0.0
+        while not ticket.wait(told, session.stop.is_set):
+            if session.stop.is_set():
+                raise Cancelled("stopped while waiting", "Nothing was computed")
+            if told:
+                state = status(message=place_in_words(ticket), done=done, running=True)
+                yield {"viewer": self._view(session, None, state)}
+            told = TELL_S
+
+    def _finished(self, session: Session, trace: Trace) -> Updates:
         done = trace.status == "complete"
         said = "" if done else f"This run was {trace.status}. What was computed is shown."
+        session.show(trace)
         state = status("done", 1.0, said, done=STAGES if done else ())
-        shown: Updates = {"viewer": payload(trace, state), "plot": strengths_figure(trace)}
-        return shown | self._offer(session, trace) | _running(False)
+        return self._shown(session, state) | _running(False)
 
-    def _failed(self, message: str) -> Updates:
-        return {"viewer": payload(None, status(error=message))} | _running(False)
+    def _shown(self, session: Session, state: dict[str, Any]) -> Updates:
+        """The session's trace with its plot and its files."""
+        trace, link = session.trace, session.link
+        if trace is None and self.first is not None:
+            trace, link = self.first[1], self.first[0].link
+        former = session.former[-1] if session.former else None
+        view = self._view(session, trace, state, former=former, link=link)
+        plot = None if trace is None else strengths_figure(trace)
+        return {"viewer": view, "plot": plot} | self._note(session) | _saving(True)
 
-    def _offer(self, session: Session, trace: Trace) -> Updates:
-        """The trace as files to download, named after the clip."""
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(str(trace.clip["name"])).stem)[:60] or "trace"
-        page = session.folder / f"{stem}.html"
-        page.write_text(standalone(trace), encoding="utf-8")
-        files = {"save": save(trace, session.folder / f"{stem}.macd"), "export": page}
-        return {name: gr.update(value=str(f), interactive=True) for name, f in files.items()}
+    def _given_back(self, session: Session, state: dict[str, Any]) -> Updates:
+        """After a run that gave nothing: what was shown before it, and why."""
+        replaced, session.pending = session.pending is not None, None
+        if replaced:
+            return self._shown(session, state) | _running(False)
+        return {"viewer": self._view(session, None, state)} | _running(False) | self._note(session)
+
+    def _view(
+        self,
+        session: Session,
+        trace: Trace | None,
+        state: dict[str, Any],
+        frames: bool = True,
+        former: Trace | None = None,
+        link: str = "",
+    ) -> dict[str, Any]:
+        files = addresses(session, self.first and self.first[0])
+        return payload(trace, state, frames, former, link, files)
+
+    def _note(self, session: Session) -> Updates:
+        """Where the form would run something else than what is shown."""
+        shown, trace = session.pending, session.trace
+        if shown is None and trace is None and self.first is not None:
+            trace = self.first[1]
+        if shown is None and trace is not None:
+            name, sha256 = (str(trace.clip.get(k, "")) for k in ("name", "sha256"))
+            shown = Asked(name, sha256, trace.question)
+        return {"note": {"text": difference(shown, self._wanted(session.form))}}
+
+    def _wanted(self, form: Form) -> Asked | None:
+        video = form.video
+        if video is None and form.example is not None:
+            video = str(self.examples[form.example].video)
+        if video is None or not Path(video).is_file():
+            return None
+        return Asked(Path(video).name, digest(video), form.question)
+
+    def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
+        video = values["video"] and str(values["video"])
+        example = self._index(values["example"])
+        session.form = Form(example, video or None, values["question"] or "")
+        if video:
+            self.store.uploads.hold(video, session.key)
+
+    def _index(self, value: Any) -> int | None:
+        return None if value is None or not 0 <= int(value) < len(self.examples) else int(value)
 
     def _video(self, values: Mapping[str, Any]) -> str:
-        if values["video"]:
-            return str(values["video"])
-        if values["example"] is not None:
-            return str(self.examples[int(values["example"])].video)
+        if video := values["video"]:
+            if not Path(video).is_file():
+                raise VideoNotFound("the server no longer keeps this clip", "Upload it again")
+            return str(video)
+        if (index := self._index(values["example"])) is not None:
+            return str(self.examples[index].video)
         raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
 
     def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
         """A commit of the viewer: a change by hand, undo, decoding on, or measuring."""
         session = self.store.session(key)
-        if not session.busy.acquire(blocking=False):
-            yield {"viewer": payload(None, status(message="A run is already going on."))}
+        if not session.busy.acquire(timeout=BUSY_S):
+            yield {"viewer": self._view(session, None, BUSY)}
             return
+        where = PLACES.get(str(action.get("do")), "whatif") if isinstance(action, Mapping) else ""
         try:
+            session.stop.clear()
             yield from self._act(session, action, backbone)
+        except Cancelled as error:
+            yield self._kept(session, status(message=_stopped(error)))
         except MacdError as error:
-            yield self._kept(session, str(error))
+            yield self._kept(session, status(error=str(error), where=where))
         except Exception:
-            log.exception("a change failed")
-            said = "Something unforeseen went wrong; the server's log has the details."
-            yield self._kept(session, said)
+            if not session.gone:
+                log.exception("a change failed")
+            yield self._kept(session, status(error=UNFORESEEN, where=where))
         finally:
             session.busy.release()
 
     def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
         if not isinstance(action, Mapping):
-            raise OptionError("this is no change that can be made", "Reload the page")
+            raise NO_CHANGE
         what = action.get("do")
         if session.trace is None:  # the page was just opened: its first example is on show
-            first = next((e for e in self.examples if e.trace is not None), None)
-            if first is None or first.trace is None:
+            if self.first is None:
                 raise TraceError("there is nothing to change yet", "Run a clip first")
-            session.show(load(first.trace), first.link)
+            session.show(self.first[1], self.first[0].link)
         trace = session.trace
         assert trace is not None
         if action.get("run") != identity(trace):
@@ -169,32 +292,54 @@ class Handlers:
                 session.trace, session.bench = session.former.pop(), None
             yield self._changed(session)
             return
-        with self.store.device_lock:
-            bench = self._bench(session, trace, backbone)
-            if what == "edit":
-                from core.whatif import read_edit
+        if what not in PLACES:
+            raise NO_CHANGE
+        yield _running(True) | {
+            "viewer": self._view(session, None, status(message="Starting", running=True))
+        }
+        yield from self._compute(session, trace, action, backbone)
+        yield self._changed(session)
 
-                for event in bench.change(read_edit(action.get("edit"), trace)):
-                    if event.stage != "done":
-                        state = status(event.stage, event.fraction, event.message, running=True)
-                        yield {"viewer": payload(event.trace, state, False, trace, session.link)}
+    def _compute(
+        self, session: Session, trace: Trace, action: Mapping[str, Any], backbone: str
+    ) -> Iterator[Updates]:
+        """Makes the change that an action asks for, when the device is free."""
+        from core.whatif import read_edit
+
+        what = str(action["do"])
+        edit = read_edit(action.get("edit"), trace) if what == "edit" else None
+        work = work_of_trace(trace, options_from(trace.options))
+        kind = edit.kind if edit is not None else what
+        expected = self.store.estimator.change(work, kind, len(trace.tracks))
+        with self.store.line.enter(expected) as ticket:
+            yield from self._wait(session, ticket)
+            bench = self._bench(session, trace, backbone)
+            if edit is not None:
+                with closing(bench.change(edit)) as events:  # closing it takes the change back
+                    yield from self._stream(session, events, trace)
             elif what == "redecode":
                 bench.redecode(_finite(action.get("alpha")), _finite(action.get("beta")))
-            elif what == "ledger":
-                bench.ledger()
             else:
-                raise OptionError("this is no change that can be made", "Reload the page")
+                bench.ledger()
         if what != "ledger":
             session.former = [*session.former[-20:], trace]
         session.trace = bench.trace
-        yield self._changed(session)
 
-    def _kept(self, session: Session, error: str) -> Updates:
+    def _stream(
+        self, session: Session, events: Iterator[Event], former: Trace
+    ) -> Iterator[Updates]:
+        for event in events:
+            if session.stop.is_set():
+                raise Cancelled("the change was stopped", "What was there before is shown")
+            if event.stage != "done" and event.trace is not None:
+                state = status(event.stage, event.fraction, event.message, running=True)
+                view = self._view(session, event.trace, state, False, former, session.link)
+                yield {"viewer": view, "plot": strengths_figure(event.trace)}
+
+    def _kept(self, session: Session, state: dict[str, Any]) -> Updates:
         """What was there before a change that failed."""
         session.bench = None
-        former = session.former[-1] if session.former else None
-        shown = payload(session.trace, status(error=error), former=former, link=session.link)
-        return {"viewer": shown}
+        return self._shown(session, state) | _running(False)
 
     def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""
@@ -210,67 +355,138 @@ class Handlers:
         return session.bench
 
     def _changed(self, session: Session) -> Updates:
-        trace = session.trace
-        assert trace is not None
-        former = session.former[-1] if session.former else None
-        shown = payload(trace, status(done=STAGES), former=former, link=session.link)
-        return {"viewer": shown, "plot": strengths_figure(trace)} | self._offer(session, trace)
+        return self._shown(session, status(done=STAGES)) | _running(False)
 
     def stop(self, key: str) -> Updates:
-        """Asks the running job to stop; it ends with what it has."""
-        self.store.session(key).stop.set()
+        """Asks the running job to stop: it ends with what it has, or leaves the line."""
+        self.store.stop(self.store.session(key))
         return {"stop": gr.update(interactive=False)}
 
     def choose(self, index: int | None, key: str) -> Updates:
         """An example was chosen: shows its saved trace and takes its question."""
-        if index is None:
-            return {}
-        example = self.examples[int(index)]
+        session = self.store.session(key)
+        session.form.example = self._index(index)
+        if session.form.example is None:
+            return self._note(session)
+        example = self.examples[session.form.example]
+        self._drop_video(session)
+        session.form.question = example.question
         out: Updates = {"question": example.question, "video": None}
         if example.trace is None:
-            return out
+            return out | self._note(session)
+        try:
+            session.show(load(example.trace), example.link)
+        except TraceError as error:
+            return out | self._refused(session, error)
         said = f"{example.title}. {example.truth}"
-        return out | self.open(str(example.trace), key, said, example.link)
+        return out | self._shown(session, status(message=said, done=STAGES))
 
     def visit(self, name: str | None, key: str) -> Updates:
-        """A link to an example was opened: `?example=NAME`."""
+        """The page was opened, perhaps by a link to an example: `?example=NAME`."""
+        session = self.store.session(key)
+        session.form = self.first_form()
         for i, example in enumerate(self.examples):
             if name and example.name == name:
                 return {"example": i} | self.choose(i, key)
-        return {}
+        if name:
+            said = status(message=f"There is no example {name[:60]!r}; another one is shown.")
+            return {"viewer": self._view(session, None, said)}
+        return self._note(session)
 
-    def open(self, path: str | None, key: str, said: str = "", link: str = "") -> Updates:
-        """Shows a saved trace; needs no model."""
+    def upload(self, path: str | None, key: str) -> Updates:
+        """A clip was uploaded: it takes the example's place. None: it was taken away again."""
+        session = self.store.session(key)
+        self._drop_video(session)
+        if not path:
+            return self._note(session)
+        self.store.uploads.hold(path, key)
+        session.form.video, session.form.example = str(path), None
+        return {"example": None} | self._note(session)
+
+    def ask(self, index: int | None, question: str | None, key: str) -> Updates:
+        """Example or question changed, by hand or by us."""
+        session = self.store.session(key)
+        session.form.example, session.form.question = self._index(index), question or ""
+        return self._note(session)
+
+    def open(self, path: str | None, key: str) -> Updates:
+        """Shows a saved trace; needs no model. The form then asks for the same."""
         if not path:
             return {}
+        session = self.store.session(key)
+        self.store.uploads.hold(path, key)
         try:
             trace = load(path)
         except TraceError as error:
-            return {"viewer": payload(None, status(error=str(error)))}
-        session = self.store.session(key)
-        session.show(trace, link)
-        return {
-            "viewer": payload(trace, status(message=said, done=STAGES), link=link),
-            "plot": strengths_figure(trace),
-        } | self._offer(session, trace)
+            return self._refused(session, error)
+        finally:  # what is in the file is in memory now
+            self.store.uploads.release(key, path)
+        example = self._example_of(trace)
+        self._drop_video(session)
+        session.form = Form(example, None, trace.question)
+        session.show(trace, "" if example is None else self.examples[example].link)
+        form: Updates = {"example": example, "question": trace.question, "video": None}
+        return form | self._shown(session, status(done=STAGES))
+
+    def _refused(self, session: Session, error: TraceError) -> Updates:
+        return {"viewer": self._view(session, None, status(error=str(error), where="form"))}
+
+    def _drop_video(self, session: Session) -> None:
+        if session.form.video:
+            self.store.uploads.release(session.key, session.form.video)
+        session.form.video = None
+
+    def _example_of(self, trace: Trace) -> int | None:
+        """The example with the trace's clip and question, by the clip's content."""
+        for i, example in enumerate(self.examples):
+            same_clip = digest(str(example.video)) == trace.clip.get("sha256")
+            if same_clip and example.question.strip() == trace.question.strip():
+                return i
+        return None
+
+    def first_form(self) -> Form:
+        """What the form holds when the page is opened."""
+        if self.first is None:
+            return Form()
+        return Form(self.examples.index(self.first[0]), None, self.first[0].question)
+
+    @cached_property
+    def first(self) -> tuple[Example, Trace] | None:
+        """The example that the page opens on, with its trace."""
+        return load_first(self.examples)
+
+    def first_paint(self) -> tuple[dict[str, Any] | None, Any]:
+        """Viewer value and plot of the first example that has a trace, or nothing."""
+        if self.first is None:
+            return None, None
+        example, trace = self.first
+        said = status(message=f"{example.title}. {example.truth}", done=STAGES)
+        view = self._view(Session(), trace, said, link=example.link)
+        return view, strengths_figure(trace)
+
+
+def place_in_words(ticket: Ticket) -> str:
+    """How many come first, and how long that may take."""
+    runs = "1 run" if ticket.ahead == 1 else f"{ticket.ahead} runs"
+    seconds = ticket.wait_s
+    about = "" if seconds is None else f", about {max(1, round(seconds))} s"
+    return f"Waiting: {runs} before yours{about}"
+
+
+def _stopped(error: Cancelled) -> str:
+    return str(error)[:1].upper() + str(error)[1:]
+
+
+def _in_words(left: float | None) -> str:
+    return "" if left is None else f" · about {max(1, round(left))} s left"
 
 
 def _running(now: bool) -> Updates:
     return {"run": gr.update(interactive=not now), "stop": gr.update(interactive=now)}
 
 
-def first_paint(examples: list[Example]) -> tuple[dict[str, Any] | None, Any]:
-    """Viewer value and plot of the first example that has a trace, or nothing."""
-    for example in examples:
-        if example.trace is not None:
-            try:
-                trace = load(example.trace)
-            except TraceError as error:  # one bad example must not keep the page from starting
-                log.warning("example %s: %s", example.trace.name, error)
-                continue
-            said = status(message=f"{example.title}. {example.truth}", done=STAGES)
-            return payload(trace, said, link=example.link), strengths_figure(trace)
-    return None, None
+def _saving(now: bool) -> Updates:
+    return {"save": gr.update(interactive=now), "export": gr.update(interactive=now)}
 
 
 def _finite(value: Any) -> float:

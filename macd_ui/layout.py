@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import gradio as gr
 
 from macd_ui.api import add_api
-from macd_ui.examples import Example
 from macd_ui.examples import examples as find_examples
-from macd_ui.handlers import Handlers, first_paint
+from macd_ui.files import routes
+from macd_ui.handlers import Handlers
+from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
-from macd_ui.panels.view import FilePanel, ViewPanel
+from macd_ui.panels.view import FilePanel, ViewPanel, download
 from macd_ui.session import Store
 from macd_ui.viewer.component import style
 
@@ -22,26 +24,32 @@ LEAD = "See which objects a video language model leans on, and what it says with
 CSS = Path(__file__).parents[1] / "assets" / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
+JOBS = 2 * MAX_WAITING
+"""Jobs that Gradio lets in at once; those for whom the line is too long must be told."""
+THREADS = JOBS + 32
+"""A job that waits holds a thread."""
+QUEUE = 4 * MAX_WAITING
+"""Events of every kind that may wait inside Gradio."""
 
 
 def build_page(store: Store) -> gr.Blocks:
-    """The whole page over one store of sessions and models."""
+    """The whole page over one store of sessions and models.
+
+    Points GRADIO_TEMP_DIR into the store's folder: uploads go when their visitor goes.
+    """
+    os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
     found = find_examples()
     handlers = Handlers(store, found)
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
-                ask = AskPanel(found)
-                files = FilePanel(_first_trace(found))
+                ask = AskPanel(found, handlers.first and handlers.first[0])
+                files = FilePanel(handlers.first is not None)
             with gr.Column(scale=4, min_width=320):
-                view = ViewPanel(*first_paint(found))
+                view = ViewPanel(*handlers.first_paint())
         _wire(page, handlers, ask, view, files)
     return page
-
-
-def _first_trace(found: list[Example]) -> str | None:
-    return next((str(e.trace) for e in found if e.trace), None)
 
 
 def _wire(
@@ -52,6 +60,7 @@ def _wire(
         "plot": view.plot,
         "run": ask.run,
         "stop": ask.stop,
+        "note": ask.note,
         "save": files.save,
         "export": files.export,
         "question": ask.question,
@@ -74,6 +83,15 @@ def _wire(
     def choose(index: int | None, request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.choose(index, str(request.session_hash)))
 
+    def upload(path: str | None, request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.upload(path, str(request.session_hash)))
+
+    def take_away(request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.upload(None, str(request.session_hash)))
+
+    def type_(index: int | None, question: str | None, request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.ask(index, question, str(request.session_hash)))
+
     def reopen(path: str | None, request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.open(path, str(request.session_hash)))
 
@@ -88,23 +106,27 @@ def _wire(
         return shown(handlers.visit(request.query_params.get("example"), str(request.session_hash)))
 
     def leave(request: gr.Request) -> None:
-        handlers.store.forget(str(request.session_hash))
+        handlers.store.leave(str(request.session_hash))
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    # jobs wait in the line for the device, not in Gradio's queue, which tells nobody anything
+    jobs: dict[str, Any] = private | {"concurrency_id": "jobs", "concurrency_limit": JOBS}
     inputs = set(ask.fields.values())
     for trigger in (ask.run.click, ask.question.submit):
-        trigger(run, inputs, outputs, concurrency_id="gpu", concurrency_limit=1, **private)
+        trigger(run, inputs, outputs, **jobs)
     ask.stop.click(stop, None, outputs, queue=False, **private)
     ask.examples.input(choose, ask.examples, outputs, **private)
+    ask.video.upload(upload, ask.video, outputs, **private)
+    for trigger in (ask.video.clear, ask.video.delete):
+        trigger(take_away, None, outputs, **private)
+    form = [ask.examples, ask.question]
+    for trigger in (ask.question.change, ask.examples.change):
+        trigger(type_, form, ask.note, queue=False, trigger_mode="always_last", **private)
     files.open.upload(reopen, files.open, outputs, **private)
-    view.viewer.submit(
-        act,
-        {ask.fields["backbone"]},
-        outputs,
-        concurrency_id="gpu",
-        concurrency_limit=1,
-        **private,
-    )
+    view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
+    for kind, button in (("trace", files.save), ("page", files.export)):
+        shown_and_note = [view.viewer, ask.note]
+        button.click(None, shown_and_note, ask.note, js=download(kind), show_progress="hidden")
     for kind, button in view.keep.items():
         button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
     page.load(visit, None, outputs, **private)
@@ -112,16 +134,19 @@ def _wire(
     page.unload(leave)
 
 
-def launch_options() -> dict[str, Any]:
-    """Theme and limits, as for a public Space."""
+def launch_options(store: Store) -> dict[str, Any]:
+    """Theme, limits as for a public Space, and the routes of the downloads."""
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONO)
     return {
         "theme": theme,
         "css": CSS.read_text(encoding="utf-8") + style(),
         "max_file_size": "100mb",
+        "max_threads": THREADS,
         "show_error": False,
         "strict_cors": True,
         "state_session_capacity": 200,
         "run_history": False,
+        "ssr_mode": False,  # a Space's Node server would answer for the routes of the downloads
         "footer_links": [],
+        "app_kwargs": {"routes": routes(store, find_examples())},
     }

@@ -1,18 +1,22 @@
-"""What outlives one click: loaded models, the lock of the device, and each visitor's last trace."""
+"""What outlives one click: loaded models, the line for the device, and each visitor's session."""
 
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
+import os
+import secrets
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.types import Progress, Trace
+from core.video import keep_worker_ready
+from macd_ui.estimate import Estimator
+from macd_ui.line import Line
+from macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
     from core.backbones import VideoLM
@@ -21,84 +25,153 @@ if TYPE_CHECKING:
     from core.whatif import Workbench
 
 MODELS_KEPT = 2
-PARTS = {"prefill": "ascent"}
-"""Timings that are a part of a stage that the page shows."""
+GRACE_S = 60.0
+"""How long a visitor's data is kept after the tab was closed; MACD_GRACE_S overrides it."""
+IDLE_S = 12 * 3600.0
+"""How long a session is kept of which nothing was heard, and no tab told that it was closed."""
+READERS = 2
+"""Videos decoded at once; each decoder may use core.video.MEMORY_BYTES."""
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A clip and a question, as shown or as they would be run. sha256: of the clip's file."""
+
+    clip: str
+    sha256: str
+    question: str
+
+    def same_as(self, other: Asked) -> bool:
+        """Whether clip and question are the same, whatever the file is called."""
+        return (self.sha256, self.question.strip()) == (other.sha256, other.question.strip())
+
+
+@dataclass
+class Form:
+    """What the form holds: the index of an example, an uploaded file, a question."""
+
+    example: int | None = None
+    video: str | None = None
+    question: str = ""
 
 
 @dataclass
 class Session:
-    """One visitor: a folder of their own, a running job if any, the last trace."""
+    """One visitor's tab: what it shows, what its form holds, a running job if any.
 
-    folder: Path
+    trace: what is shown and what can be saved; None until the first example is replaced. pending:
+    what is shown of a run that goes on. token: the secret in the addresses of its files.
+    """
+
+    key: str = ""
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
     trace: Trace | None = None
+    pending: Asked | None = None
+    form: Form = field(default_factory=Form)
     cache: StageCache | None = None
     bench: Workbench | None = None
     former: list[Trace] = field(default_factory=list)
     link: str = ""
+    gone: bool = False
+    seen_at: float = 0.0
+    left_at: float | None = None
 
     def show(self, trace: Trace, link: str = "") -> None:
         """Another trace is on the page: changes by hand start anew."""
-        self.trace, self.bench, self.link = trace, None, link
+        self.trace, self.bench, self.link, self.pending = trace, None, link, None
         self.former.clear()
 
 
-class Pace:
-    """How long each stage took lately, to tell how much time is left."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-
-    def learn(self, timings_ms: Mapping[str, float]) -> None:
-        """Takes in the stages of a finished run; the last run counts half."""
-        spent: dict[str, float] = {}
-        for name, ms in timings_ms.items():
-            stage = PARTS.get(name, name)
-            spent[stage] = spent.get(stage, 0.0) + ms / 1000
-        for stage, seconds in spent.items():
-            before = self._seconds.get(stage, seconds)
-            self._seconds[stage] = 0.5 * before + 0.5 * seconds
-
-    def left(self, stages: Sequence[str], fraction: float) -> float | None:
-        """Seconds left of `stages`, of whose first a fraction is done; None if not known yet."""
-        if not stages or any(s not in self._seconds for s in stages if s != "load"):
-            return None
-        first, *rest = (self._seconds.get(s, 0.0) for s in stages)
-        return first * (1 - fraction) + sum(rest)
-
-
 class Store:
-    """All sessions and models of one running page."""
+    """All sessions and models of one running page, and the files of its visitors.
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="macd-studio-"))
+    grace_s: how long a visitor's data is kept after the tab was closed, for connections that come
+    back; by default MACD_GRACE_S, else 60.
+    """
+
+    def __init__(self, grace_s: float | None = None) -> None:
+        if grace_s is None:
+            grace_s = float(os.environ.get("MACD_GRACE_S") or GRACE_S)
+        self.grace_s = grace_s
+        self.folder = ServerFolder()
+        self.uploads = Uploads(self.folder.path / "uploads", grace_s)
         self._sessions: dict[str, Session] = {}
         self._models: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
-        self.device_lock = threading.Lock()
-        self.pace = Pace()
+        self.line, self.estimator = Line(), Estimator()
+        self.readers = threading.BoundedSemaphore(READERS)
+        self._closed = threading.Event()
+        threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
 
     def session(self, key: str) -> Session:
         """The session of a browser tab, made when first asked for."""
         with self._lock:
-            if key not in self._sessions:
-                folder = Path(tempfile.mkdtemp(dir=self.root))
-                self._sessions[key] = Session(folder)
-            return self._sessions[key]
+            session = self._sessions.setdefault(key, Session(key))
+            session.seen_at, session.left_at = time.monotonic(), None
+            return session
+
+    def of_token(self, token: str) -> Session | None:
+        """The session whose files' addresses hold this secret."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        given = token.encode()
+        return next((s for s in sessions if secrets.compare_digest(s.token.encode(), given)), None)
+
+    def leave(self, key: str) -> None:
+        """The tab was closed: its job stops at once, its data goes after the grace."""
+        with self._lock:
+            session = self._sessions.get(key)
+            if session is None:
+                return
+            session.left_at = time.monotonic()
+        self.stop(session)
+
+    def stop(self, session: Session) -> None:
+        """Asks the session's job to stop; if it waits in the line, it leaves it now."""
+        session.stop.set()
+        self.line.wake()
 
     def forget(self, key: str) -> None:
-        """The tab was closed: stops its job and deletes its files."""
+        """Drops a session and everything of its visitor."""
         with self._lock:
-            gone = self._sessions.pop(key, None)
-        if gone:
-            gone.stop.set()
-            shutil.rmtree(gone.folder, ignore_errors=True)
+            session = self._sessions.pop(key, None)
+        if session is not None:
+            session.gone = True
+            self.stop(session)
+        self.uploads.release(key)
+
+    def sweep(self) -> None:
+        """Forgets the sessions that are over, and deletes the files that nobody refers to."""
+        now = time.monotonic()
+        with self._lock:
+            over = [
+                key
+                for key, s in self._sessions.items()
+                if (s.left_at is not None and now - s.left_at > self.grace_s)
+                or (now - s.seen_at > IDLE_S and not s.busy.locked())
+            ]
+        for key in over:
+            self.forget(key)
+        self.uploads.sweep()
+
+    def _sweep(self) -> None:
+        while not self._closed.wait(max(0.1, min(self.grace_s / 4, 15.0))):
+            try:
+                self.sweep()
+            except Exception:  # the next round must come
+                log.exception("files could not be cleaned up")
 
     def close(self) -> None:
-        """Deletes every file of the page."""
-        shutil.rmtree(self.root, ignore_errors=True)
+        """Ends every job and deletes every file of the page."""
+        self._closed.set()
+        with self._lock:
+            keys = list(self._sessions)
+        for key in keys:
+            self.forget(key)
+        self.folder.close()
 
     def backbone(self, name: str, progress: Progress | None = None) -> VideoLM:
         """A loaded backbone, the same for all sessions; progress: told how far a load is."""
@@ -134,7 +207,9 @@ class Store:
             return self._models[key]
 
     def warm_up(self) -> None:
-        """Loads the embedded models beside the first visitor's reading."""
+        """Loads the embedded models beside the first visitor's reading; starts a first decoder."""
+
+        keep_worker_ready()
 
         def load() -> None:
             try:

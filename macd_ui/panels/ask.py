@@ -14,15 +14,31 @@ ALWAYS = ("baseline", "macd")
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
 
 
-class AskPanel:
-    """Widgets by name in `fields`; every one of them is an input of a run."""
+_NOTE = """
+element.setAttribute("aria-live", "polite");
+const show = () => {
+  const text = (props.value || {}).text || "";
+  const line = element.querySelector(".note");
+  if (line.textContent !== text) line.textContent = text;
+  line.hidden = !text;
+};
+watch("value", show);
+show();
+"""
 
-    def __init__(self, examples: list[Example]) -> None:
+
+class AskPanel:
+    """Widgets by name in `fields`; every one of them is an input of a run.
+
+    first: the example on show when the page opens. note: says where the form differs from what is
+    shown; its text reaches the page as text, never as a template.
+    """
+
+    def __init__(self, examples: list[Example], first: Example | None) -> None:
         defaults = RunOptions()
-        first = examples[0] if examples else None
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
-            value=0 if examples else None,
+            value=None if first is None else examples.index(first),
             label="Example",
             elem_id="example",
             visible=bool(examples),
@@ -45,6 +61,14 @@ class AskPanel:
         with gr.Row():
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
+        self.note = gr.HTML(
+            value={"text": ""},
+            html_template='<p class="note"></p>',
+            js_on_load=_NOTE,
+            apply_default_css=False,
+            elem_id="differs",
+            padding=False,
+        )
         with gr.Accordion("Compare methods", open=False, elem_id="compare"):
             methods = gr.CheckboxGroup(
                 [(m.title, m.name) for m in METHODS.values() if m.name not in ALWAYS],

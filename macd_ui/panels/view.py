@@ -25,21 +25,46 @@ class ViewPanel:
                 }
 
 
+_DOWNLOAD = """
+async (viewer, note) => {
+  const address = ((viewer || {}).files || {}).KIND;
+  if (!address) return note;
+  let answer;
+  try {
+    answer = await fetch(new URL(address, document.baseURI));
+  } catch {
+    return { text: "The server cannot be reached." };
+  }
+  if (!answer.ok) return { text: await answer.text() };
+  const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = name ? name[1] : "trace";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  return note;
+}
+"""
+
+
+def download(kind: str) -> str:
+    """The script that saves the shown trace's file of a kind, "trace" or "page".
+
+    Takes the viewer's value and the note, gives the note; a refusal's words are shown there.
+    """
+    return _DOWNLOAD.replace("KIND", kind)
+
+
 class FilePanel:
     """Save the trace on show as a file or a page of its own, or open a saved one."""
 
-    def __init__(self, shown: str | None) -> None:
+    def __init__(self, shown: bool) -> None:
         with gr.Row():
-            self.save = gr.DownloadButton(
-                "Save trace",
-                value=shown,
-                interactive=shown is not None,
-                size="sm",
-                min_width=90,
-                elem_id="save",
+            self.save = gr.Button(
+                "Save trace", interactive=shown, size="sm", min_width=90, elem_id="save"
             )
-            self.export = gr.DownloadButton(
-                "Save as HTML", interactive=False, size="sm", min_width=90, elem_id="export"
+            self.export = gr.Button(
+                "Save as HTML", interactive=shown, size="sm", min_width=90, elem_id="export"
             )
             self.open = gr.UploadButton(
                 "Open trace",

@@ -25,8 +25,12 @@ def status(
     done: tuple[str, ...] = (),
     running: bool = False,
     error: str = "",
+    where: str = "",
 ) -> dict[str, Any]:
-    """Where a run is; `error` is shown in place of the message."""
+    """Where a run is; `error` is shown in place of the message.
+
+    where: the part of the page an error belongs to: "form", "whatif", "ledger" or "tokens".
+    """
     return {
         "stage": stage,
         "fraction": round(fraction, 3),
@@ -34,6 +38,7 @@ def status(
         "stages_done": list(done),
         "running": running,
         "error": error,
+        "where": where,
     }
 
 
@@ -43,14 +48,17 @@ def payload(
     frames: bool = True,
     former: Trace | None = None,
     link: str = "",
+    files: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """What the viewer shows. frames=False leaves the source frames out, when it has them already.
 
     What the model read comes with a state that is not running: a run would send it many times.
     former: the trace before the last change by hand, whose answer is shown beside. link: address
-    of an example.
+    of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}.
     """
     out: dict[str, Any] = {"status": state or status()}
+    if files:
+        out["files"] = files
     if trace is not None:
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
         if former is not None and "macd" in former.answers:
@@ -77,6 +85,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "r0": float(ascent.get("r0", 0.75)),
         "tau": float(ascent.get("tau", 0.0)),
         "approximate": ascent.get("gradient", "exact") != "exact",
+        "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
         "tracks": [
             {
                 "id": t.id,

@@ -15,8 +15,9 @@ class Rail {
     this.list.replaceChildren(...trace.tracks.map((track, k) => this.row(trace, track, k, scale)));
     if (!trace.tracks.length) {
       this.list.append(el("li", { class: "mv-empty" },
-        trace.status.stage === "detect" || trace.status.stage === "load"
-          ? "looking for objects …" : "No objects were found: only the frame mask is used."));
+        trace.tracked ? "No objects were found: only the frame mask is used."
+          : trace.status.running ? "looking for objects …"
+            : "The run ended before it had looked for objects."));
     }
     this.losses.textContent = trace.final && trace.final.loss !== null
       ? `Query loss ${trace.final.base_loss.toFixed(3)} given the video, `

@@ -41,25 +41,36 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture(scope="session")
-def server():
-    """The page as `python app.py` serves it, on a free port."""
+def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    env = os.environ | {"GRADIO_SERVER_PORT": str(port)}
+        return s.getsockname()[1]
+
+
+def serve(port, **env):
+    """The page as `python app.py` serves it; the process and its address, once it answers."""
     process = subprocess.Popen(
-        [sys.executable, "app.py"], cwd=ROOT, env=env,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=os.environ | {"GRADIO_SERVER_PORT": str(port)} | env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     url = f"http://127.0.0.1:{port}/"
-    for _ in range(300):
+    for _ in range(600):
         try:
             urllib.request.urlopen(url, timeout=2).close()
             break
         except OSError:
             assert process.poll() is None, "the server ended"
             time.sleep(0.2)
+    return process, url
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The page as `python app.py` serves it, on a free port."""
+    process, url = serve(free_port())
     yield url
     process.terminate()
     process.wait(timeout=20)

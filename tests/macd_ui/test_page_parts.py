@@ -12,9 +12,10 @@ from core.errors import OptionError
 from core.options import RunOptions
 from macd_ui.examples import examples
 from macd_ui.figures.strengths import strengths_figure
+from macd_ui.files import routes
 from macd_ui.forms import FUSIONS, run_options
-from macd_ui.handlers import Handlers, first_paint
-from macd_ui.session import Pace, Store
+from macd_ui.handlers import Handlers
+from macd_ui.session import Store
 from macd_ui.viewer import payload, status
 from macd_ui.viewer.component import script, viewer_component
 from tests.core.test_bundle import make_trace
@@ -43,6 +44,13 @@ def store(monkeypatch):
     monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
     yield store
     store.close()
+
+
+def get(store, address, found=()):
+    from starlette.applications import Starlette
+    from starlette.testclient import TestClient
+
+    return TestClient(Starlette(routes=routes(store, list(found)))).get(f"/{address}")
 
 
 def test_the_forms_defaults_are_the_cores():
@@ -124,14 +132,20 @@ def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
     shown = updates[-1]["viewer"]["trace"]
     assert list(shown["answers"]) == ["baseline", "macd", "vcd", "tcd"]
     assert shown["shared"]["base prefill"] >= 1
-    saved = updates[-1]["save"]["value"]
-    assert saved.endswith("odd_name_b_.macd")
-    opened = handlers.open(saved, "me")
+    address = updates[-1]["viewer"]["files"]["trace"]
+    assert address.endswith("/odd_name_b_.macd")
+    answer = get(store, address)
+    assert answer.headers["content-disposition"] == 'attachment; filename="odd_name_b_.macd"'
+    saved = make_video("x.mp4").with_name("saved.macd")
+    saved.write_bytes(answer.content)
+    opened = handlers.open(str(saved), "me")
     assert opened["viewer"]["trace"]["run"] == updates[-1]["viewer"]["trace"]["run"]
+    page = get(store, updates[-1]["viewer"]["files"]["page"])
+    assert page.text.startswith("<!doctype html>")
+    assert not page.headers["content-type"].startswith("text/html")
     store.forget("me")
-    from pathlib import Path
-
-    assert not Path(saved).exists()
+    gone = get(store, address)
+    assert (gone.status_code, "no longer keeps" in gone.text) == (404, True)
 
 
 def test_errors_are_told_and_the_session_stays_usable(store, make_video):
@@ -155,7 +169,7 @@ def test_a_second_click_starts_no_second_job(store, make_video):
     assert "already" in second["viewer"]["status"]["message"]
     handlers.stop("me")
     last = list(first)[-1]
-    assert "stopped" in last["viewer"]["status"]["message"]
+    assert "topped" in last["viewer"]["status"]["message"]
     assert list(handlers.run(values, "me"))[-1]["viewer"]["status"]["message"] == ""
 
 
@@ -173,7 +187,10 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
         assert e.truth
         assert e.trace is not None
         assert e.video.stat().st_size < 1_000_000
-    shown, plot = first_paint(found)
+    store = Store()
+    shown, plot = Handlers(store, found).first_paint()
+    store.close()
+    assert shown["files"]["trace"] == f"files/example/{found[0].name}.macd"
     assert shown["trace"]["answers"]
     assert plot is not None
     save(trace, tmp_path / "mine.macd")
@@ -203,12 +220,3 @@ def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
 def test_actions_that_are_none_are_refused(store, action):
     (told,) = Handlers(store, examples()).act(action, "", "me")
     assert told["viewer"]["status"]["error"]
-
-
-def test_the_time_left_counts_every_part_of_a_stage():
-    pace = Pace()
-    assert pace.left(["ascent", "views"], 0.5) is None
-    pace.learn({"prefill": 400, "ascent": 600, "views": 300})
-    assert pace.left(["ascent", "views"], 0.5) == pytest.approx(0.8)
-    pace.learn({"prefill": 0, "ascent": 500, "views": 300})
-    assert pace.left(["ascent", "views"], 0.0) == pytest.approx(1.05)

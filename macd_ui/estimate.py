@@ -1,0 +1,225 @@
+"""How long a run will take: seconds per unit of work, learnt from the runs that ended.
+
+Pure: no clock and no model. Loading weights is not counted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.options import RunOptions
+from core.types import Clip, Trace
+
+STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
+DEFAULT_LENGTH = 12.0
+"""Tokens of an answer, as long as no answer of a backbone was seen."""
+NEWEST = 0.5
+"""Share of the newest run in a rate."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the time of a run depends on.
+
+    dense_frames: what the detector sees. frames: what the backbone sees. width: beams or samples
+    of the search. mode: how the gradient is taken. methods: further ones than baseline and MACD.
+    """
+
+    backbone: str
+    detector: str
+    frames: int
+    dense_frames: int = 0
+    steps: int = 1
+    max_tokens: int = 64
+    search: str = "greedy"
+    width: int = 1
+    mode: str = "exact"
+    methods: tuple[str, ...] = ()
+
+
+def work_of(
+    clip: Clip, options: RunOptions, backbone: str, detector: str, methods: Sequence[str] = ()
+) -> Work:
+    """The work of a run on a clip."""
+    return Work(
+        frames=len(clip.frames),
+        dense_frames=len(clip.dense_frames) or len(clip.frames),
+        **_settings(options, backbone, detector, methods),
+    )
+
+
+def work_of_trace(trace: Trace, options: RunOptions) -> Work:
+    """The same, of a finished run that is changed by hand."""
+    backbone, detector = (str(m.get("name", "")) for m in (trace.backbone, trace.detector))
+    return Work(frames=len(trace.frames), **_settings(options, backbone, detector, ()))
+
+
+def _settings(
+    options: RunOptions, backbone: str, detector: str, methods: Sequence[str]
+) -> dict[str, Any]:
+    search = options.decode.search
+    width = {"beam": options.decode.beams, "vote": options.decode.samples}.get(search, 1)
+    return {
+        "backbone": backbone,
+        "detector": detector,
+        "steps": options.ascent.steps,
+        "max_tokens": options.decode.max_tokens,
+        "search": search,
+        "width": width,
+        "mode": f"{options.ascent.gradient} {options.ascent.memory}",
+        "methods": tuple(m for m in methods if m not in ("baseline", "macd")),
+    }
+
+
+class Estimator:
+    """Learns from complete runs and estimates others; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._rates: dict[Hashable, float] = {}
+        self._lock = threading.Lock()
+
+    def learn(self, work: Work, trace: Trace) -> None:
+        """Takes in a run. One that was stopped teaches nothing, nor does a stage without a time:
+        its result came from the cache.
+        """
+        if trace.status != "complete":
+            return
+        with self._lock:
+            self._learn(work, trace)
+
+    def _learn(self, work: Work, trace: Trace) -> None:
+        seconds = {name: ms / 1000 for name, ms in trace.timings_ms.items()}
+
+        def put(key: Hashable, value: float, units: float) -> None:
+            if units > 0:
+                before = self._rates.get(key, value / units)
+                self._rates[key] = (1 - NEWEST) * before + NEWEST * value / units
+
+        if "detect" in seconds:
+            put(("detect", work.detector), seconds["detect"], work.dense_frames)
+            put("track", seconds.get("track", 0.0), work.dense_frames)
+        for part in ("encode", "prefill"):
+            if part in seconds:
+                put((part, work.backbone), seconds[part], work.frames)
+        if "ascent" in seconds:
+            key = ("ascent", work.backbone, work.mode)
+            put(key, seconds["ascent"], work.steps * work.frames)
+        levels = trace.counterfactual
+        hidden = levels is not None and (levels.level.any() or levels.frame_level.any())
+        if "views" in seconds and hidden:  # otherwise both views are one, and nothing was read
+            put(("views", work.backbone), seconds["views"], work.frames)
+        pair = [trace.answers[m] for m in ("baseline", "macd") if m in trace.answers]
+        tokens = sum(len(a.tokens) for a in pair)
+        if "decode" in seconds and tokens:
+            put(("token", work.backbone, work.search), seconds["decode"], tokens * work.width)
+            put(("length", work.backbone), tokens, len(pair))
+        one = self._one_answer(work)
+        for name in work.methods:
+            if name in trace.answers and one:
+                put(("method", work.backbone, name), trace.answers[name].ms / 1000, one)
+
+    def _rate(self, *key: Hashable) -> float | None:
+        return self._rates.get(key if len(key) > 1 else key[0])
+
+    def _tokens(self, work: Work) -> float:
+        """How many tokens an answer has, as far as was seen."""
+        return min(float(work.max_tokens), self._rate("length", work.backbone) or DEFAULT_LENGTH)
+
+    def _token(self, work: Work) -> float | None:
+        rate = self._rate("token", work.backbone, work.search)
+        if rate is None:
+            rate = self._rate("token", work.backbone, "greedy")
+        return None if rate is None else rate * work.width
+
+    def _views(self, work: Work) -> float | None:
+        rate = self._rate("views", work.backbone)
+        rate = self._rate("prefill", work.backbone) if rate is None else rate
+        return None if rate is None else rate * work.frames
+
+    def _one_answer(self, work: Work) -> float | None:
+        """Reading one more view and decoding one answer; methods are measured in this unit."""
+        token, views = self._token(work), self._views(work)
+        return None if token is None or views is None else views + token * self._tokens(work)
+
+    def _methods(self, work: Work, names: Sequence[str]) -> float | None:
+        one = self._one_answer(work)
+        if one is None:
+            return None if names else 0.0
+        return one * sum(self._rate("method", work.backbone, m) or 1.0 for m in names)
+
+    def stage(self, work: Work, stage: str) -> float | None:
+        """Seconds of a stage as a whole; None if it was not seen yet."""
+        if stage == "detect":
+            return _times(self._rate("detect", work.detector), work.dense_frames)
+        if stage == "track":
+            return _times(self._rate("track"), work.dense_frames)
+        if stage == "load":
+            return _times(self._rate("encode", work.backbone), work.frames)
+        if stage == "ascent":
+            return _sum(self._prefill(work), self._ascent(work))
+        if stage == "views":
+            return self._views(work)
+        if stage == "decode":
+            both = _times(self._token(work), 2 * self._tokens(work))
+            return _sum(both, self._methods(work, work.methods))
+        return 0.0
+
+    def _prefill(self, work: Work) -> float | None:
+        return _times(self._rate("prefill", work.backbone), work.frames)
+
+    def _ascent(self, work: Work) -> float | None:
+        if not work.steps:
+            return 0.0
+        return _times(self._rate("ascent", work.backbone, work.mode), work.steps * work.frames)
+
+    def total(self, work: Work) -> float | None:
+        """Seconds of the whole run once its clip is read; None if a stage was not seen yet."""
+        with self._lock:
+            return _sum(*(self.stage(work, s) for s in STAGES))
+
+    def left(
+        self, work: Work, stage: str, fraction: float, trace: Trace | None = None
+    ) -> float | None:
+        """Seconds left at `fraction` of a stage; trace: the run as far as it is."""
+        with self._lock:
+            later = (self.stage(work, s) for s in STAGES[STAGES.index(stage) + 1 :])
+            return _sum(self._rest(work, stage, fraction, trace), *later)
+
+    def _rest(self, work: Work, stage: str, fraction: float, trace: Trace | None) -> float | None:
+        if stage == "ascent":
+            read = trace is not None and "prefill" in trace.timings_ms
+            begun = _times(self._ascent(work), 1 - fraction)
+            return begun if read else _sum(self._prefill(work), begun)
+        if stage == "decode" and trace is not None:
+            done = sum(len(a.tokens) for m, a in trace.answers.items() if m in ("baseline", "macd"))
+            both_done = "decode" in trace.timings_ms
+            tokens = 0.0 if both_done else max(0.0, 2 * self._tokens(work) - done)
+            open_ = [m for m in work.methods if m not in trace.answers]
+            return _sum(_times(self._token(work), tokens), self._methods(work, open_))
+        return _times(self.stage(work, stage), 1 - fraction)
+
+    def change(self, work: Work, kind: str, tracks: int = 0) -> float | None:
+        """Seconds of a change by hand: the kind of an edit, or "redecode" or "ledger"."""
+        with self._lock:
+            if kind == "label":
+                return 0.0
+            if kind == "ledger":
+                return _times(self._views(work), tracks)
+            token = _times(self._token(work), self._tokens(work))
+            if kind == "redecode":
+                return token
+            if kind in ("level", "frames"):
+                return _sum(self._views(work), token)
+            return _sum(self._ascent(work), self._views(work), token)
+
+
+def _times(rate: float | None, units: float) -> float | None:
+    return None if rate is None else rate * units
+
+
+def _sum(*parts: float | None) -> float | None:
+    known = [p for p in parts if p is not None]
+    return sum(known) if len(known) == len(parts) else None

@@ -1,0 +1,79 @@
+"""Downloads: a trace as a .macd file or as a page of its own, made when asked for, never on disk.
+
+/files/TOKEN/NAME.macd and /files/TOKEN/NAME.html, where TOKEN is the secret of a session, or
+`example` for the shipped traces, which are everybody's.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from core.bundle import load, pack
+from core.errors import TraceError
+from core.types import Trace
+from macd_ui.examples import Example
+from macd_ui.session import Session, Store
+from macd_ui.viewer import standalone
+
+EXAMPLE = "example"
+GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."
+UNKNOWN = "There is no such file. Trace files end in .macd, pages in .html."
+
+
+def addresses(session: Session, first: Example | None) -> dict[str, str]:
+    """Where the trace on the page can be had, relative to the page; {} if nothing is shown.
+
+    first: the example on show as long as the session has no trace of its own.
+    """
+    if session.trace is not None:
+        place = f"files/{session.token}/{file_stem(session.trace)}"
+    elif first is not None:
+        place = f"files/{EXAMPLE}/{quote(first.name)}"
+    else:
+        return {}
+    return {"trace": f"{place}.macd", "page": f"{place}.html"}
+
+
+def file_stem(trace: Trace) -> str:
+    """A file name after the clip's, without its ending."""
+    stem = Path(str(trace.clip.get("name", ""))).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", stem)[:60].lstrip(".") or "trace"
+
+
+def routes(store: Store, examples: list[Example]) -> list[Route]:
+    """The routes, for `launch(app_kwargs={"routes": ...})`."""
+
+    def find(token: str, stem: str) -> Trace | None:
+        if token != EXAMPLE:
+            session = store.of_token(token)
+            return None if session is None else session.trace
+        example = next((e for e in examples if e.name == stem and e.trace is not None), None)
+        try:
+            return None if example is None or example.trace is None else load(example.trace)
+        except TraceError:
+            return None
+
+    def answer(request: Request) -> Response:
+        stem, dot, kind = request.path_params["name"].rpartition(".")
+        if not dot or kind not in ("macd", "html"):
+            return PlainTextResponse(UNKNOWN, 404)
+        trace = find(request.path_params["token"], stem)
+        if trace is None:
+            return PlainTextResponse(GONE, 404)
+        content = pack(trace) if kind == "macd" else standalone(trace).encode("utf-8")
+        headers = {
+            "Content-Disposition": f'attachment; filename="{file_stem(trace)}.{kind}"',
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        }
+        # never as text/html: a file that a visitor opened here must not run as this page's origin
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    return [Route("/files/{token}/{name}", answer, methods=["GET"])]

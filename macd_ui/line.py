@@ -1,0 +1,119 @@
+"""One first-in-first-out line for the device: whoever is first in it may compute.
+
+line = Line()
+with line.enter(expected_s=12.0) as ticket:
+    while not ticket.wait(0.5):
+        print(ticket.ahead, ticket.wait_s)
+    ...  # compute; ticket.tell(seconds_left) keeps the others' expectations true
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from core.errors import MacdError
+
+MAX_WAITING = 16
+
+
+class LineFull(MacdError):
+    """As many jobs wait for the device as the server takes."""
+
+
+class Line:
+    """Jobs in the order in which they came; the first one holds the device.
+
+    max_waiting: how many may wait behind the one that computes. clock: seconds, never going back.
+    """
+
+    def __init__(
+        self, max_waiting: int = MAX_WAITING, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.max_waiting, self.clock = max_waiting, clock
+        self._tickets: list[Ticket] = []
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def enter(self, expected_s: float | None = None) -> Ticket:
+        """A place at the end. expected_s: how long the job will compute, None if not known.
+
+        Raises LineFull.
+        """
+        with self._changed:
+            if len(self._tickets) > self.max_waiting:
+                raise LineFull(
+                    f"{self.max_waiting} runs wait for this server's device already",
+                    "Try again in some minutes, or run the project on a machine of your own",
+                )
+            ticket = Ticket(self, expected_s)
+            self._tickets.append(ticket)
+            return ticket
+
+    def wake(self) -> None:
+        """Lets everybody who waits ask at once whether they were stopped."""
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Ticket:
+    """A place in the line; leave it, or use it as a context manager, to let the next one in."""
+
+    def __init__(self, line: Line, expected_s: float | None) -> None:
+        self._line = line
+        self._left_s, self._told_at = expected_s, line.clock()
+
+    @property
+    def ahead(self) -> int:
+        """How many jobs come first; 0: this one may compute."""
+        tickets = self._line._tickets
+        return tickets.index(self) if self in tickets else 0
+
+    @property
+    def wait_s(self) -> float | None:
+        """Expected seconds until this job may compute; None if one before it gives no estimate."""
+        with self._line._changed:
+            before = self._line._tickets[: self.ahead]
+            seconds = [t._remaining(computing=i == 0) for i, t in enumerate(before)]
+        return None if None in seconds else sum(s for s in seconds if s is not None)
+
+    def _remaining(self, computing: bool) -> float | None:
+        if self._left_s is None or not computing:
+            return self._left_s
+        return max(0.0, self._left_s - (self._line.clock() - self._told_at))
+
+    def tell(self, left_s: float | None) -> None:
+        """How long the job will still compute, as it now seems."""
+        self._left_s, self._told_at = left_s, self._line.clock()
+
+    def wait(self, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Waits until the job may compute; False after the timeout, or at once if stopped."""
+        with self._line._changed:
+            self._line._changed.wait_for(lambda: not self.ahead or stopped(), timeout_s)
+            return not self.ahead and not stopped()
+
+    def leave(self) -> None:
+        """Gives the place up; a second time does nothing."""
+        with self._line._changed:
+            if self in self._line._tickets:
+                was_computing = not self.ahead
+                self._line._tickets.remove(self)
+                if was_computing and self._line._tickets:  # its time starts now
+                    follower = self._line._tickets[0]
+                    follower.tell(follower._left_s)
+                self._line._changed.notify_all()
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.leave()

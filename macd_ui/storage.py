@@ -1,0 +1,119 @@
+"""The files of a running server: one folder, gone when it ends, even if it was killed.
+
+A visitor's uploads are kept as long as their session refers to them. Gradio names an upload by its
+content, so two sessions can share a file: it goes when the last of them lets go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+PREFIX = "macd-studio"
+LOCK = "lock"
+NEW_S = 60.0
+"""A folder without a lock is that of a server that is just starting, for this long."""
+UNCLAIMED = 5.0
+"""An upload that no session ever referred to is kept for this many times the grace."""
+
+
+class ServerFolder:
+    """A folder of this process under `base`, which is GRADIO_TEMP_DIR or the temporary folder.
+
+    Making one deletes those of servers that have ended: a server holds the lock in its folder as
+    long as it lives.
+    """
+
+    def __init__(self, base: str | Path | None = None) -> None:
+        base = Path(base or os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir())
+        base.mkdir(parents=True, exist_ok=True)
+        remove_left_behind(base)
+        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=base)).resolve()
+        unlocked = self.path / f"{LOCK}.new"
+        self._lock = unlocked.open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unlocked.rename(self.path / LOCK)  # under its name it is locked from the first moment on
+
+    def close(self) -> None:
+        """Deletes the folder with everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+        if self.path.exists():  # something was written while it was deleted
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_left_behind(base: Path) -> None:
+    """Deletes the folders of servers that have ended."""
+    for folder in base.glob(f"{PREFIX}-*"):
+        ours = re.fullmatch(rf"{PREFIX}-\d+-\w+", folder.name)
+        try:
+            if not ours or folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            if not (folder / LOCK).exists():
+                if time.time() - folder.stat().st_mtime > NEW_S:
+                    shutil.rmtree(folder, ignore_errors=True)
+                continue
+            with (folder / LOCK).open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:  # in use, or deleted by another server that starts
+            continue
+
+
+class Uploads:
+    """The uploaded files, counted by the sessions that refer to them.
+
+    grace_s: how old a file must be to be deleted, so that an upload under way is never hit.
+    """
+
+    def __init__(self, folder: Path, grace_s: float) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder.resolve()
+        self.settle_s, self.unclaimed_s = min(grace_s, 5.0), UNCLAIMED * grace_s
+        self._held: dict[Path, set[str]] = {}
+        self._released: set[Path] = set()
+        self._lock = threading.Lock()
+
+    def hold(self, file: str | Path, session: str) -> None:
+        """The session needs the file; a file outside the folder is not ours to count."""
+        path = Path(file).resolve()
+        if path.is_relative_to(self.folder):
+            with self._lock:
+                self._held.setdefault(path, set()).add(session)
+                self._released.discard(path)
+
+    def release(self, session: str, file: str | Path | None = None) -> None:
+        """The session no longer needs the file, or any file at all."""
+        only = None if file is None else Path(file).resolve()
+        with self._lock:
+            for path in [p for p in self._held if only in (None, p)]:
+                self._held[path].discard(session)
+                if not self._held[path]:
+                    del self._held[path]
+                    self._released.add(path)
+
+    def sweep(self) -> None:
+        """Deletes what no session refers to. Files that were never referred to are kept longer."""
+        now = time.time()
+        for path in sorted(self.folder.rglob("*"), reverse=True):  # files before their folders
+            try:
+                age = now - path.lstat().st_mtime
+                if path.is_dir() and not path.is_symlink():
+                    if age > self.settle_s:
+                        path.rmdir()
+                    continue
+                with self._lock:
+                    if path in self._held:
+                        continue
+                    limit = self.settle_s if path in self._released else self.unclaimed_s
+                    if age > limit:
+                        path.unlink()
+                        self._released.discard(path)
+            except OSError:  # not empty, or gone already
+                continue

@@ -1,0 +1,245 @@
+"""Several visitors of one server: who waits, what is theirs, and what remains when they go."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from macd_ui.examples import examples
+from tests.browser.conftest import free_port, serve
+from tests.browser.test_page import run, upload
+
+pytestmark = pytest.mark.browser
+SOON_MS = 120_000
+MESSAGE = "() => (document.querySelector('.mv-message') || {}).textContent || ''"
+
+
+def says(page, pattern):
+    page.wait_for_function(
+        f"(p) => new RegExp(p).test(({MESSAGE})())", arg=pattern, timeout=SOON_MS
+    )
+    return page.evaluate(MESSAGE)
+
+
+def notes(page, pattern):
+    page.wait_for_function(
+        "(p) => new RegExp(p).test(document.querySelector('#differs').textContent.trim())",
+        arg=pattern, timeout=SOON_MS,
+    )  # fmt: skip
+
+
+def long_run(page):
+    """Starts the longest run that can be asked for; stop it."""
+    page.wait_for_selector(".mv-token")
+    page.click("#settings button >> nth=0")
+    for field, value in (("frames", "64"), ("ascent steps", "200")):
+        page.get_by_label(field, exact=True).fill(value)
+        page.keyboard.press("Tab")
+    page.click("#run")
+    says(page, "step [0-9]+")
+
+
+def files(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir())
+
+
+def ends(condition, seconds=120):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, server):
+    long_run(page)
+    context = browser.new_context()
+    second = context.new_page()
+    second.goto(server)
+    second.wait_for_selector(".mv-token")
+    question = second.locator(".mv-question").inner_text()
+    second.click("#run")
+    told = says(second, "Waiting")
+    assert re.match(r"Waiting: 1 run before yours(, about \d+ s)?$", told)
+    second.click("#stop")
+    says(second, "Stopped while waiting")
+    second.wait_for_function("!document.querySelector('#run').disabled")
+    assert second.locator(".mv-question").inner_text() == question
+    assert second.locator(".mv-token").count() > 0
+
+    # a tab that is closed while it waits gives its place to the next one
+    second.click("#run")
+    says(second, "Waiting: 1 run")
+    third = context.new_page()
+    third.goto(server)
+    third.wait_for_selector(".mv-token")
+    third.click("#run")
+    says(third, "Waiting: 2 runs")
+    second.close()
+    says(third, "Waiting: 1 run")
+    page.click("#stop")
+    says(page, "stopped: ascent")
+    third.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
+    assert "Waiting" not in third.evaluate(MESSAGE)
+    context.close()
+
+
+def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_path):
+    page.wait_for_selector(".mv-token")
+    note = page.locator("#differs")
+    assert note.locator("[hidden]").count() == 1
+    first = page.locator(".mv-question").inner_text()
+
+    other = examples()[2]
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(other.trace)
+    page.wait_for_function(
+        "([q, title]) => document.querySelector('.mv-question').textContent === q"
+        " && document.querySelector('#question textarea').value === q"
+        " && document.querySelector('#example input').value === title",
+        arg=[other.question, other.title],
+    )
+    notes(page, "^$")
+
+    page.fill("#question textarea", "Is there a kite?")
+    notes(page, f"^Shown: {other.video.name} .*Run would analyse .*Is there a kite")
+    page.fill("#question textarea", other.question)
+    notes(page, "^$")
+
+    upload(page, toy_mp4)
+    notes(page, f"Run would analyse {toy_mp4.name}")
+    assert page.locator("#example input").input_value() == ""
+    run(page, "Is there a dog in the video?")
+    notes(page, "^$")
+
+    with page.expect_download() as download:
+        page.locator("#save").focus()
+        page.keyboard.press("Enter")
+    saved = tmp_path / "own.macd"
+    download.value.save_as(saved)
+    page.locator("#example input").click()
+    page.get_by_role("option").first.click()
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question').textContent === q", arg=first
+    )
+    notes(page, "^$")
+    assert toy_mp4.suffix not in page.locator("#video").inner_text()
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(saved)
+    notes(page, "To run, choose an example or a clip")
+    assert page.locator("#example input").input_value() == ""
+
+
+def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
+    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+    question = page.locator(".mv-question").inner_text()
+    page.click("#settings button >> nth=0")
+    page.locator("#detector input, #detector textarea").fill("no-such-detector")
+    page.click("#run")
+    says(page, "no-such-detector|detector")
+    page.wait_for_selector(".mv-error", timeout=SOON_MS)
+    page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
+    assert page.locator(".mv-stage-now").count() == 0
+    assert "looking for objects" not in page.locator(".mv-rail").inner_text()
+    assert page.locator(".mv-question").inner_text() == question
+    assert page.locator(".mv-token").count() > 0
+    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+
+
+def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
+    upload(page, toy_mp4)
+    page.fill("#question textarea", "Is there a dog in the video?")
+    page.click("#run")
+    says(page, "Looking for objects|of [0-9]+ frames")
+    page.click("#stop")
+    page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
+    if "stopped: detect" in page.evaluate(MESSAGE):  # a fast machine may be past it by now
+        assert "before it had looked" in page.locator(".mv-rail").inner_text()
+    assert "No objects were found" not in page.locator(".mv-rail").inner_text()
+
+
+def test_a_refused_question_leaves_trace_and_plot(page):
+    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+    page.fill("#question textarea", "  ")
+    page.click("#run")
+    says(page, "question is blank")
+    assert page.locator("#strengths-plot .js-plotly-plot").count() == 1
+    assert page.locator(".mv-token").count() > 0
+
+
+def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
+    page = browser.new_page()  # whose console may tell of the 404
+    page.goto(server)
+    page.wait_for_selector(".mv-token")
+    page.route("**/files/**", lambda r: r.fulfill(status=404, body="no longer keeps this run"))
+    page.click("#export")
+    notes(page, "no longer keeps this run")
+    assert page.locator(".mv-token").count() > 0
+    page.close()
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """Starts servers on one port with a temporary folder of their own and a short grace."""
+    folder, port, running = tmp_path / "tmp", free_port(), []
+    folder.mkdir()
+
+    def start():
+        process, url = serve(port, TMPDIR=str(folder), MACD_GRACE_S="1", GRADIO_TEMP_DIR="")
+        running.append(process)
+        return process, url
+
+    yield folder, start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.wait(60)
+
+
+def visit(browser, url, clip):
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(SOON_MS)
+    page.goto(url)
+    page.wait_for_selector(".mv-token")
+    upload(page, clip)
+    return context, page
+
+
+def test_nothing_of_a_visitor_remains(browser, own_server, toy_mp4):
+    folder, start = own_server
+    process, url = start()
+
+    # a tab that is closed, here in the middle of a run
+    context, page = visit(browser, url, toy_mp4)
+    run(page)
+    assert any(toy_mp4.name in f for f in files(folder))
+    assert not any(f.endswith((".macd", ".html")) for f in files(folder))
+    page.click("#run")
+    context.close()
+    assert ends(lambda: all(f.endswith("/lock") for f in files(folder))), files(folder)
+
+    # a killed server: the next one that starts cleans up
+    context, _ = visit(browser, url, toy_mp4)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    context.close()
+    assert any(toy_mp4.name in f for f in files(folder))
+    process, url = start()
+    assert all(f.endswith("/lock") for f in files(folder)), files(folder)
+    assert len(files(folder)) == 1
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        context, _ = visit(browser, url, toy_mp4)
+        process.send_signal(number)
+        assert process.wait(60) == 0
+        context.close()
+        assert not files(folder), number
+        assert not [n for n in os.listdir(folder) if n.startswith("macd-studio")], number
+        if number == signal.SIGTERM:
+            process, url = start()

@@ -1,0 +1,303 @@
+"""Jobs of several visitors: the line, stopping, failing, and what the page shows meanwhile."""
+
+import json
+import threading
+
+import pytest
+
+from core.errors import DetectorError
+from macd_ui.examples import examples
+from macd_ui.files import routes
+from macd_ui.handlers import Handlers
+from macd_ui.line import Line
+from macd_ui.session import Asked, Store
+from macd_ui.shown import difference
+from tests.fakes import BoxDetector, ByteLM
+from tests.macd_ui.test_page_parts import FIELDS
+
+
+@pytest.fixture
+def store(monkeypatch):
+    store = Store()
+    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def handlers(store):
+    return Handlers(store, examples())
+
+
+def values(clip, **changes):
+    asked = {"video": str(clip), "example": None, "question": "is it?", "backbone": "",
+             "detector": ""}  # fmt: skip
+    return FIELDS | asked | changes
+
+
+def states(updates):
+    return [u["viewer"]["status"] for u in updates if "viewer" in u]
+
+
+def until(updates, what):
+    """Takes updates until one's message holds `what`; gives that one."""
+    for update in updates:
+        if "viewer" in update and what in update["viewer"]["status"]["message"]:
+            return update
+    raise AssertionError(f"never told {what!r}")
+
+
+def test_who_waits_hears_the_place_and_computes_when_it_is_their_turn(handlers, store, make_video):
+    video = make_video()
+    first = handlers.run(values(video), "one")
+    until(first, "Looking")
+    waiting = handlers.run(values(video), "two")
+    told = until(waiting, "Waiting: 1 run before yours")
+    assert told["viewer"]["status"]["running"]
+    assert "trace" not in told["viewer"]
+    assert len(store.line) == 2
+    assert states(first)[-1]["stage"] == "done"
+    assert states(waiting)[-1]["stage"] == "done"
+    assert len(store.line) == 0
+    third = handlers.run(values(video), "three")
+    until(third, "Looking")
+    # by now it is known how long a run takes
+    assert (
+        " s" in until(handlers.run(values(video), "four"), "Waiting")["viewer"]["status"]["message"]
+    )
+    third.close()
+
+
+def test_stop_works_while_waiting_and_others_move_up(handlers, store, make_video):
+    video = make_video()
+    first = handlers.run(values(video), "one")
+    until(first, "Looking")
+    second, third = (handlers.run(values(video), key) for key in ("two", "three"))
+    until(second, "Waiting: 1 run")
+    until(third, "Waiting: 2 runs")
+    handlers.stop("two")
+    *_, last = second
+    assert "Stopped while waiting" in last["viewer"]["status"]["message"]
+    assert not last["viewer"]["status"]["error"]
+    assert last["run"]["interactive"] is True
+    until(third, "Waiting: 1 run")
+    store.leave("three")  # the tab was closed
+    list(third)
+    assert len(store.line) == 1
+    first.close()  # as when the server drops the event of a closed tab
+    assert len(store.line) == 0
+
+
+def test_a_full_line_is_told_and_the_page_stays_usable(handlers, store, make_video):
+    store.line = Line(max_waiting=0)
+    ticket = store.line.enter()
+    (*_, last) = handlers.run(values(make_video()), "me")
+    assert "Try again" in last["viewer"]["status"]["error"]
+    assert last["viewer"]["status"]["where"] == "form"
+    ticket.leave()
+    assert states(handlers.run(values(make_video()), "me"))[-1]["stage"] == "done"
+
+
+def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, store, make_video):
+    video = make_video()
+    *_, shown = handlers.run(values(video), "me")
+    other = handlers.run(values(video), "other")
+    until(other, "Looking")
+    run = shown["viewer"]["trace"]["run"]
+    edit = {"do": "edit", "run": run, "edit": {"kind": "level", "track": 1, "level": 1}}
+    change = handlers.act(edit, "bytes", "me")
+    until(change, "Waiting: 1 run")
+    handlers.stop("me")
+    *_, last = change
+    assert "Stopped while waiting" in last["viewer"]["status"]["message"]
+    assert last["viewer"]["trace"]["edits"] == []
+    other.close()
+    *_, last = handlers.act(edit, "bytes", "me")
+    assert [e["kind"] for e in last["viewer"]["trace"]["edits"]] == ["level"]
+
+
+def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
+    handlers, store, make_video, monkeypatch
+):
+    reading, go_on = threading.Event(), threading.Event()
+
+    def slow(*_):
+        reading.set()
+        assert go_on.wait(60)
+        raise AssertionError("nobody waits for this")
+
+    monkeypatch.setattr("macd_ui.reading.read_clip", slow)
+    job = handlers.run(values(make_video()), "me")
+    next(job)
+    threading.Thread(target=lambda: (reading.wait(60), handlers.stop("me"))).start()
+    *_, last = job
+    assert len(store.line) == 0
+    assert "Stopped while the video was read" in last["viewer"]["status"]["message"]
+    go_on.set()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"question": " "}, {"question": "a\u202eb"}, {"alpha": None}, {"methods": ["magic"]},
+     {"video": "/nowhere.mp4"}],
+)  # fmt: skip
+def test_what_is_refused_changes_nothing_on_the_page(handlers, make_video, change):
+    updates = list(handlers.run(values(make_video(), **change), "me"))
+    (told,) = updates  # nothing was even begun
+    assert told["viewer"]["status"]["error"]
+    assert "plot" not in told
+    assert "trace" not in told["viewer"]
+
+
+def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video, monkeypatch):
+    def fail(name):
+        raise DetectorError(f"there is no detector {name!r}", "Choose another")
+
+    for before in (None, make_video()):
+        if before is not None:
+            list(handlers.run(values(before, question="first?"), "me"))
+        shown = store.session("me").trace
+        monkeypatch.setattr(store, "detector", fail)
+        updates = list(handlers.run(values(make_video("b.mp4"), detector="x"), "me"))
+        monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+        last = updates[-1]
+        state = last["viewer"]["status"]
+        assert "no detector 'x'" in state["error"]
+        assert (state["running"], state["stage"], state["stages_done"]) == (False, "", [])
+        # the page had begun to show the failed run, so trace and plot change back together
+        question = "first?" if before else handlers.first[1].question
+        assert last["viewer"]["trace"]["question"] == question
+        assert last["plot"] is not None
+        assert "Run would analyse b.mp4" in last["note"]["text"]
+        assert store.session("me").trace is shown
+
+
+def test_a_trace_always_comes_with_its_plot(handlers, make_video):
+    """While a run goes on, the plot is that of the trace on the page, never a former one."""
+    plot, plotted = "former", False
+    for update in handlers.run(values(make_video(), steps=2), "me"):
+        plot = update.get("plot", plot)
+        if "trace" in update.get("viewer", {}):
+            steps = update["viewer"]["trace"]["steps"]
+            assert plot != "former"
+            assert (plot is not None) == bool(steps)
+            plotted = plotted or bool(steps)
+    assert plotted
+
+
+def test_a_run_stopped_before_tracking_does_not_say_that_nothing_was_found(handlers, make_video):
+    job = handlers.run(values(make_video()), "me")
+    until(job, "Looking")
+    handlers.stop("me")
+    *_, last = job
+    assert "stopped: detect" in last["viewer"]["status"]["message"]
+    assert last["viewer"]["trace"]["tracked"] is False
+    *_, last = handlers.run(values(make_video()), "me")
+    assert last["viewer"]["trace"]["tracked"] is True
+
+
+def test_a_tab_closed_during_a_run_is_no_error(handlers, store, make_video, caplog, monkeypatch):
+    job = handlers.run(values(make_video()), "me")
+    until(job, "Looking")
+    store.forget("me")
+
+    def fail(*_):
+        raise FileNotFoundError("what the run needs went with its tab")
+
+    monkeypatch.setattr(store.estimator, "learn", fail)
+    list(job)
+    assert not caplog.records
+    assert len(store.line) == 0
+
+
+def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, tmp_path):
+    assert handlers.visit(None, "me")["note"]["text"] == ""
+    other = handlers.examples[2]
+    out = handlers.open(str(other.trace), "me")
+    assert (out["example"], out["question"], out["video"]) == (2, other.question, None)
+    assert out["note"]["text"] == ""
+    assert out["viewer"]["trace"]["question"] == other.question
+
+    out = handlers.ask(2, "Is there a cup?", "me")
+    assert f"Shown: {other.video.name}" in out["note"]["text"]
+    assert "Is there a cup?" in out["note"]["text"]
+    assert handlers.ask(2, f" {other.question} ", "me")["note"]["text"] == ""
+
+    video = make_video("own.mp4")
+    out = handlers.upload(str(video), "me")
+    assert out["example"] is None
+    assert "Run would analyse own.mp4" in out["note"]["text"]
+    *_, last = handlers.run(values(video, question=other.question), "me")
+    assert last["note"]["text"] == ""
+
+    saved = tmp_path / "own.macd"
+    saved.write_bytes(get(store, handlers, last["viewer"]["files"]["trace"]).content)
+    out = handlers.upload(None, "me")
+    assert "choose an example or a clip" in out["note"]["text"]
+    handlers.choose(1, "me")
+    out = handlers.open(str(saved), "me")
+    assert (out["example"], out["video"]) == (None, None)
+    assert "choose an example or a clip" in out["note"]["text"]
+
+    name = handlers.examples[1].name
+    out = handlers.visit(name, "new")
+    assert (out["example"], out["note"]["text"]) == (1, "")
+    assert "no example" in handlers.visit("nowhere", "newer")["viewer"]["status"]["message"]
+
+
+def test_the_difference_ignores_names_and_blanks():
+    shown = Asked("a.mp4", "1", "why?")
+    assert difference(None, shown) == ""
+    assert difference(shown, Asked("b.mp4", "1", " why? ")) == ""
+    assert "b.mp4" in difference(shown, Asked("b.mp4", "2", "why?"))
+    assert "no question" in difference(shown, Asked("a.mp4", "1", ""))
+    assert len(difference(shown, Asked("a.mp4", "1", "x" * 2000))) < 300
+
+
+def get(store, handlers, address):
+    from starlette.applications import Starlette
+    from starlette.testclient import TestClient
+
+    return TestClient(Starlette(routes=routes(store, handlers.examples))).get(f"/{address}")
+
+
+def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
+    first = handlers.first_paint()[0]["files"]
+    answer = get(store, handlers, first["trace"])
+    assert answer.content[:2] == b"PK"
+    assert get(store, handlers, first["page"]).status_code == 200
+    *_, last = handlers.run(values(make_video()), "me")
+    address = last["viewer"]["files"]["trace"]
+    token = store.session("me").token
+    assert token in address
+    assert len(token) >= 32
+    assert get(store, handlers, address).content[:2] == b"PK"
+    for wrong in (
+        address.replace(token, "guess"),
+        address.replace(token, "example"),
+        f"files/{store.session('other').token}/v.macd",
+        "files/example/nothing.macd",
+    ):
+        refused = get(store, handlers, wrong)
+        assert refused.status_code == 404, wrong
+        assert "no longer keeps" in refused.text
+    assert "no such file" in get(store, handlers, address.replace(".macd", ".exe")).text
+
+
+@pytest.mark.parametrize(
+    ("action", "where"),
+    [({"do": "edit", "edit": 3}, "whatif"), ({"do": "redecode", "alpha": "x"}, "tokens"),
+     ({"do": "undo", "run": "other"}, "whatif"), ({"do": "ledger", "run": "other"}, "ledger")],
+)  # fmt: skip
+def test_an_error_says_where_it_belongs(handlers, make_video, action, where):
+    *_, last = handlers.run(values(make_video()), "me")
+    action = {"run": last["viewer"]["trace"]["run"]} | action
+    *_, told = handlers.act(action, "", "me")
+    assert told["viewer"]["status"]["error"]
+    assert told["viewer"]["status"]["where"] == where
+
+
+def test_every_update_is_json(handlers, make_video):
+    for update in handlers.run(values(make_video()), "me"):
+        json.dumps(update.get("viewer", {}), allow_nan=False)
