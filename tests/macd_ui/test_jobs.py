@@ -105,7 +105,8 @@ def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, st
     other = handlers.run(values(video), "other")
     until(other, "Looking")
     run = shown["viewer"]["trace"]["run"]
-    edit = {"do": "edit", "run": run, "edit": {"kind": "level", "track": 1, "level": 1}}
+    level = 1 - round(shown["viewer"]["trace"]["final"]["level"][0])  # not the one it has
+    edit = {"do": "edit", "run": run, "edit": {"kind": "level", "track": 1, "level": level}}
     change = handlers.act(edit, "bytes", "me")
     until(change, "Waiting: 1 run")
     handlers.stop("me")
