@@ -146,9 +146,9 @@ class Handlers:
                 }
                 if session.pending is None:  # from now on the page shows this run
                     session.pending = Asked(clip.name, clip.sha256, job.question)
-                    out |= self._note(session) | _saving(False) | {"plot": strengths_figure(trace)}
+                    out |= self._note(session) | _saving(False) | _plot(session, trace)
                 elif event.stage == "ascent":
-                    out["plot"] = strengths_figure(trace)
+                    out |= _plot(session, trace)
                 frames = trace.frames
                 yield out
 
@@ -192,8 +192,7 @@ class Handlers:
             trace, link = self.first[1], self.first[0].link
         former = session.former[-1] if session.former else None
         view = self._view(session, trace, state, former=former, link=link)
-        plot = None if trace is None else strengths_figure(trace)
-        return {"viewer": view, "plot": plot} | self._note(session) | _saving(True)
+        return {"viewer": view} | _plot(session, trace) | self._note(session) | _saving(True)
 
     def _given_back(self, session: Session, state: dict[str, Any]) -> Updates:
         """After a run that gave nothing: what was shown before it, and why."""
@@ -334,7 +333,7 @@ class Handlers:
             if event.stage != "done" and event.trace is not None:
                 state = status(event.stage, event.fraction, event.message, running=True)
                 view = self._view(session, event.trace, state, False, former, session.link)
-                yield {"viewer": view, "plot": strengths_figure(event.trace)}
+                yield {"viewer": view} | _plot(session, event.trace)
 
     def _kept(self, session: Session, state: dict[str, Any]) -> Updates:
         """What was there before a change that failed."""
@@ -455,14 +454,20 @@ class Handlers:
         """The example that the page opens on, with its trace."""
         return load_first(self.examples)
 
-    def first_paint(self) -> tuple[dict[str, Any] | None, Any]:
-        """Viewer value and plot of the first example that has a trace, or nothing."""
+    def unfold_plot(self, unfolded: bool, key: str) -> Updates:
+        """The strength plot was opened or folded away; only an open one is drawn and sent."""
+        session = self.store.session(key)
+        session.plot_open = unfolded
+        trace = session.trace or (self.first and self.first[1])
+        return _plot(session, trace or None)
+
+    def first_paint(self) -> dict[str, Any] | None:
+        """Viewer value of the first example that has a trace, or nothing."""
         if self.first is None:
-            return None, None
+            return None
         example, trace = self.first
         said = status(message=f"{example.title}. {example.truth}", done=STAGES)
-        view = self._view(Session(), trace, said, link=example.link)
-        return view, strengths_figure(trace)
+        return self._view(Session(), trace, said, link=example.link)
 
 
 def place_in_words(ticket: Ticket) -> str:
@@ -479,6 +484,11 @@ def _stopped(error: Cancelled) -> str:
 
 def _in_words(left: float | None) -> str:
     return "" if left is None else f" · about {max(1, round(left))} s left"
+
+
+def _plot(session: Session, trace: Trace | None) -> Updates:
+    """The strength plot as far as it is on show: its library is large, and comes with it."""
+    return {"plot": strengths_figure(trace)} if session.plot_open else {}
 
 
 def _running(now: bool) -> Updates:

@@ -47,7 +47,7 @@ def build_page(store: Store) -> gr.Blocks:
                 ask = AskPanel(found, handlers.first and handlers.first[0])
                 files = FilePanel(handlers.first is not None)
             with gr.Column(scale=4, min_width=320):
-                view = ViewPanel(*handlers.first_paint())
+                view = ViewPanel(handlers.first_paint())
         _wire(page, handlers, ask, view, files)
     return page
 
@@ -105,6 +105,12 @@ def _wire(
     def visit(request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.visit(request.query_params.get("example"), str(request.session_hash)))
 
+    def unfold(unfolded: bool) -> Any:
+        def answer(request: gr.Request) -> dict[Any, Any]:
+            return shown(handlers.unfold_plot(unfolded, str(request.session_hash)))
+
+        return answer
+
     def leave(request: gr.Request) -> None:
         handlers.store.leave(str(request.session_hash))
 
@@ -127,6 +133,8 @@ def _wire(
     for kind, button in (("trace", files.save), ("page", files.export)):
         shown_and_note = [view.viewer, ask.note]
         button.click(None, shown_and_note, ask.note, js=download(kind), show_progress="hidden")
+    for trigger, unfolded in ((view.strengths.expand, True), (view.strengths.collapse, False)):
+        trigger(unfold(unfolded), None, outputs, queue=False, **private)
     for kind, button in view.keep.items():
         button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
     page.load(visit, None, outputs, **private)

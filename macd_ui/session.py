@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.types import Progress, Trace
+import numpy as np
+
+from core.types import Clip, Progress, Trace
 from core.video import keep_worker_ready
 from macd_ui.estimate import Estimator
 from macd_ui.line import Line
@@ -61,7 +63,8 @@ class Session:
     """One visitor's tab: what it shows, what its form holds, a running job if any.
 
     trace: what is shown and what can be saved; None until the first example is replaced. pending:
-    what is shown of a run that goes on. token: the secret in the addresses of its files.
+    what is shown of a run that goes on. plot_open: whether the strength plot is unfolded. token:
+    the secret in the addresses of its files.
     """
 
     key: str = ""
@@ -75,6 +78,7 @@ class Session:
     bench: Workbench | None = None
     former: list[Trace] = field(default_factory=list)
     link: str = ""
+    plot_open: bool = False
     gone: bool = False
     seen_at: float = 0.0
     left_at: float | None = None
@@ -207,15 +211,37 @@ class Store:
             return self._models[key]
 
     def warm_up(self) -> None:
-        """Loads the embedded models beside the first visitor's reading; starts a first decoder."""
+        """Loads the embedded models and uses them once, beside the first visitor's reading.
+
+        Starts a first decoder too. What is slow only once is then behind them.
+        """
 
         keep_worker_ready()
 
         def load() -> None:
             try:
-                self.backbone("toyworld")
-                self.detector("toyworld")
+                lm, detector = self.backbone("toyworld"), self.detector("toyworld")
+                with self.line.enter() as ticket:
+                    while not ticket.wait(1.0):
+                        pass
+                    try_out(lm, detector)
             except Exception:  # the first run will meet it again and explain it
                 log.exception("the embedded models could not be loaded ahead")
 
         threading.Thread(target=load, name="warm-up", daemon=True).start()
+
+
+def try_out(lm: VideoLM, detector: Detector) -> None:
+    """One pass of every kind that a run makes, on blank frames."""
+    from core.options import DetectOptions
+
+    frames = np.zeros((8, 96, 96, 3), np.uint8)
+    for count in (1, 2, 4, 8):  # a detector prepares itself for every size of a batch
+        list(detector.detect(frames[:count], DetectOptions()))
+    times = np.arange(8, dtype=np.float64)
+    clip = Clip(frames, times, frames[:0], times[:0], "", "", 8.0, (96, 96))
+    encoded = lm.encode(clip, "What is in the video?")
+    video = encoded.video.clone().requires_grad_()
+    lm.query_logits(encoded, video).sum().backward()
+    state = lm.prefill(encoded, encoded.video)
+    lm.step(lm.join([state, state]), [next(iter(lm.end_tokens))] * 2)

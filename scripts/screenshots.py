@@ -69,7 +69,6 @@ def main() -> None:
             page = browser.new_page(viewport={"width": width, "height": 900})
             page.goto(f"{url}?__theme={scheme}")
             page.wait_for_selector(".mv-token")
-            page.wait_for_selector(".js-plotly-plot")
             page.wait_for_timeout(1500)
             prepare(page)
             page.wait_for_timeout(800)

@@ -12,10 +12,11 @@ from macd_ui.viewer import viewer_component
 class ViewPanel:
     """The viewer fills the panel; the rest is folded or small."""
 
-    def __init__(self, first: dict[str, Any] | None, plot: Any) -> None:
+    def __init__(self, first: dict[str, Any] | None) -> None:
         self.viewer = viewer_component(first)
-        with gr.Accordion("Strength trajectories", open=True, elem_id="strengths"):
-            self.plot = gr.Plot(plot, show_label=False, container=False, elem_id="strengths-plot")
+        with gr.Accordion("Strength trajectories", open=False, elem_id="strengths") as accordion:
+            self.strengths = accordion
+            self.plot = gr.Plot(show_label=False, container=False, elem_id="strengths-plot")
             with gr.Row():
                 self.keep = {
                     kind: gr.Button(

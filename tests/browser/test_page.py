@@ -27,6 +27,11 @@ def upload(page, path):
     page.wait_for_timeout(500)
 
 
+def open_plot(page):
+    page.locator("#strengths > button").click()
+    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+
+
 def canvas_pixels(page):
     return page.evaluate("document.querySelector('.mv-canvas').toDataURL()")
 
@@ -35,7 +40,9 @@ def test_first_paint_shows_an_example(page):
     page.wait_for_selector(".mv-token")
     assert page.locator(".mv-object").count() >= 1
     assert page.locator(".mv-question").inner_text()
-    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+    loaded = page.evaluate("performance.getEntriesByType('resource').map((r) => r.name)")
+    assert not [name for name in loaded if "plotly" in name]  # it comes when a plot is opened
+    open_plot(page)
 
 
 def test_the_whole_way(page, toy_mp4, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from macd_ui.examples import examples
 from tests.browser.conftest import free_port, serve
-from tests.browser.test_page import run, upload
+from tests.browser.test_page import open_plot, run, upload
 
 pytestmark = pytest.mark.browser
 SOON_MS = 120_000
@@ -136,13 +136,13 @@ def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_
 
 
 def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
-    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+    open_plot(page)
     question = page.locator(".mv-question").inner_text()
     page.click("#settings button >> nth=0")
     page.locator("#detector input, #detector textarea").fill("no-such-detector")
     page.click("#run")
     says(page, "no-such-detector|detector")
-    page.wait_for_selector(".mv-error", timeout=SOON_MS)
+    page.wait_for_selector(".mv-error:visible", timeout=SOON_MS)
     page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
     assert page.locator(".mv-stage-now").count() == 0
     assert "looking for objects" not in page.locator(".mv-rail").inner_text()
@@ -164,7 +164,7 @@ def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
 
 
 def test_a_refused_question_leaves_trace_and_plot(page):
-    page.wait_for_selector("#strengths-plot .js-plotly-plot")
+    open_plot(page)
     page.fill("#question textarea", "  ")
     page.click("#run")
     says(page, "question is blank")

@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from macd_ui.examples import examples
+from tests.browser.test_page import open_plot
 
 pytestmark = pytest.mark.browser
 OURS = [["#viewer"], ["#lead"]]
@@ -75,6 +76,7 @@ def test_keys(page):
 
 
 def test_an_object_lights_up_everywhere(page):
+    open_plot(page)
     page.wait_for_selector("#strengths-plot .scatterlayer .trace")
     page.locator(".mv-object").first.hover()
     page.wait_for_function("document.querySelectorAll('.mv-lane.mv-lit').length === 1")
@@ -87,6 +89,7 @@ def test_an_object_lights_up_everywhere(page):
 
 
 def test_pictures_can_be_taken_away(page, tmp_path):
+    open_plot(page)
     page.wait_for_selector("#strengths-plot .main-svg")
     kept = {}
     for button, name in (

@@ -264,7 +264,7 @@ def get(store, handlers, address):
 
 
 def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
-    first = handlers.first_paint()[0]["files"]
+    first = handlers.first_paint()["files"]
     answer = get(store, handlers, first["trace"])
     assert answer.content[:2] == b"PK"
     assert get(store, handlers, first["page"]).status_code == 200

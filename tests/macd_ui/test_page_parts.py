@@ -188,11 +188,13 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
         assert e.trace is not None
         assert e.video.stat().st_size < 1_000_000
     store = Store()
-    shown, plot = Handlers(store, found).first_paint()
+    handlers = Handlers(store, found)
+    shown = handlers.first_paint()
+    assert handlers.unfold_plot(True, "me")["plot"] is not None
+    assert handlers.unfold_plot(False, "me") == {}
     store.close()
     assert shown["files"]["trace"] == f"files/example/{found[0].name}.macd"
     assert shown["trace"]["answers"]
-    assert plot is not None
     save(trace, tmp_path / "mine.macd")
     (tmp_path / "mine.mp4").write_bytes(b"x")
     (tmp_path / "index.json").write_text(
