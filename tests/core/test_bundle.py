@@ -2,6 +2,7 @@ import io
 import json
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from core.bundle import load, pack, save, unpack
 from core.errors import TraceError
 from core.options import MaskOptions, RunOptions, VideoOptions
 from core.pipeline import run
+from core.whatif import Workbench
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM
 
@@ -234,3 +236,19 @@ def test_floors_come_back_and_are_worked_out_for_older_files(tmp_path):
     assert best[-256] < older.floor <= best[-255]
     unknown = edited(out.getvalue(), options={})
     assert unpack(unknown).answers["macd"].tokens[0].floor == np.inf
+
+
+def test_a_file_of_schema_1_is_read_and_can_be_changed(toyworld):
+    """It held the model's frames alone; those of the embedded backbone were stored without loss."""
+    trace = load(Path(__file__).parent / "data" / "schema-1.macd")
+    assert trace.model_frames is not None
+    np.testing.assert_array_equal(trace.frames, trace.model_frames.pixels)
+    assert trace.model_frames.content == (0, 0, 96, 96)
+    bench = Workbench(trace, toyworld)
+    pair = bench._standing_pair()
+    pair.crop(0)
+    assert bench.encoded.prompt == trace.backbone["prompt"]
+    again = toyworld.prefill(bench.encoded, bench.encoded.video)
+    step = trace.answers["baseline"].tokens[0]
+    np.testing.assert_allclose(again.logits[0, step.candidates], step.base, atol=1e-4)
+    same(replace(unpack(pack(trace)), options={}), replace(trace, options={}))
