@@ -26,15 +26,21 @@ _END = _End()
 
 @dataclass
 class Cost:
-    """seconds: without the pieces measured inside. peak_bytes: tensors alive at once."""
+    """What a piece of work takes, without the pieces measured inside it.
+
+    rise_bytes: tensors alive at its peak above those at its start; kept_bytes: alive at its end
+    above those at its start.
+    """
 
     seconds: float = 0.0
-    peak_bytes: int = 0
+    rise_bytes: int = 0
+    kept_bytes: int = 0
 
-    def add(self, other: Cost) -> None:
+    def add(self, later: Cost) -> None:
         """Takes in what was done after it."""
-        self.seconds += other.seconds
-        self.peak_bytes = max(self.peak_bytes, other.peak_bytes)
+        self.seconds += later.seconds
+        self.rise_bytes = max(self.rise_bytes, self.kept_bytes + later.rise_bytes)
+        self.kept_bytes += later.kept_bytes
 
 
 class AliveBytes:
@@ -76,6 +82,8 @@ class LivingTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **kwargs) if kwargs else func(*args)
+        if func.is_view:  # no storage of its own; that of a weight is not ours to count
+            return out
         if isinstance(out, torch.Tensor):
             self.alive.add(out)
         elif isinstance(out, tuple | list):
@@ -85,40 +93,52 @@ class LivingTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
 
+@dataclass
+class _Piece:
+    """A piece being measured: bytes that do not count for it, its peak so far, time of others."""
+
+    base: int
+    rise: int = 0
+    elsewhere_s: float = 0.0
+
+
 class Meter:
     """Measures pieces of work that may contain each other.
 
-    weights: bytes that are there throughout and are part of every peak. On a GPU the allocator's
-    own figure is taken, which holds the weights already. memory: on a CPU every operation is
-    watched for it, some 10 µs each; without it only time is measured.
+    memory: on a CPU every operation is watched for it, some 10 µs each; on a GPU the allocator's
+    figures are taken. Without it only time is measured.
     """
 
-    def __init__(self, device: str = "cpu", weights: int = 0, memory: bool = False) -> None:
-        self._cuda = device.startswith("cuda") and torch.cuda.is_available()
+    def __init__(self, device: str = "cpu", memory: bool = False) -> None:
+        self._cuda = memory and device.startswith("cuda") and torch.cuda.is_available()
         self._watching = memory and not self._cuda
-        self._weights = weights if self._watching else 0
         self._living = LivingTensors()
-        self._within: list[float] = []
+        self._pieces: list[_Piece] = []
         self._owner: int | None = None
 
     @contextmanager
     def measure(self) -> Iterator[Cost]:
         """The cost of what happens inside, complete when the block ends."""
-        cost, outer = Cost(), self._take_peak()
-        self._within.append(0.0)
+        cost, (now, peak) = Cost(), self._read()
+        outer = self._pieces[-1] if self._pieces else None
+        if outer is not None:
+            outer.rise = max(outer.rise, peak - outer.base)
+        piece = _Piece(now)
+        self._pieces.append(piece)
         began = time.perf_counter()
         try:
             with self._counting():
                 yield cost
         finally:
             spent = time.perf_counter() - began
-            cost.seconds = spent - self._within.pop()
-            if self._within:
-                self._within[-1] += spent
-            cost.peak_bytes = self._weights + self._take_peak()
-            self._living.alive.peak = max(
-                self._living.alive.peak, outer, cost.peak_bytes - self._weights
-            )
+            now, peak = self._read()
+            self._pieces.pop()
+            cost.seconds = spent - piece.elsewhere_s
+            cost.rise_bytes = max(piece.rise, peak - piece.base)
+            cost.kept_bytes = now - piece.base
+            if outer is not None:
+                outer.elsewhere_s += spent
+                outer.base += cost.kept_bytes
 
     def each(self, items: Iterator[T], cost: Cost) -> Iterator[T]:
         """The items one by one; what each takes to come is added to `cost`."""
@@ -143,11 +163,12 @@ class Meter:
         finally:
             self._owner = None
 
-    def _take_peak(self) -> int:
-        """The peak since the last call; counting starts anew from what is alive now."""
+    def _read(self) -> tuple[int, int]:
+        """Bytes alive now, and the most since the last call."""
         if self._cuda:
-            peak = int(torch.cuda.max_memory_allocated())
+            now, peak = torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
             torch.cuda.reset_peak_memory_stats()
-            return peak
-        peak, self._living.alive.peak = self._living.alive.peak, self._living.alive.now
-        return peak
+            return int(now), int(peak)
+        alive = self._living.alive
+        now, peak, alive.peak = alive.now, alive.peak, alive.now
+        return now, peak

@@ -158,7 +158,7 @@ def run(
     try:
         tracks = yield from _tracks(state, clip, detector, options, cache)
         model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
-        meter = Meter(model.info.device, model.info.weight_bytes, memory=True)
+        meter = Meter(model.info.device, memory=True)
         case = Case(model, encoded, tracks, options, meter)
         yield from _analyse(state, case)
         yield from _compare(state, case, further)
@@ -435,7 +435,7 @@ def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
             shown=pixels,
             ms=round(views.added_ms + 1000 * (time.monotonic() - began), 1),
             total_ms=round(1000 * whole.seconds, 1),
-            memory_mb=round(whole.peak_bytes / 2**20, 1),
+            memory_mb=case.memory_mb(whole),
         )
 
     if options.search in ("beam", "vote"):

@@ -102,6 +102,10 @@ class Case:
         self._costs[name, key] = cost or Cost()
         self._needs[name, key] = set(needs)
 
+    def memory_mb(self, whole: Cost) -> float:
+        """Peak of the tensors alive for what `whole_cost` gave, weights included."""
+        return round((self.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1)
+
     def needs(self) -> frozenset[Hashable]:
         """The pieces of work that were asked for since `begin`."""
         return frozenset(self._making[0])
@@ -119,8 +123,10 @@ class Case:
             pieces.add(piece)
             waiting |= self._needs.get(piece, set()) - pieces
         whole = Cost()
-        for cost in (own, *(self._costs[p] for p in pieces)):
-            whole.add(cost)
+        for piece, cost in self._costs.items():  # in the order in which they were made
+            if piece in pieces:
+                whole.add(cost)
+        whole.add(own)
         return whole
 
     @property

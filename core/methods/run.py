@@ -26,7 +26,7 @@ def run_method(case: Case, method: Method) -> Answer:
         shown=shown(case, prepared),
         ms=round(1000 * (time.perf_counter() - began), 1),
         total_ms=round(1000 * whole.seconds, 1),
-        memory_mb=round(whole.peak_bytes / 2**20, 1),
+        memory_mb=case.memory_mb(whole),
     )
 
 

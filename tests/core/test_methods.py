@@ -333,3 +333,45 @@ def test_masks_that_reach_nothing_are_told(toyworld, toy_clip):
     case = toy_case(toyworld, toy_clip, tuple(nowhere))
     with pytest.raises(BlindGradient, match="cover something"):
         list(case.climb(MaskOptions(frame_mask="off"), AscentOptions()))
+
+
+SECOND_VIEWS = ("macd", "vcd", "noise-object", "noise-frame", "random-mask", "mask-all", "blank")
+
+
+@pytest.mark.parametrize("fill", ["mean", "noise", "blur", "additive"])
+@pytest.mark.parametrize("name", SECOND_VIEWS)
+def test_what_is_shown_is_what_the_model_read(toyworld, toy_clip, monkeypatch, name, fill):
+    """The very tensor that was prefilled, within half a grey level where it is in range."""
+    case = toy_case(toyworld, toy_clip, tuple(tracks((0.1, 0.1, 0.5, 0.6), frames=8)))
+    case.options = replace(case.options, mask=MaskOptions(fill=fill))
+    read = []
+    prefill = toyworld.prefill
+    monkeypatch.setattr(
+        toyworld, "prefill", lambda e, v, *a, **k: read.append(v) or prefill(e, v, *a, **k)
+    )
+    answer = run_method(case, METHODS[name])
+    mean, std = (z[:, None, None] for z in (case.encoded.mean, case.encoded.std))
+    rgb = (255 * (read[-1].float() * std + mean)).clamp(0, 255).permute(0, 2, 3, 1)
+    assert answer.shown.shape == case.encoded.frames.pixels.shape
+    assert float((rgb - torch.from_numpy(answer.shown)).abs().max()) <= 0.501
+    assert (answer.shown != case.encoded.frames.pixels).any()
+
+
+def test_sid_tells_which_tokens_its_second_view_did_not_see(toyworld, toy_clip):
+    case = toy_case(toyworld, toy_clip, ())
+    answer = run_method(case, METHODS["sid"])
+    patches, rows, columns = answer.view["grid"]
+    vision = patches * rows * columns
+    assert (rows, columns) == (3, 3)
+    assert vision == case.encoded.vision_tokens
+    kept = Prune(2, case.options.sid.ratio).kept(vision)
+    for step in answer.tokens:
+        assert step.hidden.shape == (vision,)
+        assert step.hidden.sum() == vision - kept
+    assert run_method(case, METHODS["baseline"]).tokens[0].hidden is None
+
+
+def test_tcd_reads_the_frames_that_the_other_view_read(toyworld, toy_clip):
+    case = toy_case(toyworld, toy_clip, ())
+    subset = case.subset([0, 2, 5, 7])
+    assert torch.equal(subset.video, case.encoded.video[[0, 2, 5, 7]])

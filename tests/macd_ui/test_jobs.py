@@ -155,6 +155,7 @@ def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video,
     def fail(name):
         raise DetectorError(f"there is no detector {name!r}", "Choose another")
 
+    handlers.unfold_plot(True, "me")
     for before in (None, make_video()):
         if before is not None:
             list(handlers.run(values(before, question="first?"), "me"))
@@ -176,6 +177,7 @@ def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video,
 
 def test_a_trace_always_comes_with_its_plot(handlers, make_video):
     """While a run goes on, the plot is that of the trace on the page, never a former one."""
+    handlers.unfold_plot(True, "me")
     plot, plotted = "former", False
     for update in handlers.run(values(make_video(), steps=2), "me"):
         plot = update.get("plot", plot)

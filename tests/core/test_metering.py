@@ -1,0 +1,112 @@
+"""What a method costs: time and tensors, its own and those of what it needs."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from bench.counted import peak_bytes
+from core.metering import Cost, LivingTensors, Meter
+from core.methods import METHODS
+from core.methods.base import Case
+from core.methods.run import run_method
+from core.options import RunOptions
+from core.pipeline import run
+from core.video import read_clip
+from tests.core.test_views import tracks
+from tests.fakes import ByteLM, clip
+
+MB = 2**20
+
+
+def test_storages_count_until_they_are_freed():
+    with LivingTensors() as living:
+        first = torch.zeros(MB)
+        view = first.view(2, -1)  # the same storage
+        assert living.alive.now == 4 * MB
+        second = first + 1
+        del first, second
+        assert living.alive.now == 4 * MB  # the view keeps the first
+        del view
+    assert living.alive.now == 0
+    assert living.alive.peak == 8 * MB
+
+
+def test_pieces_inside_others_are_measured_apart():
+    meter = Meter(memory=True)
+    with meter.measure() as outer:
+        small = torch.zeros(MB)
+        with meter.measure() as inner:
+            large = torch.zeros(3 * MB)
+            kept = torch.zeros(2 * MB)
+            del large
+            time.sleep(0.05)
+        more = torch.zeros(MB)
+        del small, more
+    with meter.measure() as later:
+        torch.zeros(10)
+    assert (inner.rise_bytes, inner.kept_bytes) == (20 * MB, 8 * MB)
+    assert (outer.rise_bytes, outer.kept_bytes) == (8 * MB, 0)  # nothing of what is inside
+    assert (later.rise_bytes, later.kept_bytes) == (40, 0)  # `kept` was there before
+    assert inner.seconds >= 0.05 > outer.seconds
+    del kept
+    outer.add(inner)
+    assert (outer.rise_bytes, outer.kept_bytes) == (20 * MB, 8 * MB)
+    outer.add(inner)
+    assert (outer.rise_bytes, outer.kept_bytes) == (28 * MB, 16 * MB)
+
+
+def test_a_piece_counts_in_full_for_everybody_who_needs_it():
+    lm, seen = ByteLM(seed=5), clip()
+    case = Case(lm, lm.encode(seen, "is it?"), tuple(tracks((0.1, 0.1, 0.5, 0.5))), RunOptions())
+    case.know("base", None, 1, Cost(3.0, 30, 20))
+    case.know("other", None, 1, Cost(9.0, 90, 90))
+    case.know("ascent", None, 2, Cost(5.0, 50, 0), needs=[("base", None)])
+    case.begin()
+    case.once("ascent", None, lambda: pytest.fail("made twice"))
+    whole = case.whole_cost(Cost(1.0, 10), case.needs())
+    assert (whole.seconds, whole.rise_bytes, whole.kept_bytes) == (9.0, 70, 20)
+    case.begin()
+    assert case.whole_cost(Cost(1.0, 10), case.needs()) == Cost(1.0, 10)
+
+
+def test_the_peaks_of_a_run_are_each_methods_own(toyworld, toy_detector, toy_mp4):
+    methods = ("vcd", "mask-all")
+    *_, last = run(
+        toy_mp4, "What is in the video?", lambda: toyworld, lambda: toy_detector, methods=methods
+    )
+    found = last.trace.answers
+    # the peak of plain decoding, counted by itself
+    seen = read_clip(toy_mp4)
+
+    def plain():
+        case = Case(toyworld, toyworld.encode(seen, "What is in the video?"), (), RunOptions())
+        run_method(case, METHODS["baseline"])
+
+    alone = peak_bytes(toyworld.model, plain) / MB
+    assert found["baseline"].memory_mb == pytest.approx(alone, rel=0.1)
+    assert found["macd"].memory_mb > 1.2 * found["baseline"].memory_mb  # the ascent keeps a graph
+    assert found["vcd"].memory_mb < found["macd"].memory_mb  # it ran after MACD, without a graph
+    for answer in found.values():
+        assert answer.total_ms >= answer.ms - 1 or answer.method in ("baseline", "macd")
+    assert found["vcd"].total_ms > found["vcd"].ms  # the base prefill is part of what it needs
+    assert found["macd"].total_ms > found["baseline"].total_ms
+
+
+def test_a_gpu_reports_its_allocators_peak(monkeypatch):
+    """Without a GPU at hand: the calls, in their order."""
+    calls = []
+    alive, peaks = iter([5 * MB, 6 * MB]), iter([90 * MB, 7 * MB])
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        memory_allocated=lambda: next(alive),
+        max_memory_allocated=lambda: calls.append("peak") or next(peaks),
+        reset_peak_memory_stats=lambda: calls.append("reset"),
+    )
+    monkeypatch.setattr("core.metering.torch.cuda", cuda)
+    meter = Meter("cuda:0", memory=True)
+    with meter.measure() as cost:
+        pass
+    assert calls == ["peak", "reset", "peak", "reset"]
+    assert (cost.rise_bytes, cost.kept_bytes) == (2 * MB, MB)
