@@ -1,5 +1,6 @@
 # make run    install, then serve the page on the embedded default
-# make test   install, then run every test (a browser is installed where it is missing)
+# make test   install, then run the tests (a browser is installed where it is missing)
+# make test-all  every test, the long suites whole
 # make check  lint, types and every test
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
@@ -10,12 +11,16 @@ PYTHON ?= python3
 ARGS ?=
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: run test test-matrix gpu-check check lint weights examples bench browser clean
+.PHONY: run test test-all test-matrix gpu-check check lint weights examples bench browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
 
 test: $(VENV)/.ready-dev browser
+	$(BIN)/python -m pytest -m "not long" $(ARGS)
+
+# the long suites too, of which `make test` runs a named sample
+test-all: $(VENV)/.ready-dev browser
 	$(BIN)/python -m pytest $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers

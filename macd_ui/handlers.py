@@ -28,6 +28,7 @@ from macd_ui.reading import digest, read_beside, stamp
 from macd_ui.session import Asked, Form, Session, Store
 from macd_ui.shown import difference
 from macd_ui.viewer import identity, payload, status
+from macd_ui.wording import left_in_words, place_in_words, stopped_in_words
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -80,7 +81,7 @@ class Handlers:
             self._take_form(session, values)
             yield from self._run(session, self._job(values))
         except Cancelled as error:
-            yield self._given_back(session, status(message=_stopped(error)))
+            yield self._given_back(session, status(message=stopped_in_words(error)))
         except MacdError as error:
             yield self._given_back(session, status(error=str(error), where="form"))
         except Exception:
@@ -137,7 +138,7 @@ class Handlers:
                 state = status(
                     event.stage,
                     event.fraction,
-                    event.message + _in_words(left),
+                    event.message + left_in_words(left),
                     done=STAGES[: STAGES.index(event.stage)],
                     running=True,
                 )
@@ -261,7 +262,7 @@ class Handlers:
             session.stop.clear()
             yield from self._act(session, action, backbone)
         except Cancelled as error:
-            yield self._kept(session, status(message=_stopped(error)))
+            yield self._kept(session, status(message=stopped_in_words(error)))
         except MacdError as error:
             yield self._kept(session, status(error=str(error), where=where))
         except Exception:
@@ -468,22 +469,6 @@ class Handlers:
         example, trace = self.first
         said = status(message=f"{example.title}. {example.truth}", done=STAGES)
         return self._view(Session(), trace, said, link=example.link)
-
-
-def place_in_words(ticket: Ticket) -> str:
-    """How many come first, and how long that may take."""
-    runs = "1 run" if ticket.ahead == 1 else f"{ticket.ahead} runs"
-    seconds = ticket.wait_s
-    about = "" if seconds is None else f", about {max(1, round(seconds))} s"
-    return f"Waiting: {runs} before yours{about}"
-
-
-def _stopped(error: Cancelled) -> str:
-    return str(error)[:1].upper() + str(error)[1:]
-
-
-def _in_words(left: float | None) -> str:
-    return "" if left is None else f" · about {max(1, round(left))} s left"
 
 
 def _plot(session: Session, trace: Trace | None) -> Updates:

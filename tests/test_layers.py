@@ -1,6 +1,7 @@
 """The import rules: core ← evals, ratings ← macd_ui ← app.py; who may import which library."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,12 @@ def test_app_is_short():
 def test_no_file_has_grown_past_five_hundred_lines():
     for path in [p for h in (*HOUSES, "tests") for p in sources(h)]:
         assert len(path.read_text().splitlines()) <= 500, path
+
+
+def test_no_test_is_in_a_hurry():
+    """Limits on other processes come from tests/patience.py: a loaded machine is no failure."""
+    hurried = re.compile(r"timeout=[0-9]|(?<!wait_for_)timeout\([0-9]|monotonic\(\) \+ [0-9]")
+    for path in sources("tests"):
+        if path.name != "test_layers.py":
+            found = [n for n in hurried.findall(path.read_text()) if n != "timeout=2"]
+            assert not found, f"{path}: {found}"

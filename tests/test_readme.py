@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
@@ -23,22 +27,35 @@ def test_the_two_commands_are_makes():
         assert done.returncode == 0, done.stderr
 
 
-def test_the_documented_commands_work(tmp_path):
-    (tmp_path / "assets").symlink_to(ROOT / "assets")
-    commands = [shlex.split(line) for block in blocks("sh")[1:] for line in block.splitlines()]
-    assert len(commands) == 5
+def documented():
+    return [shlex.split(line) for block in blocks("sh")[1:] for line in block.splitlines()]
+
+
+def run_documented(commands, folder):
+    (folder / "assets").symlink_to(ROOT / "assets")
     for command in commands:
         assert command[0] == "python"
         done = subprocess.run(
             [sys.executable, *command[1:]],
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            cwd=folder,
+            env={"PYTHONPATH": str(ROOT), "HOME": str(folder), "PATH": "/usr/bin:/bin"},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         assert "macd" in done.stdout.lower()
+
+
+def test_the_documented_commands_work(tmp_path):
+    quick = [c for c in documented() if "evals" not in c]
+    assert len(quick) == len(documented()) - 1 > 3
+    run_documented(quick, tmp_path)
+
+
+@pytest.mark.long
+def test_the_documented_evaluation_works(tmp_path):
+    run_documented([c for c in documented() if "evals" in c], tmp_path)
 
 
 def test_the_tree_names_what_is_there():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_MS, PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
@@ -73,7 +75,7 @@ def server():
     process, url = serve(free_port())
     yield url
     process.terminate()
-    process.wait(timeout=20)
+    process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def page(browser, server):
     """A fresh page; errors on its console, or requests to other hosts, fail the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE_MS)
     problems = []
 
     def heard(message):

@@ -10,9 +10,10 @@ import pytest
 from macd_ui.examples import examples
 from tests.browser.conftest import free_port, serve
 from tests.browser.test_page import open_plot, run, upload
+from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
-SOON_MS = 120_000
+SOON_MS = PATIENCE_MS
 MESSAGE = "() => (document.querySelector('.mv-message') || {}).textContent || ''"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from core.__main__ import main
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def command(*args, **how):
     return subprocess.run(
         [sys.executable, "-m", "core", *map(str, args)],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, **how,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, **how,
     )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def test_show_gives_the_same_without_torch(traced):
     )
     shown = subprocess.run(
         [sys.executable, "-c", code, "show", str(out), "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     a, b = json.loads(shown.stdout), json.loads(done.stdout)

@@ -12,6 +12,7 @@ import pytest
 from core.__main__ import main
 from core.bundle import load, save
 from core.whatif import Edit, Workbench
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "assets" / "examples" / "repaired.macd"  # balloon 1, pizza 2, bird 3
@@ -34,7 +35,7 @@ def test_edits_in_a_fresh_process_are_those_of_the_workbench(tmp_path, toyworld)
         [sys.executable, "-m", "core", "edit", str(EXAMPLE), "--level", "3=0", "--frames", "0=0.5",
          "--drop", "1", "--edit", json.dumps(add), "--alpha", "2", "--measure",
          "--out", str(out), "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=240,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -18,6 +18,7 @@ from core.flags import FLAGS, _kind, add_flags, options_of, words
 from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
 from core.reproduce import command
 from core.types import Trace
+from tests.patience import PATIENCE_S
 
 
 def fields_of(kind, part=""):
@@ -164,4 +165,4 @@ def test_help_says_every_flag(sub, capsys):
 
 def test_the_parser_imports_no_torch():
     code = "import sys, core.__main__ as m; m._parser(); assert 'torch' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE_S).returncode == 0

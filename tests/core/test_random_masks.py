@@ -17,6 +17,7 @@ from core.random_masks import (
     placement_warnings,
 )
 from core.types import LOST, SEEN, Track
+from tests.patience import PATIENCE_S
 
 FRAMES, GROUPS, SIZE = 6, ((0, 1), (2, 3), (4, 5)), (36, 64)
 
@@ -155,4 +156,4 @@ def test_what_cannot_be_moved_is_named():
 
 def test_no_torch_is_needed():
     code = "import sys, core.random_masks; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)

@@ -26,6 +26,7 @@ from core.pipeline import run
 from core.reproduce import command, snippet
 from core.summary import as_text
 from core.whatif import KINDS, Edit, Workbench, read_edit
+from tests.patience import PATIENCE_S
 
 OPTIONS = RunOptions(
     mask=MaskOptions(swept=True, fill="black"),
@@ -142,7 +143,9 @@ def test_a_shell_reads_the_same_words(trace, hostile):
         options=replace(OPTIONS, detect=DetectOptions(prompt=hostile)).as_dict() | {"edits": edits},
     )
     spoken = 'python() { printf "%s\\0" "$@"; printf "\\n\\0"; }\n' + command(shown)
-    done = subprocess.run(["bash", "-c", spoken], capture_output=True, check=True, timeout=20)
+    done = subprocess.run(
+        ["bash", "-c", spoken], capture_output=True, check=True, timeout=PATIENCE_S
+    )
     first, second = (
         part.split("\0")[:-1] for part in done.stdout.decode().split("\n\0")[:2]
     )  # fmt: skip

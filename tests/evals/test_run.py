@@ -19,6 +19,7 @@ from evals.report import change, honest_table, load, markdown
 from evals.rows import Row, Setting, append, read, row_key
 from evals.run import choose, plan
 from evals.table import gradient_auc, right, tabulate
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 RUN = ("run", "toyworld", "--n", "4", "--methods", "macd,mask-all", "--alpha", "1", "--beta", "0.1")
@@ -41,7 +42,7 @@ def test_a_killed_run_goes_on_to_the_same_table(finished, tmp_path):
     command = [sys.executable, "-m", "evals", *RUN, "--workers", "2", "--out", str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE)
     rows = tmp_path / "rows"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while not (rows.is_dir() and len(list(read(rows))) >= 6):
         assert process.poll() is None
         assert time.monotonic() < deadline

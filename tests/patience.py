@@ -1,0 +1,7 @@
+"""How long a test waits for another process: far longer than it takes on an idle machine.
+
+Such a limit only ends what hangs. Nothing is judged by its speed here; that is for `bench/`.
+"""
+
+PATIENCE_S = 900
+PATIENCE_MS = 1000 * PATIENCE_S
