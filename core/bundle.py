@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from core.bundle_read import MAX_BYTES, unpack
+from core.bundle_format import MAX_BYTES
+from core.bundle_read import unpack
 from core.bundle_write import pack
 from core.errors import TraceError
 from core.types import Trace

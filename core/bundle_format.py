@@ -8,6 +8,11 @@ from numpy.typing import NDArray
 
 FORMAT, SCHEMA = "macd-trace", 2
 
+MAX_BYTES = 96 * 2**20
+"""Of a file, and of everything in it before pictures are decoded."""
+SOURCE_PIXELS, MODEL_PIXELS, ALL_PIXELS = 24_000_000, 56_000_000, 96_000_000
+"""Of all source frames, of all model frames, and of these with all second views together."""
+
 Arrays = dict[str, NDArray[Any]]
 
 STEP_FIELDS = ("strength", "gradient", "frame_strength", "frame_gradient")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,17 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.bundle_format import (
+    ALL_PIXELS,
     FINAL_FIELDS,
     FORMAT,
     LEDGER_FIELDS,
+    MAX_BYTES,
+    MODEL_PIXELS,
     PLAIN_FIELDS,
     SCHEMA,
+    SOURCE_PIXELS,
     Arrays,
 )
 from core.contrast import floor_of_top
 from core.errors import MacdError, TraceError
 from core.options import MaskOptions
-from core.pictures import LOSSLESS_PIXELS, decode_picture
+from core.pictures import LOSSLESS_PIXELS, decode_picture, decode_pictures, picture_size
 from core.types import (
     Answer,
     AscentStep,
@@ -33,16 +38,20 @@ from core.types import (
     Ledger,
     ModelFrames,
     Outline,
-    Pixels,
     Stroke,
     TokenStep,
     Trace,
     Track,
 )
 
-MAX_BYTES = 512 * 2**20
 MAX_POINTS, MAX_RINGS, MAX_STROKES = 400, 8, 200
 MAX_MEMBERS = 4096
+Pictures = dict[str, dict[int, bytes]]
+"""Frames as they are in the file: by folder, then by index."""
+_MEMBER = re.compile(
+    r"arrays/(?P<array>[a-z0-9_]{1,40})\.npy"
+    r"|(?P<folder>frames|model|shown[0-9]{1,3})/(?P<index>[0-9]{4})\.webp"
+)
 DAMAGED = "Save it again from the run, or ask for another copy"
 
 
@@ -75,30 +84,27 @@ def _unpack(content: bytes) -> Trace:
                 f"the trace has schema {manifest.get('schema')!r}, not 1 or {SCHEMA}",
                 "Open it with the version that wrote it",
             )
-        members = {}
+        arrays: Arrays = {}
+        pictures: Pictures = {}
         for name, sha256 in manifest["sha256"].items():
-            members[name] = file.read(name)
-            if hashlib.sha256(members[name]).hexdigest() != sha256:
+            place = _MEMBER.fullmatch(name)
+            if place is None:
+                raise TraceError(f"the trace holds {name[:60]!r}, which is no part of it", DAMAGED)
+            content = file.read(name)
+            if hashlib.sha256(content).hexdigest() != sha256:
                 raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
-    arrays = {
-        n[len("arrays/") : -len(".npy")]: _array(b)
-        for n, b in members.items()
-        if n.startswith("arrays/")
-    }
-    pictures: dict[str, dict[int, Pixels]] = {}
-    for name in sorted(members):
-        folder, _, file = name.partition("/")
-        if file.endswith(".webp"):
-            index = int(file.removesuffix(".webp"))
-            pictures.setdefault(folder, {})[index] = decode_picture(members[name])
+            if place["array"]:
+                arrays[place["array"]] = _array(content)
+            else:
+                pictures.setdefault(place["folder"], {})[int(place["index"])] = content
     if manifest["schema"] == 1:
         _upgrade_from_1(manifest, pictures)
     return _restore(manifest, arrays, pictures)
 
 
-def _upgrade_from_1(m: dict[str, Any], pictures: dict[str, dict[int, Pixels]]) -> None:
+def _upgrade_from_1(m: dict[str, Any], pictures: Pictures) -> None:
     """Schema 1 held the model's frames alone, without loss where they are small."""
-    height, width = pictures["frames"][0].shape[:2]
+    height, width = picture_size(pictures["frames"][0])
     m["model"] = None
     if height * width <= LOSSLESS_PIXELS:
         m["model"] = {
@@ -111,13 +117,39 @@ def _upgrade_from_1(m: dict[str, Any], pictures: dict[str, dict[int, Pixels]]) -
         answer["total_ms"] = answer["ms"]
 
 
-def _restore(m: dict[str, Any], arrays: Arrays, pictures: dict[str, dict[int, Pixels]]) -> Trace:
+def _check_pictures(m: dict[str, Any], pictures: Pictures, frames: int) -> None:
+    """Counts and sizes by the headers, before a single picture is decoded."""
+    folders = {"frames": SOURCE_PIXELS} | ({"model": MODEL_PIXELS} if m["model"] else {})
+    if m["schema"] == 1:
+        folders["frames"] = MODEL_PIXELS
+    for folder, most in folders.items():
+        found = pictures.get(folder, {})
+        if not 0 < len(found) == frames or sorted(found) != list(range(frames)):
+            raise TraceError("the trace lacks some of its frames", DAMAGED)
+        if sum(h * w for h, w in map(picture_size, found.values())) > most:
+            raise TraceError(
+                f"the trace's frames have more than {most / 1e6:.0f} megapixels",
+                "Run the clip again with fewer frames",
+            )
+    size = picture_size(pictures["model"][0]) if m["model"] else None
+    for folder, found in pictures.items():
+        if folder not in ("frames", "model"):
+            fits = all(i < frames and picture_size(c) == size for i, c in found.items())
+            if not fits:
+                raise TraceError("a second view has frames of another size", DAMAGED)
+
+
+def _restore(m: dict[str, Any], arrays: Arrays, pictures: Pictures) -> Trace:
     counts = m["counts"]
     t, k, g = (int(counts[n]) for n in ("frames", "tracks", "groups"))
-    frames = _stacked(pictures["frames"])
+    if not all(0 <= n <= MAX_MEMBERS for n in (t, k, g)):
+        raise TraceError("the trace counts more than it can hold", DAMAGED)
+    _check_pictures(m, pictures, t)
+    frames = decode_pictures(list(pictures["frames"][i] for i in range(t)))
     times = _shaped(arrays, "times", (t,))
     read = _restore_model(m["model"], pictures, times)
-    if len(frames) != t or len(m["groups"]) != g or len(m["tracks"]) != k:
+    room = ALL_PIXELS - frames.size // 3 - (0 if read is None else read.pixels.size // 3)
+    if len(m["groups"]) != g or len(m["tracks"]) != k:
         raise TraceError("the trace's parts do not fit together", DAMAGED)
     groups = tuple(tuple(int(f) for f in z) for z in m["groups"])
     if any(not 0 <= f < t for z in groups for f in z):
@@ -136,32 +168,20 @@ def _restore(m: dict[str, Any], arrays: Arrays, pictures: dict[str, dict[int, Pi
         steps=_restore_steps(arrays, k, g),
         counterfactual=_restore_counterfactual(m["losses"], arrays, k, g),
         ledger=_restore_ledger(m.get("ledger"), arrays, k),
-        answers={
-            _text(a["method"]): replace(
-                _restore_answer(a, i, arrays, m),
-                shown=_restore_shown(a, pictures.get(f"shown{i}", {}), read),
-            )
-            for i, a in enumerate(m["answers"])
-        },
+        answers=_restore_answers(m, arrays, pictures, read, room),
         warnings=tuple(_text(w) for w in m["warnings"]),
         **{n: m[n] for n in PLAIN_FIELDS},
     )
 
 
-def _stacked(pictures: Mapping[int, Pixels]) -> Pixels:
-    if sorted(pictures) != list(range(len(pictures))):
-        raise TraceError("the trace lacks some of its frames", DAMAGED)
-    return np.stack([pictures[i] for i in range(len(pictures))])
-
-
 def _restore_model(
-    m: dict[str, Any] | None, pictures: dict[str, dict[int, Pixels]], times: NDArray[np.float64]
+    m: dict[str, Any] | None, pictures: Pictures, times: NDArray[np.float64]
 ) -> ModelFrames | None:
     if m is None:
         return None
     x0, y0, x1, y1 = (int(x) for x in m["content"])
     return ModelFrames(
-        pixels=_stacked(pictures["model"]),
+        pixels=decode_pictures([pictures["model"][i] for i in range(len(times))]),
         times=times,
         duration=_number(m["duration"]),
         content=(x0, y0, x1, y1),
@@ -169,18 +189,21 @@ def _restore_model(
     )
 
 
-def _restore_shown(
-    row: dict[str, Any], changed: Mapping[int, Pixels], read: ModelFrames | None
-) -> Pixels | None:
-    """Frames of a second view: those that were stored, the model's own for the rest."""
-    if not row.get("shown") or read is None:
-        return None
-    frames = read.pixels.copy()
-    for i, picture in changed.items():
-        if i >= len(frames) or picture.shape != frames[i].shape:
-            raise TraceError("a second view has frames of another size", DAMAGED)
-        frames[i] = picture
-    return frames
+def _restore_answers(
+    m: dict[str, Any], arrays: Arrays, pictures: Pictures, read: ModelFrames | None, room: int
+) -> dict[str, Answer]:
+    """By method. room: pixels that second views may take; those that come later are left out."""
+    answers: dict[str, Answer] = {}
+    for i, row in enumerate(m["answers"]):
+        answer = _restore_answer(row, i, arrays, m)
+        if row.get("shown") and read is not None and room >= read.pixels.size // 3:
+            room -= read.pixels.size // 3
+            frames = read.pixels.copy()
+            for at, picture in pictures.get(f"shown{i}", {}).items():
+                frames[at] = decode_picture(picture)
+            answer = replace(answer, shown=frames)
+        answers[_text(row["method"])] = answer
+    return answers
 
 
 def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple[Track, ...]:

@@ -11,18 +11,21 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from core.bundle_format import (
     FINAL_FIELDS,
     FORMAT,
     LEDGER_FIELDS,
+    MODEL_PIXELS,
     PLAIN_FIELDS,
     SCHEMA,
+    SOURCE_PIXELS,
     STEP_FIELDS,
     Arrays,
 )
 from core.pictures import encode_picture
-from core.types import Answer, ModelFrames, Trace
+from core.types import Answer, ModelFrames, Pixels, Trace
 
 
 def pack(trace: Trace) -> bytes:
@@ -43,8 +46,10 @@ def pack(trace: Trace) -> bytes:
 
 def _pack_frames(trace: Trace) -> dict[str, bytes]:
     """Source frames, model frames, and the frames of second views that differ from those."""
-    pictures = {f"frames/{i:04d}.webp": (f, False) for i, f in enumerate(trace.frames)}
-    if trace.model_frames is not None:
+    shown = _within(trace.frames, SOURCE_PIXELS)
+    pictures = {f"frames/{i:04d}.webp": (f, False) for i, f in enumerate(shown)}
+    if _keeps_model_frames(trace):
+        assert trace.model_frames is not None
         read = trace.model_frames.pixels
         pictures |= {f"model/{i:04d}.webp": (f, True) for i, f in enumerate(read)}
         for k, answer in enumerate(trace.answers.values()):
@@ -57,6 +62,22 @@ def _pack_frames(trace: Trace) -> dict[str, bytes]:
     with ThreadPoolExecutor() as pool:
         encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
         return dict(zip(pictures, encoded, strict=True))
+
+
+def _within(frames: Pixels, most: int) -> list[Pixels]:
+    """Frames (T, H, W, 3) with no more than `most` pixels in all, smaller where they have more."""
+    count, height, width, _ = frames.shape
+    scale = (most / (count * height * width)) ** 0.5
+    if scale >= 1:
+        return list(frames)
+    size = max(1, int(scale * width)), max(1, int(scale * height))
+    return [np.asarray(Image.fromarray(f).resize(size)) for f in frames]
+
+
+def _keeps_model_frames(trace: Trace) -> bool:
+    """Above a limit a file can only be shown: the frames that the backbone read are left out."""
+    read = trace.model_frames
+    return read is not None and read.pixels.size // 3 <= MODEL_PIXELS
 
 
 def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
@@ -83,7 +104,7 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
         "schema": SCHEMA,
         "question": trace.question,
         "groups": [list(z) for z in trace.groups],
-        "model": _flatten_model(trace.model_frames),
+        "model": _flatten_model(trace.model_frames if _keeps_model_frames(trace) else None),
         "counts": {"frames": len(trace.frames), "tracks": k, "groups": g},
         "tracks": [
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from core.types import Pixels
 
 LOSSLESS_PIXELS = 160 * 160
 """Frames that only show something are stored without loss up to this size."""
+REMEDY = "Save the trace again from the run, or ask for another copy"
 
 
 def encode_picture(frame: Pixels, exact: bool = False) -> bytes:
@@ -31,9 +33,38 @@ def _encode(height: int, width: int, pixels: bytes, exact: bool) -> bytes:
     return out.getvalue()
 
 
+def picture_size(content: bytes) -> tuple[int, int]:
+    """(height, width) from the header of a WebP as `encode_picture` writes it; decodes nothing.
+
+    Raises TraceError for anything else, such as an animation.
+    """
+    if content[:4] != b"RIFF" or content[8:12] != b"WEBP" or len(content) < 30:
+        raise TraceError("a frame in the trace is not a WebP picture", REMEDY)
+    kind, data = content[12:16], content[20:30]
+    if kind == b"VP8L" and data[0] == 0x2F:
+        bits = int.from_bytes(data[1:5], "little")
+        return (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1
+    if kind == b"VP8 " and data[3:6] == b"\x9d\x01\x2a":
+        width, height = (int.from_bytes(data[i : i + 2], "little") & 0x3FFF for i in (6, 8))
+        return height, width
+    raise TraceError("a frame in the trace is a WebP of another kind", REMEDY)
+
+
+def decode_pictures(contents: Sequence[bytes]) -> Pixels:
+    """Frames of one size, (T, H, W, 3), decoded one at a time; raises TraceError."""
+    sizes = {picture_size(c) for c in contents}
+    if len(sizes) != 1:
+        raise TraceError("the frames in the trace are not of one size", REMEDY)
+    out = np.empty((len(contents), *sizes.pop(), 3), np.uint8)
+    for frame, content in zip(out, contents, strict=True):
+        frame[:] = decode_picture(content)
+    return out
+
+
 def decode_picture(content: bytes) -> Pixels:
-    """The frame (H, W, 3) that `encode_picture` wrote; raises TraceError if it is too large."""
+    """The frame (H, W, 3) that `encode_picture` wrote; raises TraceError."""
+    size = picture_size(content)
     with Image.open(io.BytesIO(content), formats=["WEBP"]) as image:
-        if image.width * image.height > 4096 * 4096:
-            raise TraceError("a frame in the trace is too large", "Save it again from the run")
+        if (image.height, image.width) != size:
+            raise TraceError("a frame in the trace is not of the size it claims", REMEDY)
         return np.asarray(image.convert("RGB"))

@@ -1,5 +1,8 @@
+import hashlib
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from core.bundle import load, pack, save, unpack
 from core.errors import TraceError
 from core.options import MaskOptions, RunOptions, VideoOptions
 from core.pipeline import run
+from core.types import ModelFrames
 from core.whatif import Workbench
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM
+from tests.patience import PATIENCE_S
 
 
 def make_trace(folder, mask=None, detector=None):
@@ -252,3 +258,99 @@ def test_a_file_of_schema_1_is_read_and_can_be_changed(toyworld):
     step = trace.answers["baseline"].tokens[0]
     np.testing.assert_allclose(again.logits[0, step.candidates], step.base, atol=1e-4)
     same(replace(unpack(pack(trace)), options={}), replace(trace, options={}))
+
+
+def flat_webp(side):
+    out = io.BytesIO()
+    Image.new("RGB", (side, side), (9, 9, 9)).save(out, "WEBP", lossless=True)
+    return out.getvalue()
+
+
+def rebuilt(content, change):
+    """The same file after `change` of its members and manifest, with fitting sums."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        members = {n: file.read(n) for n in file.namelist() if n != "manifest.json"}
+        manifest = json.loads(file.read("manifest.json"))
+    change(members, manifest)
+    manifest["sha256"] = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in {"manifest.json": json.dumps(manifest).encode(), **members}.items():
+            file.writestr(name, data)
+    return out.getvalue()
+
+
+def test_a_small_file_of_huge_frames_is_refused_before_it_is_decoded(content, tmp_path):
+    """In a process of its own, whose memory tells: a flat 4096² frame takes 700 bytes."""
+    flat = flat_webp(4096)
+
+    def swell(members, manifest):
+        for name in [n for n in members if n.startswith(("frames/", "model/"))]:
+            del members[name]
+        for i in range(100):
+            members[f"frames/{i:04d}.webp"] = members[f"model/{i:04d}.webp"] = flat
+        manifest["counts"]["frames"] = 100
+
+    path = tmp_path / "bomb.macd"
+    path.write_bytes(rebuilt(content, swell))
+    assert path.stat().st_size < 400_000
+    code = (
+        "import resource, sys\n"
+        "from core.bundle import load\n"
+        "from core.errors import TraceError\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    load(sys.argv[1])\n"
+        "except TraceError as error:\n    print(error)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True,
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    said, grown = done.stdout.strip().splitlines()
+    assert "megapixels" in said
+    assert int(grown) < 100
+
+
+@pytest.mark.parametrize("kind", ["animated", "lying", "png", "cut"])
+def test_only_plain_webp_is_decoded(content, kind):
+    def spoil(members, manifest):
+        out = io.BytesIO()
+        picture = Image.new("RGB", (64, 48), (9, 9, 9))
+        if kind == "animated":
+            picture.save(out, "WEBP", save_all=True, append_images=[Image.new("RGB", (64, 48))])
+        else:
+            picture.save(out, "PNG" if kind == "png" else "WEBP", lossless=True)
+        data = out.getvalue()
+        if kind == "lying":  # the header claims another size than the picture has
+            data = data[:21] + (63 | 99 << 14).to_bytes(4, "little") + data[25:]
+        members["frames/0000.webp"] = data[:40] if kind == "cut" else data
+
+    with pytest.raises(TraceError):
+        unpack(rebuilt(content, spoil))
+
+
+def test_members_that_no_trace_has_are_refused(content):
+    def add(members, manifest):
+        members["frames/../../x.webp"] = members["frames/0000.webp"]
+
+    with pytest.raises(TraceError, match="no part of it"):
+        unpack(rebuilt(content, add))
+
+
+def test_a_run_of_very_many_pixels_can_still_be_opened(trace):
+    """Source frames get smaller, and without the model's own frames it can only be shown."""
+    many = 100
+    wide = np.zeros((many, 900, 1200, 3), np.uint8)
+    wide[:, :, 600:] = 200
+    times = np.arange(many, dtype=float)
+    read = ModelFrames(wide, times, 100.0, (0, 0, 1200, 900))
+    large = replace(
+        trace, frames=wide, times=times, model_frames=read, tracks=(), steps=(), ledger=None,
+        counterfactual=None, answers={}, groups=tuple((i,) for i in range(many)),
+    )  # fmt: skip
+    again = unpack(pack(large))
+    assert again.model_frames is None
+    assert again.frames.shape[0] == many
+    assert again.frames.size // 3 <= 24_000_000
+    assert again.frames.shape[2] / again.frames.shape[1] == pytest.approx(4 / 3, rel=0.01)
