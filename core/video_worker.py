@@ -48,9 +48,9 @@ class Source:
     """An open file with the time of every picture in it, read from packets without decoding."""
 
     def __init__(self, path: str) -> None:
-        options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
+        self.path = path
         try:
-            self.container = av.open(path, options=options)
+            self._open()
         except (av.error.FFmpegError, ValueError) as error:
             raise Reject(
                 "NotAVideo",
@@ -68,6 +68,19 @@ class Source:
         self._check_size()
         self.unit = self.stream.time_base or Fraction(1, 1000)
         self.pts, self.keys, self.step = self._index()
+
+    def _open(self) -> None:
+        options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
+        self.container = av.open(self.path, options=options)
+
+    def _from_the_start(self) -> Iterator[av.VideoFrame]:
+        """Every picture in order: for files in which a jump lands too late."""
+        index = self.stream.index
+        self.container.close()
+        self._open()
+        self.stream = self.container.streams[index]
+        self.stream.thread_type = "AUTO"
+        return self._decode()
 
     def _check_size(self) -> None:
         width, height = self.stream.codec_context.width, self.stream.codec_context.height
@@ -130,19 +143,31 @@ class Source:
         return self.pts[max(0, bisect_right(self.pts, target + 1e-6) - 1)]
 
     def pictures(self, wanted: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Decodes the wanted pictures in order, jumping over whole GOPs where none is wanted."""
+        """Decodes the wanted pictures in order, jumping over whole GOPs where none is wanted.
+
+        A jump in a transport stream may land behind the key frame it was meant for: what is shown
+        then is from a later time, so such a file is read from its start, without jumps. After a
+        jump in a program stream (.mpg) the times of pictures themselves are guessed anew.
+        """
         groups: dict[int, list[int]] = {}
         for pts in wanted:
             groups.setdefault(max(0, bisect_right(self.keys, pts) - 1), []).append(pts)
         here = -2
         frames: Iterator[av.VideoFrame] = iter(())
         shown: av.VideoFrame | None = None
+        jumps = self.container.format.name != "mpeg"
+        if not jumps:
+            frames = self._from_the_start()
         for key, wants in groups.items():
-            if key > here + 1 or here < 0:
-                self.container.seek(self.keys[key], stream=self.stream, backward=True)
-                frames, shown = self._decode(), None
-            here = key
             waiting = list(wants)
+            if jumps and (key > here + 1 or here < 0):
+                self.container.seek(self.keys[key], stream=self.stream, backward=True)
+                frames = self._decode()
+                shown = next(frames, None)
+                if shown is None or shown.pts > waiting[0]:
+                    frames, jumps = self._from_the_start(), False
+                    shown = next(frames, None)
+            here = key
             while waiting:
                 if shown is not None and shown.pts >= waiting[0]:
                     yield waiting.pop(0), shown
