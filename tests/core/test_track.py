@@ -37,6 +37,28 @@ def test_two_objects_that_pass_each_other_keep_their_identity():
         np.testing.assert_allclose(t.boxes, truth, atol=0.01)
 
 
+def test_an_object_is_there_from_its_first_sighting_on():
+    beside = [moving("dog", 0.9, 0.1, 0.1), moving("cat", 0.8, 0.2, 0.15)]  # they overlap
+    late = moving("car", 0.7, 0.6, 0.6)
+    frames = [seen(*(z[i] for z in (*beside, *[late] * (i >= 10)))) for i in range(len(DENSE))]
+    tracks, _ = track(frames, DENSE, DENSE)
+    assert [t.label for t in tracks] == ["dog", "cat", "car"]
+    assert [t.frames_seen for t in tracks] == [41, 41, 31]
+    assert [int(np.argmax(t.state == SEEN)) for t in tracks] == [0, 0, 10]
+    for t, rows in zip(tracks, (*beside, late), strict=True):
+        first = int(np.argmax(t.state == SEEN))
+        np.testing.assert_allclose(t.boxes[first], rows[first][2:], atol=0.01)
+
+
+def test_a_track_does_not_begin_with_a_box_elsewhere():
+    rows = moving("dog", 0.9, 0.1, 0.1)
+    frames = [seen(r) if i > 5 else seen() for i, r in enumerate(rows)]
+    frames[5] = seen(("dog", 0.9, 0.7, 0.7, 0.9, 0.9))
+    (t,), _ = track(frames, DENSE, DENSE)
+    assert (t.state[:6] == LOST).all()
+    assert t.frames_seen == 35
+
+
 def test_a_short_gap_is_filled_and_a_long_one_is_not():
     rows = moving("dog", 0.9, 0.1, 0.3)
     short = [seen() if 14 <= i <= 18 else seen(r) for i, r in enumerate(rows)]
