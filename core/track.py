@@ -78,6 +78,8 @@ def track(
     else:
         paths = _associate(detections, dense_times, options, detect, aspect)
     fewest = min(options.min_seen, max(1, len(detections) // 3))
+    if len(detections) > 1:
+        fewest += 1  # the first sighting, which the others confirm
     paths = [p for p in paths if len(p.index) >= fewest and max(p.scores) >= detect.confidence]
     tracks = [_read_off(p, dense_times, times, options) for p in _joined(paths, dense_times)]
     tracks = [t for t in tracks if (t.state != LOST).any()]

@@ -80,6 +80,14 @@ def test_small_and_faint_objects_are_kept_but_a_flicker_is_not():
     assert {t.label for t in tracks} == {"car", "ball"}
 
 
+@pytest.mark.parametrize(("sightings", "kept"), [(3, False), (4, True)])
+def test_a_track_needs_three_sightings_after_its_first(sightings, kept):
+    rows = moving("dog", 0.9, 0.1, 0.1)
+    frames = [seen(r) if 10 <= i < 10 + sightings else seen() for i, r in enumerate(rows)]
+    tracks, _ = track(frames, DENSE, DENSE, TrackOptions(min_seen=3))
+    assert [t.frames_seen for t in tracks] == [sightings] * kept
+
+
 def test_a_track_lives_on_low_confidence_but_is_not_born_of_it():
     rows = [
         (r[0], 0.9 if i < 10 else 0.3, *r[2:]) for i, r in enumerate(moving("dog", 0, 0.1, 0.1))
