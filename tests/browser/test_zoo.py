@@ -93,20 +93,27 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     assert page.locator(".mv-object").count() == objects
     assert not objects or trace.tracks[0].state[0] == SEEN
 
-    # each object is picked by a click inside its box, on the clip and on the model's frames
+    # each object is picked by clicks near its box's corners, on the clip and on the model's frames
     height, width = trace.model_frames.size
     x0, y0, x1, y1 = trace.model_frames.content
+
+    def within(k, share, view):
+        """A place on the canvas by its share of the way from a box's first corner to its last."""
+        low, high = trace.tracks[k].boxes[0, :2], trace.tracks[k].boxes[0, 2:]
+        x, y = map(float, low + share * (high - low))
+        if view == "clip":
+            return x, y
+        return (x0 + x * (x1 - x0)) / width, (y0 + y * (y1 - y0)) / height
+
     for view in ("clip", "model"):
         for k, track in enumerate(trace.tracks[:4]):
             if track.state[0] != SEEN:
                 continue
-            x, y = (track.boxes[0, :2] + track.boxes[0, 2:]) / 2
-            if view == "model":
-                x, y = (x0 + x * (x1 - x0)) / width, (y0 + y * (y1 - y0)) / height
-            click_at(page, float(x), float(y))
-            assert picked(page) == k, view
-            click_at(page, float(x), float(y))
-            assert picked(page) == -1
+            for share in (0.06, 0.94):
+                click_at(page, *within(k, share, view))
+                assert picked(page) == k, (view, share)
+                click_at(page, *within(k, share, view))
+                assert picked(page) == -1
         page.get_by_role("button", name="As the model sees it").click()
         wanted = width / height if view == "clip" else clip.aspect
         np.testing.assert_allclose(shape(page), wanted, rtol=0.01)
@@ -118,8 +125,9 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
         set_level(page, 0, "0 leave" if trace.counterfactual.level[0] else "1 hide")
         settled(page, changes := changes + 1)
         page.get_by_role("button", name="Draw mask").click()
-        low, high = trace.tracks[0].boxes[0, :2], trace.tracks[0].boxes[0, 2:]
-        drag(page, *(tuple(map(float, low + s * (high - low))) for s in (0.3, 0.8)))
+        page.get_by_role("button", name="As the model sees it").click()
+        drag(page, within(0, 0.3, "model"), within(0, 0.8, "model"))
+        page.get_by_role("button", name="As the model sees it").click()
         settled(page, changes := changes + 1)
         page.get_by_role("button", name="Draw mask").click()
     else:
