@@ -69,7 +69,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--classes", "detect", "classes", "only these labels, as in dog,cup"),
     Flag("--prompt", "detect", "prompt", "what an open-vocabulary detector looks for"),
     Flag("--max-gap", "track", "max_gap", "longest gap that is filled in, seconds"),
-    Flag("--min-seen", "track", "min_seen", "fewest sightings of a track"),
+    Flag("--min-seen", "track", "min_seen", "fewest sightings of a track after its first"),
     Flag("--smoothing", "track", "smoothing", "width of the smoothing of boxes, seconds"),
     Flag("--max-tracks", "track", "max_tracks", "most tracks that are kept"),
     Flag("--fill", "mask", "fill", "what masked pixels become"),

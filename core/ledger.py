@@ -41,7 +41,7 @@ def measure(
     """
     count = len(view.objects)
     if not count or not answer:
-        raise OptionError("there is nothing to measure", "Run a clip in which an object is tracked")
+        raise OptionError("there is nothing to measure", "Add an object, or run another clip")
     encoded, device = view.encoded, view.objects.device
     nothing = torch.zeros(len(encoded.groups), device=device)
     alone = torch.eye(count, dtype=torch.float64, device=device)

@@ -98,7 +98,10 @@ class DetectOptions:
 
 @dataclass(frozen=True)
 class TrackOptions:
-    """Detections → tracks. Seconds, and shares of the clip."""
+    """Detections → tracks. Seconds, and shares of the clip.
+
+    min_seen: fewest sightings that must confirm a track after its first.
+    """
 
     max_gap: float = 1.0
     min_seen: int = 3

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from core.options import DetectOptions, TrackOptions
 from core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Outline, Track
 
+MINIMUM_IOU = 0.15
+"""How much a box must overlap a track's last one to continue it."""
+
 Times = NDArray[np.float64]
 
 
@@ -75,6 +78,8 @@ def track(
     else:
         paths = _associate(detections, dense_times, options, detect, aspect)
     fewest = min(options.min_seen, max(1, len(detections) // 3))
+    if len(detections) > 1:
+        fewest += 1  # the first sighting, which the others confirm
     paths = [p for p in paths if len(p.index) >= fewest and max(p.scores) >= detect.confidence]
     tracks = [_read_off(p, dense_times, times, options) for p in _joined(paths, dense_times)]
     tracks = [t for t in tracks if (t.state != LOST).any()]
@@ -106,10 +111,11 @@ def _associate(
         track_activation_threshold=detect.confidence,
         high_conf_det_threshold=detect.confidence,
         minimum_consecutive_frames=1,
-        minimum_iou_threshold=0.15,
+        minimum_iou_threshold=MINIMUM_IOU,
     )
     scale = np.array([aspect, 1, aspect, 1], np.float32) * 1000  # IoU and motion in true shape
     paths: dict[int, Path] = defaultdict(Path)
+    unnamed: list[int] = []  # rows of the frame before that may have begun a track
     for i, seen in enumerate(detections):
         boxes = np.asarray(seen.boxes, np.float32).reshape(-1, 4)
         out = tracker.update(
@@ -121,12 +127,31 @@ def _associate(
             timestamp=float(dense_times[i]),
         )
         if out.class_id is None or out.tracker_id is None:
+            unnamed = []
             continue
+        begun, unnamed = unnamed, []
         for row, identity in zip(out.class_id, out.tracker_id, strict=True):
             if identity < 0:
+                if seen.scores[row] >= detect.confidence:
+                    unnamed.append(int(row))
                 continue
-            paths[int(identity)].see(i, seen, int(row))
+            path = paths[int(identity)]
+            if not path.index and begun:  # ByteTrack names a track at its second sighting
+                before = detections[i - 1]
+                first = max(begun, key=lambda r: _iou(before.boxes[r], seen.boxes[row]))
+                if _iou(before.boxes[first], seen.boxes[row]) >= MINIMUM_IOU:
+                    begun.remove(first)
+                    path.see(i - 1, before, first)
+            path.see(i, seen, int(row))
     return list(paths.values())
+
+
+def _iou(a: Floats, b: Floats) -> float:
+    """Intersection over union of two boxes (4,)."""
+    sides = (np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])).clip(0)
+    shared = float(sides.prod())
+    union = float((a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod()) - shared
+    return shared / max(union, 1e-12)
 
 
 def _joined(paths: list[Path], dense_times: Times) -> list[Path]:

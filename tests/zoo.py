@@ -204,7 +204,20 @@ def _ground(clip: ZooClip, scene: int) -> NDArray[np.float32]:
 def _paste(
     picture: NDArray[np.float32], clip: ZooClip, which: int, place: int, of: int, moment: float
 ) -> None:
-    """One object on its place in a grid below the strip; it sways by a part of its cell."""
+    left, y, side = _spot(clip, which, place, of, moment)
+    shape = sprite(LABELS[which % len(LABELS)], side, which % 2 == 1)
+    part = picture[y : y + side, left : left + side]
+    shape = shape[: part.shape[0], : part.shape[1]]
+    part *= 1 - shape[..., 3:]
+    part += shape[..., :3]
+
+
+def _spot(clip: ZooClip, which: int, place: int, of: int, moment: float) -> tuple[int, int, int]:
+    """Left, top and side of one object in a grid below the strip; it sways by a part of its cell.
+
+    which: its number in the clip; place: among the `of` objects of its scene; moment: share of the
+    clip that has passed.
+    """
     top = round(2 * BLOCK * min(clip.width, clip.height))
     columns = max(1, round((of * clip.width / (clip.height - top)) ** 0.5))
     rows = -(-of // columns)
@@ -214,11 +227,21 @@ def _paste(
     sway = 0.5 + 0.5 * np.sin(2 * np.pi * (0.8 * moment + which / 7))
     left = round(column * cell[0] + sway * max(0.0, cell[0] - side) * 0.8)
     y = round(top + row * cell[1] + (1 - sway) * max(0.0, cell[1] - side) * 0.5)
-    shape = sprite(LABELS[which % len(LABELS)], side, which % 2 == 1)
-    part = picture[y : y + side, left : left + side]
-    shape = shape[: part.shape[0], : part.shape[1]]
-    part *= 1 - shape[..., 3:]
-    part += shape[..., :3]
+    return left, y, side
+
+
+def drawn_boxes(clip: ZooClip, index: int) -> list[tuple[str, NDArray[np.float64]]]:
+    """Label and square of each object on a frame, x0 y0 x1 y1 in shares of the frame."""
+    time = float(clip.times[index])
+    scene, share = clip.scene_at(time), clip.objects // (1 + len(clip.cuts))
+    found = []
+    for k in range(share):
+        which = scene * share + k
+        left, y, side = _spot(clip, which, k, share, time / clip.duration)
+        label = LABELS[which % len(LABELS)]
+        box = np.array([left, y, left + side, y + side])
+        found.append((label, box / [clip.width, clip.height, clip.width, clip.height]))
+    return found
 
 
 def _block(width: int, height: int) -> int:

@@ -37,6 +37,28 @@ def test_two_objects_that_pass_each_other_keep_their_identity():
         np.testing.assert_allclose(t.boxes, truth, atol=0.01)
 
 
+def test_an_object_is_there_from_its_first_sighting_on():
+    beside = [moving("dog", 0.9, 0.1, 0.1), moving("cat", 0.8, 0.2, 0.15)]  # they overlap
+    late = moving("car", 0.7, 0.6, 0.6)
+    frames = [seen(*(z[i] for z in (*beside, *[late] * (i >= 10)))) for i in range(len(DENSE))]
+    tracks, _ = track(frames, DENSE, DENSE)
+    assert [t.label for t in tracks] == ["dog", "cat", "car"]
+    assert [t.frames_seen for t in tracks] == [41, 41, 31]
+    assert [int(np.argmax(t.state == SEEN)) for t in tracks] == [0, 0, 10]
+    for t, rows in zip(tracks, (*beside, late), strict=True):
+        first = int(np.argmax(t.state == SEEN))
+        np.testing.assert_allclose(t.boxes[first], rows[first][2:], atol=0.01)
+
+
+def test_a_track_does_not_begin_with_a_box_elsewhere():
+    rows = moving("dog", 0.9, 0.1, 0.1)
+    frames = [seen(r) if i > 5 else seen() for i, r in enumerate(rows)]
+    frames[5] = seen(("dog", 0.9, 0.7, 0.7, 0.9, 0.9))
+    (t,), _ = track(frames, DENSE, DENSE)
+    assert (t.state[:6] == LOST).all()
+    assert t.frames_seen == 35
+
+
 def test_a_short_gap_is_filled_and_a_long_one_is_not():
     rows = moving("dog", 0.9, 0.1, 0.3)
     short = [seen() if 14 <= i <= 18 else seen(r) for i, r in enumerate(rows)]
@@ -56,6 +78,14 @@ def test_small_and_faint_objects_are_kept_but_a_flicker_is_not():
     frames[20] = seen(big[20], small[20], ("hat", 0.95, 0.6, 0.1, 0.7, 0.2))
     tracks, _ = track(frames, DENSE, TIMES)
     assert {t.label for t in tracks} == {"car", "ball"}
+
+
+@pytest.mark.parametrize(("sightings", "kept"), [(3, False), (4, True)])
+def test_a_track_needs_three_sightings_after_its_first(sightings, kept):
+    rows = moving("dog", 0.9, 0.1, 0.1)
+    frames = [seen(r) if 10 <= i < 10 + sightings else seen() for i, r in enumerate(rows)]
+    tracks, _ = track(frames, DENSE, DENSE, TrackOptions(min_seen=3))
+    assert [t.frames_seen for t in tracks] == [sightings] * kept
 
 
 def test_a_track_lives_on_low_confidence_but_is_not_born_of_it():

@@ -1,0 +1,219 @@
+"""Clips of every shape on the real page, from the upload to a change of the reopened file."""
+
+import numpy as np
+import pytest
+
+from core.bundle import load
+from core.types import SEEN
+from tests.browser.test_page import run, upload
+from tests.browser.test_whatif import drag, open_what_if, settled
+from tests.zoo import ZOO, make_zoo
+
+pytestmark = pytest.mark.browser
+
+SAMPLE = ("wide-pixels-rotated.mp4",)
+NAMES = [
+    name if name in SAMPLE else pytest.param(name, marks=pytest.mark.long)
+    for name in (
+        *SAMPLE, "4x3.mp4", "16x9.mp4", "2.35x1.mkv", "9x16.mp4", "odd.mp4", "rotated.mp4",
+        "wide-pixels.mp4", "1-frame.mp4", "30-objects.mp4", "0-objects.mp4",
+    )
+]  # fmt: skip
+
+WATCH = """(question) => {
+  window.shapes = [];
+  const look = () => {
+    const canvas = document.querySelector('.mv-stage .mv-canvas');
+    if (document.querySelector('.mv-question').textContent === question) {
+      const box = canvas.getBoundingClientRect();
+      const shown = (box.width / box.height).toFixed(2);
+      const seen = JSON.stringify([canvas.width, canvas.height, shown]);
+      if (window.shapes.at(-1) !== seen) window.shapes.push(seen);
+    }
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+"""Notes every shape that the canvas takes while the run's question is on show."""
+
+
+def shape(page):
+    return page.evaluate(
+        "() => { const c = document.querySelector('.mv-stage .mv-canvas');"
+        " const box = c.getBoundingClientRect();"
+        " return [c.width / c.height, box.width / box.height]; }"
+    )
+
+
+def click_at(page, x, y):
+    canvas = page.locator(".mv-stage .mv-canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    canvas.click(position={"x": x * box["width"], "y": y * box["height"]})
+
+
+def picked(page):
+    return page.evaluate(
+        "[...document.querySelectorAll('.mv-object')]"
+        ".findIndex((o) => o.getAttribute('aria-pressed') === 'true')"
+    )
+
+
+def save(page, path):
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(path)
+    return load(path)
+
+
+def answer(page):
+    """What MACD says, and the losses that its levels give."""
+    said = page.locator(".mv-strip[data-method=macd] .mv-token").all_inner_texts()
+    return said, page.locator(".mv-losses").inner_text()
+
+
+def set_level(page, row, level):
+    page.locator(".mv-whatif .mv-edit").nth(row).get_by_role("button", name=level).click()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
+    clip, question = ZOO[name], f"Is there a cup in {name}?"
+    make_zoo(tmp_path, [name])
+    page.wait_for_selector(".mv-token")
+    upload(page, tmp_path / name)
+    page.evaluate(WATCH, question)
+    run(page, question)
+    (only,) = page.evaluate("window.shapes.map(JSON.parse)")
+    assert only[0] / only[1] == pytest.approx(clip.aspect, rel=0.01)
+    assert float(only[2]) == pytest.approx(clip.aspect, abs=0.02)
+    trace = save(page, tmp_path / "first.macd")
+    objects = len(trace.tracks)
+    assert bool(objects) == bool(clip.objects)
+    assert page.locator(".mv-object").count() == objects
+    assert not objects or trace.tracks[0].state[0] == SEEN
+
+    # each object is picked by clicks near its box's corners, on the clip and on the model's frames
+    height, width = trace.model_frames.size
+    x0, y0, x1, y1 = trace.model_frames.content
+
+    def within(k, share, view):
+        """A place on the canvas by its share of the way from a box's first corner to its last."""
+        low, high = trace.tracks[k].boxes[0, :2], trace.tracks[k].boxes[0, 2:]
+        x, y = map(float, low + share * (high - low))
+        if view == "clip":
+            return x, y
+        return (x0 + x * (x1 - x0)) / width, (y0 + y * (y1 - y0)) / height
+
+    for view in ("clip", "model"):
+        for k, track in enumerate(trace.tracks[:4]):
+            if track.state[0] != SEEN:
+                continue
+            for share in (0.06, 0.94):
+                click_at(page, *within(k, share, view))
+                assert picked(page) == k, (view, share)
+                click_at(page, *within(k, share, view))
+                assert picked(page) == -1
+        page.get_by_role("button", name="As the model sees it").click()
+        wanted = width / height if view == "clip" else clip.aspect
+        np.testing.assert_allclose(shape(page), wanted, rtol=0.01)
+
+    open_what_if(page)
+    changes = 0
+    if objects:
+        page.locator(".mv-object").first.click()
+        set_level(page, 0, "0 leave" if trace.counterfactual.level[0] else "1 hide")
+        settled(page, changes := changes + 1)
+        page.get_by_role("button", name="Draw mask").click()
+        page.get_by_role("button", name="As the model sees it").click()
+        drag(page, within(0, 0.3, "model"), within(0, 0.8, "model"))
+        page.get_by_role("button", name="As the model sees it").click()
+        settled(page, changes := changes + 1)
+        page.get_by_role("button", name="Draw mask").click()
+    else:
+        assert "No objects were found" in page.locator(".mv-rail").inner_text()
+        assert not page.locator(".mv-ledger").is_visible()
+        set_level(page, 1, "0 leave" if trace.counterfactual.frame_level[0] else "1 hide")
+        settled(page, changes := changes + 1)
+        page.get_by_role("button", name="Add object").click()
+        drag(page, (0.5, 0.5), (0.9, 0.9))
+        settled(page, changes := changes + 1)
+        objects = 1
+
+    page.get_by_role("button", name="Measure each object").click()
+    page.wait_for_selector(".mv-ledger table")
+    assert page.locator(".mv-ledger tbody tr").count() == objects
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("End")
+    page.locator(".mv-live button").click()
+    page.locator(".mv-live button").wait_for(state="hidden")
+    saved = save(page, tmp_path / "second.macd")
+    assert saved.answers["macd"].alpha == 5
+    assert len(saved.options["edits"]) == changes
+    np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
+    if clip.objects:
+        (stroke,) = saved.tracks[0].brush
+        np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)
+
+    # one more change, made here and on the file after a reload, gives one answer
+    row = 0 if clip.objects else 1
+    levels = saved.counterfactual.level if clip.objects else saved.counterfactual.frame_level
+    level = "0.75 half" if levels[0] != 0.75 else "0 leave"
+    set_level(page, row, level)
+    settled(page, changes + 1)
+    here = answer(page)
+    page.reload()
+    page.wait_for_selector(".mv-token")
+    page.locator("#open").locator("xpath=..").locator("input[type=file]").set_input_files(
+        tmp_path / "second.macd"
+    )
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question').textContent === q", arg=question
+    )
+    np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
+    open_what_if(page)
+    if clip.objects:
+        page.locator(".mv-object").first.click()
+    set_level(page, row, level)
+    settled(page, changes + 1)
+    assert answer(page) == here
+
+
+@pytest.mark.real
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "label"), [("bottle.mp4", "bottle"), ("person_bicycle_car.mp4", "car")]
+)
+def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
+    question = f"What is in {name}?"
+    page.wait_for_selector(".mv-token")
+    upload(page, real / "clips" / name)
+    page.click("#settings button >> nth=0")
+    page.fill("#detector input, #detector textarea", str(real / "detector" / "yolo11n_fused.pt"))
+    page.set_default_timeout(240_000)  # a real detector, on whatever machine
+    page.evaluate(WATCH, question)
+    run(page, question)
+    (only,) = page.evaluate("window.shapes.map(JSON.parse)")
+    assert only[0] / only[1] == pytest.approx(16 / 9, rel=0.01)
+    trace = save(page, tmp_path / "real.macd")
+    assert trace.detector["name"] == "yolo11n_fused.pt"
+    found = [t.label for t in trace.tracks]
+    assert label in found
+
+    k = found.index(label)
+    frame = int(np.flatnonzero(trace.tracks[k].state == SEEN)[0])
+    page.locator(".mv-scrub").fill(str(frame))
+    page.locator(f".mv-object[data-track='{k}']").click()
+    open_what_if(page)
+    set_level(page, 0, "0 leave" if trace.counterfactual.level[k] else "1 hide")
+    settled(page, 1)
+    page.get_by_role("button", name="Draw mask").click()
+    low, high = trace.tracks[k].boxes[frame, :2], trace.tracks[k].boxes[frame, 2:]
+    drag(page, *(tuple(map(float, low + s * (high - low))) for s in (0.3, 0.8)))
+    settled(page, 2)
+    page.get_by_role("button", name="Measure each object").click()
+    page.wait_for_selector(".mv-ledger table")
+    assert page.locator(".mv-ledger tbody tr").count() == len(found)
+    changed = save(page, tmp_path / "changed.macd")
+    (stroke,) = changed.tracks[k].brush
+    np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)
