@@ -76,7 +76,7 @@ class Source:
     def _from_the_start(self) -> Iterator[av.VideoFrame]:
         """Every picture in order: for files in which a jump lands too late."""
         index = self.stream.index
-        self.container.close()
+        self._former = self.container  # closing it can wait for ever on its decoder's threads
         self._open()
         self.stream = self.container.streams[index]
         self.stream.thread_type = "AUTO"
