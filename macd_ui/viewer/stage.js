@@ -220,7 +220,7 @@ class Stage {
       if (level > 0) hatch(context, x, y, w, h, 1);
       if (level === 1) hatch(context, x, y, w, h, -1);
       context.restore();
-      tag(context, x, y + h, `level ${level.toFixed(2).replace(/\.?0+$/, "")}`, objectColour(k));
+      tag(context, x, y + h + 26, `level ${level.toFixed(2).replace(/\.?0+$/, "")}`, objectColour(k));
     });
   }
 
@@ -237,7 +237,7 @@ class Stage {
       context.stroke();
       const { id, label, confidence } = trace.tracks[k];
       const crowded = trace.tracks.length > 6 && !chosen && hover !== k;
-      tag(context, x, y - 22, crowded ? id : `${id} ${label} ${confidence.toFixed(2)}`, objectColour(k));
+      tag(context, x, y, crowded ? id : `${id} ${label} ${confidence.toFixed(2)}`, objectColour(k));
       context.restore();
     });
   }
@@ -357,13 +357,17 @@ function hatch(context, x, y, w, h, direction) {
   context.stroke();
 }
 
+// A label of one size on the screen, however small the canvas is shown.
 function tag(context, x, y, text, colour) {
-  context.font = "600 17px system-ui, sans-serif";
-  const width = context.measureText(text).width + 12;
-  const left = Math.max(0, Math.min(x, context.canvas.width - width));
-  const top = Math.max(0, Math.min(y, context.canvas.height - 23));
+  const { canvas } = context;
+  const scale = Math.max(1, canvas.width / (canvas.clientWidth || canvas.width)) * 0.8;
+  const height = 22 * scale;
+  context.font = `600 ${16 * scale}px system-ui, sans-serif`;
+  const width = context.measureText(text).width + 12 * scale;
+  const left = Math.max(0, Math.min(x, canvas.width - width));
+  const top = Math.max(0, Math.min(y - height, canvas.height - height));
   context.fillStyle = colour;
-  context.fillRect(left, top, width, 23);
+  context.fillRect(left, top, width, height);
   context.fillStyle = "#111";
-  context.fillText(text, left + 6, top + 17);
+  context.fillText(text, left + 6 * scale, top + 16 * scale);
 }
