@@ -149,7 +149,15 @@ def _real(page: Page) -> dict[str, float]:
         }
 
 
+def _run(page: Page) -> None:
+    page.fill("#question textarea", QUESTION)
+    page.click("#run")
+    page.wait_for_function("!document.querySelector('.mv-token')")
+    page.wait_for_selector("#run:enabled")
+
+
 def _warm(page: Page) -> dict[str, float]:
+    _run(page)  # a first one, of which this one's session remembers clip and boxes, not the next
     began = time.perf_counter()
     page.reload()
     page.wait_for_selector(".mv-token")
@@ -158,6 +166,7 @@ def _warm(page: Page) -> dict[str, float]:
     out["page_rescore_ms"] = statistics.median(page.evaluate(_MOVE, [".mv-live input", 5]))
     out["page_rescore_64x512_ms"] = page.evaluate(f"(() => {{ {script()}\n {_RESCORE} }})()")
     page.fill("#question textarea", QUESTION)
+    page.wait_for_timeout(1000)
     began = time.perf_counter()
     page.click("#run")
     page.wait_for_function("!document.querySelector('.mv-token')")

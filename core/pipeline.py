@@ -59,8 +59,8 @@ PATIENCE_S = 0.25
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
 
-BOXES_S = 0.4
-"""How often the boxes found so far are shown."""
+FIRST_BOXES_S, BOXES_S = 0.1, 0.4
+"""How often the boxes found so far are looked at until there is one, and shown from then on."""
 
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
@@ -259,11 +259,12 @@ def _tracks(
     if known is None:
         aspect = clip.size[0] / clip.size[1]
         seen: list[Detections] = []
+        early: tuple[Track, ...] = ()
         told = time.monotonic()
         for found in finder.detect(frames, chosen):
             seen.append(only(found, chosen.classes))
             run.breathe("detect")
-            if len(seen) == 1 or time.monotonic() - told > BOXES_S:
+            if time.monotonic() - told > (BOXES_S if early else FIRST_BOXES_S):
                 done = f"{len(seen)} of {count(len(frames), 'frame')}"
                 early = _provisional(seen, times, clip.times, options, aspect)
                 trace = run.grow(tracks=early)

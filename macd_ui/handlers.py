@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from core.pipeline import Event
     from core.whatif import Workbench
 
+SHORT_S, OFTEN_S = 2.0, 0.15
+"""A run with less than that many seconds left is shown at most that often."""
 TELL_S = 0.5
 """How often somebody who waits in the line hears of their place."""
 UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
@@ -113,7 +116,7 @@ class Handlers:
             yield from self._wait(session, ticket, ("video",))
             from core.pipeline import run
 
-            frames = None  # those the viewer has already
+            frames, sent = None, 0.0  # frames: those the viewer has already
             loading = Progress()
             for event in run(
                 lambda: clip,
@@ -135,6 +138,10 @@ class Handlers:
                     return
                 left = estimator.left(work, event.stage, event.fraction, trace)
                 ticket.tell(left)
+                now = time.monotonic()
+                if left is not None and left < SHORT_S and now - sent < OFTEN_S:
+                    continue  # drawing every step of a short run would make it a longer one
+                sent = now
                 state = status(
                     event.stage,
                     event.fraction,

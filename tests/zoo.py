@@ -126,7 +126,9 @@ ZOO: dict[str, ZooClip] = {
 def make_zoo(folder: Path, names: Sequence[str] | None = None) -> dict[str, Path]:
     """Writes the clips with those names, all if none are given; the same bytes every time."""
     folder.mkdir(parents=True, exist_ok=True)
-    return {name: write_clip(ZOO[name], folder / name) for name in (ZOO if names is None else names)}
+    return {
+        name: write_clip(ZOO[name], folder / name) for name in (ZOO if names is None else names)
+    }
 
 
 def write_clip(clip: ZooClip, path: Path) -> Path:

@@ -4,6 +4,7 @@ class Stage {
   constructor(state) {
     this.state = state;
     this.images = new Map();
+    this.side = 768; // long side of the canvas: as many pixels as are seen
     this.maskCache = new Map();
     this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1" });
     this.caption = el("div", { class: "mv-caption" });
@@ -37,6 +38,15 @@ class Stage {
       el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.keep),
       this.lanes);
     this.buildLayers();
+    new ResizeObserver(() => this.measure()).observe(this.root);
+  }
+
+  measure() {
+    const seen = Math.round(this.root.clientWidth * (window.devicePixelRatio || 1));
+    const side = Math.max(320, Math.min(1280, seen));
+    if (Math.abs(side - this.side) < 8) return;
+    this.side = side;
+    if (this.state.trace) this.state.set({});
   }
 
   buildLayers() {
@@ -87,7 +97,7 @@ class Stage {
   fitCanvas() {
     const { trace } = this.state;
     const [width, height] = this.modelView() ? trace.model.size : trace.source;
-    const scale = 960 / Math.max(width, height);
+    const scale = this.side / Math.max(width, height);
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
     if (this.canvas.width !== w || this.canvas.height !== h) {
       [this.canvas.width, this.canvas.height] = [w, h];
@@ -329,12 +339,15 @@ class Stage {
         }, level ? String(level).replace(/^0/, "") : "");
       })));
     this.lanes.replaceChildren(...rows, strip);
+    this.marked = null;
   }
 
   markLanes() {
     const { frame, track, hover } = this.state;
-    for (const cell of this.lanes.querySelectorAll("[data-frame]")) {
-      cell.classList.toggle("mv-now", Number(cell.dataset.frame) === frame);
+    if (frame !== this.marked) { // the cells of two frames change, not all
+      for (const cell of this.lanes.querySelectorAll(".mv-now")) cell.classList.remove("mv-now");
+      for (const cell of this.lanes.querySelectorAll(`[data-frame="${frame}"]`)) cell.classList.add("mv-now");
+      this.marked = frame;
     }
     for (const lane of this.lanes.querySelectorAll("[data-track]")) {
       const k = Number(lane.dataset.track);
