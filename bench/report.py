@@ -97,10 +97,17 @@ TABLES: dict[str, Rows] = {
         "trace file of 8 frames, kB": "trace_kb_8_frames",
         "first paint, warm, s": "page_load_to_paint_s",
         "page, kB": "page_load_kb",
+        "page with everything that the first view loads, kB": "page_load_total_kb",
         "scrubbing, ms a frame": "page_scrub_ms",
+        "scrubbing, from script to paint, ms": "page_scrub_paint_ms",
+        "moving α or β, from script to paint, ms": "page_rescore_paint_ms",
         "α on 64 tokens × 512 candidates, ms": "page_rescore_64x512_ms",
         "click to the first partial result, s": "page_first_partial_s",
+        "click to the first boxes, s": "page_boxes_s",
         "click to the whole trace, s": "page_full_trace_s",
+        "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
+        "a real clip of 12 s with YOLO11n, click to the whole trace, s": "real_clip_full_s",
+        "detection over ultralytics' own batched predict": "detect_over_ultralytics",
     },
 }  # fmt: skip
 WHOLE: Rows = {
