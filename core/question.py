@@ -61,7 +61,7 @@ def control_strings(
     words and runs of blanks are plain text. placeholders: what the processor replaces in a prompt.
 
     >>> control_strings(["<|end|>"], ["<think>", "  ", "hello"], ["<video>"])
-    ('<|end|>', '<think>', '<video>')
+    ('<think>', '<video>', '<|end|>')
     """
     found = [*special, *placeholders, *(t for t in added if not _PLAIN.fullmatch(t))]
     return tuple(sorted({t for t in found if t.strip()}, key=lambda t: (-len(t), t)))

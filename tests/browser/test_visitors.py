@@ -160,7 +160,8 @@ def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
     page.click("#stop")
     page.wait_for_function("!document.querySelector('#run').disabled", timeout=SOON_MS)
     if "stopped: detect" in page.evaluate(MESSAGE):  # a fast machine may be past it by now
-        assert "before it had looked" in page.locator(".mv-rail").inner_text()
+        seen = page.locator(".mv-object").count()  # boxes appear while the detector works
+        assert seen or "before it had looked" in page.locator(".mv-rail").inner_text()
     assert "No objects were found" not in page.locator(".mv-rail").inner_text()
 
 
@@ -212,6 +213,7 @@ def visit(browser, url, clip):
     return context, page
 
 
+@pytest.mark.long
 def test_nothing_of_a_visitor_remains(browser, own_server, toy_mp4):
     folder, start = own_server
     process, url = start()

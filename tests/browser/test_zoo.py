@@ -7,6 +7,7 @@ from core.bundle import load
 from core.types import SEEN
 from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, open_what_if, settled
+from tests.patience import PATIENCE_MS
 from tests.zoo import ZOO, make_zoo
 
 pytestmark = pytest.mark.browser
@@ -190,7 +191,7 @@ def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
     upload(page, real / "clips" / name)
     page.click("#settings button >> nth=0")
     page.fill("#detector input, #detector textarea", str(real / "detector" / "yolo11n_fused.pt"))
-    page.set_default_timeout(240_000)  # a real detector, on whatever machine
+    page.set_default_timeout(PATIENCE_MS)  # a real detector, on whatever machine
     page.evaluate(WATCH, question)
     run(page, question)
     (only,) = page.evaluate("window.shapes.map(JSON.parse)")

@@ -132,6 +132,7 @@ def test_the_ascent_and_its_way_back_stay_on_the_device(family, gradient):
             assert step.frame_gradient.shape == (len(case.encoded.groups),)
 
 
+@pytest.mark.long
 def test_methods_stay_on_the_device():
     with dry_run("meta"):
         case = case_of(place("qwen2_5_vl", "meta"))

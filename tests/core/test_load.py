@@ -138,6 +138,7 @@ except MacdError as error:
 """
 
 
+@pytest.mark.long
 def test_a_hub_model_is_downloaded_told_and_kept(tmp_path):
     with hub.serving(shipped("backbone"), bytes_per_s=2e7) as address:
         first = python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout
@@ -172,6 +173,7 @@ def test_listed_models_are_pinned():
         assert pinned(f"{model.hub_id}@main") == (model.hub_id, "main")
 
 
+@pytest.mark.long
 def test_a_download_that_breaks_off_is_told_and_goes_on(tmp_path):
     with hub.serving(shipped("backbone"), breaks_at=4_000_000) as address:
         said = python(FROM_HUB, tmp_path, HF_ENDPOINT=address)
@@ -179,6 +181,7 @@ def test_a_download_that_breaks_off_is_told_and_goes_on(tmp_path):
         assert "broke off" in said.stdout
 
 
+@pytest.mark.long
 def test_a_model_on_this_disk_survives_a_failing_hub(tmp_path):
     with hub.serving(shipped("backbone")) as address:
         python(FROM_HUB, tmp_path, HF_ENDPOINT=address)

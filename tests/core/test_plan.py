@@ -51,6 +51,7 @@ def test_dimensions_are_those_of_the_true_configs(real, name):
     )
 
 
+@pytest.mark.long
 def test_the_plan_agrees_with_what_was_counted_on_real_passes():
     found = plan(THREE_B)
     base = found["baseline_peak_gb"]

@@ -38,6 +38,7 @@ def finished(tmp_path_factory):
     return out
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_to_the_same_table(finished, tmp_path):
     command = [sys.executable, "-m", "evals", *RUN, "--workers", "2", "--out", str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE)
