@@ -253,3 +253,24 @@ def contrast(a, b):
 
     high, low = sorted((luminance(a), luminance(b)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def test_a_gradient_of_zero_looks_unlike_a_small_one(page):
+    from macd_ui.viewer.component import script
+
+    said = page.evaluate(
+        f"(() => {{ {script()}\n return [0, 1e-9, -2].map((g) => gradientText(g, false)); }})()"
+    )
+    assert said == ["∂L/∂r = 0 exactly: cannot act", "∂L/∂r +1.0e-9", "∂L/∂r −2.000"]
+
+
+def test_a_refused_change_is_told_where_it_was_made(page):
+    """Not at the top of the page: beside the tools, and only there."""
+    page.wait_for_selector(".mv-token")
+    page.locator(".mv-whatif > summary").click()
+    page.locator(".mv-object").first.click()
+    page.locator(".mv-whatif input[type=text]").fill("\u200b")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mv-whatif .mv-error:visible")
+    assert page.locator(".mv-error:visible").count() == 1
+    assert page.locator(".mv-token").count() > 0

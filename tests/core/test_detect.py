@@ -206,3 +206,29 @@ def test_only_chosen_classes_stay(make_video):
 def test_detectors_on_the_hub_that_cannot_be_had_say_so():
     with pytest.raises(DetectorError, match="not on this disk"):
         load_detector("rt-detr")
+
+
+def test_the_input_is_as_large_as_the_clip_needs(toy_detector):
+    """A multiple of the stride, never above the size of the training unless asked for."""
+
+    def size(side, **options):
+        return toy_detector.input_size(np.zeros((2, side // 2, side, 3), np.uint8),
+                                       DetectOptions(**options))  # fmt: skip
+
+    assert [size(side) for side in (40, 100, 128, 400)] == [64, 128, 128, 192]
+    assert size(100, image_size=320) == 320
+
+
+def test_boxes_come_frame_by_frame_and_batches_grow(toy_detector, monkeypatch):
+    """The first boxes wait for one frame alone; later frames go through the network together."""
+    frames, batches = np.zeros((20, 96, 96, 3), np.uint8), []
+    predict = toy_detector._predict
+    monkeypatch.setattr(
+        toy_detector, "_predict", lambda f, *a: batches.append(len(f)) or predict(f, *a)
+    )
+    found = toy_detector.detect(frames, DetectOptions())
+    next(found)
+    assert batches == [1]
+    assert len(list(found)) == 19
+    assert sum(batches) == 20
+    assert max(batches) <= 8

@@ -181,3 +181,17 @@ def test_a_slow_load_can_be_stopped_and_fails_as_itself(video):
 
     with pytest.raises(QuestionError, match="it broke"):
         list(run(video, "is there?", broken, BoxDetector, RunOptions()))
+
+
+def test_boxes_are_shown_while_the_detector_works(make_video, monkeypatch):
+    monkeypatch.setattr("core.pipeline.FIRST_BOXES_S", 0.0)
+    monkeypatch.setattr("core.pipeline.BOXES_S", 0.0)
+    events = list(run(make_video(), "is there?", ByteLM, BoxDetector))
+    shown = [e for e in events if e.stage == "detect" and e.trace.tracks]
+    last = events[-1].trace
+    assert len(shown) > 3
+    assert shown[0].fraction < 0.5
+    assert {t.label for t in shown[0].trace.tracks} == {t.label for t in last.tracks}
+    assert last.detector["image_size"] == 64
+    assert last.detector["frames"] == 20  # 2 s, ten a second
+    assert last.detector["fps"] == pytest.approx(10, rel=0.1)

@@ -1,6 +1,7 @@
 """What the page is made of, without a browser."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,9 @@ import core.options
 from core.bundle import save
 from core.errors import OptionError
 from core.options import RunOptions
+from core.summary import as_text
 from macd_ui.examples import examples
-from macd_ui.figures.strengths import strengths_figure
+from macd_ui.figures.strengths import COLOURS, strengths_figure
 from macd_ui.files import routes
 from macd_ui.forms import FUSIONS, run_options
 from macd_ui.handlers import Handlers
@@ -222,3 +224,19 @@ def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
 def test_actions_that_are_none_are_refused(store, action):
     (told,) = Handlers(store, examples()).act(action, "", "me")
     assert told["viewer"]["status"]["error"]
+
+
+def test_twenty_objects_have_colours_of_their_own_in_viewer_and_plot():
+    listed = re.search(r"OBJECT_COLOURS = \[(.*?)\]", script(), re.S).group(1)
+    colours = re.findall(r"#[0-9A-F]{6}", listed)
+    assert tuple(colours) == COLOURS
+    assert len(set(colours)) == len(colours) >= 20
+
+
+def test_a_gradient_of_zero_is_told_apart_in_text_and_plot(trace):
+    step = replace(trace.steps[0], gradient=np.array([0.0, 1e-9]))
+    told = as_text(replace(trace, steps=(step,)))
+    assert "0 exactly" in told
+    assert "+1.00e-09" in told
+    ends = str(strengths_figure(replace(trace, steps=(step,))).to_dict())
+    assert ends.count("cannot act") == 1
