@@ -50,9 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         commands = {"show": _show, "edit": _edit}
         trace = commands.get(args.command, _trace)(args)
-        _print(trace, args)
-        if args.command != "show" and args.out:
+        if args.command != "show" and args.out:  # first: whoever reads the summary may stop early
             _save(trace, args.out)
+        _print(trace, args)
     except MacdError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

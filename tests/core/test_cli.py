@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from core.__main__ import main
+from core.bundle import load
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -172,3 +173,18 @@ def test_a_whole_frame_mask_names_the_fusion_it_needs(toy_mp4, capsys):
     assert main([*ask, "--fusion", "or", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert all(s["gradient"] != 0 for s in found["strengths"])
+
+
+def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_path, capsys):
+    """As in `… --out clip.macd | head -1`."""
+    source = ROOT / "assets" / "examples" / "repaired.macd"
+    out = tmp_path / "again.macd"
+
+    def closed(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("core.__main__._edit", lambda args: load(source))
+    monkeypatch.setattr("core.__main__._print", closed)
+    monkeypatch.setattr(sys.stderr, "close", lambda: None, raising=False)
+    assert main(["edit", str(source), "--out", str(out)]) == 0
+    assert load(out).question == load(source).question
