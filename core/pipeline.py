@@ -176,13 +176,14 @@ def run(
 class _Views:
     """What an answer is decoded from, with what that took.
 
-    cost: of the second view alone; needs: shared pieces; added_ms: time spent on it in this run.
+    cost: of the second view alone; needs: shared pieces; paid_s: seconds of those that another
+    answer pays for.
     """
 
     prepared: Prepared
     cost: Cost
     needs: frozenset[Hashable]
-    added_ms: float
+    paid_s: float = 0.0
 
 
 def _analyse(run: _Run, case: Case) -> Iterator[Event]:
@@ -202,7 +203,7 @@ def _read_base(run: _Run, case: Case) -> Generator[Event, None, _Views]:
     prepared = baseline(case)
     run.timed("prefill", began)
     run.breathe("ascent")
-    return _Views(prepared, Cost(), case.needs(), run.trace.timings_ms["prefill"])
+    return _Views(prepared, Cost(), case.needs())
 
 
 def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
@@ -397,8 +398,8 @@ def _read_counterfactual(
         )
     run.timed("views", began)
     yield Event("views", 1.0, "Both views read", run.trace)
-    spent = run.trace.timings_ms.get("ascent", 0.0) + run.trace.timings_ms["views"]
-    return _Views(prepared, cost, needs, spent)
+    base = case.whole_cost(Cost(), [("base prefill", None)])
+    return _Views(prepared, cost, needs, base.seconds)
 
 
 def with_losses(
@@ -423,7 +424,6 @@ def _decode(run: _Run, case: Case, baseline: _Views, other: _Views) -> Iterator[
 
 
 def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
-    began = time.monotonic()
     prepared, options = views.prepared, case.options.decode
     own = replace(views.cost)
     pixels = shown(case, prepared)
@@ -434,7 +434,7 @@ def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
             given,
             view=prepared.view,
             shown=pixels,
-            ms=round(views.added_ms + 1000 * (time.monotonic() - began), 1),
+            ms=round(1000 * (whole.seconds - views.paid_s), 1),
             total_ms=round(1000 * whole.seconds, 1),
             memory_mb=case.memory_mb(whole),
         )

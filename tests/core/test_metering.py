@@ -89,7 +89,7 @@ def test_the_peaks_of_a_run_are_each_methods_own(toyworld, toy_detector, toy_mp4
     assert found["macd"].memory_mb > 1.2 * found["baseline"].memory_mb  # the ascent keeps a graph
     assert found["vcd"].memory_mb < found["macd"].memory_mb  # it ran after MACD, without a graph
     for answer in found.values():
-        assert answer.total_ms >= answer.ms - 1 or answer.method in ("baseline", "macd")
+        assert answer.total_ms >= answer.ms > 0
     assert found["vcd"].total_ms > found["vcd"].ms  # the base prefill is part of what it needs
     assert found["macd"].total_ms > found["baseline"].total_ms
 
