@@ -62,10 +62,6 @@ function visible(text) {
   return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
 }
 
-function plural(n, word) {
-  return `${n} ${word}${n === 1 ? "" : "s"}`;
-}
-
 // Bit i of a base64 text of packed bits, as Python's np.packbits writes them.
 function unpackBits(text, count) {
   const bytes = atob(text);
