@@ -183,12 +183,28 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
     return Yolo(name, Path(f"{name}.pt"), device)
 
 
-def _load(path: Path) -> Any:
-    os.environ.setdefault("ULTRALYTICS_SAFE_LOAD", "1")
-    os.environ.setdefault("YOLO_AUTOINSTALL", "false")
+def _import_yolo() -> Any:
+    """ultralytics.YOLO, which loads known classes only: a .pt file is a pickle.
+
+    ultralytics takes the restriction from the environment when it is imported, so a value that
+    was there before is overwritten, and one that came too late is set in its module.
+    """
+    os.environ |= {"ULTRALYTICS_SAFE_LOAD": "1", "YOLO_AUTOINSTALL": "false"}
     os.environ.setdefault("YOLO_VERBOSE", "false")
     from ultralytics import YOLO
+    from ultralytics.nn import tasks
 
+    tasks.SAFE_LOAD = True
+    if not tasks._SafeLoad.restricted():
+        raise DetectorError(
+            "this version of torch cannot load detector weights safely",
+            "Install the versions in constraints.txt",
+        )
+    return YOLO
+
+
+def _load(path: Path) -> Any:
+    YOLO = _import_yolo()
     try:
         model = YOLO(str(path), task=_onnx_task(path) if path.suffix == ".onnx" else None)
         known, task = model.names, model.task

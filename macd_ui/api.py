@@ -9,8 +9,10 @@ tokens = client.predict(handle_file(file), 2.0, 0.1, api_name="/rescore")
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ import gradio as gr
 
 from core.bundle import load, save
 from core.contrast import score
-from core.errors import Cancelled, MacdError, OptionError, TraceError
+from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
 from core.options import ContrastOptions, RunOptions, options_from
 from core.question import clean_question
 from core.summary import as_json
@@ -27,17 +29,18 @@ from core.types import Trace
 from macd_ui.estimate import work_of
 from macd_ui.reading import read_beside
 from macd_ui.session import Session, Store
+from macd_ui.settings import EMBEDDED, check_limits
+from macd_ui.wording import UNFORESEEN, explained, out_of_time_in_words
 
+log = logging.getLogger(__name__)
+VISITOR = "x-macd-visitor"
+"""Header with the address of a request, set by the server's outermost layer."""
 CALLS = 8
-LIMITS = {
-    "frames": 32,
-    "dense_limit": 400,
-    "steps": 20,
-    "max_tokens": 256,
-    "beams": 8,
-    "samples": 16,
-}
-"""What a caller may ask of a page that others use too; CALLS: how many may be under way at once."""
+"""How many may be under way at once."""
+NO_FILE = (
+    "no file was uploaded. Upload it with the call, as handle_file(PATH) does; addresses and paths"
+    " on the server are not opened"
+)
 
 if TYPE_CHECKING:
     from macd_ui.handlers import Handlers
@@ -49,36 +52,31 @@ def add_api(handlers: Handlers) -> None:
     store = handlers.store
 
     def trace(
-        video: str, question: str, options: dict[str, Any], request: gr.Request
+        video: str | None, question: str, options: dict[str, Any], request: gr.Request
     ) -> tuple[dict[str, Any], str]:
         """Runs MACD with the embedded models. options: as in a trace, by stage; {} for defaults.
 
         Returns the summary (docs/json-schema.md) and the trace as a .macd file.
         """
         chosen = options_from(_object(options))
-        _bounded(chosen)
-        clean_question(question or "")
-        session = store.session(str(request.session_hash))
-        with session.busy:  # the calls of one caller take turns: each has one place in the line
-            if session.gone:
-                raise Cancelled("the connection was closed", "Call again")
-            session.stop.clear()
-            store.uploads.hold(video or "", session.key)
-            try:
-                found = _trace(store, session, video or "", question or "", chosen)
-            finally:
-                store.uploads.release(session.key, video or "")
+        check_limits(chosen)
+        asked = clean_question(question or "")
+        clip = _uploaded(video)
+        caller = str(request.session_hash)
+        with store.call(caller, visitor_of(request)) as session:
+            store.uploads.hold(clip, session.key)
+            found = _trace(store, session, clip, asked, chosen)
         # among the uploads, where it is deleted after some minutes
         folder = Path(tempfile.mkdtemp(dir=store.uploads.folder))
         return as_json(found), str(save(found, folder / "trace.macd"))
 
-    def rescore(file: str, alpha: float, beta: float) -> list[dict[str, Any]]:
+    def rescore(file: str | None, alpha: float, beta: float) -> list[dict[str, Any]]:
         """The token each step of the MACD answer would choose under another α and β.
 
         Exact on stored logits up to the first token that differs, where the path diverges.
         """
         contrast = ContrastOptions(alpha, beta)
-        answer = load(file or "").answers.get("macd")
+        answer = load(_uploaded(file)).answers.get("macd")
         if answer is None:
             raise TraceError("the trace holds no MACD answer", "Give the trace of a finished run")
         rows = []
@@ -97,9 +95,9 @@ def add_api(handlers: Handlers) -> None:
             )
         return rows
 
-    def open_(file: str) -> dict[str, Any]:
+    def open_(file: str | None) -> dict[str, Any]:
         """The summary of a saved trace (docs/json-schema.md); needs no model."""
-        return as_json(load(file or ""))
+        return as_json(load(_uploaded(file)))
 
     with gr.Group(visible=False):
         video = gr.File(type="filepath", label="video")
@@ -115,24 +113,38 @@ def add_api(handlers: Handlers) -> None:
     button.click(_told(open_), file, out, api_name="open")
 
 
+def visitor_of(request: gr.Request) -> str:
+    """Whose limits a request counts for: the user's who logged in, else its address's."""
+    return request.username or request.headers.get(VISITOR, "")
+
+
+def _uploaded(file: str | None) -> str:
+    if not file:
+        raise VideoNotFound(*NO_FILE.split(". ", 1))
+    return file
+
+
 def _trace(store: Store, session: Session, video: str, question: str, options: RunOptions) -> Trace:
     """A run that waits for the device like those of the page, and ends when the caller leaves."""
     from core.pipeline import run
 
     stopped = session.stop.is_set
-    clip = read_beside(video, options.video, stopped, store.readers)
-    work = work_of(clip, options, "toyworld", "toyworld")
-    with store.line.enter(store.estimator.total(work)) as ticket:
+    with ExitStack() as stack:
+        stack.enter_context(store.quota.job(session.visitor))
+        clip = read_beside(video, options.video, stopped, store.readers)
+        work = work_of(clip, options, EMBEDDED, EMBEDDED)
+        ticket = stack.enter_context(store.line.enter(store.estimator.total(work)))
         while not ticket.wait(1.0, stopped):
             if stopped():
                 raise Cancelled("stopped while waiting", "Call again")
+        turn = stack.enter_context(store.turn(session))
         for event in run(
             lambda: clip,
             question,
-            lambda: store.backbone("toyworld"),
-            lambda: store.detector("toyworld"),
+            lambda: store.backbone(EMBEDDED),
+            lambda: store.detector(EMBEDDED),
             options,
-            cancelled=stopped,
+            cancelled=turn.is_over,
         ):
             trace = event.trace
             ticket.tell(
@@ -141,27 +153,16 @@ def _trace(store: Store, session: Session, video: str, question: str, options: R
                 else store.estimator.left(work, event.stage, event.fraction, trace)
             )
     assert trace is not None
-    if trace.status != "complete":
-        raise Cancelled(f"the run was {trace.status}", "Call again")
+    complete = trace.status == "complete"
+    store.figures.ended("complete" if complete else "stopped", trace)
+    if not complete:
+        late = turn.out_of_time
+        raise Cancelled(
+            out_of_time_in_words(turn) if late else f"the run was {trace.status}",
+            "Ask for less" if late else "Call again",
+        )
     store.estimator.learn(work, trace)
     return trace
-
-
-def _bounded(options: RunOptions) -> None:
-    """Raises OptionError for what would hold the device for too long."""
-    asked = {
-        "frames": options.video.frames,
-        "dense_limit": options.video.dense_limit,
-        "steps": options.ascent.steps,
-        "max_tokens": options.decode.max_tokens,
-        "beams": options.decode.beams,
-        "samples": options.decode.samples,
-    }
-    for name, most in LIMITS.items():
-        if asked[name] > most:
-            raise OptionError(
-                f"{name} is {asked[name]}", f"Choose at most {most} here, or run it on your own"
-            )
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -179,8 +180,11 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
     def answer(*given: Any) -> Any:
         try:
             return function(*given)
-        except MacdError as error:
-            raise gr.Error(str(error), print_exception=False) from error
+        except Exception as error:
+            told = explained(error)
+            if told is None:
+                log.error("a call failed", exc_info=error)
+            raise gr.Error(told or UNFORESEEN, print_exception=False) from error
 
     answer.__name__ = function.__name__.strip("_")
     return answer

@@ -1,24 +1,27 @@
 """Downloads: a trace as a .macd file or as a page of its own, made when asked for, never on disk.
 
-/files/TOKEN/NAME.macd and /files/TOKEN/NAME.html, where TOKEN is the secret of a session, or
-`example` for the shipped traces, which are everybody's.
+/files/TOKEN/NAME.macd and /files/TOKEN/NAME.html, where TOKEN is that of a session, or `example`
+for the shipped traces, which are everybody's. A session's files are given to its own browser only.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from core.bundle import load, pack
 from core.errors import TraceError
 from core.types import Trace
 from macd_ui.examples import Example
+from macd_ui.serving.identity import browser_key, read_cookie
 from macd_ui.session import Session, Store
+from macd_ui.settings import is_loopback
 from macd_ui.viewer import standalone
 
 EXAMPLE = "example"
@@ -49,10 +52,12 @@ def file_stem(trace: Trace) -> str:
 def routes(store: Store, examples: list[Example]) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`."""
 
-    def find(token: str, stem: str) -> Trace | None:
+    def find(token: str, stem: str, cookie: str | None) -> Trace | None:
         if token != EXAMPLE:
             session = store.of_token(token)
-            return None if session is None else session.trace
+            if session is None or cookie is None or session.browser != browser_key(cookie):
+                return None
+            return session.trace
         example = next((e for e in examples if e.name == stem and e.trace is not None), None)
         try:
             return None if example is None or example.trace is None else load(example.trace)
@@ -63,7 +68,8 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         stem, dot, kind = request.path_params["name"].rpartition(".")
         if not dot or kind not in ("macd", "html"):
             return PlainTextResponse(UNKNOWN, 404)
-        trace = find(request.path_params["token"], stem)
+        cookie = read_cookie(request.headers.get("cookie"))
+        trace = find(request.path_params["token"], stem, cookie)
         if trace is None:
             return PlainTextResponse(GONE, 404)
         content = pack(trace) if kind == "macd" else standalone(trace).encode("utf-8")
@@ -77,3 +83,16 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     return [Route("/files/{token}/{name}", answer, methods=["GET"])]
+
+
+def health_route(store: Store) -> Route:
+    """/healthz: whether the server takes visitors; to this machine alone also what it has done."""
+
+    def answer(request: Request) -> Response:
+        told: dict[str, Any] = {"status": "closing" if store.closing else "ok"}
+        forwarded = {"x-forwarded-for", "forwarded"} & set(request.headers)
+        if request.client and is_loopback(request.client.host) and not forwarded:
+            told |= store.as_dict()
+        return JSONResponse(told, 503 if store.closing else 200, {"Cache-Control": "no-store"})
+
+    return Route("/healthz", answer, methods=["GET"])

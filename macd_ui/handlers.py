@@ -5,31 +5,35 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from core.bundle import load
-from core.errors import Cancelled, MacdError, OptionError, TraceError, VideoNotFound
+from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
 from core.methods import find_methods
 from core.options import RunOptions, options_from
 from core.question import clean_question
 from core.types import Clip, Progress, Trace
 from macd_ui.estimate import STAGES, work_of, work_of_trace
-from macd_ui.examples import Example, load_first
-from macd_ui.figures.strengths import strengths_figure
-from macd_ui.files import addresses
 from macd_ui.forms import run_options
 from macd_ui.line import Ticket
 from macd_ui.reading import digest, read_beside, stamp
-from macd_ui.session import Asked, Form, Session, Store
-from macd_ui.shown import difference
-from macd_ui.viewer import identity, payload, status
-from macd_ui.wording import left_in_words, place_in_words, stopped_in_words
+from macd_ui.session import Asked, Form, Session, Turn
+from macd_ui.settings import EMBEDDED, check_limits
+from macd_ui.showing import Showing, Updates, plot, running, saving
+from macd_ui.viewer import identity, status
+from macd_ui.wording import (
+    UNFORESEEN,
+    explained,
+    left_in_words,
+    out_of_time_in_words,
+    place_in_words,
+    stopped_in_words,
+)
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -39,7 +43,6 @@ SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
 TELL_S = 0.5
 """How often somebody who waits in the line hears of their place."""
-UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
 BUSY = status(message="A run is already going on.")
 BUSY_S = 0.5
 """How long a click waits for a job that has just told its end."""
@@ -47,8 +50,6 @@ NO_CHANGE = OptionError("this is no change that can be made", "Reload the page")
 PLACES = {"edit": "whatif", "undo": "whatif", "redecode": "tokens", "ledger": "ledger"}
 """Where on the page an action is made, and its error is told."""
 log = logging.getLogger(__name__)
-
-Updates = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,8 @@ class Job:
     detector: str
 
 
-@dataclass(frozen=True)
-class Handlers:
+class Handlers(Showing):
     """Each method answers one event with updates by widget name; layout.py maps the names."""
-
-    store: Store
-    examples: list[Example]
 
     def run(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Runs the pipeline and streams what there is; one job a session.
@@ -84,38 +81,55 @@ class Handlers:
             self._take_form(session, values)
             yield from self._run(session, self._job(values))
         except Cancelled as error:
+            self.store.figures.ended("stopped")
             yield self._given_back(session, status(message=stopped_in_words(error)))
-        except MacdError as error:
-            yield self._given_back(session, status(error=str(error), where="form"))
-        except Exception:
-            if not session.gone:
-                log.exception("a run failed")
-            yield self._given_back(session, status(error=UNFORESEEN, where="form"))
+        except Exception as error:
+            told = self._failed(session, error, "a run failed")
+            yield self._given_back(session, status(error=told, where="form"))
         finally:
             session.pending = None
             session.busy.release()
 
+    def _failed(self, session: Session, error: Exception, what: str) -> str:
+        """Counts and logs an error; gives its words for the visitor."""
+        told = explained(error)
+        self.store.figures.ended("refused" if told else "failed")
+        if told is None and not session.gone:
+            log.error(what, exc_info=error)
+        return told or UNFORESEEN
+
     def _job(self, values: Mapping[str, Any]) -> Job:
-        return Job(
+        job = Job(
             video=self._video(values),
             question=clean_question(values["question"] or ""),
             options=run_options(values),
             methods=tuple(m.name for m in find_methods(values["methods"] or ())),
-            backbone=(values["backbone"] or "toyworld").strip(),
-            detector=(values["detector"] or "toyworld").strip(),
+            backbone=(values["backbone"] or EMBEDDED).strip(),
+            detector=(values["detector"] or EMBEDDED).strip(),
         )
+        settings = self.store.settings
+        settings.check_models(job.backbone, job.detector)
+        if settings.shared:
+            check_limits(job.options)
+        return job
 
     def _run(self, session: Session, job: Job) -> Iterator[Updates]:
         start = status("video", 0, "Reading the video", running=True)
-        yield {"viewer": self._view(session, None, start)} | _running(True)
+        yield {"viewer": self._view(session, None, start)} | running(True)
+        with self.store.quota.job(session.visitor):
+            yield from self._run_within_quota(session, job)
+
+    def _run_within_quota(self, session: Session, job: Job) -> Iterator[Updates]:
         # neither model nor device is needed for this, so a bad file is told before anything waits
         clip = self._read(session, job)
         work = work_of(clip, job.options, job.backbone, job.detector, job.methods)
         estimator = self.store.estimator
-        with self.store.line.enter(estimator.total(work)) as ticket:
+        with ExitStack() as stack:
+            ticket = stack.enter_context(self.store.line.enter(estimator.total(work)))
             yield from self._wait(session, ticket, ("video",))
             from core.pipeline import run
 
+            turn = stack.enter_context(self.store.turn(session))
             frames, sent = None, 0.0  # frames: those the viewer has already
             loading = Progress()
             for event in run(
@@ -126,7 +140,7 @@ class Handlers:
                 job.options,
                 methods=job.methods,
                 cache=session.cache,
-                cancelled=session.stop.is_set,
+                cancelled=turn.is_over,
                 loading=loading,
             ):
                 trace = event.trace
@@ -134,7 +148,7 @@ class Handlers:
                     continue
                 if event.stage == "done":
                     estimator.learn(work, trace)
-                    yield self._finished(session, trace)
+                    yield self._finished(session, trace, turn)
                     return
                 left = estimator.left(work, event.stage, event.fraction, trace)
                 ticket.tell(left)
@@ -154,9 +168,9 @@ class Handlers:
                 }
                 if session.pending is None:  # from now on the page shows this run
                     session.pending = Asked(clip.name, clip.sha256, job.question)
-                    out |= self._note(session) | _saving(False) | _plot(session, trace)
+                    out |= self._note(session) | saving(False) | plot(session, trace)
                 elif event.stage == "ascent":
-                    out |= _plot(session, trace)
+                    out |= plot(session, trace)
                 frames = trace.frames
                 yield out
 
@@ -186,58 +200,15 @@ class Handlers:
                 yield {"viewer": self._view(session, None, state)}
             told = TELL_S
 
-    def _finished(self, session: Session, trace: Trace) -> Updates:
+    def _finished(self, session: Session, trace: Trace, turn: Turn) -> Updates:
         done = trace.status == "complete"
         said = "" if done else f"This run was {trace.status}. What was computed is shown."
+        if not done and turn.out_of_time:
+            said = f"Stopped: {out_of_time_in_words(turn)}. What was computed is shown."
+        self.store.figures.ended("complete" if done else "stopped", trace)
         session.show(trace)
         state = status("done", 1.0, said, done=STAGES if done else ())
-        return self._shown(session, state) | _running(False)
-
-    def _shown(self, session: Session, state: dict[str, Any]) -> Updates:
-        """The session's trace with its plot and its files."""
-        trace, link = session.trace, session.link
-        if trace is None and self.first is not None:
-            trace, link = self.first[1], self.first[0].link
-        former = session.former[-1] if session.former else None
-        view = self._view(session, trace, state, former=former, link=link)
-        return {"viewer": view} | _plot(session, trace) | self._note(session) | _saving(True)
-
-    def _given_back(self, session: Session, state: dict[str, Any]) -> Updates:
-        """After a run that gave nothing: what was shown before it, and why."""
-        replaced, session.pending = session.pending is not None, None
-        if replaced:
-            return self._shown(session, state) | _running(False)
-        return {"viewer": self._view(session, None, state)} | _running(False) | self._note(session)
-
-    def _view(
-        self,
-        session: Session,
-        trace: Trace | None,
-        state: dict[str, Any],
-        frames: bool = True,
-        former: Trace | None = None,
-        link: str = "",
-    ) -> dict[str, Any]:
-        files = addresses(session, self.first and self.first[0])
-        return payload(trace, state, frames, former, link, files)
-
-    def _note(self, session: Session) -> Updates:
-        """Where the form would run something else than what is shown."""
-        shown, trace = session.pending, session.trace
-        if shown is None and trace is None and self.first is not None:
-            trace = self.first[1]
-        if shown is None and trace is not None:
-            name, sha256 = (str(trace.clip.get(k, "")) for k in ("name", "sha256"))
-            shown = Asked(name, sha256, trace.question)
-        return {"note": {"text": difference(shown, self._wanted(session.form))}}
-
-    def _wanted(self, form: Form) -> Asked | None:
-        video = form.video
-        if video is None and form.example is not None:
-            video = str(self.examples[form.example].video)
-        if video is None or not Path(video).is_file():
-            return None
-        return Asked(Path(video).name, digest(video), form.question)
+        return self._shown(session, state) | running(False)
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
         video = values["video"] and str(values["video"])
@@ -270,12 +241,9 @@ class Handlers:
             yield from self._act(session, action, backbone)
         except Cancelled as error:
             yield self._kept(session, status(message=stopped_in_words(error)))
-        except MacdError as error:
-            yield self._kept(session, status(error=str(error), where=where))
-        except Exception:
-            if not session.gone:
-                log.exception("a change failed")
-            yield self._kept(session, status(error=UNFORESEEN, where=where))
+        except Exception as error:
+            told = self._failed(session, error, "a change failed")
+            yield self._kept(session, status(error=told, where=where))
         finally:
             session.busy.release()
 
@@ -301,7 +269,7 @@ class Handlers:
             return
         if what not in PLACES:
             raise NO_CHANGE
-        yield _running(True) | {
+        yield running(True) | {
             "viewer": self._view(session, None, status(message="Starting", running=True))
         }
         yield from self._compute(session, trace, action, backbone)
@@ -318,12 +286,15 @@ class Handlers:
         work = work_of_trace(trace, options_from(trace.options))
         kind = edit.kind if edit is not None else what
         expected = self.store.estimator.change(work, kind, len(trace.tracks))
-        with self.store.line.enter(expected) as ticket:
+        with ExitStack() as stack:
+            stack.enter_context(self.store.quota.job(session.visitor))
+            ticket = stack.enter_context(self.store.line.enter(expected))
             yield from self._wait(session, ticket)
+            turn = stack.enter_context(self.store.turn(session))
             bench = self._bench(session, trace, backbone)
             if edit is not None:
                 with closing(bench.change(edit)) as events:  # closing it takes the change back
-                    yield from self._stream(session, events, trace)
+                    yield from self._stream(session, events, trace, turn)
             elif what == "redecode":
                 bench.redecode(_finite(action.get("alpha")), _finite(action.get("beta")))
             else:
@@ -333,20 +304,16 @@ class Handlers:
         session.trace = bench.trace
 
     def _stream(
-        self, session: Session, events: Iterator[Event], former: Trace
+        self, session: Session, events: Iterator[Event], former: Trace, turn: Turn
     ) -> Iterator[Updates]:
         for event in events:
-            if session.stop.is_set():
-                raise Cancelled("the change was stopped", "What was there before is shown")
+            if turn.is_over():
+                why = out_of_time_in_words(turn) if turn.out_of_time else "the change was stopped"
+                raise Cancelled(why, "What was there before is shown")
             if event.stage != "done" and event.trace is not None:
                 state = status(event.stage, event.fraction, event.message, running=True)
                 view = self._view(session, event.trace, state, False, former, session.link)
-                yield {"viewer": view} | _plot(session, event.trace)
-
-    def _kept(self, session: Session, state: dict[str, Any]) -> Updates:
-        """What was there before a change that failed."""
-        session.bench = None
-        return self._shown(session, state) | _running(False)
+                yield {"viewer": view} | plot(session, event.trace)
 
     def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""
@@ -354,6 +321,7 @@ class Handlers:
             from core.whatif import Workbench
 
             made_by = str(trace.backbone.get("name", ""))
+            self.store.settings.check_models(made_by, EMBEDDED)
             if made_by not in ("toyworld", backbone):
                 raise OptionError(
                     f"this trace was made by {made_by!r}", "Choose that backbone in the settings"
@@ -362,11 +330,13 @@ class Handlers:
         return session.bench
 
     def _changed(self, session: Session) -> Updates:
-        return self._shown(session, status(done=STAGES)) | _running(False)
+        return self._shown(session, status(done=STAGES)) | running(False)
 
     def stop(self, key: str) -> Updates:
         """Asks the running job to stop: it ends with what it has, or leaves the line."""
-        self.store.stop(self.store.session(key))
+        session = self.store.find(key)
+        if session is not None:
+            self.store.stop(session)
         return {"stop": gr.update(interactive=False)}
 
     def choose(self, index: int | None, key: str) -> Updates:
@@ -457,17 +427,12 @@ class Handlers:
             return Form()
         return Form(self.examples.index(self.first[0]), None, self.first[0].question)
 
-    @cached_property
-    def first(self) -> tuple[Example, Trace] | None:
-        """The example that the page opens on, with its trace."""
-        return load_first(self.examples)
-
     def unfold_plot(self, unfolded: bool, key: str) -> Updates:
         """The strength plot was opened or folded away; only an open one is drawn and sent."""
         session = self.store.session(key)
         session.plot_open = unfolded
         trace = session.trace or (self.first and self.first[1])
-        return _plot(session, trace or None)
+        return plot(session, trace or None)
 
     def first_paint(self) -> dict[str, Any] | None:
         """Viewer value of the first example that has a trace, or nothing."""
@@ -476,19 +441,6 @@ class Handlers:
         example, trace = self.first
         said = status(message=f"{example.title}. {example.truth}", done=STAGES)
         return self._view(Session(), trace, said, link=example.link)
-
-
-def _plot(session: Session, trace: Trace | None) -> Updates:
-    """The strength plot as far as it is on show: its library is large, and comes with it."""
-    return {"plot": strengths_figure(trace)} if session.plot_open else {}
-
-
-def _running(now: bool) -> Updates:
-    return {"run": gr.update(interactive=not now), "stop": gr.update(interactive=now)}
-
-
-def _saving(now: bool) -> Updates:
-    return {"save": gr.update(interactive=now), "export": gr.update(interactive=now)}
 
 
 def _finite(value: Any) -> float:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from macd_ui.api import add_api
+from core.errors import MacdError
+from macd_ui.api import add_api, visitor_of
 from macd_ui.examples import examples as find_examples
-from macd_ui.files import routes
+from macd_ui.files import health_route, routes
 from macd_ui.handlers import Handlers
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
+from macd_ui.serving.gate import Gate
+from macd_ui.serving.identity import browser_key, is_tab, read_cookie
+from macd_ui.serving.passwords import checker
 from macd_ui.session import Store
 from macd_ui.viewer.component import style
 
@@ -30,6 +35,10 @@ THREADS = JOBS + 32
 """A job that waits holds a thread."""
 QUEUE = 4 * MAX_WAITING
 """Events of every kind that may wait inside Gradio."""
+NO_COOKIE = (
+    "This page needs its cookie to tell visitors apart. Allow cookies for this site, or open the"
+    " page in a tab of its own, and reload it."
+)
 
 
 def build_page(store: Store) -> gr.Blocks:
@@ -44,7 +53,7 @@ def build_page(store: Store) -> gr.Blocks:
         gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
-                ask = AskPanel(found, handlers.first and handlers.first[0])
+                ask = AskPanel(found, handlers.first and handlers.first[0], store.settings)
                 files = FilePanel(handlers.first is not None)
             with gr.Column(scale=4, min_width=320):
                 view = ViewPanel(handlers.first_paint())
@@ -72,42 +81,53 @@ def _wire(
     def shown(updates: dict[str, Any]) -> dict[Any, Any]:
         return {widgets[n]: u for n, u in updates.items()} or {ask.run: gr.skip()}
 
+    def tab(request: gr.Request) -> str:
+        """The key of the tab that sends an event; its session is made when it is the first."""
+        key, cookie = str(request.session_hash), read_cookie(request.headers.get("cookie"))
+        if not is_tab(key) or cookie is None:
+            raise gr.Error(NO_COOKIE, print_exception=False)
+        try:
+            handlers.store.session(key, visitor_of(request), browser_key(cookie))
+        except MacdError as error:
+            raise gr.Error(str(error), print_exception=False) from error
+        return key
+
     def run(given: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
         values = {name: given[widget] for name, widget in ask.fields.items()}
-        for updates in handlers.run(values, str(request.session_hash)):
+        for updates in handlers.run(values, tab(request)):
             yield shown(updates)
 
     def stop(request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.stop(str(request.session_hash)))
 
     def choose(index: int | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.choose(index, str(request.session_hash)))
+        return shown(handlers.choose(index, tab(request)))
 
     def upload(path: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.upload(path, str(request.session_hash)))
+        return shown(handlers.upload(path, tab(request)))
 
     def take_away(request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.upload(None, str(request.session_hash)))
+        return shown(handlers.upload(None, tab(request)))
 
     def type_(index: int | None, question: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.ask(index, question, str(request.session_hash)))
+        return shown(handlers.ask(index, question, tab(request)))
 
     def reopen(path: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.open(path, str(request.session_hash)))
+        return shown(handlers.open(path, tab(request)))
 
     def act(
         given: dict[Any, Any], event: gr.EventData, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
         backbone = (given[ask.fields["backbone"]] or "").strip()
-        for updates in handlers.act(event._data, backbone, str(request.session_hash)):
+        for updates in handlers.act(event._data, backbone, tab(request)):
             yield shown(updates)
 
     def visit(request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.visit(request.query_params.get("example"), str(request.session_hash)))
+        return shown(handlers.visit(request.query_params.get("example"), tab(request)))
 
     def unfold(unfolded: bool) -> Any:
         def answer(request: gr.Request) -> dict[Any, Any]:
-            return shown(handlers.unfold_plot(unfolded, str(request.session_hash)))
+            return shown(handlers.unfold_plot(unfolded, tab(request)))
 
         return answer
 
@@ -143,11 +163,20 @@ def _wire(
 
 
 def launch_options(store: Store) -> dict[str, Any]:
-    """Theme, limits as for a public Space, and the routes of the downloads."""
+    """Theme and limits, the routes beside Gradio's, and the gate before everything."""
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONO)
+    auth = store.settings.auth
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        # middleware that is added otherwise stands behind Gradio's, which answers some requests
+        app.middleware_stack = Gate(app.middleware_stack, store)
+        yield
+
     return {
         "theme": theme,
         "css": CSS.read_text(encoding="utf-8") + style(),
+        "auth": checker(auth) if auth else None,
         "max_file_size": "100mb",
         "max_threads": THREADS,
         "show_error": False,
@@ -156,5 +185,8 @@ def launch_options(store: Store) -> dict[str, Any]:
         "run_history": False,
         "ssr_mode": False,  # a Space's Node server would answer for the routes of the downloads
         "footer_links": [],
-        "app_kwargs": {"routes": routes(store, find_examples())},
+        "app_kwargs": {
+            "routes": [*routes(store, find_examples()), health_route(store)],
+            "lifespan": lifespan,
+        },
     }

@@ -7,8 +7,9 @@ import os
 import secrets
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,10 @@ import numpy as np
 from core.types import Clip, Progress, Trace
 from core.video import keep_worker_ready
 from macd_ui.estimate import Estimator
+from macd_ui.health import Figures
 from macd_ui.line import Line
+from macd_ui.quota import Quota, QuotaError
+from macd_ui.settings import ServerSettings, VisitorLimits
 from macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
@@ -30,7 +34,11 @@ MODELS_KEPT = 2
 GRACE_S = 60.0
 """How long a visitor's data is kept after the tab was closed; MACD_GRACE_S overrides it."""
 IDLE_S = 12 * 3600.0
-"""How long a session is kept of which nothing was heard, and no tab told that it was closed."""
+"""How long a session is kept whose tab is open and does nothing."""
+MAX_SESSIONS = 1000
+"""Tabs of a shared server, all visitors together."""
+LOGINS = VisitorLimits(requests_per_s=1 / 30, burst=10)
+"""Attempts to log in from one address."""
 READERS = 2
 """Videos decoded at once; each decoder may use core.video.MEMORY_BYTES."""
 log = logging.getLogger(__name__)
@@ -64,10 +72,15 @@ class Session:
 
     trace: what is shown and what can be saved; None until the first example is replaced. pending:
     what is shown of a run that goes on. plot_open: whether the strength plot is unfolded. token:
-    the secret in the addresses of its files.
+    in the addresses of its files, which need the visitor's cookie too. visitor: who may open only
+    so many; browser: who may have its files; owner: for a call of a program, the key of the
+    program's connection.
     """
 
     key: str = ""
+    visitor: str = ""
+    browser: str = ""
+    owner: str = ""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
@@ -89,33 +102,105 @@ class Session:
         self.former.clear()
 
 
+class Turn:
+    """A job's time on the device. limit_s: the longest it may take; None: as long as it takes."""
+
+    def __init__(self, session: Session, limit_s: float | None) -> None:
+        self.limit_s, self._session, self._began = limit_s, session, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return time.monotonic() - self._began
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether it has taken longer than it may."""
+        return self.limit_s is not None and self.seconds > self.limit_s
+
+    def is_over(self) -> bool:
+        """Whether the job has to end: it was stopped, or has taken too long."""
+        return self._session.stop.is_set() or self.out_of_time
+
+
 class Store:
     """All sessions and models of one running page, and the files of its visitors.
 
-    grace_s: how long a visitor's data is kept after the tab was closed, for connections that come
-    back; by default MACD_GRACE_S, else 60.
+    settings: what the server allows. grace_s: how long a visitor's data is kept after the tab was
+    closed, for connections that come back; by default MACD_GRACE_S, else 60.
     """
 
-    def __init__(self, grace_s: float | None = None) -> None:
+    def __init__(
+        self, grace_s: float | None = None, settings: ServerSettings | None = None
+    ) -> None:
         if grace_s is None:
             grace_s = float(os.environ.get("MACD_GRACE_S") or GRACE_S)
-        self.grace_s = grace_s
+        self.grace_s, self.settings = grace_s, settings or ServerSettings()
         self.folder = ServerFolder()
         self.uploads = Uploads(self.folder.path / "uploads", grace_s)
         self._sessions: dict[str, Session] = {}
+        self._connections: Counter[str] = Counter()
         self._models: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
-        self.line, self.estimator = Line(), Estimator()
+        self.line, self.estimator, self.figures = Line(), Estimator(), Figures()
+        self.quota = Quota(self.settings.visitor if self.settings.public else None)
+        self.logins = Quota(LOGINS)
         self.readers = threading.BoundedSemaphore(READERS)
+        self.closing = False
         self._closed = threading.Event()
         threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
 
-    def session(self, key: str) -> Session:
-        """The session of a browser tab, made when first asked for."""
+    def session(self, key: str, visitor: str = "", browser: str = "") -> Session:
+        """The session of a browser tab, made when first asked for. Raises QuotaError."""
         with self._lock:
-            session = self._sessions.setdefault(key, Session(key))
+            session = self._sessions.get(key)
+            if session is None:
+                session = self._sessions[key] = self._new(key, visitor)
+                session.browser = browser
             session.seen_at, session.left_at = time.monotonic(), None
             return session
+
+    def find(self, key: str) -> Session | None:
+        """The session of a browser tab if there is one."""
+        with self._lock:
+            return self._sessions.get(key)
+
+    @contextmanager
+    def call(self, owner: str, visitor: str = "") -> Iterator[Session]:
+        """A session for one call of a program; nobody else can refer to it. Raises QuotaError."""
+        key = f"call-{secrets.token_urlsafe(16)}"
+        with self._lock:
+            session = self._sessions[key] = self._new(key, visitor)
+            session.owner, session.seen_at = owner, time.monotonic()
+        try:
+            yield session
+        finally:
+            self.forget(key)
+
+    def _new(self, key: str, visitor: str) -> Session:
+        if self.closing:
+            raise QuotaError("the server is about to stop", "Reload the page in a minute")
+        if self.settings.shared:
+            theirs = sum(s.visitor == visitor for s in self._sessions.values())
+            if theirs >= self.settings.visitor.sessions or len(self._sessions) >= MAX_SESSIONS:
+                raise QuotaError(
+                    "too many tabs use this server", "Close some of yours, or try again later"
+                )
+        return Session(key, visitor)
+
+    def connect(self, key: str) -> None:
+        """A stream to this tab was opened; it counts as open until `disconnect`."""
+        with self._lock:
+            self._connections[key] += 1
+
+    def disconnect(self, key: str) -> None:
+        """The stream has ended; without any, the session is kept for the grace."""
+        with self._lock:
+            self._connections[key] -= 1
+            if self._connections[key] <= 0:
+                del self._connections[key]
+            if key in self._sessions:
+                self._sessions[key].seen_at = time.monotonic()
 
     def of_token(self, token: str) -> Session | None:
         """The session whose files' addresses hold this secret."""
@@ -127,16 +212,32 @@ class Store:
     def leave(self, key: str) -> None:
         """The tab was closed: its job stops at once, its data goes after the grace."""
         with self._lock:
-            session = self._sessions.get(key)
-            if session is None:
-                return
-            session.left_at = time.monotonic()
-        self.stop(session)
+            left = [s for s in self._sessions.values() if key in (s.key, s.owner)]
+            for session in left:
+                session.left_at = time.monotonic()
+        for session in left:
+            self.stop(session)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Figures for /healthz: nothing of what visitors asked or uploaded."""
+        with self._lock:
+            sessions = len(self._sessions)
+        line = {"computing": min(1, len(self.line)), "waiting": max(0, len(self.line) - 1)}
+        return self.figures.as_dict() | line | {"sessions": sessions}
 
     def stop(self, session: Session) -> None:
         """Asks the session's job to stop; if it waits in the line, it leaves it now."""
         session.stop.set()
         self.line.wake()
+
+    @contextmanager
+    def turn(self, session: Session) -> Iterator[Turn]:
+        """The session's job computes, and its time counts as its visitor's."""
+        turn = Turn(session, self.settings.time_limit_s)
+        try:
+            yield turn
+        finally:
+            self.quota.add_device_s(session.visitor, turn.seconds)
 
     def forget(self, key: str) -> None:
         """Drops a session and everything of its visitor."""
@@ -151,15 +252,16 @@ class Store:
         """Forgets the sessions that are over, and deletes the files that nobody refers to."""
         now = time.monotonic()
         with self._lock:
-            over = [
-                key
-                for key, s in self._sessions.items()
-                if (s.left_at is not None and now - s.left_at > self.grace_s)
-                or (now - s.seen_at > IDLE_S and not s.busy.locked())
-            ]
+            over = [key for key, s in self._sessions.items() if self._is_over(s, now)]
         for key in over:
             self.forget(key)
         self.uploads.sweep()
+
+    def _is_over(self, session: Session, now: float) -> bool:
+        if session.left_at is not None:
+            return now - session.left_at > self.grace_s
+        kept = IDLE_S if self._connections[session.key] else self.grace_s
+        return now - session.seen_at > kept and not session.busy.locked()
 
     def _sweep(self) -> None:
         while not self._closed.wait(max(0.1, min(self.grace_s / 4, 15.0))):
@@ -168,8 +270,20 @@ class Store:
             except Exception:  # the next round must come
                 log.exception("files could not be cleaned up")
 
+    def drain(self, timeout_s: float) -> None:
+        """Takes no more visitors and jobs, stops the running ones, and waits until they ended."""
+        self.closing = True
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            self.stop(session)
+        until = time.monotonic() + timeout_s
+        while any(s.busy.locked() for s in sessions) and time.monotonic() < until:
+            time.sleep(0.05)
+
     def close(self) -> None:
         """Ends every job and deletes every file of the page."""
+        self.closing = True
         self._closed.set()
         with self._lock:
             keys = list(self._sessions)

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-from core.errors import Cancelled
+import errno
+
+from core.errors import Cancelled, MacdError
 from macd_ui.line import Ticket
+from macd_ui.session import Turn
+
+UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
+FULL_DISK = "The server's disk is full. Try again later, or tell whoever runs the server."
+
+
+def explained(error: BaseException) -> str | None:
+    """Cause and remedy of an error for a visitor; None for one that nobody expected."""
+    if isinstance(error, MacdError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return FULL_DISK
+    return None
+
+
+def out_of_time_in_words(turn: Turn) -> str:
+    """Why a run was stopped that nobody stopped."""
+    return f"this server gives each run {turn.limit_s:g} s, and this one took longer"
 
 
 def place_in_words(ticket: Ticket) -> str:

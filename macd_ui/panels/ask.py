@@ -9,6 +9,7 @@ from core.methods import METHODS
 from core.options import SWEEPS, RunOptions
 from macd_ui.examples import Example
 from macd_ui.forms import FILLS, FRAME_MASKS, FUSIONS, LEVELS, SHAPES
+from macd_ui.settings import EMBEDDED, ServerSettings
 
 ALWAYS = ("baseline", "macd")
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
@@ -31,10 +32,13 @@ class AskPanel:
     """Widgets by name in `fields`; every one of them is an input of a run.
 
     first: the example on show when the page opens. note: says where the form differs from what is
-    shown; its text reaches the page as text, never as a template.
+    shown; its text reaches the page as text, never as a template. settings: which models visitors
+    may choose.
     """
 
-    def __init__(self, examples: list[Example], first: Example | None) -> None:
+    def __init__(
+        self, examples: list[Example], first: Example | None, settings: ServerSettings
+    ) -> None:
         defaults = RunOptions()
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
@@ -130,20 +134,7 @@ class AskPanel:
                 label="gradient",
                 info="≈ costs less and often gives other signs; MACD is defined by the exact one",
             )
-            backbone = gr.Dropdown(
-                [("toyworld · embedded", "toyworld"), *((m.label, m.hub_id) for m in CATALOGUE)],
-                value="toyworld",
-                allow_custom_value=True,
-                label="Backbone",
-                info="parameters and memory in bfloat16; a folder or another hub id can be typed",
-                elem_id="backbone",
-            )
-            detector = gr.Textbox(
-                "toyworld",
-                label="Detector",
-                info="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, or a file",
-                elem_id="detector",
-            )
+            backbone, detector = _listed(settings) if settings.public else _free()
         self.fields = {
             "example": self.examples,
             "video": self.video,
@@ -169,6 +160,40 @@ class AskPanel:
             "backbone": backbone,
             "detector": detector,
         }
+
+
+def _free() -> tuple[gr.Dropdown, gr.Textbox]:
+    """Backbone and detector of a private page: any that can be loaded."""
+    backbone = gr.Dropdown(
+        [("toyworld · embedded", EMBEDDED), *((m.label, m.hub_id) for m in CATALOGUE)],
+        value=EMBEDDED,
+        allow_custom_value=True,
+        label="Backbone",
+        info="parameters and memory in bfloat16; a folder or another hub id can be typed",
+        elem_id="backbone",
+    )
+    detector = gr.Textbox(
+        EMBEDDED,
+        label="Detector",
+        info="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, or a file",
+        elem_id="detector",
+    )
+    return backbone, detector
+
+
+def _listed(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Dropdown]:
+    """Those that a public page offers."""
+    labels = {m.hub_id: m.label for m in CATALOGUE} | {EMBEDDED: "toyworld · embedded"}
+    backbone = gr.Dropdown(
+        [(labels.get(name, name), name) for name in settings.backbones],
+        value=EMBEDDED,
+        label="Backbone",
+        elem_id="backbone",
+    )
+    detector = gr.Dropdown(
+        list(settings.detectors), value=EMBEDDED, label="Detector", elem_id="detector"
+    )
+    return backbone, detector
 
 
 def _paper(name: str) -> str:

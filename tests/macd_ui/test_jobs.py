@@ -7,13 +7,13 @@ import pytest
 
 from core.errors import DetectorError
 from macd_ui.examples import examples
-from macd_ui.files import routes
 from macd_ui.handlers import Handlers
 from macd_ui.line import Line
+from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_ui.session import Asked, Store
 from macd_ui.shown import difference
 from tests.fakes import BoxDetector, ByteLM
-from tests.macd_ui.test_page_parts import FIELDS
+from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 
 
 @pytest.fixture
@@ -234,8 +234,9 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     *_, last = handlers.run(values(video, question=other.question), "me")
     assert last["note"]["text"] == ""
 
+    store.session("me").browser = browser_key(BROWSER[COOKIE])
     saved = tmp_path / "own.macd"
-    saved.write_bytes(get(store, handlers, last["viewer"]["files"]["trace"]).content)
+    saved.write_bytes(get(store, last["viewer"]["files"]["trace"]).content)
     out = handlers.upload(None, "me")
     assert "choose an example or a clip" in out["note"]["text"]
     handlers.choose(1, "me")
@@ -258,34 +259,30 @@ def test_the_difference_ignores_names_and_blanks():
     assert len(difference(shown, Asked("a.mp4", "1", "x" * 2000))) < 300
 
 
-def get(store, handlers, address):
-    from starlette.applications import Starlette
-    from starlette.testclient import TestClient
-
-    return TestClient(Starlette(routes=routes(store, handlers.examples))).get(f"/{address}")
-
-
 def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
-    first = handlers.first_paint()["files"]
-    answer = get(store, handlers, first["trace"])
+    first, found = handlers.first_paint()["files"], handlers.examples
+    answer = get(store, first["trace"], found)
     assert answer.content[:2] == b"PK"
-    assert get(store, handlers, first["page"]).status_code == 200
+    assert get(store, first["page"], found).status_code == 200
+    store.session("me", browser=browser_key(BROWSER[COOKIE]))
     *_, last = handlers.run(values(make_video()), "me")
     address = last["viewer"]["files"]["trace"]
     token = store.session("me").token
     assert token in address
     assert len(token) >= 32
-    assert get(store, handlers, address).content[:2] == b"PK"
+    assert get(store, address).content[:2] == b"PK"
     for wrong in (
         address.replace(token, "guess"),
         address.replace(token, "example"),
         f"files/{store.session('other').token}/v.macd",
         "files/example/nothing.macd",
     ):
-        refused = get(store, handlers, wrong)
+        refused = get(store, wrong, found)
         assert refused.status_code == 404, wrong
         assert "no longer keeps" in refused.text
-    assert "no such file" in get(store, handlers, address.replace(".macd", ".exe")).text
+    for cookies in ({}, {COOKIE: new_cookie()}, {COOKIE: ""}):  # another visitor
+        assert get(store, address, found, cookies).status_code == 404
+    assert "no such file" in get(store, address.replace(".macd", ".exe")).text
 
 
 @pytest.mark.parametrize(

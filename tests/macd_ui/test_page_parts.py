@@ -17,6 +17,7 @@ from macd_ui.figures.strengths import COLOURS, strengths_figure
 from macd_ui.files import routes
 from macd_ui.forms import FUSIONS, run_options
 from macd_ui.handlers import Handlers
+from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_ui.session import Store
 from macd_ui.viewer import payload, status
 from macd_ui.viewer.component import script, viewer_component
@@ -48,11 +49,16 @@ def store(monkeypatch):
     store.close()
 
 
-def get(store, address, found=()):
+BROWSER = {COOKIE: new_cookie()}
+
+
+def get(store, address, found=(), cookies=BROWSER):
+    """A download as a browser asks for it."""
     from starlette.applications import Starlette
     from starlette.testclient import TestClient
 
-    return TestClient(Starlette(routes=routes(store, list(found)))).get(f"/{address}")
+    app = Starlette(routes=routes(store, list(found)))
+    return TestClient(app, cookies=cookies).get(f"/{address}")
 
 
 def test_the_forms_defaults_are_the_cores():
@@ -125,6 +131,7 @@ def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
         "video": str(make_video("odd name <b>.mp4")), "example": None, "question": "is it?",
         "backbone": "", "detector": "",
     }  # fmt: skip
+    store.session("me", browser=browser_key(BROWSER[COOKIE]))
     updates = list(handlers.run(values, "me"))
     stages = [u["viewer"]["status"]["stage"] for u in updates]
     assert stages[0] == "video"

@@ -1,0 +1,134 @@
+"""What each visitor of a public server has used of it lately. Visitors are keys, never stored long.
+
+quota = Quota(VisitorLimits())
+with quota.job("address"):  # raises QuotaError where too many wait or too much was computed
+    quota.add_device_s("address", 12.0)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from core.errors import MacdError
+from macd_ui.settings import VisitorLimits
+
+REMEMBERED = 20_000
+"""Visitors that are remembered at most; those who were not heard of for longest go first."""
+ELSEWHERE = "or run the project on a machine of your own"
+
+
+class QuotaError(MacdError):
+    """A visitor has used as much of a public server as one visitor may."""
+
+
+@dataclass
+class _Use:
+    """uploads, computed: (time, amount) pairs of the last window, megabytes and seconds."""
+
+    jobs: int = 0
+    tokens: float = 0.0
+    filled_at: float = 0.0
+    uploads: deque[tuple[float, float]] = field(default_factory=deque)
+    computed: deque[tuple[float, float]] = field(default_factory=deque)
+
+
+class Quota:
+    """Counts jobs, uploads, computing and requests of each visitor; safe between threads.
+
+    limits: None on a private server, where nothing is counted. clock: seconds, never going back.
+    """
+
+    def __init__(
+        self, limits: VisitorLimits | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.limits, self.clock = limits, clock
+        self._uses: OrderedDict[str, _Use] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def _use(self, visitor: str) -> _Use:
+        assert self.limits is not None
+        use = self._uses.get(visitor)
+        if use is None:
+            use = self._uses[visitor] = _Use(tokens=self.limits.burst, filled_at=self.clock())
+            while len(self._uses) > REMEMBERED:
+                self._uses.popitem(last=False)
+        self._uses.move_to_end(visitor)
+        return use
+
+    def _sum(self, entries: deque[tuple[float, float]]) -> float:
+        assert self.limits is not None
+        while entries and entries[0][0] < self.clock() - self.limits.window_s:
+            entries.popleft()
+        return sum(amount for _, amount in entries)
+
+    @contextmanager
+    def job(self, visitor: str) -> Iterator[None]:
+        """A job of the visitor, from before it waits until it ends. Raises QuotaError."""
+        if self.limits is None:
+            yield
+            return
+        with self._lock:
+            use = self._use(visitor)
+            if use.jobs >= self.limits.jobs:
+                raise QuotaError(
+                    f"{use.jobs} runs of yours wait or compute already",
+                    "Wait until one of them ends, or stop it",
+                )
+            if self._sum(use.computed) >= 60 * self.limits.device_minutes:
+                raise QuotaError(
+                    f"your runs have computed for {self.limits.device_minutes:g} minutes of the"
+                    f" last {self._window()}",
+                    f"Try again later, {ELSEWHERE}",
+                )
+            use.jobs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                use.jobs -= 1
+
+    def add_device_s(self, visitor: str, seconds: float) -> None:
+        """The visitor's job has computed for so long."""
+        if self.limits is not None:
+            with self._lock:
+                self._use(visitor).computed.append((self.clock(), seconds))
+
+    def add_upload(self, visitor: str, count: int) -> None:
+        """The visitor uploads so many bytes more. Raises QuotaError."""
+        if self.limits is None:
+            return
+        with self._lock:
+            use = self._use(visitor)
+            if self._sum(use.uploads) + count / 1e6 > self.limits.megabytes:
+                raise QuotaError(
+                    f"you have uploaded {self.limits.megabytes:g} MB in the last {self._window()}",
+                    f"Try again later, {ELSEWHERE}",
+                )
+            now = self.clock()
+            if use.uploads and now - use.uploads[-1][0] < 1.0:  # chunks of one file are one entry
+                use.uploads[-1] = (use.uploads[-1][0], use.uploads[-1][1] + count / 1e6)
+            else:
+                use.uploads.append((now, count / 1e6))
+
+    def allows_request(self, visitor: str) -> bool:
+        """Whether the visitor may send another request that changes something."""
+        if self.limits is None:
+            return True
+        with self._lock:
+            use, now = self._use(visitor), self.clock()
+            gained = (now - use.filled_at) * self.limits.requests_per_s
+            use.tokens, use.filled_at = min(self.limits.burst, use.tokens + gained), now
+            if use.tokens < 1:
+                return False
+            use.tokens -= 1
+            return True
+
+    def _window(self) -> str:
+        assert self.limits is not None
+        minutes = self.limits.window_s / 60
+        return "hour" if minutes == 60 else f"{minutes:g} minutes"

@@ -1,0 +1,88 @@
+"""Who sends a request: the cookie of a browser, the tab in it, and the address it comes from.
+
+The page's script makes up the session hash of a tab by itself, so whoever learns one could read
+and stop that tab's runs. Inside the server a tab therefore goes by a key made from its hash and
+the browser's cookie: with another cookie the same hash means another, empty session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+
+COOKIE = "macd_visitor"
+_COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
+TAB, PROGRAM = "tab-", "program-"
+MAX_HASH = 100
+_SECRET = secrets.token_bytes(32)
+
+
+def new_cookie() -> str:
+    """A value with 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def set_cookie(value: str, space: bool) -> str:
+    """The Set-Cookie header. space: the page is a frame of another site's page."""
+    where = "SameSite=None; Secure; Partitioned" if space else "SameSite=Lax"
+    return f"{COOKIE}={value}; Path=/; HttpOnly; {where}"
+
+
+def read_cookie(header: str | None) -> str | None:
+    """The visitor's cookie from a Cookie header; None if there is none, or no such value."""
+    try:
+        found = SimpleCookie(header or "").get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found is not None and _COOKIE.fullmatch(found.value) else None
+
+
+def session_key(session_hash: str, cookie: str | None) -> str:
+    """The tab, or the program, that a session hash means together with a cookie."""
+    return (TAB if cookie else PROGRAM) + _keyed(f"{cookie or ''}|{session_hash}")
+
+
+def browser_key(cookie: str) -> str:
+    """What the server remembers of a cookie: enough to know it again, not the cookie."""
+    return _keyed(cookie)
+
+
+def _keyed(told: str) -> str:
+    content = told.encode("utf-8", "surrogatepass")
+    return hmac.new(_SECRET, content, hashlib.sha256).hexdigest()[:40]
+
+
+def is_tab(key: str) -> bool:
+    """Whether the key is of a browser's tab that holds our cookie."""
+    return key.startswith(TAB)
+
+
+def address(peer: str, headers: Mapping[str, str], behind_proxy: bool) -> str:
+    """Where a request comes from, as a key: an IPv4 address, or the /64 network of an IPv6 one.
+
+    peer: the other end of the connection. behind_proxy: it is a proxy, which appends the address
+    of its own peer to X-Forwarded-For; what stands further left can be made up.
+    """
+    if behind_proxy:
+        for told in reversed(headers.get("x-forwarded-for", "").split(",")):
+            try:
+                found = ipaddress.ip_address(told.strip())
+            except ValueError:
+                continue
+            if found.is_global:
+                return _network(found)
+    try:
+        return _network(ipaddress.ip_address(peer))
+    except ValueError:
+        return peer
+
+
+def _network(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+    return str(found)

@@ -1,0 +1,87 @@
+"""Starts the page, serves it until a signal comes, and ends without losing what was computed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from core.errors import MacdError
+from macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
+
+DRAIN_S = 10.0
+"""How long running jobs may take to stop, and their visitors to be told."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serves the page as the command line says; returns after SIGTERM or SIGINT."""
+    settings = read_settings(arguments)
+    for line in warnings_of(settings):
+        print(line, file=sys.stderr)
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    try:
+        serve(settings, stopped)
+    except MacdError as error:
+        raise SystemExit(f"error: {error}") from None
+    except OSError as error:
+        raise SystemExit(
+            f"port {settings.port} cannot be used ({error}); choose another: --port N"
+        ) from None
+
+
+def warnings_of(settings: ServerSettings) -> list[str]:
+    """What whoever starts the server should know, in lines."""
+    lines = []
+    if not settings.loopback and not settings.public:
+        lines.append(
+            f"warning: {settings.host} can be reached from other machines. Whoever reaches it can"
+            " load any model and open files of this machine as models. Use --public for strangers,"
+            " --auth FILE for a known group."
+        )
+    if settings.host in ANY_ADDRESS and not settings.hosts:
+        lines.append(
+            "warning: only requests for localhost are answered. Name what visitors will type:"
+            " --allow-host NAME."
+        )
+    return lines
+
+
+def serve(settings: ServerSettings, stopped: threading.Event) -> None:
+    """Serves until `stopped`; the runs of visitors are then stopped and shown as far as they are.
+
+    Raises OSError where the port cannot be used, OptionError for an unusable file of users.
+    """
+    from macd_ui.layout import QUEUE, build_page, launch_options
+    from macd_ui.serving.logs import set_up_logging
+    from macd_ui.session import Store
+
+    set_up_logging(settings.log_content)
+    store = Store(settings=settings)
+    page: Any = None
+    try:
+        page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
+        options = launch_options(store)
+        store.warm_up()
+        page.launch(
+            server_name=settings.host,
+            server_port=settings.port,
+            prevent_thread_lock=True,
+            **options,
+        )
+        while not stopped.wait(1.0):
+            pass
+        store.drain(DRAIN_S)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not keep files
+            signal.signal(number, signal.SIG_IGN)
+        if page is not None and getattr(page, "is_running", False):
+            page.close(verbose=False)
+        store.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0) if stopped.is_set() else None  # threads of libraries must not hold it up

@@ -1,0 +1,217 @@
+"""What a server allows: one frozen object, made from the command line and the environment."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from core.errors import OptionError
+from core.options import RunOptions
+
+PORT = 7860
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+ANY_ADDRESS = ("0.0.0.0", "::", "")
+EMBEDDED = "toyworld"
+
+LIMITS: dict[str, float] = {
+    "video.frames": 32,
+    "video.dense_fps": 15,
+    "video.dense_limit": 400,
+    "video.max_megabytes": 100,
+    "video.max_seconds": 600,
+    "detect.image_size": 1280,
+    "detect.max_per_frame": 100,
+    "track.max_tracks": 40,
+    "ascent.steps": 20,
+    "decode.max_tokens": 256,
+    "decode.beams": 8,
+    "decode.samples": 16,
+    "decode.keep": 512,
+}
+"""The most that one run may ask for on a server that others use too, by the option's path."""
+
+
+@dataclass(frozen=True)
+class VisitorLimits:
+    """What one visitor of a public server may use. Visitors are told apart by their address.
+
+    jobs: runs that wait or compute at the same time. megabytes, device_minutes: uploads and
+    computing in the last `window_s` seconds. requests_per_s, burst: requests that change something.
+    sessions: tabs that are open at the same time.
+    """
+
+    jobs: int = 3
+    megabytes: float = 500.0
+    device_minutes: float = 15.0
+    window_s: float = 3600.0
+    requests_per_s: float = 20.0
+    burst: int = 200
+    sessions: int = 50
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What this server allows, and to whom.
+
+    public: strangers use it: models are chosen from a list, options and time are bounded. space:
+    it runs as a Hugging Face Space, whose pages are shown inside those of huggingface.co.
+    hosts: names and addresses beside loopback that the page may be asked for by. backbones,
+    detectors: what visitors of a public server may choose. run_seconds: the longest that one
+    public run may compute. log_content: whether questions, file names and error texts are logged.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    public: bool = False
+    space: bool = False
+    hosts: tuple[str, ...] = ()
+    auth: str | None = None
+    backbones: tuple[str, ...] = (EMBEDDED,)
+    detectors: tuple[str, ...] = (EMBEDDED,)
+    run_seconds: float = 120.0
+    visitor: VisitorLimits = VisitorLimits()
+    log_content: bool = False
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
+
+    @property
+    def shared(self) -> bool:
+        """Whether others than the person who started it may use it."""
+        return self.public or not self.loopback
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """The longest that a run may compute; None: as long as it takes."""
+        return self.run_seconds if self.public else None
+
+    def allows_host(self, name: str) -> bool:
+        """Whether a request for this host is answered. name: without a port, in lower case."""
+        return is_loopback(name) or name in self.hosts
+
+    def check_models(self, backbone: str, detector: str) -> None:
+        """Raises OptionError for a model that visitors may not choose; nothing is opened for it."""
+        if not self.public:
+            return
+        for kind, name, offered in (
+            ("backbone", backbone, self.backbones),
+            ("detector", detector, self.detectors),
+        ):
+            if name not in offered:
+                raise OptionError(
+                    f"this public page does not offer the {kind} {name[:80]!r}",
+                    f"Choose {' or '.join(offered)}, or run the project on a machine of your own",
+                )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine only."""
+    if host in LOOPBACK:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_limits(options: RunOptions) -> None:
+    """Raises OptionError where a run asks for more than LIMITS."""
+    for path, most in LIMITS.items():
+        value = reduce(getattr, path.split("."), options)
+        if isinstance(value, int | float) and value > most:
+            raise OptionError(
+                f"{path} is {value:g}",
+                f"Choose at most {most:g} here, or run the project on a machine of your own",
+            )
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port; choose one from 1 to 65535")
+    return number
+
+
+def read_settings(
+    arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+) -> ServerSettings:
+    """The settings from the command line, with defaults from the environment.
+
+    A Space (SPACE_ID is set) is public and listens on every address.
+    """
+    env = os.environ if environment is None else environment
+    space = bool(env.get("SPACE_ID"))
+    parser = argparse.ArgumentParser(
+        prog="app.py", description="Serves the page on this machine, or to others."
+    )
+    parser.add_argument(
+        "--host",
+        default=env.get("GRADIO_SERVER_NAME") or (ANY_ADDRESS[0] if space else "127.0.0.1"),
+        help="address to listen on (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=env.get("GRADIO_SERVER_PORT") or str(PORT),
+        help="port to listen on (default: GRADIO_SERVER_PORT or %(default)s)",
+    )
+    parser.add_argument(
+        "--public",
+        action="store_true",
+        default=space,
+        help="for strangers: models from a list, bounded options, limits for each visitor; always"
+        " on in a Hugging Face Space",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name or address that the page may be asked for by, beside loopback; repeatable",
+    )
+    parser.add_argument(
+        "--auth",
+        metavar="FILE",
+        default=env.get("MACD_AUTH"),
+        help="only users of this file may log in; `python -m macd_ui.serving.passwords FILE USER`"
+        " adds one",
+    )
+    for kind in ("backbone", "detector"):
+        parser.add_argument(
+            f"--{kind}",
+            action="append",
+            default=_listed(env.get(f"MACD_{kind.upper()}S")),
+            metavar="NAME",
+            help=f"a {kind} that visitors of a public page may choose beside {EMBEDDED};"
+            f" repeatable (default: MACD_{kind.upper()}S, separated by commas)",
+        )
+    parser.add_argument(
+        "--log-content",
+        action="store_true",
+        help="write questions, file names and the texts of errors to the log too",
+    )
+    given = parser.parse_args(arguments)
+    hosts = [*given.allow_host, *_listed(env.get("SPACE_HOST"))]
+    if given.host not in ANY_ADDRESS:
+        hosts.append(given.host)
+    return ServerSettings(
+        host=given.host,
+        port=int(given.port),
+        public=given.public,
+        space=space,
+        hosts=tuple(h.lower().strip("[]") for h in hosts),
+        auth=given.auth,
+        backbones=tuple(dict.fromkeys([EMBEDDED, *given.backbone])),
+        detectors=tuple(dict.fromkeys([EMBEDDED, *given.detector])),
+        log_content=given.log_content,
+    )
+
+
+def _listed(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
