@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from macd_ui.estimate import work_of
 from macd_ui.reading import read_beside
 from macd_ui.session import Session, Store
 from macd_ui.settings import EMBEDDED, check_limits
-from macd_ui.wording import UNFORESEEN, explained, out_of_time_in_words
+from macd_ui.wording import out_of_time_in_words
 
 log = logging.getLogger(__name__)
 VISITOR = "x-macd-visitor"
@@ -38,8 +37,9 @@ VISITOR = "x-macd-visitor"
 CALLS = 8
 """How many may be under way at once."""
 NO_FILE = (
-    "no file was uploaded. Upload it with the call, as handle_file(PATH) does; addresses and paths"
-    " on the server are not opened"
+    "no file was uploaded",
+    "Upload it with the call, as handle_file(PATH) does: addresses, and paths on the server, are"
+    " not opened",
 )
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ def add_api(handlers: Handlers) -> None:
         alpha, beta = gr.Number(1.0, label="alpha"), gr.Number(0.1, label="beta")
         out, made = gr.JSON(label="summary"), gr.File(label="trace")
         button = gr.Button()
-    button.click(_told(trace), [video, question, options], [out, made], api_name="trace",
+    button.click(trace, [video, question, options], [out, made], api_name="trace",
                  concurrency_id="trace", concurrency_limit=CALLS)  # fmt: skip
-    button.click(_told(rescore), [file, alpha, beta], out, api_name="rescore")
-    button.click(_told(open_), file, out, api_name="open")
+    button.click(rescore, [file, alpha, beta], out, api_name="rescore")
+    button.click(open_, file, out, api_name="open")
 
 
 def visitor_of(request: gr.Request) -> str:
@@ -120,7 +120,7 @@ def visitor_of(request: gr.Request) -> str:
 
 def _uploaded(file: str | None) -> str:
     if not file:
-        raise VideoNotFound(*NO_FILE.split(". ", 1))
+        raise VideoNotFound(*NO_FILE)
     return file
 
 
@@ -171,20 +171,3 @@ def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
     return value
-
-
-def _told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What can be explained reaches the caller as the error's own words."""
-
-    @wraps(function)
-    def answer(*given: Any) -> Any:
-        try:
-            return function(*given)
-        except Exception as error:
-            told = explained(error)
-            if told is None:
-                log.error("a call failed", exc_info=error)
-            raise gr.Error(told or UNFORESEEN, print_exception=False) from error
-
-    answer.__name__ = function.__name__.strip("_")
-    return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,19 +11,21 @@ from typing import Any
 
 import gradio as gr
 
-from core.errors import MacdError
-from macd_ui.api import add_api, visitor_of
+from core.errors import OptionError, VideoNotFound
+from macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_ui.examples import examples as find_examples
 from macd_ui.files import health_route, routes
 from macd_ui.handlers import Handlers
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
+from macd_ui.quota import QuotaError
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
 from macd_ui.session import Store
 from macd_ui.viewer.component import style
+from macd_ui.wording import UNFORESEEN, explained
 
 TITLE = "MACD Studio"
 LEAD = "See which objects a video language model leans on, and what it says without them."
@@ -35,10 +38,41 @@ THREADS = JOBS + 32
 """A job that waits holds a thread."""
 QUEUE = 4 * MAX_WAITING
 """Events of every kind that may wait inside Gradio."""
-NO_COOKIE = (
-    "This page needs its cookie to tell visitors apart. Allow cookies for this site, or open the"
-    " page in a tab of its own, and reload it."
+WRONG_INPUT = (
+    "the inputs are not of the kind that is asked for",
+    "Reload the page; a program finds them in /gradio_api/info and gives files by handle_file",
 )
+NO_COOKIE = (
+    "this page needs its cookie to tell visitors apart",
+    "Allow cookies for this site, or open the page in a tab of its own, and reload it",
+)
+log = logging.getLogger(__name__)
+
+
+class Page(gr.Blocks):
+    """Every event that fails says why, which Gradio itself answers by null."""
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *more: Any) -> Any:
+        """See gr.Blocks; raises OptionError for values that are not what the inputs hold."""
+        try:
+            return await super().preprocess_data(block_fn, inputs, *more)
+        except Exception as error:
+            kinds = zip(block_fn.inputs, inputs, strict=False)
+            if any(isinstance(b, gr.File) and isinstance(v, str) for b, v in kinds):
+                raise VideoNotFound(*NO_FILE) from error
+            raise OptionError(*WRONG_INPUT) from error
+
+    async def process_api(self, *given: Any, **named: Any) -> Any:
+        """See gr.Blocks; raises gr.Error with words for the visitor, and logs what has none."""
+        try:
+            return await super().process_api(*given, **named)
+        except gr.Error:
+            raise
+        except Exception as error:
+            told = explained(error)
+            if told is None:
+                log.error("an event failed", exc_info=error)
+            raise gr.Error(told or UNFORESEEN, print_exception=False) from error
 
 
 def build_page(store: Store) -> gr.Blocks:
@@ -49,7 +83,7 @@ def build_page(store: Store) -> gr.Blocks:
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
     found = find_examples()
     handlers = Handlers(store, found)
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+    with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
@@ -85,11 +119,8 @@ def _wire(
         """The key of the tab that sends an event; its session is made when it is the first."""
         key, cookie = str(request.session_hash), read_cookie(request.headers.get("cookie"))
         if not is_tab(key) or cookie is None:
-            raise gr.Error(NO_COOKIE, print_exception=False)
-        try:
-            handlers.store.session(key, visitor_of(request), browser_key(cookie))
-        except MacdError as error:
-            raise gr.Error(str(error), print_exception=False) from error
+            raise QuotaError(*NO_COOKIE)
+        handlers.store.session(key, visitor_of(request), browser_key(cookie))
         return key
 
     def run(given: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:

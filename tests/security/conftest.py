@@ -1,0 +1,99 @@
+"""A real server in this process, with stand-ins for the models, whose store a test can look into."""
+
+import gc
+import os
+import socket
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from macd_ui.layout import QUEUE, build_page, launch_options
+from macd_ui.session import Store
+from macd_ui.settings import ServerSettings
+from tests.fakes import BoxDetector, ByteLM
+from tests.patience import PATIENCE_S
+
+
+class HeldLM(ByteLM):
+    """A model that computes its first loss when the test lets it. holds: how many do so."""
+
+    def __init__(self):
+        super().__init__()
+        self.free, self.reached = threading.Event(), threading.Event()
+        self.free.set()
+
+    def query_logits(self, *given, **more):
+        self.reached.set()
+        assert self.free.wait(PATIENCE_S)
+        return super().query_logits(*given, **more)
+
+
+def pytest_collection_modifyitems(items):
+    """Servers in this process leave sockets and event loops to the garbage collector."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            for kind in ("pytest.PytestUnraisableExceptionWarning", "ResourceWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{kind}"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collected():
+    yield
+    collect_quietly()
+
+
+@contextmanager
+def serving(settings=None, grace_s=3600.0):
+    """The page on a free port; gives its store, with `store.url` and the model as `store.lm`."""
+    former = os.environ.pop("GRADIO_TEMP_DIR", None)  # of a server that is running already
+    store = Store(grace_s, settings)
+    store.lm = HeldLM()
+    store.backbone = lambda name, *_: store.lm
+    store.detector = lambda name: BoxDetector()
+    page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    try:
+        page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True,
+                    quiet=True, **launch_options(store))  # fmt: skip
+        if former is not None:
+            os.environ["GRADIO_TEMP_DIR"] = former
+        store.url = f"http://127.0.0.1:{port}"
+        store.page = page
+        yield store
+    finally:
+        store.lm.free.set()
+        store.drain(PATIENCE_S)
+        page.close(verbose=False)
+        store.close()
+        collect_quietly()
+
+
+def collect_quietly():
+    """Frees what the server's own libraries left open, so that no later test is blamed for it."""
+    former, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
+    finally:
+        sys.unraisablehook = former
+
+
+@pytest.fixture(scope="module")
+def store():
+    """A private server with default settings."""
+    with serving() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def public():
+    """A public server."""
+    with serving(ServerSettings(public=True)) as store:
+        yield store
