@@ -20,9 +20,7 @@ class Visitor:
     """A browser tab without a browser. cookies=False: a program, which loads no page."""
 
     def __init__(self, url: str, cookies: bool = True, **headers: str) -> None:
-        self.http = httpx.Client(
-            base_url=url, timeout=PATIENCE_S, headers=headers, trust_env=False
-        )
+        self.http = httpx.Client(base_url=url, timeout=PATIENCE_S, headers=headers, trust_env=False)
         if cookies:
             self.page = self.http.get("/")
         self.hash = secrets.token_hex(6)

@@ -1,4 +1,4 @@
-"""A real server in this process, with stand-ins for the models, whose store a test can look into."""
+"""A real server in this process, with stand-ins for the models; a test can look into its store."""
 
 import gc
 import os
@@ -48,7 +48,11 @@ def _collected():
 
 @contextmanager
 def serving(settings=None, grace_s=3600.0):
-    """The page on a free port; gives its store, with `store.url` and the model as `store.lm`."""
+    """The page on a free port; gives its store, with `store.url` and the model as `store.lm`.
+
+    Gradio takes the folder of uploads from the environment: one server at a time can be used, a
+    server inside another's `with` until it ends.
+    """
     former = os.environ.pop("GRADIO_TEMP_DIR", None)  # of a server that is running already
     store = Store(grace_s, settings)
     store.lm = HeldLM()
@@ -61,8 +65,6 @@ def serving(settings=None, grace_s=3600.0):
     try:
         page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True,
                     quiet=True, **launch_options(store))  # fmt: skip
-        if former is not None:
-            os.environ["GRADIO_TEMP_DIR"] = former
         store.url = f"http://127.0.0.1:{port}"
         store.page = page
         yield store
@@ -71,6 +73,8 @@ def serving(settings=None, grace_s=3600.0):
         store.drain(PATIENCE_S)
         page.close(verbose=False)
         store.close()
+        if former is not None:
+            os.environ["GRADIO_TEMP_DIR"] = former
         collect_quietly()
 
 

@@ -63,7 +63,8 @@ def test_names_of_hosts():
 
 
 @pytest.mark.parametrize("path", ["/", "/config", "/theme.css", f"{API}/info", "/healthz",
-                                  "/files/example/nothing.macd", "/nothing", f"{API}/file=/etc/passwd"])  # fmt: skip
+                                  "/files/example/nothing.macd", "/nothing",
+                                  f"{API}/file=/etc/passwd"])  # fmt: skip
 def test_every_answer_carries_the_headers(store, path):
     headers = raw(store, path=path).headers
     for name, value in security_headers(False).items():

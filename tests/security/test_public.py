@@ -1,0 +1,243 @@
+"""A public server: models from a list, bounded options and time, limits for each visitor."""
+
+import pytest
+
+from core.bundle import load, save
+from core.errors import OptionError
+from core.options import RunOptions, options_from
+from macd_ui.examples import examples
+from macd_ui.quota import Quota, QuotaError
+from macd_ui.serving.server import warnings_of
+from macd_ui.settings import (
+    LIMITS,
+    ServerSettings,
+    VisitorLimits,
+    check_limits,
+    is_loopback,
+    read_settings,
+)
+from tests.raw import Visitor, words
+from tests.security.conftest import serving
+from tests.security.test_sessions import clip, held_run, last_state
+
+
+def settings(*arguments, **environment):
+    return read_settings(arguments, environment)
+
+
+def test_where_it_is_public():
+    assert not settings().public
+    assert settings("--public").public
+    space = settings(SPACE_ID="a/b", SPACE_HOST="a-b.hf.space")
+    assert (space.public, space.space, space.host) == (True, True, "0.0.0.0")
+    assert space.allows_host("a-b.hf.space")
+    assert not space.allows_host("a-c.hf.space")
+    assert space.backbones == ("toyworld",)
+    assert settings("--public", MACD_BACKBONES="x/y, z").backbones == ("toyworld", "x/y", "z")
+    assert settings("--backbone", "x/y").backbones == ("toyworld", "x/y")
+
+
+def test_serving_others_without_it_is_warned_of():
+    assert not warnings_of(settings())
+    (told,) = warnings_of(settings("--host", "192.168.1.5"))
+    assert "--public" in told
+    assert settings("--host", "192.168.1.5").allows_host("192.168.1.5")
+    assert len(warnings_of(settings("--host", "0.0.0.0"))) == 2
+    (told,) = warnings_of(settings("--host", "0.0.0.0", "--public"))
+    assert "--allow-host" in told
+    assert not warnings_of(settings("--host", "0.0.0.0", "--public", "--allow-host", "lab"))
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "-1", "x", "1e3"])
+def test_a_port_that_is_none(port, capsys):
+    with pytest.raises(SystemExit) as ended:
+        settings("--port", port)
+    assert ended.value.code == 2
+    assert "--port" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        settings(GRADIO_SERVER_PORT=port)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback(host):
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "1.2.3.4", "localhost.evil.example"])
+def test_no_loopback(host):
+    assert not is_loopback(host)
+
+
+NAMES = ["/etc/passwd", "missing.pt", "https://example.com/x.pt", "someone/model", "yolo11n",
+         "../app.py", "", "toyworld\n", "x" * 5000]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["backbone", "detector"])
+def test_nothing_of_a_visitor_is_opened_as_a_model(public, tmp_path, field):
+    there = tmp_path / "there.pt"
+    there.write_bytes(b"evil")
+    visitor = Visitor(public.url)
+    told = set()
+    for name in [*NAMES, str(there), str(tmp_path / "not_there.pt")]:
+        loads = []
+        public.backbone = lambda n, *_, loads=loads: loads.append(n) or public.lm
+        out = words(visitor.send("run", video=clip(visitor), question="is it?", **{field: name}))
+        if name.strip() in ("", "toyworld"):
+            continue
+        assert not [n for n in loads if n != "toyworld"], name
+        told.add("not offer" in out or "Value" in out or "inputs are not" in out)
+    assert told == {True}
+    public.backbone = lambda *_: public.lm
+
+
+def test_a_trace_cannot_name_a_model_to_be_loaded(public, tmp_path):
+    """An edit of an opened trace would load what the file says."""
+    from dataclasses import replace
+
+    trace = load(examples()[0].trace)
+    named = trace.backbone
+    changed = (
+        named | {"name": "/etc/passwd"}
+        if isinstance(named, dict)
+        else replace(named, name="/etc/passwd")
+    )
+    content = save(replace(trace, backbone=changed), tmp_path / "x.macd").read_bytes()
+    visitor = Visitor(public.url)
+    shown = visitor.send("reopen", open=visitor.file("x.macd", content))
+    run = next(
+        d["trace"]["run"]
+        for m in shown if m["msg"] == "process_completed"
+        for d in m["output"]["data"] if isinstance(d, dict) and "trace" in d
+    )  # fmt: skip
+    action = {"do": "ledger", "run": run}
+    told = words(visitor.send("act", event_data=action, backbone="toyworld"))
+    assert "does not offer the backbone '/etc/passwd'" in told
+    with pytest.raises(OptionError):
+        ServerSettings(public=True).check_models("/etc/passwd", "toyworld")
+    ServerSettings().check_models("/etc/passwd", "yolo11n")  # one's own server loads anything
+
+
+@pytest.mark.parametrize("path", LIMITS)
+def test_every_costly_option_is_bounded(path):
+    check_limits(RunOptions())
+    part, name = path.split(".")
+    most = LIMITS[path]
+    check_limits(options_from({part: {name: most}}))
+    try:
+        beyond = options_from({part: {name: most + 1}})
+    except OptionError:
+        return  # the option's own range ends there
+    with pytest.raises(OptionError, match=path):
+        check_limits(beyond)
+
+
+def asked_for_much(server):
+    visitor = Visitor(server.url)
+    return words(visitor.send("run", video=clip(visitor), question="is it?", frames=33))
+
+
+def test_the_page_is_bounded_where_others_use_it(public):
+    assert "video.frames is 33" in asked_for_much(public)
+    with serving() as private:
+        assert "video.frames is 33" not in asked_for_much(private)
+        told = Visitor(private.url).call("trace", None, "is it?", {"ascent": {"steps": 21}})
+        assert "ascent.steps is 21" in told[1]["error"]
+
+
+def test_a_run_over_its_time_is_stopped_and_shown():
+    with serving(ServerSettings(public=True, run_seconds=0.0)) as server:
+        visitor = Visitor(server.url)
+        told = words(visitor.send("run", video=clip(visitor), question="is it?"))
+        assert "this server gives each run 0 s" in told
+        assert '"running": false' in told
+        assert server.as_dict()["runs"]["stopped"] == 1
+        kind, answer = Visitor(server.url, cookies=False).call("trace", clip(visitor), "is it?", {})
+        assert kind == "error"
+        assert "this server gives each run 0 s" in answer["error"]
+        assert len(server.line) == 0
+
+
+def test_one_visitor_cannot_fill_the_line():
+    with serving(ServerSettings(public=True, visitor=VisitorLimits(jobs=1))) as server:
+        thread, got = held_run(server, Visitor(server.url))
+        other = Visitor(server.url)
+        told = words(other.send("run", video=clip(other), question="is it?"))
+        assert "1 runs of yours wait or compute already" in told
+        server.lm.free.set()
+        thread.join()
+        assert last_state(got)["success"]
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_quotas_of_a_visitor():
+    clock = Clock()
+    quota = Quota(VisitorLimits(jobs=2, megabytes=10, device_minutes=1), clock)
+    with quota.job("a"), quota.job("a"), pytest.raises(QuotaError, match="2 runs"):
+        quota.job("a").__enter__()
+    with quota.job("a"), quota.job("b"):
+        pass
+    for _ in range(10):
+        quota.add_upload("a", 10**6)
+    with pytest.raises(QuotaError, match="10 MB in the last hour"):
+        quota.add_upload("a", 1)
+    quota.add_upload("b", 10**6)
+    quota.add_device_s("a", 60.0)
+    with pytest.raises(QuotaError, match="1 minutes"):
+        quota.job("a").__enter__()
+    clock.now += 3601
+    quota.add_upload("a", 10**6)
+    with quota.job("a"):
+        pass
+
+
+def test_requests_are_a_bucket_that_fills_again():
+    clock = Clock()
+    quota = Quota(VisitorLimits(requests_per_s=2, burst=5), clock)
+    assert [quota.allows_request("a") for _ in range(7)] == 5 * [True] + 2 * [False]
+    assert quota.allows_request("b")
+    clock.now += 1
+    assert [quota.allows_request("a") for _ in range(3)] == [True, True, False]
+
+
+def test_forgetting_visitors_bounds_memory(monkeypatch):
+    import macd_ui.quota as module
+
+    monkeypatch.setattr(module, "REMEMBERED", 100)
+    quota = Quota(VisitorLimits())
+    for i in range(1000):
+        quota.allows_request(str(i))
+    assert len(quota._uses) == 100
+
+
+def test_a_private_server_counts_nothing():
+    quota = Quota(None)
+    jobs = [quota.job("a") for _ in range(50)]
+    for job in jobs:
+        job.__enter__()
+    quota.add_upload("a", 10**12)
+    assert all(quota.allows_request("a") for _ in range(10**4))
+    assert not quota._uses
+
+
+def test_too_many_requests_are_told():
+    limits = VisitorLimits(requests_per_s=0.001, burst=3)
+    with serving(ServerSettings(public=True, visitor=limits)) as server:
+        visitor = Visitor(server.url)
+        answers = [visitor.join("stop") for _ in range(4)]
+        assert [a.status_code for a in answers] == [200, 200, 200, 429]
+        assert "Wait a few seconds" in answers[-1].text
+
+
+def test_tabs_of_one_visitor_are_bounded():
+    with serving(ServerSettings(public=True, visitor=VisitorLimits(sessions=2))) as server:
+        tabs = [Visitor(server.url) for _ in range(3)]
+        told = [words(t.send("type_", question="why?")) for t in tabs]
+        assert ["too many tabs" in t for t in told] == [False, False, True]
+        assert len(server._sessions) == 2
