@@ -14,6 +14,11 @@ _Info = tuple[type[BaseException], BaseException, TracebackType | None]
 class WithoutContent(logging.Formatter):
     """Errors as their types and the lines of code they passed; their texts may quote a visitor."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of the log; a text that another handler made of the error is not reused."""
+        record.exc_text = None
+        return super().format(record)
+
     def formatException(self, ei: object) -> str:
         """The chain of errors without their texts."""
         lines: list[str] = []

@@ -1,0 +1,171 @@
+"""The server at work: the waiting line when it is full, health, logs, and tabs that are closed."""
+
+import json
+import logging
+import threading
+
+import httpx
+import pytest
+
+from core.errors import OptionError
+from macd_ui.line import MAX_WAITING
+from macd_ui.serving.logs import FORMAT, WithoutContent
+from macd_ui.settings import ServerSettings
+from tests.patience import PATIENCE_S
+from tests.raw import Visitor, words
+from tests.security.conftest import serving
+from tests.security.test_sessions import clip, held_run, wait_for
+
+
+def test_the_seventeenth_who_waits_is_told_and_the_others_run():
+    with serving() as server:
+        thread, _ = held_run(server, Visitor(server.url))
+        waiting = [Visitor(server.url) for _ in range(MAX_WAITING)]
+        threads = []
+        for visitor in waiting:
+            where = {"video": clip(visitor), "question": "is it?"}
+            threads.append(threading.Thread(target=visitor.send, args=("run",), kwargs=where))
+            threads[-1].start()
+        wait_for(lambda: len(server.line) == MAX_WAITING + 1)
+        late = Visitor(server.url)
+        told = words(late.send("run", video=clip(late), question="is it?"))
+        assert f"{MAX_WAITING} runs wait for this server's device already" in told
+        assert server.as_dict()["waiting"] == MAX_WAITING
+        server.lm.free.set()
+        for started in (thread, *threads):
+            started.join()
+        assert server.as_dict()["runs"] == {
+            "complete": MAX_WAITING + 1, "stopped": 0, "refused": 1, "failed": 0
+        }  # fmt: skip
+        assert words(late.send("run", video=clip(late), question="is it?"))
+
+
+def test_health_for_everybody_and_figures_for_this_machine(store):
+    told = httpx.get(f"{store.url}/healthz", headers={"Host": "any.example"}, trust_env=False)
+    assert told.status_code == 200
+    assert {"runs", "seconds", "memory_mb", "waiting", "computing", "sessions"} <= set(told.json())
+    outside = httpx.get(f"{store.url}/healthz", headers={"X-Forwarded-For": "8.8.8.8"},
+                        trust_env=False)  # fmt: skip
+    assert outside.json() == {"status": "ok"}
+
+
+def test_a_server_that_stops_says_so_and_takes_nobody():
+    with serving() as server:
+        thread, got = held_run(server, Visitor(server.url))
+        drained = threading.Thread(target=server.drain, args=(900,))
+        drained.start()
+        wait_for(lambda: server.closing)
+        assert httpx.get(f"{server.url}/healthz", trust_env=False).status_code == 503
+        late = Visitor(server.url)
+        assert "about to stop" in words(late.send("type_", question="why?"))
+        server.lm.free.set()
+        thread.join()
+        drained.join()
+        # who had a run is told how far it came before the server goes
+        assert "This run was stopped" in words(got)
+
+
+SECRET = "my grandmother's kitchen"
+
+
+def test_the_log_holds_neither_questions_nor_file_names():
+    with serving() as server:
+        records = []
+        handler = logging.Handler()
+        handler.emit = lambda record: records.append(WithoutContent(FORMAT).format(record))
+        logging.getLogger().addHandler(handler)
+        try:
+
+            def fail(*_):
+                raise RuntimeError(f"unforeseen: {SECRET}") from ValueError(SECRET)
+
+            server.detector = fail
+            visitor = Visitor(server.url)
+            told = words(visitor.send("run", video=clip(visitor), question=SECRET))
+        finally:
+            logging.getLogger().removeHandler(handler)
+    assert "unforeseen went wrong" in told
+    text = "\n".join(records)
+    assert "RuntimeError" in text
+    assert "ValueError" in text
+    assert "test_operation.py" in text  # where it happened
+    assert "kitchen" not in text
+    assert "clip.mp4" not in text
+
+
+def test_content_is_logged_where_it_is_asked_for():
+    try:
+        raise OptionError(SECRET, "x")
+    except OptionError as error:
+        info = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("a", logging.ERROR, "f", 1, "failed", None, info)
+    assert SECRET in logging.Formatter(FORMAT).format(record)
+    record.exc_text = None
+    assert SECRET not in WithoutContent(FORMAT).format(record)
+
+
+STAGES = ("upload", "line", "model", "done")
+
+
+def close_at(server, stage):
+    """A visitor whose tab is closed at some stage of a run."""
+    visitor = Visitor(server.url)
+    visitor.open_tab()
+    file = clip(visitor)
+    if stage == "upload":
+        visitor.close_tab()
+        return
+    server.lm.free.clear()
+    server.lm.reached.clear()
+    if stage == "line":
+        ticket = server.line.enter()
+    event = visitor.join("run", video=file, question="is it?").json()["event_id"]
+    with visitor.stream() as lines:
+        if stage == "model":
+            assert server.lm.reached.wait(PATIENCE_S)
+        else:
+            server.lm.free.set()
+            wanted = "Waiting" if stage == "line" else event
+            next(z for z in lines if wanted in z and (stage == "line" or "_completed" in z))
+    if stage == "line":
+        ticket.leave()
+    visitor.close_tab()
+    server.lm.free.set()
+
+
+def next_run(server):
+    visitor = Visitor(server.url)
+    return words(visitor.send("run", video=clip(visitor), question="is it?"))
+
+
+@pytest.mark.parametrize("tabs", [8, pytest.param(200, marks=pytest.mark.long)])
+def test_tabs_that_are_closed_leave_nothing(tabs):
+    with serving() as server:
+        before = count(server)
+        for i in range(tabs):
+            close_at(server, STAGES[i % len(STAGES)])
+        assert '"stage": "done"' in next_run(server)
+        assert len(server.line) == 0
+        wait_for(lambda: not server._connections)
+        server.grace_s = server.uploads.settle_s = server.uploads.unclaimed_s = 0.0
+        wait_for(lambda: server.sweep() or not server._sessions)
+        wait_for(lambda: server.sweep() or count(server) == before)
+
+
+def count(server):
+    """Files of the server, and the threads that wait for somebody."""
+    kept = sum(1 for p in server.folder.path.rglob("*") if p.is_file())
+    readers = sum(t.name == "read" for t in threading.enumerate())
+    return kept + readers
+
+
+def test_the_newest_figures_are_those_of_runs():
+    with serving(ServerSettings(public=True)) as server:
+        next_run(server)
+        told = server.as_dict()
+        assert told["runs"]["complete"] == 1
+        assert told["seconds"]["ascent"] > 0
+        assert told["memory_mb"] > 10
+        kept = next(iter(server._sessions.values()))
+        for content in ("is it?", "clip.mp4", kept.token, kept.key):
+            assert content not in json.dumps(told)
