@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 ARGS ?=
+WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
 .PHONY: run test test-all test-matrix gpu-check check lint weights examples bench browser clean
@@ -16,12 +17,16 @@ export OMP_WAIT_POLICY := PASSIVE
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
 
+# WORKERS=0 runs them in one process, as --pdb needs; how they are shared out: tests/conftest.py
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+test test-all: export OMP_NUM_THREADS ?= 1
+
 test: $(VENV)/.ready-dev browser
-	$(BIN)/python -m pytest -m "not long" $(ARGS)
+	$(PYTEST) -m "not long" $(ARGS)
 
 # the long suites too, of which `make test` runs a named sample
 test-all: $(VENV)/.ready-dev browser
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev

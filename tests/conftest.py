@@ -16,6 +16,29 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 
+FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
+"""What takes longest, in the order in which the workers of pytest-xdist begin it."""
+
+
+def group_of(path: str) -> str:
+    """What one worker runs in one piece: a file, and all browser tests, which share a server."""
+    return "browser" if path.startswith("tests/browser/") else path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups the tests for several workers; one process keeps the order of the files."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+
+    def place(item: pytest.Item) -> int:
+        began = [item.nodeid.startswith(name) for name in FIRST]
+        return began.index(True) if any(began) else len(FIRST)
+
+    items.sort(key=place)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid.split("::")[0])))
+
+
 @pytest.fixture(scope="session")
 def real() -> Path:
     """The folder of real clips and weights; skips where it is absent."""
