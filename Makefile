@@ -18,7 +18,7 @@ run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
 
 # WORKERS=0 runs them in one process, as --pdb needs; how they are shared out: tests/conftest.py
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 test test-all: export OMP_NUM_THREADS ?= 1
 
 test: $(VENV)/.ready-dev browser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,28 +16,30 @@ REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
-
 FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
 """What takes longest, in the order in which the workers of pytest-xdist begin it."""
 
 
-def group_of(path: str) -> str:
-    """What one worker runs in one piece: a file, and all browser tests, which share a server."""
-    return "browser" if path.startswith("tests/browser/") else path
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Several workers: a file stays on one, and all browser tests do, which share a server.
+
+    Fixtures of a module or of the session are then made once, but for the embedded models.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByServer(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return FIRST[0] if nodeid.startswith(FIRST[0]) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # by number of tests; ours are in order
+    return ByServer(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups the tests for several workers; one process keeps the order of the files."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-
-    def place(item: pytest.Item) -> int:
-        began = [item.nodeid.startswith(name) for name in FIRST]
-        return began.index(True) if any(began) else len(FIRST)
-
-    items.sort(key=place)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid.split("::")[0])))
+    """Puts first what takes longest, for several workers; one keeps the order of the files."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
 
 
 @pytest.fixture(scope="session")
