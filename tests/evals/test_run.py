@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_S
 ROOT = Path(__file__).parents[2]
 RUN = ("run", "toyworld", "--n", "2", "--methods", "macd,mask-all", "--alpha", "1", "--beta", "0.1")
 
-ROWS = 42
+ROWS = 45
 """What such a run answers."""
 
 
