@@ -4,24 +4,30 @@
 # make check  lint, types and every test
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
+# make soak   send 1,000 visitors to one server and tell what it keeps of them
 # make weights  train the embedded models again
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 ARGS ?=
+WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: run test test-all test-matrix gpu-check check lint weights examples bench browser clean
+.PHONY: run test test-all test-matrix gpu-check check lint weights examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
 
+# WORKERS=0 runs them in one process, as --pdb needs; how they are shared out: tests/conftest.py
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+test test-all: export OMP_NUM_THREADS ?= 1
+
 test: $(VENV)/.ready-dev browser
-	$(BIN)/python -m pytest -m "not long" $(ARGS)
+	$(PYTEST) -m "not long" $(ARGS)
 
 # the long suites too, of which `make test` runs a named sample
 test-all: $(VENV)/.ready-dev browser
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev
@@ -41,6 +47,10 @@ lint: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.report
+
+# 1,000 visitors of one server, and what it keeps of them; ARGS="--runs 40 --marks 20" is a short one
+soak: $(VENV)/.ready-dev
+	$(BIN)/python -m bench.soak $(ARGS)
 
 weights: $(VENV)/.ready
 	$(BIN)/python -m toyworld.train_backbone

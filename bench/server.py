@@ -25,10 +25,17 @@ def serving() -> Iterator[str]:
 
     Raises RuntimeError where the server ends by itself instead.
     """
+    with serving_process() as (_, url):
+        yield url
+
+
+@contextmanager
+def serving_process(**more: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The same with the server's process; more: its environment variables."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    env = os.environ | {"GRADIO_SERVER_PORT": str(port)}
+    env = os.environ | {"GRADIO_SERVER_PORT": str(port)} | more
     server = subprocess.Popen(
         [sys.executable, "app.py"], cwd=ROOT, env=env, stdout=subprocess.DEVNULL
     )
@@ -42,7 +49,7 @@ def serving() -> Iterator[str]:
                 if server.poll() is not None:
                     raise RuntimeError("the page's server ended; start app.py by hand") from None
                 time.sleep(0.05)
-        yield url
+        yield server, url
     finally:
         server.terminate()
         server.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,31 @@ REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
+"""What takes longest, in the order in which the workers of pytest-xdist begin it."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Several workers: a file stays on one, and all browser tests do, which share a server.
+
+    Fixtures of a module or of the session are then made once, but for the embedded models.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByServer(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return FIRST[0] if nodeid.startswith(FIRST[0]) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # by number of tests; ours are in order
+    return ByServer(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts first what takes longest, for several workers; one keeps the order of the files."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,12 +53,15 @@ def sources(folder):
     return [p for p in (ROOT / folder).rglob("*.py") if ".venv" not in p.parts]
 
 
+@cache
 def imports(path):
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.module
+            found.append(node.module)
+    return found
 
 
 @pytest.mark.parametrize("house", [h for h in HOUSES if (ROOT / h).is_dir()])

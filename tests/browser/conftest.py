@@ -101,3 +101,13 @@ def page(browser, server):
     yield page
     context.close()
     assert not problems
+
+
+@pytest.fixture(scope="session")
+def bare(browser):
+    """An empty page, for scripts of the viewer that need neither a server nor a document."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    yield page
+    context.close()

@@ -120,7 +120,7 @@ def test_alpha_moves_the_answer_back(page):
     assert page.locator(".mv-beyond").count() >= 1
 
 
-def test_the_browser_redraws_masks_and_scores_as_the_core_does(page, toy_mp4):
+def test_the_browser_redraws_masks_and_scores_as_the_core_does(bare):
     import numpy as np
 
     from core.contrast import score
@@ -142,7 +142,7 @@ def test_the_browser_redraws_masks_and_scores_as_the_core_does(page, toy_mp4):
         "tracks": [{"boxes": [b[0].tolist()], "confidence": 0.5 + 0.1 * k}
                    for k, b in enumerate(boxes)],
     }  # fmt: skip
-    found = page.evaluate(
+    found = bare.evaluate(
         f"(() => {{ {script()}\n const m = frameMasks({json.dumps(trace)}, 0);"
         "return { objects: m.objects.map((x) => Array.from(x)), outside: Array.from(m.outside) };"
         "})()"
@@ -157,7 +157,7 @@ def test_the_browser_redraws_masks_and_scores_as_the_core_does(page, toy_mp4):
         "candidates": list(range(50)), "texts": ["x"] * 50,
     }  # fmt: skip
     for alpha, beta in ((0, 0), (1, 0.1), (2.6, 0.0036), (1, 1.2)):
-        rows = page.evaluate(
+        rows = bare.evaluate(
             f"(() => {{ {script()}\n const r = rescore({json.dumps(step)}, {alpha}, {beta});"
             "return { chosen: r.chosen, scores: r.rows.map((x) => x.inside ? x.score : null) };"
             "})()"
@@ -255,10 +255,10 @@ def contrast(a, b):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_a_gradient_of_zero_looks_unlike_a_small_one(page):
+def test_a_gradient_of_zero_looks_unlike_a_small_one(bare):
     from macd_ui.viewer.component import script
 
-    said = page.evaluate(
+    said = bare.evaluate(
         f"(() => {{ {script()}\n return [0, 1e-9, -2].map((g) => gradientText(g, false)); }})()"
     )
     assert said == ["∂L/∂r = 0 exactly: cannot act", "∂L/∂r +1.0e-9", "∂L/∂r −2.000"]

@@ -116,7 +116,7 @@ def test_each_object_can_be_measured(page):
     assert ranks == list(range(1, len(effects) + 1))
 
 
-def test_the_flips_are_those_of_the_core(page):
+def test_the_flips_are_those_of_the_core(bare):
     import numpy as np
 
     from core.contrast import flip_points
@@ -129,7 +129,7 @@ def test_the_flips_are_those_of_the_core(page):
             "base": base.tolist(), "counter": counter.tolist(), "base_log_z": 5.0,
             "candidates": list(range(40)), "texts": ["x"] * 40,
         }  # fmt: skip
-        found = page.evaluate(
+        found = bare.evaluate(
             f"(() => {{ {script()}\n return flipPoints({json.dumps(step)}, {beta})"
             ".map((p) => [p.alpha, p.row.id]); })()"
         )
@@ -157,7 +157,7 @@ def test_the_flip_map_opens(page):
 
 
 @pytest.mark.parametrize("outline", [False, True])
-def test_the_browser_draws_masks_as_the_core_does(page, outline):
+def test_the_browser_draws_masks_as_the_core_does(bare, outline):
     import numpy as np
 
     from core.masks import draw_masks
@@ -185,7 +185,7 @@ def test_the_browser_draws_masks_as_the_core_does(page, outline):
                       for s in strokes],
         }],
     }  # fmt: skip
-    found = page.evaluate(
+    found = bare.evaluate(
         f"(() => {{ {script()}\n return Array.from(frameMasks({json.dumps(trace)}, 0).objects[0]);"
         "})()"
     )
@@ -194,7 +194,7 @@ def test_the_browser_draws_masks_as_the_core_does(page, outline):
 
 @pytest.mark.parametrize("fusion", ["max", "confidence", "average", "or"])
 @pytest.mark.parametrize("frame_mask", ["outside", "whole"])
-def test_the_browser_joins_masks_as_the_core_does(page, fusion, frame_mask):
+def test_the_browser_joins_masks_as_the_core_does(bare, fusion, frame_mask):
     import numpy as np
 
     from core.masks import combine_masks, draw_masks
@@ -213,7 +213,7 @@ def test_the_browser_joins_masks_as_the_core_does(page, fusion, frame_mask):
         "mask": vars(options),
         "tracks": [{"boxes": t.boxes.tolist(), "confidence": t.confidence} for t in tracks],
     }
-    found = page.evaluate(
+    found = bare.evaluate(
         f"(() => {{ {script()}\n const trace = {json.dumps(trace)};"
         f" return Array.from(unionMask(trace, frameMasks(trace, 0), {level}, {frame_level}));"
         "})()"
@@ -221,7 +221,7 @@ def test_the_browser_joins_masks_as_the_core_does(page, fusion, frame_mask):
     np.testing.assert_allclose(np.reshape(found, (48, 64)), own[0], atol=1e-5)
 
 
-def test_a_head_that_reaches_below_what_is_stored_gives_upper_bounds(page):
+def test_a_head_that_reaches_below_what_is_stored_gives_upper_bounds(bare):
     from macd_ui.viewer.component import script
 
     step = {
@@ -231,7 +231,7 @@ def test_a_head_that_reaches_below_what_is_stored_gives_upper_bounds(page):
 
     def shown(beta, head="probability", **depth):
         given = json.dumps(step | depth)
-        return page.evaluate(
+        return bare.evaluate(
             f"(() => {{ {script()}\n const step = {given};"
             f" const found = rescore(step, 1, {beta}, '{head}');"
             " const row = Tokens.prototype.row.call({}, found.rows[0], true, true, 1, step, [1, 1],"

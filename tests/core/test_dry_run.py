@@ -108,8 +108,11 @@ def test_views_stay_on_the_device(fill):
         case = case_of(lm)
         for fusion in ("max", "confidence", "average", "or"):
             view = case.masked(MaskOptions(fill=fill, fusion=fusion))
-            state, _ = case.prefill_levels(view, np.ones(2), np.ones(len(case.encoded.groups)))
-            assert state.logits.device.type == "cuda"
+            levels = [torch.ones(n, device="cuda") for n in (2, len(case.encoded.groups))]
+            assert view.video(*levels).device.type == "cuda"
+        # the model reads every one of these views alike
+        state, _ = case.prefill_levels(view, np.ones(2), np.ones(len(case.encoded.groups)))
+        assert state.logits.device.type == "cuda"
 
 
 def test_the_ledger_stays_on_the_device(family):

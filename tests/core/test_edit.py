@@ -1,8 +1,6 @@
-"""`python -m core edit`: a saved trace changed by hand, in a process that did not make it."""
+"""`python -m core edit`: a saved trace changed by hand."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 from core.__main__ import main
 from core.bundle import load, save
 from core.whatif import Edit, Workbench
-from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "assets" / "examples" / "repaired.macd"  # balloon 1, pizza 2, bird 3
@@ -28,17 +25,14 @@ def no_model(monkeypatch):
     monkeypatch.setattr("core.backbones.load_backbone", load_backbone)
 
 
-def test_edits_in_a_fresh_process_are_those_of_the_workbench(tmp_path, toyworld):
+def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld, capsys):
+    """In one process; that a fresh one gives the same is for tests/core/test_zoo_runs.py."""
     out = tmp_path / "new.macd"
     add = {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.4, 0.4]}
-    done = subprocess.run(
-        [sys.executable, "-m", "core", "edit", str(EXAMPLE), "--level", "3=0", "--frames", "0=0.5",
-         "--drop", "1", "--edit", json.dumps(add), "--alpha", "2", "--measure",
-         "--out", str(out), "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    words = ["--level", "3=0", "--frames", "0=0.5", "--drop", "1", "--edit", json.dumps(add)]
+    words += ["--alpha", "2", "--measure", "--out", str(out), "--json"]
+    assert main(["edit", str(EXAMPLE), *words]) == 0
+    told = json.loads(capsys.readouterr().out)
 
     bench = Workbench(load(EXAMPLE), toyworld)
     for edit in (

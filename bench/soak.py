@@ -1,0 +1,256 @@
+"""Many visitors of one server: what it keeps of them. `python -m bench.soak --runs 1000`.
+
+Runs, stops, changes by hand and opened traces, each by a visitor who comes and goes. Memory,
+descriptors, threads, child processes and temporary bytes are read from /proc and the server's
+folder when all visitors are gone. Ends with 1 if any has grown by more than 5 % since the first
+reading, or if an event failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.server import ROOT, serving_process
+from bench.visitor import EventFailed, Visitor
+
+RESULTS = ROOT / "bench" / "results" / "soak.json"
+MARKS = (100, 500, 1000)
+ALLOWED = 1.05
+"""Growth over the first reading that is no leak."""
+GRACE_S = 1.0
+"""How long the server keeps what belongs to a visitor who has left."""
+SETTLE_S = 60.0
+"""How long the server may take to let go of everything."""
+QUESTIONS = (
+    "Which animal is in the video?",
+    "Is there a dog in the video?",
+    "What is in the video?",
+    "Is there a cup in the video?",
+    "Which way does it move?",
+)
+FIGURES = ("rss_mb", "descriptors", "threads", "children", "temporary_bytes")
+
+
+def reading(pid: int, folder: Path) -> dict[str, float]:
+    """What the server holds now: by name, as in FIGURES. Raises OSError where it has ended."""
+    place = Path("/proc") / str(pid)
+    status = dict(
+        line.split(":", 1) for line in (place / "status").read_text().splitlines() if ":" in line
+    )
+    return {
+        "rss_mb": int(status["VmRSS"].split()[0]) / 1024,
+        "descriptors": len(os.listdir(place / "fd")),
+        "threads": int(status["Threads"]),
+        "children": len(_children(pid)),
+        "temporary_bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()),
+    }
+
+
+def _children(pid: int) -> list[int]:
+    """All processes below this one."""
+    found = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, tasks.read_text().split()):
+            found += [child, *_children(child)]
+    return found
+
+
+def grown(readings: Sequence[dict[str, float]]) -> list[str]:
+    """The figures whose last reading exceeds the first by more than is allowed."""
+    first, last = readings[0], readings[-1]
+    return [name for name in FIGURES if last[name] > ALLOWED * first[name]]
+
+
+def settled(pid: int, folder: Path) -> dict[str, float]:
+    """A reading once temporary bytes and descriptors stand still, all visitors being gone."""
+    end = time.monotonic() + SETTLE_S
+    before = reading(pid, folder)
+    while time.monotonic() < end:
+        time.sleep(8 * GRACE_S)  # longer than an upload that nobody refers to is kept
+        now = reading(pid, folder)
+        if all(now[n] == before[n] for n in ("descriptors", "threads", "temporary_bytes")):
+            return now
+        before = now
+    return before
+
+
+def drawn_clips(folder: Path) -> list[Path]:
+    """Clips of one to three objects and of another shape, made here."""
+    from toyworld.clips import write_mp4
+    from toyworld.world import ClipSpec, ObjectSpec
+
+    objects = (
+        ObjectSpec("dog", 0.3, (0.25, 0.7), "right", 0.4),
+        ObjectSpec("cup", 0.25, (0.7, 0.25), "still"),
+        ObjectSpec("bird", 0.2, (0.5, 0.5), "still"),
+    )
+    made = []
+    for count in (1, 2, 3):
+        path = folder / f"{count} objects.mp4"
+        write_mp4(ClipSpec(scene="kitchen", objects=objects[:count], background=3, seed=5), path)
+        made.append(path)
+    return made
+
+
+def visit(url: str, seed: int, clips: Sequence[Path], traces: Sequence[Path]) -> Counter[str]:
+    """One visitor with one run; how often each event was fired and what failed."""
+    rng = random.Random(seed)
+    done: Counter[str] = Counter()
+    try:
+        with Visitor(url, rng) as visitor:
+            for what in ("choose", "run", "change", "open", "change"):
+                _do(what, visitor, rng, clips, traces, done)
+    except Exception as error:  # the others go on; the failure is counted and told
+        done["failed"] += 1
+        print(f"visitor {seed}: {type(error).__name__}: {error}", file=sys.stderr)
+    return done
+
+
+def _do(
+    what: str,
+    visitor: Visitor,
+    rng: random.Random,
+    clips: Sequence[Path],
+    traces: Sequence[Path],
+    done: Counter[str],
+) -> None:
+    if what == "choose" and rng.random() < 0.5:
+        visitor.fill(rng.randrange(len(traces)), elem_id="example")
+        visitor.event("choose")
+        done["example chosen"] += 1
+    elif what == "choose":
+        visitor.fill(visitor.upload(rng.choice(clips)), elem_id="video")
+        visitor.event("upload")
+        visitor.fill(None, elem_id="example")
+        done["clip uploaded"] += 1
+    elif what == "run":
+        _run(visitor, rng, done)
+    elif what == "open" and rng.random() < 0.25:
+        visitor.fill(visitor.upload(rng.choice(traces)), elem_id="open")
+        visitor.event("reopen")
+        done["trace opened"] += 1
+    elif what == "change" and rng.random() < 0.4 and visitor.run_id:
+        action = rng.choice((
+            {"do": "ledger"},
+            {"do": "redecode", "alpha": rng.choice((0.0, 2.0)), "beta": 0.1},
+            {"do": "edit", "edit": {"kind": "frames", "track": 0, "level": rng.random()}},
+        ))  # fmt: skip
+        visitor.event("act", action | {"run": visitor.run_id})
+        done[f"changed: {action['do']}"] += 1
+        if rng.random() < 0.5:
+            visitor.event("act", {"do": "undo", "run": visitor.run_id})
+            done["changed: undo"] += 1
+
+
+def _run(visitor: Visitor, rng: random.Random, done: Counter[str]) -> None:
+    blank = rng.random() < 0.05
+    visitor.fill("  " if blank else rng.choice(QUESTIONS), elem_id="question")
+    stop_after = rng.randrange(1, 6) if rng.random() < 0.2 else 0
+    heard = 0
+
+    def progress() -> None:
+        nonlocal heard
+        heard += 1
+        if heard == stop_after:
+            visitor.event("stop")
+            done["stopped"] += 1
+
+    state = visitor.event("run", on_progress=progress).get("status", {})
+    done["run"] += 1
+    if state.get("error") and not blank:
+        raise EventFailed(f"run: {state['error']}")
+    done["run refused"] += bool(state.get("error"))
+    if not state.get("error") and not stop_after and state.get("stage") != "done":
+        raise EventFailed(f"run: it ended at {state}")
+
+
+def soak(runs: int, marks: Sequence[int], seed: int, at_once: int) -> dict[str, Any]:
+    """Serves the page, sends the visitors, and reads what is held at every mark.
+
+    runs: in all, one a visitor; marks: after how many to read; at_once: visitors at a time.
+    """
+    examples = ROOT / "assets" / "examples"
+    done: Counter[str] = Counter()
+    readings = []
+    lock = threading.Lock()
+    with tempfile.TemporaryDirectory(prefix="macd-soak-") as given:
+        folder, own = Path(given) / "server", Path(given) / "clips"
+        folder.mkdir()
+        own.mkdir()
+        clips = [*sorted(examples.glob("*.mp4")), *drawn_clips(own)]
+        traces = [t for t in sorted(examples.glob("*.macd")) if t.with_suffix(".mp4").exists()]
+        where = {"TMPDIR": str(folder), "GRADIO_TEMP_DIR": "", "MACD_GRACE_S": str(GRACE_S)}
+        with serving_process(**where) as (server, url):
+
+            def send(number: int) -> None:
+                counted = visit(url, seed * 1_000_003 + number, clips, traces)
+                with lock:
+                    done.update(counted)
+
+            first, seconds = 0, 0.0
+            for mark in [*(m for m in marks if m < runs), runs]:
+                began = time.monotonic()
+                with ThreadPoolExecutor(at_once) as visitors:
+                    list(visitors.map(send, range(first, mark)))
+                seconds += time.monotonic() - began
+                first = mark
+                readings.append({"runs": mark, "seconds": seconds} | settled(server.pid, folder))
+                print(as_row(readings[-1]), flush=True)
+    return {
+        "seed": seed,
+        "at_once": at_once,
+        "command": " ".join(["python -m bench.soak", *sys.argv[1:]]),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "events": dict(sorted(done.items())),
+        "readings": readings,
+        "grown": grown(readings),
+    }
+
+
+HEADER = (
+    f"{'runs':>6} {'seconds':>8} {'RSS MB':>8} {'descr.':>7} {'threads':>8} {'children':>9} bytes"
+)
+
+
+def as_row(read: dict[str, float]) -> str:
+    """A reading as a line below HEADER."""
+    return (
+        f"{read['runs']:6.0f} {read['seconds']:8.0f} {read['rss_mb']:8.0f}"
+        f" {read['descriptors']:7.0f} {read['threads']:8.0f} {read['children']:9.0f}"
+        f" {read['temporary_bytes']:.0f}"
+    )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Returns 1 where something grew or failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000, help="default: %(default)s")
+    parser.add_argument("--marks", default=",".join(map(str, MARKS)), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=3, help="visitors at a time")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="default: %(default)s")
+    args = parser.parse_args(words)
+    print(HEADER)
+    found = soak(args.runs, sorted(map(int, args.marks.split(","))), args.seed, args.at_once)
+    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(found["events"])
+    print(f"grown by more than {ALLOWED - 1:.0%}: {', '.join(found['grown']) or 'nothing'}")
+    return int(bool(found["grown"]) or "failed" in found["events"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
