@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.edit_flags import add_edit_flags, read_edit_flag
+from core.edits import read_edits
 from core.errors import MacdError, OptionError, TraceError
 from core.flags import add_flags, options_of
 from core.methods import METHODS
-from core.options import options_from
+from core.options import recorded_options
 from core.question import clean_question
 from core.types import Progress
 from core.video import read_clip
@@ -146,15 +147,15 @@ def _edit(args: argparse.Namespace) -> Trace:
     trace = _show(args)
     backbone = _backbone_of(trace, args.backbone)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
-    rule = options_from(trace.options).contrast
+    rule = recorded_options(trace.options).contrast
     alpha, beta = (
         getattr(rule, name) if told is None else told
         for name, told in (("alpha", args.alpha), ("beta", args.beta))
     )
     replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
-    from core.whatif import Workbench, read_edits
-
     edits = read_edits(raw_edits, trace)
+    from core.whatif import Workbench
+
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
     args.backbone = backbone
     bench = Workbench(trace, _load_lm(args, Progress()))

@@ -10,7 +10,7 @@ tokens = client.predict(handle_file(file), 2.0, 0.1, api_name="/rescore")
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def add_api(handlers: Handlers) -> None:
 
         Returns the summary (docs/json-schema.md) and the trace as a .macd file.
         """
-        chosen = options_from(_object(options))
+        chosen = options_from({} if options is None else options)
         _bounded(chosen)
         clean_question(question or "")
         session = store.session(str(request.session_hash))
@@ -162,14 +162,6 @@ def _bounded(options: RunOptions) -> None:
             raise OptionError(
                 f"{name} is {asked[name]}", f"Choose at most {most} here, or run it on your own"
             )
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
-    return value
 
 
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
