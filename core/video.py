@@ -22,6 +22,7 @@ import numpy as np
 from core import errors
 from core.options import VideoOptions
 from core.types import Clip, Pixels
+from core.words import writable
 
 MEMORY_BYTES = 3 * 2**30
 SECONDS = 120
@@ -91,7 +92,7 @@ def read_clip(
         times=np.array(header["times"], np.float64),
         dense_frames=arrays[1],
         dense_times=np.array(header["dense_times"], np.float64),
-        name=file.name,
+        name=writable(file.name),
         sha256=sha256,
         duration=float(header["duration"]),
         size=(int(header["size"][0]), int(header["size"][1])),
