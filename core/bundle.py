@@ -38,7 +38,7 @@ def save(trace: Trace, path: str | Path) -> Path:
             part.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         raise TraceError(
-            f"the trace cannot be written to {shown(str(path))} ({reason(error)})",
+            f"the trace cannot be written to {shown(str(path), 200)} ({reason(error)})",
             "Choose another place, or free space",
         ) from error
     return path
@@ -47,7 +47,7 @@ def save(trace: Trace, path: str | Path) -> Path:
 def check_target(path: str | Path) -> None:
     """Raises OptionError where a file cannot be put: what is there must be a regular file."""
     path = Path(path)
-    name = shown(str(path))
+    name = shown(str(path), 200)
     try:
         place = Path(os.path.realpath(path))
         kind = place.stat().st_mode if place.exists() else stat.S_IFREG
@@ -75,12 +75,12 @@ def reason(error: OSError | ValueError) -> str:
 def load(path: str | Path) -> Trace:
     """Opens a saved trace; raises TraceError for anything that is not a sound one."""
     path = Path(path)
-    name = shown(path.name)
+    name = shown(path.name, 100)
     try:
         if path.is_dir():
             raise TraceError(f"{name} is a folder", "Choose a .macd file")
         if not path.is_file():
-            raise TraceError(f"there is no trace {shown(str(path))}", "Check the file name")
+            raise TraceError(f"there is no trace {shown(str(path), 200)}", "Check the file name")
         if path.stat().st_size > MAX_BYTES:
             raise TraceError(f"{name} is larger than a trace can be", "Choose a .macd file")
         with path.open("rb") as file:

@@ -157,6 +157,17 @@ def read_edits(raws: Sequence[Any], trace: Trace) -> list[Edit]:
     return edits
 
 
+def check_changeable(trace: Trace) -> None:
+    """Raises OptionError where the trace does not hold what a change starts from."""
+    if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
+        raise OptionError("this run was not finished", "Run it again, then change it")
+    if trace.model_frames is None:
+        raise OptionError(
+            "this trace does not hold the pixels that the backbone read",
+            "Run the clip again to get one that can be changed",
+        )
+
+
 def check_frame_mask(trace: Trace) -> None:
     """Raises OptionError where the trace has no frame mask whose levels could be set."""
     if trace.counterfactual is None or not len(trace.counterfactual.frame_level):

@@ -207,6 +207,15 @@ class TcdOptions(Checked):
     contrast: ContrastOptions = part(ContrastOptions(alpha=0.5, beta=0.5, head="raw"))
 
 
+@dataclass(frozen=True)
+class PlanOptions(Checked):
+    """What a plan of memory and time is made for; see `core.plan`. frame_size: side in pixels."""
+
+    frames: int = whole(8, 1, 512)
+    frame_size: int = whole(280, 28, 4096)
+    steps: int = whole(1, 1, 200)
+
+
 VCD_PRESETS: dict[str, VcdOptions] = {
     "paper": VcdOptions(500, ContrastOptions(0.5, 0.1)),
     "code": VcdOptions(500, ContrastOptions(1.0, 0.2)),

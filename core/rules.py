@@ -26,14 +26,14 @@ class Rule(Protocol):
         """The value as it is kept; raises OptionError that names `path`."""
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, longest: int = 40) -> str:
     """A value in a message: short and printable, however large it is.
 
     >>> shown(1.5), shown("a" * 50), shown([1]), shown(10**400)
     ('1.5', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'", 'a list', 'a number of 401 digits')
     """
     if isinstance(value, str):
-        return repr(value if len(value) <= 40 else f"{value[:40]}…")
+        return repr(value if len(value) <= longest else f"{value[:longest]}…")
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
         return f"a number of {math.floor(value.bit_length() * math.log10(2)) + 1} digits"
     if value is None or isinstance(value, bool | int | float):

@@ -19,6 +19,7 @@ from core.edits import (
     KINDS,
     MAX_EDITS,
     Edit,
+    check_changeable,
     check_frame_mask,
     edited_tracks,
     read_edit,
@@ -42,13 +43,8 @@ class Workbench:
     """
 
     def __init__(self, trace: Trace, lm: VideoLM) -> None:
-        if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
-            raise OptionError("this run was not finished", "Run it again, then change it")
-        if trace.model_frames is None:
-            raise OptionError(
-                "this trace does not hold the pixels that the backbone read",
-                "Run the clip again to get one that can be changed",
-            )
+        check_changeable(trace)
+        assert trace.model_frames is not None
         self.lm, self.trace = lm, trace
         self.options: RunOptions = recorded_options(trace.options)
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)
