@@ -30,12 +30,12 @@ def shown(value: Any, longest: int = 40) -> str:
     """A value in a message: short and printable, however large it is.
 
     >>> shown(1.5), shown("a" * 50), shown([1]), shown(10**400)
-    ('1.5', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'", 'a list', 'a number of 401 digits')
+    ('1.5', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'", 'a list', 'a number of about 400 digits')
     """
     if isinstance(value, str):
         return repr(value if len(value) <= longest else f"{value[:longest]}…")
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
-        return f"a number of {math.floor(value.bit_length() * math.log10(2)) + 1} digits"
+        return f"a number of about {round(value.bit_length() * math.log10(2))} digits"
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     kinds = ((Mapping, "an object"), (list | tuple, "a list"))
