@@ -8,6 +8,7 @@ import json
 import math
 import re
 import zipfile
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,15 +118,21 @@ def _repaired(value: Any) -> Any:
 
 
 def _array(content: bytes) -> NDArray[Any]:
-    file = io.BytesIO(content)
-    version = np.lib.format.read_magic(file)
-    if version != (1, 0):
-        raise TraceError("an array in the trace has an unknown header", DAMAGED)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    """Read-only. Only the plain header of version 1 is read, and nothing is unpickled."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    shape, fortran, dtype = _header(content[:start])
     items = int(np.prod(shape, dtype=object))
-    if dtype.hasobject or items * dtype.itemsize != len(content) - file.tell():
+    if dtype.hasobject or items * dtype.itemsize != len(content) - start:
         raise TraceError("an array in the trace is not as large as it claims", DAMAGED)
     if items > MAX_ITEMS:
         raise TraceError("an array in the trace is larger than one can be", DAMAGED)
-    file.seek(0)
-    return np.lib.format.read_array(file, allow_pickle=False)
+    flat = np.frombuffer(content, dtype, offset=start) if items else np.zeros(0, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+@lru_cache(maxsize=512)  # the same few headers stand in every trace
+def _header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise TraceError("an array in the trace has an unknown header", DAMAGED)
+    return np.lib.format.read_array_header_1_0(file)

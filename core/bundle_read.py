@@ -308,6 +308,8 @@ def _restore_counterfactual(
         if (parts[name] != parts[name].clip(0, 1)).any():
             raise TraceError(f"a {name} in the trace is not from 0 to 1", DAMAGED)
     base, counter = losses
+    if (base is None) != (counter is None):
+        raise TraceError("the trace tells one of two query losses", DAMAGED)
     return Counterfactual(**parts, base_loss=base, loss=counter)
 
 

@@ -120,6 +120,23 @@ def put_together(manifest, members, sums=True):
     return out.getvalue()
 
 
+def members_alone(members):
+    """A file without its manifest."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return out.getvalue()
+
+
+def with_manifest(file, manifest):
+    """A file of members alone with a manifest added, which is faster than writing all of them."""
+    out = io.BytesIO(file)
+    with zipfile.ZipFile(out, "a") as added:
+        added.writestr("manifest.json", manifest)
+    return out.getvalue()
+
+
 def npy(array):
     out = io.BytesIO()
     np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
@@ -128,13 +145,17 @@ def npy(array):
 
 def read_everywhere(trace):
     """What shows a trace, as text that can be written; fails where a reader does."""
+    shown = payload(trace)
     texts = [
         as_text(trace),
         as_table(trace),
         json.dumps(as_json(trace), ensure_ascii=False, allow_nan=False),
-        json.dumps(payload(trace), ensure_ascii=False, allow_nan=False),
+        json.dumps(shown, ensure_ascii=False, allow_nan=False),
     ]
-    if trace.mask.frame_mask != "whole":  # which runs no more; see `MaskOptions.check_trainable`
+    mask = trace.options["mask"]
+    if mask["frame_mask"] == "whole" and mask["fusion"] != "or":  # which no run takes any more
+        assert not shown["trace"].get("again")
+    elif not shown["trace"].get("again"):  # else they are among what is shown
         texts += [command(trace), snippet(trace)]
     for text in texts:
         text.encode()
