@@ -62,6 +62,10 @@ def gone(name):
     return lambda manifest, members: members.pop(f"arrays/{name}.npy")
 
 
+def both(one, other):
+    return lambda *parts: (one(*parts), other(*parts))
+
+
 def spoiled(a, index, value):
     a = a.astype(np.float64) if isinstance(value, float) else a.copy()
     a[index] = value
@@ -200,7 +204,10 @@ REFUSED = {
     "a ledger of another shape": array("ledger_token_change", lambda a: a[0]),
     "a ledger that is a scalar": array("ledger_token_change", lambda a: a[0, 0]),
     "a ledger is missing": gone("ledger_gradient"),
-    "the token is no candidate": array("answer1_token", lambda a: a + 1),
+    "the token is no candidate": both(
+        at("pieces.8", "x"), array("answer1_token", lambda a: a + 1)
+    ),
+    "the token has no text": array("answer1_token", lambda a: a + 1),
     "the token is below 0": array("answer1_token", lambda a: a - 100),
     "the token is a float": array("answer1_token", lambda a: a.astype(float)),
     "a candidate is there twice": array("answer1_candidates", lambda a: a * 0 + 7),
