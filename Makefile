@@ -13,7 +13,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: run test test-all test-matrix gpu-check check lint weights examples bench soak browser clean
+.PHONY: fuzz run test test-all test-matrix gpu-check check lint weights examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -36,6 +36,10 @@ test-matrix: $(VENV)/.ready-dev
 # about five minutes on a GPU and no download; ARGS="--device cpu" takes the same way on a CPU
 gpu-check: $(VENV)/.ready
 	$(BIN)/python -m bench.gpu_check $(ARGS)
+
+# CASES="1000000" for a longer one; the same cases every time
+fuzz: $(VENV)/.ready-dev
+	MACD_FUZZ_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest tests/fuzz -s $(ARGS)
 
 check: lint test
 

@@ -7,33 +7,42 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import json
 import os
+import re
 import shlex
 import sys
+import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.bundle import check_target, load, save
+from core.detect import check_detector
 from core.edit_flags import add_edit_flags, read_edit_flag
-from core.errors import MacdError, OptionError, TraceError
+from core.edits import check_changeable, read_edits
+from core.errors import BackboneNotFound, MacdError, OptionError
 from core.flags import add_flags, options_of
-from core.methods import METHODS
-from core.options import options_from
+from core.methods import METHODS, find_methods
+from core.options import PlanOptions, recorded_options
 from core.question import clean_question
+from core.rules import shown
 from core.types import Progress
 from core.video import read_clip
+from core.words import visible, visible_json
 
 if TYPE_CHECKING:
     from core.backbones import VideoLM
     from core.detect import Detector
-    from core.types import Clip, Trace
+    from core.types import Trace
 
 
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu|hpu|npu|meta)(:[0-9]{1,3})?")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}(@[\w./-]{1,200})?")
 COMPARED = ["baseline", "macd", "vcd", "sid", "tcd"]
 EDIT = (
     "Changes a finished trace, in the order of the flags, each of which may be given several times;"
@@ -43,25 +52,43 @@ EDIT = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
+    _write_what_can_be_written()
     args = _parser().parse_args(argv)
     try:
         if args.command == "plan":
             _plan(args)
-            return 0
-        commands = {"show": _show, "edit": _edit}
-        trace = commands.get(args.command, _trace)(args)
-        if args.command != "show" and args.out:  # first: whoever reads the summary may stop early
-            _save(trace, args.out)
-        _print(trace, args)
+        else:
+            commands = {"show": _show, "edit": _edit}
+            trace = commands.get(args.command, _trace)(args)
+            if args.command != "show" and args.out:  # whoever reads the summary may stop early
+                _save(trace, args.out)
+            _print(trace, args)
+        sys.stdout.flush()
     except MacdError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()
+    except OSError as error:
+        print(f"error: {_said(error)}", file=sys.stderr)
+        # what is left in the buffer cannot be written at the end of the process either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 2
     return 0
+
+
+def _said(error: OSError) -> str:
+    return f"the summary cannot be written ({error.strerror}). Free space, or write it elsewhere."
+
+
+def _write_what_can_be_written() -> None:
+    """A terminal that knows few characters gets the others written out, and no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,6 +132,7 @@ def _add_plan(commands: Any) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
+    PlanOptions(args.frames, args.frame_size, args.steps)  # raises before torch is imported
     from core.plan import describe, plan
 
     found = plan(args.backbone, args.frames, args.frame_size, args.steps)
@@ -143,18 +171,21 @@ def _add_edit(edit: argparse.ArgumentParser) -> None:
 def _edit(args: argparse.Namespace) -> Trace:
     """The trace with the changes; all that can be refused is refused before a model is loaded."""
     _check_out(args.out)
+    _check_device(args.device)
     trace = _show(args)
     backbone = _backbone_of(trace, args.backbone)
+    _check_backbone(backbone)
+    check_changeable(trace)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
-    rule = options_from(trace.options).contrast
+    rule = recorded_options(trace.options).contrast
     alpha, beta = (
         getattr(rule, name) if told is None else told
         for name, told in (("alpha", args.alpha), ("beta", args.beta))
     )
     replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
-    from core.whatif import Workbench, read_edits
-
     edits = read_edits(raw_edits, trace)
+    from core.whatif import Workbench
+
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
     args.backbone = backbone
     bench = Workbench(trace, _load_lm(args, Progress()))
@@ -175,8 +206,8 @@ def _backbone_of(trace: Trace, named: str | None) -> str:
     made_by = str(trace.backbone.get("name", ""))
     if named is None and made_by != "toyworld":
         raise OptionError(
-            f"this trace was made by {made_by!r}, which a file cannot have loaded",
-            f"Name it yourself: --backbone {shlex.quote(made_by)}",
+            f"this trace was made by {shown(made_by)}, which a file cannot have loaded",
+            f"Name it yourself: --backbone {shlex.quote(made_by[:200])}",
         )
     if named is not None and made_by == "toyworld" != named:
         raise OptionError(
@@ -187,17 +218,26 @@ def _backbone_of(trace: Trace, named: str | None) -> str:
 
 
 def _trace(args: argparse.Namespace) -> Trace:
+    """All that can be refused without torch is refused before torch is imported."""
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
+    find_methods(methods)
     _check_out(args.out)
+    _check_device(args.device)
+    _check_backbone(args.backbone)
+    check_detector(args.detector)
     clean_question(args.question)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
     with ThreadPoolExecutor(1) as beside:
-        # the video is decoded in a process of its own while this one imports torch
-        clip = beside.submit(read_clip, args.video, options.video)
+        # the video is decoded in a process of its own while this one imports torch, once a first
+        # picture is there: importing takes seconds, which a file that is no video need not cost
+        opened = threading.Event()
+        clip = beside.submit(read_clip, args.video, options.video, opened=opened.set)
+        clip.add_done_callback(lambda _: opened.set())
         print("  video   Reading the video", file=sys.stderr, flush=True)
-        if (error := _failed_early(clip)) is not None:
-            raise error
+        opened.wait()
+        if clip.done():
+            clip.result()  # raises what is wrong with it
         from core.pipeline import run
 
         trace = None
@@ -220,18 +260,8 @@ def _trace(args: argparse.Namespace) -> Trace:
 
 
 def _save(trace: Trace, out: Path) -> None:
-    from core.bundle import save
-
     save(trace, out)
     print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
-
-
-def _failed_early(clip: Future[Clip]) -> BaseException | None:
-    """What is wrong with a file that is no video at all, known at once and before torch is."""
-    try:
-        return clip.exception(timeout=0.3)
-    except FutureTimeout:
-        return None
 
 
 def _load_lm(args: argparse.Namespace, progress: Progress) -> VideoLM:
@@ -250,19 +280,27 @@ def _load_detector(args: argparse.Namespace) -> Detector:
 
 
 def _check_out(out: Path | None) -> None:
-    if out is not None and not out.absolute().parent.is_dir():
-        raise OptionError(f"there is no folder for {str(out)!r}", "Create it or choose another")
-    if out is not None and out.is_dir():
-        raise OptionError(f"{str(out)!r} is a folder", "Name a file, such as clip.macd")
-    if out is not None and not os.access(out.absolute().parent, os.W_OK):
-        raise OptionError(f"nothing can be written beside {str(out)!r}", "Choose another folder")
+    if out is not None:
+        check_target(out)
+
+
+def _check_device(name: str) -> None:
+    """Refuses what no device is called; whether it is there, torch knows."""
+    if not _DEVICE.fullmatch(name):
+        raise OptionError(f"there is no device {shown(name)} here", "Choose auto or cpu")
+
+
+def _check_backbone(name: str) -> None:
+    """Refuses what is neither a folder that is there nor can be the id of a model on the hub."""
+    if name == "toyworld" or os.path.isdir(name):
+        return
+    if not _HUB_ID.fullmatch(name):
+        raise BackboneNotFound(
+            f"there is no folder {shown(name, 200)}", "Give a folder, a hub id or toyworld"
+        )
 
 
 def _show(args: argparse.Namespace) -> Trace:
-    from core.bundle import load
-
-    if Path(args.file).is_dir():
-        raise TraceError(f"{args.file!r} is a folder", "Choose a .macd file")
     return load(args.file)
 
 
@@ -270,7 +308,9 @@ def _print(trace: Trace, args: argparse.Namespace) -> None:
     from core import summary
 
     if args.json:
-        print(json.dumps(summary.as_json(trace), ensure_ascii=False, allow_nan=False))
+        wide = (sys.stdout.encoding or "").lower().startswith("utf")
+        text = json.dumps(summary.as_json(trace), ensure_ascii=not wide, allow_nan=False)
+        print(visible_json(text))
     elif args.command == "compare" or len(trace.answers) > 2:
         print(summary.as_table(trace))
     else:

@@ -7,43 +7,86 @@ docs/trace-format.md; a file that is damaged, tampered with or too large raises 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from core.bundle_format import MAX_BYTES
 from core.bundle_read import unpack
 from core.bundle_write import pack
-from core.errors import TraceError
+from core.errors import OptionError, TraceError
+from core.rules import shown
 from core.types import Trace
 
-__all__ = ["load", "pack", "save", "unpack"]
+__all__ = ["check_target", "load", "pack", "save", "unpack"]
 
 
 def save(trace: Trace, path: str | Path) -> Path:
-    """Writes the file whole or not at all; returns its path. Raises TraceError if it cannot."""
+    """Writes the file whole or not at all; returns its path. Raises TraceError if it cannot.
+
+    A link is followed: the file that it names is written. What is there and no regular file, such
+    as a device, is refused.
+    """
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    place = Path(os.path.realpath(path))
+    part = place.with_name(f".{place.name[:100]}.{os.getpid()}.part")
     try:
+        check_target(path)
         try:
             part.write_bytes(pack(trace))
-            part.replace(path)
+            part.replace(place)
         finally:
             part.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise TraceError(
-            f"the trace cannot be written to {str(path)!r} ({error.strerror})",
+            f"the trace cannot be written to {shown(str(path), 200)} ({reason(error)})",
             "Choose another place, or free space",
         ) from error
     return path
 
 
+def check_target(path: str | Path) -> None:
+    """Raises OptionError where a file cannot be put: what is there must be a regular file."""
+    path = Path(path)
+    name = shown(str(path), 200)
+    try:
+        place = Path(os.path.realpath(path))
+        kind = place.stat().st_mode if place.exists() else stat.S_IFREG
+        beside = place.parent
+        there, writable = beside.is_dir(), os.access(beside, os.W_OK | os.X_OK)
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"{name} cannot be a file ({reason(error)})", "Choose another name"
+        ) from None
+    if stat.S_ISDIR(kind):
+        raise OptionError(f"{name} is a folder", "Name a file, such as clip.macd")
+    if not stat.S_ISREG(kind):
+        raise OptionError(f"{name} is there and is no regular file", "Name a file to be written")
+    if not there:
+        raise OptionError(f"there is no folder for {name}", "Create it or choose another")
+    if not writable:
+        raise OptionError(f"nothing can be written beside {name}", "Choose another folder")
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why the system refused, in its words."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def load(path: str | Path) -> Trace:
     """Opens a saved trace; raises TraceError for anything that is not a sound one."""
     path = Path(path)
-    if not path.is_file():
-        raise TraceError(f"there is no trace {str(path)!r}", "Check the file name")
-    if path.stat().st_size > MAX_BYTES:
-        raise TraceError(f"{path.name!r} is larger than a trace can be", "Choose a .macd file")
-    content = path.read_bytes()
+    name = shown(path.name, 100)
+    try:
+        if path.is_dir():
+            raise TraceError(f"{name} is a folder", "Choose a .macd file")
+        if not path.is_file():
+            raise TraceError(f"there is no trace {shown(str(path), 200)}", "Check the file name")
+        if path.stat().st_size > MAX_BYTES:
+            raise TraceError(f"{name} is larger than a trace can be", "Choose a .macd file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{name} cannot be read ({reason(error)})", "Check the file") from None
     if not content.startswith(b"PK"):
-        raise TraceError(f"{path.name!r} is no trace", "Choose a .macd file")
+        raise TraceError(f"{name} is no trace", "Choose a .macd file")
     return unpack(content)

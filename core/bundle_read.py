@@ -1,14 +1,11 @@
-"""The bytes of a `.macd` file → Trace; raises TraceError for whatever is not a sound one."""
+"""The bytes of a `.macd` file → Trace; raises TraceError for whatever is not a sound one.
+
+What comes back obeys `core.trace_rules`, and its parts fit each other: readers need no guard.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import re
-import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,20 +14,22 @@ from numpy.typing import NDArray
 from core.bundle_format import (
     ALL_PIXELS,
     FINAL_FIELDS,
-    FORMAT,
     LEDGER_FIELDS,
-    MAX_BYTES,
     MODEL_PIXELS,
     PLAIN_FIELDS,
-    SCHEMA,
     SOURCE_PIXELS,
     Arrays,
 )
+from core.bundle_open import DAMAGED, Pictures, open_bundle
 from core.contrast import floor_of_top
-from core.errors import MacdError, TraceError
-from core.options import MaskOptions
+from core.edits import MAX_EDITS, Edit, sound_edit
+from core.errors import MacdError, OptionError, TraceError
+from core.options import MaskOptions, RunOptions
 from core.pictures import LOSSLESS_PIXELS, decode_picture, decode_pictures, picture_size
+from core.rules import Part
+from core.trace_rules import LARGE, MANIFEST, REAL, TEXT
 from core.types import (
+    LOST,
     Answer,
     AscentStep,
     Counterfactual,
@@ -44,62 +43,32 @@ from core.types import (
     Track,
 )
 
-MAX_POINTS, MAX_RINGS, MAX_STROKES = 400, 8, 200
-MAX_MEMBERS = 4096
-Pictures = dict[str, dict[int, bytes]]
-"""Frames as they are in the file: by folder, then by index."""
-_MEMBER = re.compile(
-    r"arrays/(?P<array>[a-z0-9_]{1,40})\.npy"
-    r"|(?P<folder>frames|model|shown[0-9]{1,3})/(?P<index>[0-9]{4})\.webp"
-)
-DAMAGED = "Save it again from the run, or ask for another copy"
+MAX_POINTS, MAX_RINGS = 400, 8
+MAX_HIDDEN = 2**26
+"""Vision tokens of one answer, times its tokens."""
+MAX_LOGIT = 1e6
 
 
 def unpack(content: bytes) -> Trace:
     """The trace in a file's bytes; raises TraceError."""
     try:
-        return _unpack(content)
+        manifest, arrays, pictures = open_bundle(content)
+        if manifest["schema"] == 1:
+            _upgrade_from_1(manifest, pictures)
+        edits, keep = _restore_options(manifest)
+        return _restore(MANIFEST.read(manifest, ""), arrays, pictures, edits, keep)
     except TraceError:
         raise
     except MacdError as error:
-        raise TraceError(f"the trace holds a value out of range ({error.cause})", DAMAGED) from None
+        raise TraceError(
+            f"the trace holds a value out of range ({error.cause.lstrip('.')})", DAMAGED
+        ) from None
     except MemoryError:
         raise TraceError("the trace claims more memory than there is", DAMAGED) from None
-    except Exception as error:  # whatever a hostile file provokes in zip, JSON, NumPy or Pillow
+    except Exception as error:  # whatever a hostile file provokes in zip, NumPy or Pillow
         raise TraceError(
             f"the file is not a sound trace ({type(error).__name__})", DAMAGED
         ) from None
-
-
-def _unpack(content: bytes) -> Trace:
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        infos = file.infolist()
-        if len(infos) > MAX_MEMBERS or sum(i.file_size for i in infos) > MAX_BYTES:
-            raise TraceError("the file unpacks to more than a trace can be", DAMAGED)
-        manifest = _json(file.read("manifest.json"))
-        if manifest.get("format") != FORMAT:
-            raise TraceError("the file is not a MACD trace", "Choose a .macd file")
-        if manifest.get("schema") not in (1, SCHEMA):
-            raise TraceError(
-                f"the trace has schema {manifest.get('schema')!r}, not 1 or {SCHEMA}",
-                "Open it with the version that wrote it",
-            )
-        arrays: Arrays = {}
-        pictures: Pictures = {}
-        for name, sha256 in manifest["sha256"].items():
-            place = _MEMBER.fullmatch(name)
-            if place is None:
-                raise TraceError(f"the trace holds {name[:60]!r}, which is no part of it", DAMAGED)
-            content = file.read(name)
-            if hashlib.sha256(content).hexdigest() != sha256:
-                raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
-            if place["array"]:
-                arrays[place["array"]] = _array(content)
-            else:
-                pictures.setdefault(place["folder"], {})[int(place["index"])] = content
-    if manifest["schema"] == 1:
-        _upgrade_from_1(manifest, pictures)
-    return _restore(manifest, arrays, pictures)
 
 
 def _upgrade_from_1(m: dict[str, Any], pictures: Pictures) -> None:
@@ -115,6 +84,34 @@ def _upgrade_from_1(m: dict[str, Any], pictures: Pictures) -> None:
         pictures["model"] = pictures["frames"]
     for answer in m["answers"]:
         answer["total_ms"] = answer["ms"]
+
+
+def _restore_options(m: dict[str, Any]) -> tuple[list[Edit], int | None]:
+    """Completes the options by their defaults; gives the changes by hand among them, and
+    `decode.keep` if it is told.
+
+    A mask that no run takes any more can still be looked at; see `MaskOptions.check_trainable`.
+    """
+    told = m.get("options")
+    if not isinstance(told, dict):
+        raise TraceError("options in the trace are no object", DAMAGED)
+    raw_edits = told.get("edits", [])
+    if not isinstance(raw_edits, list) or len(raw_edits) > MAX_EDITS:
+        raise TraceError("options.edits in the trace is no list of changes", DAMAGED)
+    edits = [sound_edit(raw) for raw in raw_edits]
+    mask = Part(MaskOptions()).read(told.get("mask", {}), "options.mask")
+    plain = {n: v for n, v in told.items() if n not in ("edits", "mask")}
+    try:
+        options: RunOptions = Part(RunOptions()).read(plain, "options")
+    except OptionError as error:
+        raise TraceError(
+            f"the trace holds options that this version does not know ({error.cause})",
+            "Open it with the version that wrote it, or ask for another copy",
+        ) from None
+    m["options"] = options.as_dict() | {"mask": asdict(mask)}
+    if "edits" in told:
+        m["options"]["edits"] = [edit.as_dict() for edit in edits]
+    return edits, options.decode.keep if "keep" in told.get("decode", ()) else None
 
 
 def _check_pictures(m: dict[str, Any], pictures: Pictures, frames: int) -> None:
@@ -139,37 +136,45 @@ def _check_pictures(m: dict[str, Any], pictures: Pictures, frames: int) -> None:
                 raise TraceError("a second view has frames of another size", DAMAGED)
 
 
-def _restore(m: dict[str, Any], arrays: Arrays, pictures: Pictures) -> Trace:
-    counts = m["counts"]
-    t, k, g = (int(counts[n]) for n in ("frames", "tracks", "groups"))
-    if not all(0 <= n <= MAX_MEMBERS for n in (t, k, g)):
-        raise TraceError("the trace counts more than it can hold", DAMAGED)
-    _check_pictures(m, pictures, t)
-    frames = decode_pictures(list(pictures["frames"][i] for i in range(t)))
-    times = _shaped(arrays, "times", (t,))
-    read = _restore_model(m["model"], pictures, times)
-    room = ALL_PIXELS - frames.size // 3 - (0 if read is None else read.pixels.size // 3)
+def _restore(
+    m: dict[str, Any], arrays: Arrays, pictures: Pictures, edits: list[Edit], keep: int | None
+) -> Trace:
+    t, k, g = (m["counts"][n] for n in ("frames", "tracks", "groups"))
     if len(m["groups"]) != g or len(m["tracks"]) != k:
         raise TraceError("the trace's parts do not fit together", DAMAGED)
-    groups = tuple(tuple(int(f) for f in z) for z in m["groups"])
-    if any(not 0 <= f < t for z in groups for f in z):
-        raise TraceError("a frame group names a frame that is not there", DAMAGED)
-    for name, kind in PLAIN_FIELDS.items():
-        if not isinstance(m[name], kind) or isinstance(m[name], bool):
-            raise TraceError(f"{name} in the trace is of the wrong kind", DAMAGED)
+    groups = tuple(tuple(z) for z in m["groups"])
+    order = [f for z in groups for f in z]
+    if order != sorted(set(order)) or (order and order[-1] >= t):
+        raise TraceError("the trace's frame groups are not those of its frames", DAMAGED)
+    for edit in edits:
+        if edit.frame >= max(t, 1) or (edit.kind == "frames" and edit.track >= g):
+            raise TraceError("a change by hand is to a frame that is not there", DAMAGED)
+    _check_pictures(m, pictures, t)
+    times = _shaped(arrays, "times", (t,))
+    if (np.diff(times) < 0).any():
+        raise TraceError("the times of the trace's frames go backwards", DAMAGED)
+    tracks = _restore_tracks(m["tracks"], arrays, t)
+    found = _restore_counterfactual(m["losses"], arrays, k, g)
+    steps = _restore_steps(arrays, k, g)
+    if found and any(len(s.frame_strength) != len(found.frame_strength) for s in steps):
+        raise TraceError("the ascent's steps do not fit its end", DAMAGED)
+    ledger = _restore_ledger(m.get("ledger"), arrays, k)
+    frames = decode_pictures(list(pictures["frames"][i] for i in range(t)))
+    read = _restore_model(m["model"], pictures, times)
+    room = ALL_PIXELS - frames.size // 3 - (0 if read is None else read.pixels.size // 3)
     return Trace(
-        question=_text(m["question"]),
+        question=m["question"],
         frames=frames,
         times=times,
         groups=groups,
         model_frames=read,
-        mask=MaskOptions(**m["mask"]),
-        tracks=_restore_tracks(m["tracks"], arrays, t),
-        steps=_restore_steps(arrays, k, g),
-        counterfactual=_restore_counterfactual(m["losses"], arrays, k, g),
-        ledger=_restore_ledger(m.get("ledger"), arrays, k),
-        answers=_restore_answers(m, arrays, pictures, read, room),
-        warnings=tuple(_text(w) for w in m["warnings"]),
+        mask=m["mask"],
+        tracks=tracks,
+        steps=steps,
+        counterfactual=found,
+        ledger=ledger,
+        answers=_restore_answers(m, arrays, pictures, read, room, keep),
+        warnings=tuple(m["warnings"]),
         **{n: m[n] for n in PLAIN_FIELDS},
     )
 
@@ -179,100 +184,108 @@ def _restore_model(
 ) -> ModelFrames | None:
     if m is None:
         return None
-    x0, y0, x1, y1 = (int(x) for x in m["content"])
+    x0, y0, x1, y1 = m["content"]
     return ModelFrames(
         pixels=decode_pictures([pictures["model"][i] for i in range(len(times))]),
         times=times,
-        duration=_number(m["duration"]),
+        duration=m["duration"],
         content=(x0, y0, x1, y1),
-        stretch=_number(m["stretch"]),
+        stretch=m["stretch"],
     )
 
 
 def _restore_answers(
-    m: dict[str, Any], arrays: Arrays, pictures: Pictures, read: ModelFrames | None, room: int
+    m: dict[str, Any],
+    arrays: Arrays,
+    pictures: Pictures,
+    read: ModelFrames | None,
+    room: int,
+    keep: int | None,
 ) -> dict[str, Answer]:
     """By method. room: pixels that second views may take; those that come later are left out."""
     answers: dict[str, Answer] = {}
     for i, row in enumerate(m["answers"]):
-        answer = _restore_answer(row, i, arrays, m)
+        if row["method"] in answers:
+            raise TraceError(f"the trace holds two answers of {row['method']!r}", DAMAGED)
+        answer = _restore_answer(row, f"answer{i}", arrays, m["pieces"], keep)
         if row.get("shown") and read is not None and room >= read.pixels.size // 3:
             room -= read.pixels.size // 3
             frames = read.pixels.copy()
             for at, picture in pictures.get(f"shown{i}", {}).items():
                 frames[at] = decode_picture(picture)
             answer = replace(answer, shown=frames)
-        answers[_text(row["method"])] = answer
+        answers[row["method"]] = answer
     return answers
 
 
 def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple[Track, ...]:
     if not rows:
         return ()
-    boxes = _shaped(arrays, "boxes", (len(rows), t, 4), finite=False)
-    state = _shaped(arrays, "state", (len(rows), t))
-    if (
-        not np.isin(state, (0, 1, 2)).all()
-        or (np.nan_to_num(boxes) != np.nan_to_num(boxes).clip(0, 1)).any()
-    ):
+    if len({row["id"] for row in rows}) < len(rows):
+        raise TraceError("two tracks in the trace have one id", DAMAGED)
+    state = _shaped(arrays, "state", (len(rows), t), whole=True)
+    boxes = _shaped(arrays, "boxes", (len(rows), t, 4), lost=True)
+    seen = state != LOST
+    here = boxes[seen]
+    if not np.isin(state, (0, 1, 2)).all() or not np.isfinite(here).all():
+        raise TraceError("a track is seen where it has no box", DAMAGED)
+    if (here != here.clip(0, 1)).any() or (here[:, :2] > here[:, 2:]).any():
         raise TraceError("a track has boxes outside the frame", DAMAGED)
+    boxes[~seen] = np.nan
     return tuple(
         Track(
-            id=int(row["id"]),
-            label=_text(row["label"]),
-            confidence=_number(row["confidence"]),
+            id=row["id"],
+            label=row["label"],
+            confidence=row["confidence"],
             boxes=boxes[i].astype(np.float32),
             state=state[i].astype(np.int8),
-            frames_seen=int(row["frames_seen"]),
-            brush=_restore_brush(row.get("brush", ())),
-            outlines=_restore_outlines(row.get("outlines", ()), t),
+            frames_seen=row["frames_seen"],
+            brush=tuple(
+                Stroke(_line(b["points"]), b["radius"], b["erase"]) for b in row.get("brush", ())
+            ),
+            outlines=_restore_outlines(row.get("outlines", []), t),
         )
         for i, row in enumerate(rows)
     )
 
 
-def _restore_brush(rows: Sequence[Any]) -> tuple[Stroke, ...]:
-    if len(rows) > MAX_STROKES:
-        raise TraceError("a track in the trace has too many brush strokes", DAMAGED)
-    return tuple(
-        Stroke(_line(row["points"]), _number(row["radius"]), bool(row["erase"])) for row in rows
-    )
-
-
-def _restore_outlines(rows: Sequence[Any], frames: int) -> tuple[Outline | None, ...]:
-    if len(rows) not in (0, frames) or any(z is not None and len(z) > MAX_RINGS for z in rows):
-        raise TraceError("a track has outlines of other frames, or of too many parts", DAMAGED)
+def _restore_outlines(rows: Any, frames: int) -> tuple[Outline | None, ...]:
+    if not isinstance(rows, list) or len(rows) not in (0, frames):
+        raise TraceError("a track has outlines of other frames", DAMAGED)
+    if any(z is not None and not (isinstance(z, list) and len(z) <= MAX_RINGS) for z in rows):
+        raise TraceError("a track has outlines of too many parts", DAMAGED)
     return tuple(None if z is None else tuple(_line(r) for r in z) for z in rows)
 
 
 def _line(told: Any) -> Floats:
-    points = np.array(told, np.float32)
-    if (
-        points.ndim != 2
-        or points.shape[1] != 2
-        or not 1 <= len(points) <= MAX_POINTS
-        or not (np.abs(points) < 1000).all()
-    ):
+    points = np.array(told) if isinstance(told, list) and len(told) <= MAX_POINTS else np.zeros(0)
+    if points.dtype.kind not in "if" or points.shape[1:] != (2,) or not len(points):
         raise TraceError("a stroke or an outline in the trace is not a line", DAMAGED)
-    return points
+    if not (np.abs(points.astype(np.float64)) < 1000).all():
+        raise TraceError("a stroke or an outline in the trace lies far outside", DAMAGED)
+    return points.astype(np.float32)
 
 
 def _restore_ledger(told: list[Any] | None, arrays: Arrays, k: int) -> Ledger | None:
     if told is None:
         return None
-    tokens = arrays["ledger_token_change"].shape[-1]
-    shapes = dict.fromkeys(LEDGER_FIELDS, (k,)) | {"token_change": (k, tokens)}
+    width = _found(arrays, "ledger_token_change").shape[-1:]
+    shapes = dict.fromkeys(LEDGER_FIELDS, (k,)) | {"token_change": (k, *width)}
     parts = {n: _shaped(arrays, f"ledger_{n}", s) for n, s in shapes.items()}
-    correlation = None if told[0] is None else _number(told[0])
-    return Ledger(**parts, correlation=correlation, verdict=_text(told[1]))
+    correlation, verdict = told
+    return Ledger(
+        **parts,
+        correlation=None if correlation is None else REAL.read(correlation, "ledger.correlation"),
+        verdict=TEXT.read(verdict, "ledger.verdict"),
+    )
 
 
 def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:
     if "step_loss" not in arrays:
         return ()
-    loss = _shaped(arrays, "step_loss", (len(arrays["step_loss"]),))
+    loss = _shaped(arrays, "step_loss", arrays["step_loss"].shape[:1])
     n = len(loss)
-    if arrays["step_frame_strength"].shape == (n, 0):
+    if _found(arrays, "step_frame_strength").shape == (n, 0):
         g = 0  # the frame mask was off
     shapes = {"strength": k, "gradient": k, "frame_strength": g, "frame_gradient": g}
     parts = {f: _shaped(arrays, f"step_{f}", (n, w)) for f, w in shapes.items()}
@@ -286,136 +299,132 @@ def _restore_counterfactual(
 ) -> Counterfactual | None:
     if losses is None:
         return None
-    if arrays["final_frame_strength"].shape == (0,):
+    if _found(arrays, "final_frame_strength").shape == (0,):
         g = 0
     parts = {
         n: _shaped(arrays, f"final_{n}", (g if n.startswith("frame") else k,)) for n in FINAL_FIELDS
     }
-    base, counter = (None if z is None else _number(z) for z in losses)
+    for name in ("level", "frame_level"):
+        if (parts[name] != parts[name].clip(0, 1)).any():
+            raise TraceError(f"a {name} in the trace is not from 0 to 1", DAMAGED)
+    base, counter = losses
+    if (base is None) != (counter is None):
+        raise TraceError("the trace tells one of two query losses", DAMAGED)
     return Counterfactual(**parts, base_loss=base, loss=counter)
 
 
-def _restore_answer(row: dict[str, Any], i: int, arrays: Arrays, m: Mapping[str, Any]) -> Answer:
-    pieces = m["pieces"]
-    n, key, two = int(row["tokens"]), f"answer{i}", bool(row["two_views"])
-    tokens: list[TokenStep] = []
-    if n:
-        count = _shaped(arrays, f"{key}_count", (n,)).astype(np.int64)
-        total = int(count.sum())
-        if (count < 1).any():
-            raise TraceError("a token has no candidates", DAMAGED)
-        token = _shaped(arrays, f"{key}_token", (n,)).astype(np.int64)
-        ids = _shaped(arrays, f"{key}_candidates", (total,)).astype(np.int64)
-        views = {"base": _shaped(arrays, f"{key}_base", (total,))}
-        log_z = {"base": _shaped(arrays, f"{key}_base_log_z", (n,))}
-        if two:
-            views["counter"] = _shaped(arrays, f"{key}_counter", (total,))
-            log_z["counter"] = _shaped(arrays, f"{key}_counter_log_z", (n,))
-        hidden = _restore_hidden(arrays, key, n)
-        ends = np.cumsum(count)
-        bases = np.split(views["base"], ends[:-1])
-        floors = _restore_floors(arrays, key, bases, m["options"].get("decode", {}).get("keep"))
-        for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
-            mine = ids[a:b]
-            tokens.append(
-                TokenStep(
-                    index=j,
-                    token=int(token[j]),
-                    text=_text(pieces[str(token[j])]),
-                    candidates=mine,
-                    texts=tuple(_text(pieces[str(c)]) for c in mine.tolist()),
-                    base=views["base"][a:b].astype(np.float32),
-                    base_log_z=float(log_z["base"][j]),
-                    counter=views["counter"][a:b].astype(np.float32) if two else None,
-                    counter_log_z=float(log_z["counter"][j]) if two else None,
-                    hidden=None if hidden is None else hidden[j],
-                    floor=floors[j],
-                )
-            )
+def _restore_answer(
+    row: dict[str, Any], key: str, arrays: Arrays, pieces: dict[str, str], keep: int | None
+) -> Answer:
+    tokens = _restore_tokens(row, key, arrays, pieces, keep) if row["tokens"] else ()
     return Answer(
-        method=_text(row["method"]),
-        text=_text(row["text"]),
-        tokens=tuple(tokens),
-        finished=bool(row["finished"]),
-        alpha=_number(row["alpha"]),
-        beta=_number(row["beta"]),
-        head=_text(row["head"]),
-        votes={_text(k): int(n) for k, n in row["votes"].items()},
-        view=_object(row["view"]),
-        ms=_number(row["ms"]),
-        total_ms=_number(row["total_ms"]),
-        memory_mb=_number(row["memory_mb"]),
+        method=row["method"],
+        text=row["text"],
+        tokens=tokens,
+        finished=row["finished"],
+        alpha=row["alpha"],
+        beta=row["beta"],
+        head=row["head"],
+        votes=row["votes"],
+        view=row["view"],
+        ms=row["ms"],
+        total_ms=row["total_ms"],
+        memory_mb=row["memory_mb"],
     )
+
+
+def _restore_tokens(
+    row: dict[str, Any], key: str, arrays: Arrays, pieces: dict[str, str], keep: int | None
+) -> tuple[TokenStep, ...]:
+    n, two = row["tokens"], row["two_views"]
+    count = _shaped(arrays, f"{key}_count", (n,), whole=True)
+    if (count < 1).any():
+        raise TraceError("a token has no candidates", DAMAGED)
+    total = int(count.sum())
+    token = _shaped(arrays, f"{key}_token", (n,), whole=True)
+    ids = _shaped(arrays, f"{key}_candidates", (total,), whole=True)
+    if not {str(c) for c in ids.tolist()} <= pieces.keys():
+        raise TraceError("a token in the trace has no text", DAMAGED)
+    ends = np.cumsum(count)
+    logits: dict[str, list[Floats]] = {}
+    log_z: dict[str, NDArray[Any]] = {}
+    for view in ("base", "counter") if two else ("base",):
+        one = _shaped(arrays, f"{key}_{view}", (total,), most=MAX_LOGIT)
+        log_z[view] = _shaped(arrays, f"{key}_{view}_log_z", (n,), most=MAX_LOGIT)
+        if (one > np.repeat(log_z[view], count) + 1).any():  # a probability well over 1
+            raise TraceError("a token in the trace has a logit above their partition", DAMAGED)
+        logits[view] = np.split(one.astype(np.float32), ends[:-1])
+    hidden = _restore_hidden(arrays, key, n)
+    floors = _restore_floors(arrays, key, logits["base"], keep)
+    tokens = []
+    for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
+        mine, chosen = ids[a:b], int(token[j])
+        if len(set(mine.tolist())) < len(mine) or chosen not in mine:
+            raise TraceError("a token in the trace is not among its candidates", DAMAGED)
+        tokens.append(
+            TokenStep(
+                index=j,
+                token=chosen,
+                text=pieces[str(chosen)],
+                candidates=mine,
+                texts=tuple(pieces[str(c)] for c in mine.tolist()),
+                base=logits["base"][j],
+                base_log_z=float(log_z["base"][j]),
+                counter=logits["counter"][j] if two else None,
+                counter_log_z=float(log_z["counter"][j]) if two else None,
+                hidden=None if hidden is None else hidden[j],
+                floor=floors[j],
+            )
+        )
+    return tuple(tokens)
 
 
 def _restore_hidden(arrays: Arrays, key: str, tokens: int) -> NDArray[np.bool_] | None:
     """(tokens, N) bool, the vision tokens that the second view did not see; None if it saw all."""
-    if f"{key}_hidden" not in arrays:
+    packed = arrays.get(f"{key}_hidden")
+    if packed is None:
         return None
-    n = int(_shaped(arrays, f"{key}_vision_tokens", (1,))[0])
-    if not 0 < n <= 2**20:
+    n = int(_shaped(arrays, f"{key}_vision_tokens", (1,), whole=True)[0])
+    fits = packed.dtype == np.uint8 and packed.shape == (tokens, (n + 7) // 8)
+    if not fits or not 0 < n * tokens <= MAX_HIDDEN:
         raise TraceError("the trace hides vision tokens that it cannot have", DAMAGED)
-    packed = _shaped(arrays, f"{key}_hidden", (tokens, (n + 7) // 8))
-    return np.unpackbits(packed, axis=1, count=n).astype(bool)
+    return np.unpackbits(packed, axis=1, count=n).view(np.bool_)
 
 
-def _restore_floors(
-    arrays: Arrays, key: str, bases: list[NDArray[Any]], keep: object
-) -> list[float]:
+def _restore_floors(arrays: Arrays, key: str, bases: list[Floats], keep: object) -> list[float]:
     """One a token; files written before it was stored tell it by the run's options."""
     if f"{key}_floor" not in arrays:
         return [floor_of_top(b, keep) for b in bases]
-    found = _shaped(arrays, f"{key}_floor", (len(bases),), finite=False)
+    found = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
     return [float(x) for x in np.where(np.isnan(found), np.inf, found)]
 
 
-def _shaped(arrays: Arrays, name: str, shape: tuple[int, ...], finite: bool = True) -> NDArray[Any]:
-    array = arrays[name]
-    if array.shape != shape or array.dtype.kind not in "fiu":
+def _found(arrays: Arrays, name: str) -> NDArray[Any]:
+    if name not in arrays:
+        raise TraceError(f"the trace lacks {name}", DAMAGED)
+    return arrays[name]
+
+
+def _shaped(
+    arrays: Arrays,
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    whole: bool = False,
+    lost: bool = False,
+    most: float = LARGE,
+) -> NDArray[Any]:
+    """float64, or int64 if whole; within ± most, and finite unless what is lost is marked so."""
+    array = _found(arrays, name)
+    if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
         raise TraceError(
             f"{name} in the trace is {array.dtype} {array.shape}, not {shape}", DAMAGED
         )
-    if finite and not np.isfinite(array).all():
-        raise TraceError(f"{name} in the trace is not finite", DAMAGED)
-    return array
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 100_000:
-        raise TraceError("the trace holds something else where text belongs", DAMAGED)
-    return value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TraceError("the trace holds something else where an object belongs", DAMAGED)
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TraceError("the trace holds something else where a number belongs", DAMAGED)
-    return float(value)
-
-
-def _json(content: bytes) -> dict[str, Any]:
-    def refuse(name: str) -> float:
-        raise TraceError(f"the trace holds {name}", DAMAGED)
-
-    found = json.loads(content, parse_constant=refuse)
-    if not isinstance(found, dict):
-        raise TraceError("the file is not a MACD trace", "Choose a .macd file")
-    return found
-
-
-def _array(content: bytes) -> NDArray[Any]:
-    file = io.BytesIO(content)
-    version = np.lib.format.read_magic(file)
-    if version != (1, 0):
-        raise TraceError("an array in the trace has an unknown header", DAMAGED)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if dtype.hasobject or claimed != len(content) - file.tell():
-        raise TraceError("an array in the trace is not as large as it claims", DAMAGED)
-    file.seek(0)
-    return np.lib.format.read_array(file, allow_pickle=False)
+    if whole:
+        sound = (array >= 0) & (array < 2**31)
+    else:
+        array = array.astype(np.float64)
+        sound = (np.abs(array) <= most) | (lost & ~np.isfinite(array))
+    if not sound.all():
+        raise TraceError(f"{name} in the trace is not finite, or out of range", DAMAGED)
+    return array.astype(np.int64) if whole else array

@@ -17,6 +17,7 @@ from core.bundle_format import (
     FINAL_FIELDS,
     FORMAT,
     LEDGER_FIELDS,
+    MAX_MANIFEST,
     MODEL_PIXELS,
     PLAIN_FIELDS,
     SCHEMA,
@@ -34,7 +35,12 @@ def pack(trace: Trace) -> bytes:
     members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
     members |= _pack_frames(trace)
     manifest["sha256"] = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
-    text = json.dumps(manifest, ensure_ascii=True, allow_nan=False).encode()
+    text = _text(manifest)
+    if len(text) > MAX_MANIFEST:
+        for track in manifest["tracks"]:
+            track["outlines"] = []
+        manifest["warnings"].append("outlines were too many to be saved; boxes are shown instead")
+        text = _text(manifest)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in {"manifest.json": text, **members}.items():
@@ -42,6 +48,10 @@ def pack(trace: Trace) -> bytes:
             info.compress_type = zipfile.ZIP_DEFLATED
             file.writestr(info, content)
     return out.getvalue()
+
+
+def _text(manifest: dict[str, Any]) -> bytes:
+    return json.dumps(manifest, ensure_ascii=True, allow_nan=False).encode()
 
 
 def _pack_frames(trace: Trace) -> dict[str, bytes]:

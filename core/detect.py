@@ -18,6 +18,7 @@ import numpy as np
 
 from core.errors import DetectorError
 from core.options import DetectOptions
+from core.rules import shown
 from core.shipped import shipped
 from core.types import Detections, Floats, Outline, Pixels
 
@@ -26,6 +27,7 @@ BATCH_SECONDS = 0.3
 """Frames go through the network together as far as they take this long: boxes appear steadily."""
 STRIDE = 32
 POINTS, PARTS = 48, 4
+FILES = (".pt", ".onnx")
 HUB = ("rt-detr", "d-fine", "grounding-dino")
 NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
 
@@ -161,26 +163,32 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
 
     Raises DetectorError where the weights are missing or unusable.
     """
+    check_detector(name)
     if name == "toyworld":
         return Yolo("toyworld", shipped("detector.pt"), device, image_size=192)
     path = Path(name)
-    if path.suffix in (".pt", ".onnx"):
-        if not path.is_file():
-            raise DetectorError(
-                f"there is no detector file {name!r}",
-                "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
-            )
+    if path.suffix in FILES:
         return Yolo(path.name, path, device)
     if name in HUB or path.is_dir():
         from core.detect_hf import load_hf_detector
 
         return load_hf_detector(name, device)
-    if name not in NAMES:
+    return Yolo(name, Path(f"{name}.pt"), device)
+
+
+def check_detector(name: str) -> None:
+    """Raises DetectorError for a name or a file of no detector, before anything is loaded."""
+    if Path(name).suffix in FILES:
+        if not os.path.isfile(name):
+            raise DetectorError(
+                f"there is no detector file {shown(name, 200)}",
+                "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
+            )
+    elif name not in ("toyworld", *HUB, *NAMES) and not os.path.isdir(name):
         raise DetectorError(
-            f"{name!r} is not a known detector",
+            f"{shown(name, 200)} is not a known detector",
             f"Choose toyworld, one of {', '.join((*HUB, *NAMES))}, or a .pt or .onnx file",
         )
-    return Yolo(name, Path(f"{name}.pt"), device)
 
 
 def _import_yolo() -> Any:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from core.errors import OptionError
+from core.rules import shown
 
 FORMS = {
     "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),
@@ -62,15 +63,14 @@ def read_edit_flag(flag: str, text: str) -> Any:
         return {"kind": flag.lstrip("-"), "track": int(name), "level": float(level)}
     except (ValueError, RecursionError):
         raise OptionError(
-            f"{flag} {text!r} is not of the form {FORMS[flag][0]}",
+            f"{flag} {shown(text)} is not of the form {FORMS[flag][0]}",
             f"Write, say, {flag} {_EXAMPLES[flag]}",
         ) from None
 
 
 def stored_edits(options: Mapping[str, Any]) -> list[Any]:
-    """The changes by hand among a trace's options; a file may hold anything there."""
-    edits = options.get("edits")
-    return list(edits) if isinstance(edits, list | tuple) else []
+    """The changes by hand among a trace's options, in their order."""
+    return list(options.get("edits", ()))
 
 
 def edit_words(edit: Any) -> tuple[str, str]:

@@ -217,6 +217,7 @@ def _text(value: Any) -> str:
 
 def options_of(args: argparse.Namespace) -> RunOptions:
     """The options of a parsed command. Raises OptionError where one is out of its range."""
+    RunOptions(seed=args.seed)  # before it is taken for the search's own
     told = RunOptions(contrast=PRESETS[args.preset], vcd=VCD_PRESETS[args.vcd]).as_dict()
     for flag in FLAGS:
         value = getattr(args, flag.dest)

@@ -3,14 +3,15 @@
 Every option used is written into the trace, so that a run can be repeated from it.
 """
 
+# ruff: noqa: RUF009  (`choice` and `part` make fields, as `dataclasses.field` does)
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from core.errors import OptionError
+from core.rules import Checked, Part, choice, flag, number, part, text, texts, whole
 
 Fit = Literal["pad", "native"]
 Fusion = Literal["max", "confidence", "average", "or"]
@@ -21,54 +22,41 @@ Gradient = Literal["exact", "base", "half"]
 Levels = Literal["three", "continuous"]
 Shape = Literal["outline", "box"]
 Overlap = Literal["normalise", "raw"]
-
-
-def _within(name: str, value: float, low: float, high: float) -> None:
-    if not (isinstance(value, int | float) and math.isfinite(value) and low <= value <= high):
-        raise OptionError(f"{name} is {value!r}", f"Choose a number from {low:g} to {high:g}")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise OptionError(f"{name} is {value!r}", f"Choose one of {', '.join(allowed)}")
+Memory = Literal["normal", "low"]
+HeadRule = Literal["probability", "raw"]
+Search = Literal["greedy", "sample", "beam", "vote"]
+MAX_SEED = 2**32 - 1
+"""Every generator of random numbers that is used here takes a seed up to this."""
 
 
 @dataclass(frozen=True)
-class VideoOptions:
+class VideoOptions(Checked):
     """file → Clip → the frames a backbone reads. Seconds, megabytes, pixels.
 
     fit "pad": a source frame keeps its shape to within 5 %, padded where the backbone's grid has
     another; "native": whatever the family's own processor does, which may stretch it.
     """
 
-    frames: int = 8
-    start: float = 0.0
-    end: float | None = None
-    dense_fps: float = 10.0
-    dense_limit: int = 200
-    max_megabytes: float = 100.0
-    max_seconds: float = 600.0
-    fit: Fit = "pad"
+    frames: int = whole(8, 1, 256)
+    start: float = number(0.0, 0, 1e6)
+    end: float | None = number(None, 0, 1e6)
+    dense_fps: float = number(10.0, 0, 60)
+    dense_limit: int = whole(200, 1, 2000)
+    max_megabytes: float = number(100.0, 0.001, 100_000)
+    max_seconds: float = number(600.0, 1, 36_000)
+    fit: Fit = choice("pad", Fit)
 
-    def __post_init__(self) -> None:
-        _within("frames", self.frames, 1, 256)
-        _within("start", self.start, 0, 1e6)
-        if self.end is not None:
-            _within("end", self.end, 0, 1e6)
-            if self.end <= self.start:
-                raise OptionError(
-                    f"the range ends at {self.end:g} s and starts at {self.start:g} s",
-                    "Choose an end after the start",
-                )
-        _within("dense_fps", self.dense_fps, 0, 60)
-        _within("dense_limit", self.dense_limit, 1, 2000)
-        _within("max_megabytes", self.max_megabytes, 0.001, 100_000)
-        _within("max_seconds", self.max_seconds, 1, 36_000)
-        _one_of("fit", self.fit, ("pad", "native"))
+    def check_together(self) -> None:
+        """Raises OptionError for a range that ends before it starts."""
+        if self.end is not None and self.end <= self.start:
+            raise OptionError(
+                f"the range ends at {self.end:g} s and starts at {self.start:g} s",
+                "Choose an end after the start",
+            )
 
 
 @dataclass(frozen=True)
-class DetectOptions:
+class DetectOptions(Checked):
     """Clip → detections. `confidence` starts a track; boxes down to `low` may continue one.
 
     Where `confidence` is the lower of the two, it holds for both; see `floor`.
@@ -76,19 +64,12 @@ class DetectOptions:
     for, "dog. umbrella."; if empty, the nouns of the question.
     """
 
-    confidence: float = 0.5
-    low: float = 0.2
-    image_size: int | None = None
-    max_per_frame: int = 100
-    classes: tuple[str, ...] = ()
-    prompt: str = ""
-
-    def __post_init__(self) -> None:
-        _within("detector confidence", self.confidence, 0.01, 0.99)
-        _within("low detector confidence", self.low, 0.01, 0.99)
-        if self.image_size is not None:
-            _within("detector image size", self.image_size, 32, 2048)
-        _within("detections per frame", self.max_per_frame, 1, 500)
+    confidence: float = number(0.5, 0.01, 0.99)
+    low: float = number(0.2, 0.01, 0.99)
+    image_size: int | None = whole(None, 32, 2048)
+    max_per_frame: int = whole(100, 1, 500)
+    classes: tuple[str, ...] = texts(200, 100)
+    prompt: str = text("", 2000)
 
     @property
     def floor(self) -> float:
@@ -97,26 +78,20 @@ class DetectOptions:
 
 
 @dataclass(frozen=True)
-class TrackOptions:
+class TrackOptions(Checked):
     """Detections → tracks. Seconds, and shares of the clip.
 
     min_seen: fewest sightings that must confirm a track after its first.
     """
 
-    max_gap: float = 1.0
-    min_seen: int = 3
-    smoothing: float = 0.15
-    max_tracks: int = 20
-
-    def __post_init__(self) -> None:
-        _within("longest gap to fill", self.max_gap, 0, 10)
-        _within("fewest sightings", self.min_seen, 1, 100)
-        _within("smoothing", self.smoothing, 0, 5)
-        _within("most tracks", self.max_tracks, 1, 100)
+    max_gap: float = number(1.0, 0, 10)
+    min_seen: int = whole(3, 1, 100)
+    smoothing: float = number(0.15, 0, 5)
+    max_tracks: int = whole(20, 1, 100)
 
 
 @dataclass(frozen=True)
-class MaskOptions:
+class MaskOptions(Checked):
     """Tracks → masks → counterfactual. `pad` and `feather` are shares of the short side.
 
     shape "outline": what the detector segmented, the box where it did not; "box": always the box.
@@ -124,24 +99,15 @@ class MaskOptions:
     needs the fusion "or"; see `check_trainable`.
     """
 
-    pad: float = 0.02
-    feather: float = 0.0145
-    overlap: Overlap = "normalise"
-    swept: bool = False
-    fusion: Fusion = "max"
-    fill: Fill = "mean"
-    frame_mask: FrameMask = "outside"
-    fill_seed: int = 0
-    shape: Shape = "outline"
-
-    def __post_init__(self) -> None:
-        _within("mask padding", self.pad, 0, 0.5)
-        _within("mask feather", self.feather, 0.001, 0.5)
-        _one_of("mask shape", self.shape, ("outline", "box"))
-        _one_of("overlap", self.overlap, ("normalise", "raw"))
-        _one_of("fusion", self.fusion, FUSIONS)
-        _one_of("fill", self.fill, ("mean", "black", "blur", "noise", "additive"))
-        _one_of("frame mask", self.frame_mask, ("outside", "whole", "off"))
+    pad: float = number(0.02, 0, 0.5)
+    feather: float = number(0.0145, 0.001, 0.5)
+    overlap: Overlap = choice("normalise", Overlap)
+    swept: bool = flag(False)
+    fusion: Fusion = choice("max", Fusion)
+    fill: Fill = choice("mean", Fill)
+    frame_mask: FrameMask = choice("outside", FrameMask)
+    fill_seed: int = whole(0, 0, MAX_SEED)
+    shape: Shape = choice("outline", Shape)
 
     def check_trainable(self) -> None:
         """Raises OptionError where the objects' strengths would have no gradient.
@@ -159,7 +125,7 @@ class MaskOptions:
 
 
 @dataclass(frozen=True)
-class AscentOptions:
+class AscentOptions(Checked):
     """Gradient ascent on the strengths, and how they become levels (steps 7 and 8).
 
     memory "low" keeps few activations and computes the rest twice; the result is the same.
@@ -167,24 +133,17 @@ class AscentOptions:
     from the pass that reads the plain video anyway; the slope at r0 on frames of half the size.
     """
 
-    steps: int = 1
-    eta: float = 0.01
-    r0: float = 0.75
-    tau: float = 0.0
-    levels: Levels = "three"
-    frame_fraction: float = 0.25
-    memory: Literal["normal", "low"] = "normal"
-    gradient: Gradient = "exact"
+    steps: int = whole(1, 1, 200)
+    eta: float = number(0.01, 1e-8, 1e6)
+    r0: float = number(0.75, 0.01, 0.99)
+    tau: float = number(0.0, 0, 1)
+    levels: Levels = choice("three", Levels)
+    frame_fraction: float = number(0.25, 0, 1)
+    memory: Memory = choice("normal", Memory)
+    gradient: Gradient = choice("exact", Gradient)
 
-    def __post_init__(self) -> None:
-        _within("steps", self.steps, 1, 200)
-        _within("eta", self.eta, 1e-8, 1e6)
-        _within("r0", self.r0, 0.01, 0.99)
-        _within("tau", self.tau, 0, 1)
-        _one_of("levels", self.levels, ("three", "continuous"))
-        _within("frame fraction", self.frame_fraction, 0, 1)
-        _one_of("memory", self.memory, ("normal", "low"))
-        _one_of("gradient", self.gradient, ("exact", "base", "half"))
+    def check_together(self) -> None:
+        """Raises OptionError for several steps along a gradient that stays the same."""
         if self.gradient == "base" and self.steps > 1:
             raise OptionError(
                 f"the gradient 'base' is the same at every step, and {self.steps} were asked for",
@@ -193,85 +152,68 @@ class AscentOptions:
 
 
 @dataclass(frozen=True)
-class ContrastOptions:
+class ContrastOptions(Checked):
     """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d); head: p(t|V) ≥ β·max p(·|V).
 
     head "raw" is TCD's: logit ≥ β·max logit.
     """
 
-    alpha: float = 1.0
-    beta: float = 0.1
-    head: Literal["probability", "raw"] = "probability"
-
-    def __post_init__(self) -> None:
-        _within("alpha", self.alpha, 0, 20)
-        _within("beta", self.beta, 0, 2)
-        _one_of("head", self.head, ("probability", "raw"))
+    alpha: float = number(1.0, 0, 20)
+    beta: float = number(0.1, 0, 2)
+    head: HeadRule = choice("probability", HeadRule)
 
 
 @dataclass(frozen=True)
-class DecodeOptions:
+class DecodeOptions(Checked):
     """Search, docs/methods.md, step 10, and how many candidates a token keeps in the trace.
 
     greedy; sample: nucleus with temperature and top_p; beam: `beams` wide, score divided by
     length ** length_penalty; vote: self-consistency, `samples` samples, majority of answers.
     """
 
-    search: Literal["greedy", "sample", "beam", "vote"] = "greedy"
-    max_tokens: int = 64
-    temperature: float = 1.0
-    top_p: float = 0.9
-    beams: int = 4
-    length_penalty: float = 1.0
-    samples: int = 5
-    seed: int = 0
-    keep: int = 256
-
-    def __post_init__(self) -> None:
-        _one_of("search", self.search, ("greedy", "sample", "beam", "vote"))
-        _within("max tokens", self.max_tokens, 1, 1024)
-        _within("temperature", self.temperature, 0.01, 10)
-        _within("top-p", self.top_p, 0.01, 1)
-        _within("beams", self.beams, 1, 32)
-        _within("length penalty", self.length_penalty, -5, 5)
-        _within("samples", self.samples, 1, 64)
-        _within("kept candidates", self.keep, 1, 4096)
+    search: Search = choice("greedy", Search)
+    max_tokens: int = whole(64, 1, 1024)
+    temperature: float = number(1.0, 0.01, 10)
+    top_p: float = number(0.9, 0.01, 1)
+    beams: int = whole(4, 1, 32)
+    length_penalty: float = number(1.0, -5, 5)
+    samples: int = whole(5, 1, 64)
+    seed: int = whole(0, 0, MAX_SEED)
+    keep: int = whole(256, 1, 4096)
 
 
 @dataclass(frozen=True)
-class VcdOptions:
+class VcdOptions(Checked):
     """VCD's noise step t of 1000, with the α and β published beside it (see VCD_PRESETS)."""
 
-    step: int = 500
-    contrast: ContrastOptions = ContrastOptions(alpha=1.0, beta=0.2)
-
-    def __post_init__(self) -> None:
-        _within("VCD noise step", self.step, 0, 999)
+    step: int = whole(500, 0, 999)
+    contrast: ContrastOptions = part(ContrastOptions(alpha=1.0, beta=0.2))
 
 
 @dataclass(frozen=True)
-class SidOptions:
+class SidOptions(Checked):
     """SID: from decoder layer `layer` on only `ratio` of the vision tokens stay, the least read."""
 
-    layer: int = 2
-    ratio: float = 100 / 576
-    contrast: ContrastOptions = ContrastOptions(alpha=0.5, beta=0.1)
-
-    def __post_init__(self) -> None:
-        _within("SID layer", self.layer, 1, 200)
-        _within("SID ratio", self.ratio, 0, 1)
+    layer: int = whole(2, 1, 200)
+    ratio: float = number(100 / 576, 0, 1)
+    contrast: ContrastOptions = part(ContrastOptions(alpha=0.5, beta=0.1))
 
 
 @dataclass(frozen=True)
-class TcdOptions:
+class TcdOptions(Checked):
     """TCD: frames kept in the reference view; None takes the published 16→4, 12→8, 32→8."""
 
-    keep: int | None = None
-    contrast: ContrastOptions = ContrastOptions(alpha=0.5, beta=0.5, head="raw")
+    keep: int | None = whole(None, 1, 256)
+    contrast: ContrastOptions = part(ContrastOptions(alpha=0.5, beta=0.5, head="raw"))
 
-    def __post_init__(self) -> None:
-        if self.keep is not None:
-            _within("TCD frames", self.keep, 1, 256)
+
+@dataclass(frozen=True)
+class PlanOptions(Checked):
+    """What a plan of memory and time is made for; see `core.plan`. frame_size: side in pixels."""
+
+    frames: int = whole(8, 1, 512)
+    frame_size: int = whole(280, 28, 4096)
+    steps: int = whole(1, 1, 200)
 
 
 VCD_PRESETS: dict[str, VcdOptions] = {
@@ -283,22 +225,23 @@ VCD_PRESETS: dict[str, VcdOptions] = {
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(Checked):
     """One set of options for a whole run; each stage is handed its own part only."""
 
-    video: VideoOptions = field(default_factory=VideoOptions)
-    detect: DetectOptions = field(default_factory=DetectOptions)
-    track: TrackOptions = field(default_factory=TrackOptions)
-    mask: MaskOptions = field(default_factory=MaskOptions)
-    ascent: AscentOptions = field(default_factory=AscentOptions)
-    contrast: ContrastOptions = field(default_factory=ContrastOptions)
-    decode: DecodeOptions = field(default_factory=DecodeOptions)
-    vcd: VcdOptions = field(default_factory=VcdOptions)
-    sid: SidOptions = field(default_factory=SidOptions)
-    tcd: TcdOptions = field(default_factory=TcdOptions)
-    seed: int = 0
+    video: VideoOptions = part(VideoOptions())
+    detect: DetectOptions = part(DetectOptions())
+    track: TrackOptions = part(TrackOptions())
+    mask: MaskOptions = part(MaskOptions())
+    ascent: AscentOptions = part(AscentOptions())
+    contrast: ContrastOptions = part(ContrastOptions())
+    decode: DecodeOptions = part(DecodeOptions())
+    vcd: VcdOptions = part(VcdOptions())
+    sid: SidOptions = part(SidOptions())
+    tcd: TcdOptions = part(TcdOptions())
+    seed: int = whole(0, 0, MAX_SEED)
 
-    def __post_init__(self) -> None:
+    def check_together(self) -> None:
+        """Raises OptionError where objects would have no gradient; see `check_trainable`."""
         self.mask.check_trainable()
 
     def as_dict(self) -> dict[str, Any]:
@@ -306,41 +249,21 @@ class RunOptions:
         return asdict(self)
 
 
-_PARTS: dict[str, Any] = {
-    "video": VideoOptions,
-    "detect": DetectOptions,
-    "track": TrackOptions,
-    "mask": MaskOptions,
-    "ascent": AscentOptions,
-    "contrast": ContrastOptions,
-    "decode": DecodeOptions,
-    "vcd": VcdOptions,
-    "sid": SidOptions,
-    "tcd": TcdOptions,
-}
-
-
 def options_from(told: Mapping[str, Any]) -> RunOptions:
-    """The RunOptions that `as_dict` wrote; what is missing keeps its default.
+    """The RunOptions that `as_dict` wrote, or any part of them; the one reader of options.
 
-    Raises OptionError where a value is out of range or an option is unknown.
+    What is missing keeps its default. Raises OptionError, with the path of the key, for a value of
+    another type or out of its range, and for a key that is no option.
     """
-    parts: dict[str, Any] = {}
-    try:
-        for name, kind in _PARTS.items():
-            fields = dict(told.get(name, {}))
-            if "classes" in fields:
-                fields["classes"] = tuple(fields["classes"])
-            if "contrast" in fields:
-                fields["contrast"] = ContrastOptions(**fields["contrast"])
-            parts[name] = kind(**fields)
-        return RunOptions(**parts, seed=int(told.get("seed", 0)))
-    except (TypeError, ValueError) as error:
-        if isinstance(error, OptionError):
-            raise
-        raise OptionError(
-            f"these are not the options of a run ({error})", "Use those of a saved trace"
-        ) from error
+    if not isinstance(told, Mapping):
+        raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
+    options: RunOptions = Part(RunOptions()).read(told, "")
+    return options
+
+
+def recorded_options(told: Mapping[str, Any]) -> RunOptions:
+    """The options of a trace, whose changes by hand stand beside them. Raises OptionError."""
+    return options_from({name: value for name, value in told.items() if name != "edits"})
 
 
 PRESETS: dict[str, ContrastOptions] = {

@@ -23,11 +23,11 @@ from core.backbones.load import adapter_of, load_backbone
 from core.backbones.random_weights import build, depth_of, with_depth
 from core.decode import Pair
 from core.dry_run import dry_run
-from core.errors import OptionError, UnsupportedBackbone
+from core.errors import UnsupportedBackbone
 from core.metering import AliveBytes
 from core.methods import METHODS
 from core.methods.base import Case
-from core.options import AscentOptions, RunOptions
+from core.options import AscentOptions, PlanOptions, RunOptions
 from core.types import SEEN, Clip, Track
 
 QUESTION = "What is in the video?"
@@ -70,13 +70,7 @@ def plan(
     for every further layer of a kind, so a few shallow models tell the deep one. Raises
     UnsupportedBackbone for a model that is not listed, and OptionError for a number out of range.
     """
-    for word, value, low, high in (
-        ("frames", frames, 1, 512),
-        ("frame size", frame_size, 28, 4096),
-    ):
-        if not low <= value <= high:
-            raise OptionError(f"{word} is {value}", f"Choose a number from {low} to {high}")
-    AscentOptions(steps=steps)
+    PlanOptions(frames, frame_size, steps)  # raises where one is out of range
     clip = sample_clip(frames, frame_size)
     if name == "toyworld":
         return _plan(name, _weigh(_embedded, clip, steps), frames, steps)

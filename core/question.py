@@ -12,8 +12,10 @@ MAX_LENGTH = 2000
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 
-def clean_question(text: str) -> str:
+def clean_question(text: object) -> str:
     """The question without surrounding blanks; raises QuestionError if it cannot be asked."""
+    if not isinstance(text, str):
+        raise QuestionError("the question is no text", "Type a question about the video")
     question = text.strip()
     if not question:
         raise QuestionError("the question is blank", "Type a question about the video")

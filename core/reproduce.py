@@ -10,7 +10,7 @@ from typing import Any
 
 from core.edit_flags import edit_words, stored_edits
 from core.flags import words
-from core.options import options_from
+from core.options import recorded_options
 from core.types import Trace
 
 
@@ -24,7 +24,7 @@ def command(trace: Trace) -> str:
     clip = [_clip(trace), trace.question]
     backbone = list(_model("--backbone", trace.backbone))
     flags = [*backbone, *_model("--detector", trace.detector)]
-    flags += words(options_from(trace.options))
+    flags += words(recorded_options(trace.options))
     if further:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in stored_edits(trace.options) for word in edit_words(edit)]
@@ -52,7 +52,7 @@ def _stem(trace: Trace) -> str:
 
 def snippet(trace: Trace) -> str:
     """Python that computes the trace again, with its changes by hand and its ledger."""
-    options = options_from(trace.options)
+    options = recorded_options(trace.options)
     names = sorted({"RunOptions", *_classes(options)})
     backbone = str(trace.backbone.get("name", "toyworld"))
     detector = str(trace.detector.get("name", "toyworld"))

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from core.contrast import Head, score
 from core.edit_flags import edit_words, stored_edits
 from core.types import LOST, Answer, TokenStep, Trace
-from core.words import count
+from core.words import count, visible
 
 _LEVEL_NAMES = {1.0: "hidden", 0.0: "left as it is"}
 
@@ -151,11 +150,10 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
         "probability": float(np.exp(step.base[at] - step.base_log_z)),
     }
     if step.counter is not None:
-        rule: Head = "raw" if answer.head == "raw" else "probability"
-        s = score(step.base, step.counter, answer.alpha, answer.beta, rule)
+        base, counter = float(step.base[at]), float(step.counter[at])
         row |= {
-            "counterfactual_logit": float(step.counter[at]),
-            "score": float(s[at]),
+            "counterfactual_logit": counter,
+            "score": (1 + answer.alpha) * base - answer.alpha * counter,
             "base_choice": step.texts[int(step.base.argmax())],
         }
     return row
@@ -178,7 +176,7 @@ def as_text(trace: Trace) -> str:
     lines.append(f"Times      {spent}  (peak memory {trace.peak_memory_mb:.0f} MB)")
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _header(trace: Trace) -> list[str]:
@@ -236,7 +234,7 @@ def as_table(trace: Trace) -> str:
     lines += ["", f"Shared: {shared or 'nothing'}; the first to need a piece pays for it.", ""]
     lines += _edit_lines(trace)
     lines += [f"Note: {w}" for w in trace.warnings]
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _object_lines(trace: Trace) -> list[str]:

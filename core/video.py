@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -21,7 +22,9 @@ import numpy as np
 
 from core import errors
 from core.options import VideoOptions
+from core.rules import shown
 from core.types import Clip, Pixels
+from core.words import writable
 
 MEMORY_BYTES = 3 * 2**30
 SECONDS = 120
@@ -46,13 +49,15 @@ def read_clip(
     path: str | Path,
     options: VideoOptions | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    opened: Callable[[], None] = lambda: None,
 ) -> Clip:
     """Samples `options.frames` frames uniformly by timestamp, and denser small ones to track on.
 
     Memory is bounded by the options, not by the clip's length: at most `frames` pictures of 1280 px
     and `dense_limit + frames` of 640 px are kept. cancelled: asked several times a second; once it
-    is true, decoding ends and Cancelled is raised. Raises a VideoError for everything that is no
-    usable video; what was repaired or converted on the way is told in `Clip.notes`.
+    is true, decoding ends and Cancelled is raised. opened: called once a first picture is decoded:
+    the file is a video then, whatever else is found in it. Raises a VideoError for everything that
+    is no usable video; what was repaired or converted on the way is told in `Clip.notes`.
     """
     options = options or VideoOptions()
     file = _check(path, options)
@@ -76,7 +81,7 @@ def read_clip(
         worker.stdin.close()
         with file.open("rb") as content:
             sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-        header, arrays = _receive(worker.stdout)
+        header, arrays = _receive(worker.stdout, opened)
     finally:
         watch.stop()
         _end(worker)
@@ -91,7 +96,7 @@ def read_clip(
         times=np.array(header["times"], np.float64),
         dense_frames=arrays[1],
         dense_times=np.array(header["dense_times"], np.float64),
-        name=file.name,
+        name=writable(file.name),
         sha256=sha256,
         duration=float(header["duration"]),
         size=(int(header["size"][0]), int(header["size"][1])),
@@ -181,16 +186,28 @@ def _check(path: str | Path, options: VideoOptions) -> Path:
     text = str(path)
     if not text or "\0" in text:
         raise errors.VideoNotFound("no video was given", "Choose a video file")
-    if _ADDRESS.match(text) and not Path(text).exists():
+    if _ADDRESS.match(text) and not os.path.exists(text):
         raise errors.VideoNotFound(
-            f"{text[:80]!r} is an address, not a file", "Download the video and give its file name"
+            f"{shown(text, 80)} is an address, not a file",
+            "Download the video and give its file name",
         )
     file = Path(text).absolute()
-    if file.is_dir():
-        raise errors.VideoNotFound(f"{file.name!r} is a folder", "Choose a video file in it")
-    if not file.is_file():
-        raise errors.VideoNotFound(f"there is no file {text[:200]!r}", "Check the file name")
-    size = file.stat().st_size
+    try:
+        if file.is_dir():
+            raise errors.VideoNotFound(
+                f"{shown(file.name, 100)} is a folder", "Choose a video in it"
+            )
+        if not file.is_file():
+            raise errors.VideoNotFound(
+                f"there is no file {shown(text, 200)}", "Check the file name"
+            )
+        size = file.stat().st_size
+        with file.open("rb") as content:
+            start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    except OSError as error:
+        raise errors.VideoNotFound(
+            f"{shown(text, 200)} cannot be read ({error.strerror})", "Check the file and its rights"
+        ) from None
     if size == 0:
         raise errors.NotAVideo(f"{file.name!r} is empty", "Record or download it again")
     if size > options.max_megabytes * 1e6:
@@ -198,19 +215,23 @@ def _check(path: str | Path, options: VideoOptions) -> Path:
             f"{file.name!r} has {size / 1e6:.0f} MB, more than {options.max_megabytes:g} MB",
             "Cut or re-encode it",
         )
-    with file.open("rb") as content:
-        start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     for magic, kind in _NOT_VIDEO.items():
         if start.startswith(magic):
             raise errors.NotAVideo(f"{file.name!r} is {kind}, not a video", "Choose a video file")
     return file
 
 
-def _receive(stream: IO[bytes]) -> tuple[dict[str, Any] | None, list[Pixels]]:
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        return None, []
-    header = json.loads(line)
+def _receive(
+    stream: IO[bytes], opened: Callable[[], None]
+) -> tuple[dict[str, Any] | None, list[Pixels]]:
+    header: dict[str, Any] = {"opened": True}
+    while "opened" in header:
+        line = stream.readline()
+        if not line.endswith(b"\n"):
+            return None, []
+        header = json.loads(line)
+        if "opened" in header:
+            opened()
     arrays = []
     for shape in header.get("shapes", []):
         array = np.empty(shape, np.uint8)

@@ -11,7 +11,7 @@ import json
 import resource
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -218,8 +218,13 @@ def uniform(start: float, end: float, n: int) -> list[float]:
     return [start + (i + 0.5) * (end - start) / n for i in range(n)]
 
 
-def read(job: dict[str, Any]) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
-    """Header and two arrays: sampled frames, dense frames. Raises Reject."""
+def read(
+    job: dict[str, Any], opened: Callable[[], None] = lambda: None
+) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
+    """Header and two arrays: sampled frames, dense frames. Raises Reject.
+
+    opened: called with every first picture that is decoded.
+    """
     source = Source(job["path"])
     notes: list[str] = []
     duration = source.duration
@@ -243,11 +248,11 @@ def read(job: dict[str, Any]) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
             f"the video lasts {_spoken(end - start)}, more than {_spoken(job['max_seconds'])}",
             "Choose a range with --start and --end, in seconds",
         )
-    header, arrays = _take(source, job, start, end, notes)
+    header, arrays = _take(source, job, start, end, notes, opened)
     reached = header.pop("reached")
     if reached < end - max(0.5, 2 * float(source.step * source.unit)):
         notes.append(f"pictures after {reached:.1f} s cannot be decoded; what is whole was used")
-        header, arrays = _take(source, job, start, max(reached, start + 1e-3), notes)
+        header, arrays = _take(source, job, start, max(reached, start + 1e-3), notes, opened)
         header.pop("reached")
     header["duration"] = duration
     header["title"] = source.container.metadata.get("title", "")[:200]
@@ -256,7 +261,12 @@ def read(job: dict[str, Any]) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
 
 
 def _take(
-    source: Source, job: dict[str, Any], start: float, end: float, notes: list[str]
+    source: Source,
+    job: dict[str, Any],
+    start: float,
+    end: float,
+    notes: list[str],
+    opened: Callable[[], None],
 ) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
     sampled = sorted({source.at(t) for t in uniform(start, end, job["frames"])})
     if len(sampled) < job["frames"]:
@@ -278,6 +288,8 @@ def _take(
     last = sampled[0]
     keep = set(sampled)
     for pts, frame in source.pictures(sorted(dense | keep)):
+        if not (pictures or small):
+            opened()
         if pts in keep:
             pictures[pts] = to_rgb(frame, FRAME_SIDE, aspect)
         if pts in dense:
@@ -347,8 +359,14 @@ def main() -> None:
     job = json.loads(line)
     limit_process(job["memory_bytes"], job["seconds"])
     av.logging.set_level(av.logging.PANIC)
+    out = sys.stdout.buffer
+
+    def opened() -> None:
+        out.write(b'{"opened": true}\n')
+        out.flush()
+
     try:
-        header, arrays = read(job)
+        header, arrays = read(job, opened)
     except Reject as reject:
         header = {"error": reject.error, "cause": reject.cause, "remedy": reject.remedy}
         arrays = []
@@ -359,7 +377,6 @@ def main() -> None:
             "remedy": "Scale the video down or choose fewer frames",
         }
         arrays = []
-    out = sys.stdout.buffer
     out.write(json.dumps(header).encode() + b"\n")
     for array in arrays:
         out.write(np.ascontiguousarray(array).data)

@@ -5,10 +5,9 @@ Works on traces: the frames in one are what the backbone saw, so the video itsel
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -16,227 +15,25 @@ import numpy as np
 from core.ascent import conclude
 from core.backbones.base import VideoLM, to_pixels
 from core.decode import Pair, answer, go_on, redecode, scores
+from core.edits import (
+    KINDS,
+    MAX_EDITS,
+    Edit,
+    check_changeable,
+    check_frame_mask,
+    edited_tracks,
+    read_edit,
+    read_edits,
+)
 from core.errors import OptionError
 from core.ledger import measure
 from core.methods.base import Case
-from core.options import ContrastOptions, RunOptions, options_from
+from core.options import ContrastOptions, RunOptions, recorded_options
 from core.pipeline import Event, with_losses
 from core.search import find_answer
-from core.types import (
-    LOST,
-    SEEN,
-    Answer,
-    AscentStep,
-    Counterfactual,
-    Stroke,
-    TokenStep,
-    Trace,
-    Track,
-)
+from core.types import Answer, AscentStep, Counterfactual, TokenStep, Trace, Track
 
-KINDS = {
-    "level": ("track", "level"),
-    "frames": ("track", "level"),
-    "drop": ("track",),
-    "merge": ("track", "other"),
-    "label": ("track", "label"),
-    "brush": ("track", "frame", "points", "radius", "erase"),
-    "add": ("label", "box"),
-}
-"""What can be changed, and what each change is told by."""
-MAX_POINTS, MAX_EDITS = 400, 200
-
-
-@dataclass(frozen=True, eq=False)
-class Edit:
-    """One change by hand.
-
-    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
-    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
-    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
-    `box`, called `label`. Tracks are named by their id.
-    """
-
-    kind: str
-    track: int = 0
-    other: int = 0
-    level: float = 0.0
-    label: str = ""
-    frame: int = 0
-    points: tuple[tuple[float, float], ...] = ()
-    radius: float = 0.05
-    erase: bool = False
-    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, as `read_edit` takes them."""
-        told = {"kind": self.kind} | {name: getattr(self, name) for name in KINDS[self.kind]}
-        if "points" in told:
-            told["points"] = [list(p) for p in self.points]
-        return told | ({"box": list(self.box)} if "box" in told else {})
-
-
-def read_edit(raw: Any, trace: Trace) -> Edit:
-    """An Edit from untrusted plain values; raises OptionError where it does not fit the trace."""
-    if not isinstance(raw, Mapping) or raw.get("kind") not in KINDS:
-        raise OptionError("this is no change that can be made", f"Choose of {', '.join(KINDS)}")
-    kind = str(raw["kind"])
-    ids = [t.id for t in trace.tracks]
-
-    def number(name: str, low: float, high: float) -> float:
-        value = raw.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise OptionError(f"{name} is {value!r}", "Give a number")
-        if not (math.isfinite(value) and low <= value <= high):
-            raise OptionError(f"{name} is {value!r}", f"Choose from {low:g} to {high:g}")
-        return float(value)
-
-    def track(name: str) -> int:
-        found = raw.get(name)
-        if not isinstance(found, int) or isinstance(found, bool) or found not in ids:
-            listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
-            raise OptionError(
-                f"there is no object {found!r}",
-                f"Choose one of {listed}" if listed else "Add one: none is tracked",
-            )
-        return found
-
-    if kind == "level":
-        return Edit(kind, track=track("track"), level=number("level", 0, 1))
-    if kind == "frames":
-        group, last = raw.get("track"), len(trace.groups) - 1
-        if not isinstance(group, int) or isinstance(group, bool) or not 0 <= group <= last:
-            raise OptionError(f"there is no frame group {group!r}", f"Choose from 0 to {last}")
-        return Edit(kind, track=group, level=number("level", 0, 1))
-    if kind == "drop":
-        return Edit(kind, track=track("track"))
-    if kind == "merge":
-        pair = track("track"), track("other")
-        if pair[0] == pair[1]:
-            raise OptionError("an object cannot be merged with itself", "Choose two objects")
-        return Edit(kind, track=pair[0], other=pair[1])
-    if kind == "label":
-        return Edit(kind, track=track("track"), label=_label(raw.get("label")))
-    if kind == "add":
-        box = tuple(_shares(raw.get("box"), 4, 0, 1))
-        if len(box) != 4 or box[2] - box[0] < 0.01 or box[3] - box[1] < 0.01:
-            raise OptionError("the new object has no size", "Draw a larger box")
-        return Edit(
-            kind, label=_label(raw.get("label") or "drawn"), box=(box[0], box[1], box[2], box[3])
-        )
-    points = raw.get("points")
-    if not isinstance(points, Sequence) or not 1 <= len(points) <= MAX_POINTS:
-        raise OptionError("the stroke has no points, or too many", f"Draw 1 to {MAX_POINTS} points")
-    pairs = [_shares(p, 2, -1, 2) for p in points]
-    return Edit(
-        kind,
-        track=track("track"),
-        frame=int(number("frame", 0, len(trace.frames) - 1)),
-        points=tuple((p[0], p[1]) for p in pairs),
-        radius=number("radius", 0.005, 0.5),
-        erase=bool(raw.get("erase")),
-    )
-
-
-def read_edits(raws: Sequence[Any], trace: Trace) -> list[Edit]:
-    """Changes that follow one another, each checked against the trace as those before leave it.
-
-    Needs no model. Raises OptionError for the first that does not fit.
-    """
-    edits = []
-    for raw in raws:
-        edits.append(edit := read_edit(raw, trace))
-        if edit.kind == "frames":
-            _check_frame_mask(trace)
-        made = [*trace.options.get("edits", ()), edit.as_dict()]
-        trace = replace(
-            trace, tracks=edited_tracks(trace, edit), options=trace.options | {"edits": made}
-        )
-    return edits
-
-
-def _check_frame_mask(trace: Trace) -> None:
-    if trace.counterfactual is None or not len(trace.counterfactual.frame_level):
-        raise OptionError("the frame mask is off", "Turn it on in the settings and run again")
-
-
-def _label(value: Any) -> str:
-    if (
-        not isinstance(value, str)
-        or not value.strip()
-        or len(value) > 60
-        or not value.isprintable()
-    ):
-        raise OptionError("this is no name for an object", "Give 1 to 60 printable characters")
-    return value.strip()
-
-
-def _shares(value: Any, n: int, low: float, high: float) -> list[float]:
-    if (
-        not isinstance(value, Sequence)
-        or isinstance(value, str)
-        or len(value) != n
-        or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value)
-        or any(not (math.isfinite(x) and low <= x <= high) for x in value)
-    ):
-        raise OptionError("a place lies outside the frame", "Draw inside the frame")
-    return [float(x) for x in value]
-
-
-def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
-    """The trace's tracks after one change; those it does not touch are the same objects."""
-    if edit.kind == "add":
-        box = np.tile(np.array(edit.box, np.float32), (len(trace.frames), 1))
-        state = np.full(len(trace.frames), SEEN, np.int8)
-        new = 1 + max(_used_ids(trace), default=0)
-        return (*trace.tracks, Track(new, edit.label, 1.0, box, state, 0))
-    by_id = {t.id: t for t in trace.tracks}
-    if edit.kind == "drop":
-        del by_id[edit.track]
-    elif edit.kind == "label":
-        by_id[edit.track] = replace(by_id[edit.track], label=edit.label)
-    elif edit.kind == "merge":
-        by_id[edit.track] = _merged(by_id[edit.track], by_id.pop(edit.other))
-    elif edit.kind == "brush":
-        by_id[edit.track] = _brushed(by_id[edit.track], edit)
-    return tuple(by_id.values())
-
-
-def _used_ids(trace: Trace) -> set[int]:
-    """Ids of the tracks there are and of those that were dropped or merged away."""
-    edits = [e for e in trace.options.get("edits", ()) if e["kind"] != "frames"]
-    named = {int(e[n]) for e in edits for n in ("track", "other") if n in e}
-    return named | {t.id for t in trace.tracks}
-
-
-def _merged(a: Track, b: Track) -> Track:
-    """One track with the box around both where both are seen; the brush of `a` stays.
-
-    Outlines go: those of two objects are no outline of one.
-    """
-    boxes = np.stack([a.boxes, b.boxes])
-    both = np.isfinite(a.boxes[:, 0]) & np.isfinite(b.boxes[:, 0])
-    around = np.concatenate([boxes[..., :2].min(0), boxes[..., 2:].max(0)], axis=1)
-    only = np.where(np.isfinite(a.boxes), a.boxes, b.boxes)
-    return replace(
-        a,
-        confidence=max(a.confidence, b.confidence),
-        boxes=np.where(both[:, None], around, only).astype(np.float32),
-        state=np.maximum(a.state, b.state),
-        frames_seen=max(a.frames_seen, b.frames_seen),
-        outlines=(),
-    )
-
-
-def _brushed(track: Track, edit: Edit) -> Track:
-    box = track.boxes[edit.frame]
-    if track.state[edit.frame] == LOST:
-        raise OptionError(
-            f"{track.label} is not seen on frame {edit.frame + 1}", "Draw where it has a box"
-        )
-    points = (np.array(edit.points, np.float32) - box[:2]) / np.maximum(box[2:] - box[:2], 1e-4)
-    stroke = Stroke(points.astype(np.float32), edit.radius, edit.erase)
-    return replace(track, brush=(*track.brush, stroke))
+__all__ = ["KINDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 
 
 class Workbench:
@@ -246,15 +43,10 @@ class Workbench:
     """
 
     def __init__(self, trace: Trace, lm: VideoLM) -> None:
-        if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
-            raise OptionError("this run was not finished", "Run it again, then change it")
-        if trace.model_frames is None:
-            raise OptionError(
-                "this trace does not hold the pixels that the backbone read",
-                "Run the clip again to get one that can be changed",
-            )
+        check_changeable(trace)
+        assert trace.model_frames is not None
         self.lm, self.trace = lm, trace
-        self.options: RunOptions = options_from(trace.options)
+        self.options: RunOptions = recorded_options(trace.options)
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)
         if self.encoded.prompt != trace.backbone.get("prompt", self.encoded.prompt):
             raise OptionError(
@@ -443,7 +235,7 @@ def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
         level = found.level.copy()
         level[[t.id for t in trace.tracks].index(edit.track)] = edit.level
         return replace(found, level=level)
-    _check_frame_mask(trace)
+    check_frame_mask(trace)
     frames = found.frame_level.copy()
     frames[edit.track] = edit.level
     return replace(found, frame_level=frames)

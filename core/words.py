@@ -1,4 +1,36 @@
-"""How counts read in messages. Imports nothing."""
+"""How counts and foreign texts read in messages."""
+
+import re
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters but for line break and tab, marks that turn text around, halves of pairs."""
+
+
+def visible(text: str) -> str:
+    r"""A text in which what a terminal would obey is written out; nothing else is changed.
+
+    >>> visible("a\x1b[2Jb\u202ec é\n")
+    'a\\x1b[2Jb\\u202ec é\n'
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def visible_json(text: str) -> str:
+    """The same for JSON, which stays JSON of the same values."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def writable(text: str) -> str:
+    r"""A text that can be written as UTF-8: halves of pairs are replaced.
+
+    A file name that is not UTF-8 holds some.
+
+    >>> writable("a\udcffb")
+    'a\ufffdb'
+    """
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def count(n: int, noun: str) -> str:

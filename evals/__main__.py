@@ -7,17 +7,15 @@ import os
 import sys
 from pathlib import Path
 
+from core.detect import check_detector
 from core.errors import MacdError, OptionError
-from core.methods import METHODS
-from core.options import DecodeOptions, RunOptions
-from evals.answer import ONE_VIEW
+from core.methods import METHODS, find_methods
+from core.options import ContrastOptions, DecodeOptions, RunOptions
+from core.rules import Number, shown
+from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
 from evals.doctor import Claim, examine
 from evals.report import load, markdown, write
-from evals.rows import Setting
-from evals.run import Contrasts, choose, complete, plan, ticking
-from evals.stats import RESAMPLES
-from evals.table import tabulate
 
 HONEST = (
     "baseline",
@@ -42,7 +40,15 @@ def main(argv: list[str] | None = None) -> int:
         code: int = args.run(args)
         return code
     except MacdError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        where = f" {error.filename!r}" if error.filename else " the results"
+        print(
+            f"error: the system refused{where} ({error.strerror}). Free space, or choose another"
+            " folder.",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print("stopped; run the same command again to go on", file=sys.stderr)
@@ -85,8 +91,14 @@ def _run(args: argparse.Namespace) -> int:
     methods = list(
         dict.fromkeys(["baseline", *(named or (QUICK_METHODS if args.quick else HONEST))])
     )
-    if (args.alpha is None) != (args.beta is None):
-        raise OptionError("only one of α and β is given", "Give both, or neither to choose them")
+    _check_run(args, methods)
+    # with torch: only what cannot be refused without it
+    from evals.answer import ONE_VIEW
+    from evals.rows import Setting
+    from evals.run import Contrasts, choose, complete, plan, ticking
+    from evals.stats import RESAMPLES
+    from evals.table import tabulate
+
     options = RunOptions(decode=DecodeOptions(max_tokens=24))
     setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
     benchmark, rows = find_benchmark(args.benchmark), args.out / "rows"
@@ -123,6 +135,37 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_run(args: argparse.Namespace, methods: list[str]) -> None:
+    """Raises OptionError for what cannot be run; imports no torch."""
+    find_methods(methods)
+    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000), ("workers", 0, 64)):
+        Number(low, high, whole=True).read(getattr(args, name), name)
+    if (args.alpha is None) != (args.beta is None):
+        raise OptionError("only one of α and β is given", "Give both, or neither to choose them")
+    if args.alpha is not None:
+        ContrastOptions(args.alpha, args.beta)
+    check_detector(args.detector)
+    _check_folder(args.out)
+
+
+def _check_folder(out: Path) -> None:
+    """Raises OptionError where a folder cannot be made or written into."""
+    try:
+        near = next(p for p in (out.absolute(), *out.absolute().parents) if p.exists())
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"{shown(str(out), 200)} cannot be a folder ({error})", "Choose another"
+        ) from None
+    if not near.is_dir():
+        raise OptionError(
+            f"{shown(str(near), 200)} is no folder", "Choose a folder for the results"
+        )
+    if not os.access(near, os.W_OK | os.X_OK):
+        raise OptionError(
+            f"nothing can be written in {shown(str(near), 200)}", "Choose another folder"
+        )
+
+
 def _machine() -> str:
     import platform
 
@@ -137,9 +180,16 @@ def _say(line: str) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    if not (args.folder / "report.json").is_file():
-        raise OptionError(f"{args.folder} holds no report.json", "Give the --out folder of a run")
-    print(markdown(load(args.folder)))
+    where = shown(str(args.folder), 200)
+    if not os.path.isfile(args.folder / "report.json"):
+        raise OptionError(f"{where} holds no report.json", "Give the --out folder of a run")
+    try:
+        text = markdown(load(args.folder))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise OptionError(
+            f"the report of {where} is damaged ({type(error).__name__})", "Run it again"
+        ) from None
+    print(visible(text))
     return 0
 
 

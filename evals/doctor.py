@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import OptionError
+from core.rules import Number
 
 Counts = NDArray[np.int64]
 
@@ -28,6 +29,9 @@ class Claim:
     def __post_init__(self) -> None:
         if not 1 <= self.n <= 50_000:
             raise OptionError(f"n is {self.n}", "Give the number of questions, 1 to 50000")
+        Number(0, 10, whole=True).read(self.decimals, "decimals")
+        for name in ("accuracy", "precision", "recall", "f1", "yes_rate"):
+            Number(0, 100, optional=True).read(getattr(self, name), name)
         if self.positives is None and self.n > 500:
             raise OptionError("the number of positives is missing", "Give it where n is over 500")
         if self.positives is not None and not 0 <= self.positives <= self.n:

@@ -100,7 +100,7 @@ def append(path: Path, row: Row) -> None:
 def read(folder: Path) -> Iterator[Row]:
     """Every whole row of a folder's files."""
     for path in sorted(folder.glob("rows-*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 raw = json.loads(line)
                 raw["gradient"] = [tuple(pair) for pair in raw["gradient"]]

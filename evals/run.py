@@ -168,8 +168,11 @@ def choose(items: Sequence[Item], rows: dict[str, Row], wanted: Sequence[Wanted]
 def write_json(path: Path, value: Any) -> None:
     """Writes a JSON file whole or not at all."""
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    try:
+        part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def ticking(label: str, say: Callable[[str], None]) -> Progress:

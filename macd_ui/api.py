@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ import gradio as gr
 
 from core.bundle import load, save
 from core.contrast import score
-from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
+from core.errors import Cancelled, TraceError, VideoNotFound
 from core.options import ContrastOptions, RunOptions, options_from
 from core.question import clean_question
 from core.summary import as_json
@@ -58,7 +57,7 @@ def add_api(handlers: Handlers) -> None:
 
         Returns the summary (docs/json-schema.md) and the trace as a .macd file.
         """
-        chosen = options_from(_object(options))
+        chosen = options_from({} if options is None else options)
         check_limits(chosen)
         asked = clean_question(question or "")
         clip = _uploaded(video)
@@ -163,11 +162,3 @@ def _trace(store: Store, session: Session, video: str, question: str, options: R
         )
     store.estimator.learn(work, trace)
     return trace
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
-    return value

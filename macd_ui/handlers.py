@@ -15,7 +15,7 @@ import gradio as gr
 from core.bundle import load
 from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
 from core.methods import find_methods
-from core.options import RunOptions, options_from
+from core.options import RunOptions, recorded_options
 from core.question import clean_question
 from core.types import Clip, Progress, Trace
 from macd_ui.estimate import STAGES, work_of, work_of_trace
@@ -283,7 +283,7 @@ class Handlers(Showing):
 
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
-        work = work_of_trace(trace, options_from(trace.options))
+        work = work_of_trace(trace, recorded_options(trace.options))
         kind = edit.kind if edit is not None else what
         expected = self.store.estimator.change(work, kind, len(trace.tracks))
         with ExitStack() as stack:

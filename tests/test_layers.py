@@ -28,7 +28,16 @@ OWNERS = {
 WITHOUT_TORCH = ["types", "errors", "options", "bundle", "bundle_format", "bundle_read",
                  "bundle_write", "pictures", "summary", "masks", "contrast", "video",
                  "random_masks"]  # fmt: skip
-WITHOUT_TORCH += ["words", "flags", "edit_flags", "reproduce"]
+WITHOUT_TORCH += [
+    "words",
+    "rules",
+    "edits",
+    "bundle_open",
+    "trace_rules",
+    "flags",
+    "edit_flags",
+    "reproduce",
+]
 STAGES = {
     "detect": {"shipped", "detect_hf"},
     "detect_hf": {"hub"},
@@ -46,7 +55,7 @@ STAGES = {
     "search": {"decode", "contrast", "backbones"},
     "ledger": {"objective", "backbones", "views"},
 }
-BASICS = {"types", "errors", "options", "words"}
+BASICS = {"types", "errors", "options", "rules", "words"}
 
 
 def sources(folder):

@@ -87,7 +87,7 @@ def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
             ["--level", "9=1"],
             "there is no object 9. Choose one of 1 (balloon), 2 (pizza), 3 (bird)",
         ),
-        (["--level", "1=2"], "level is 2.0. Choose from 0 to 1"),
+        (["--level", "1=2"], "level is 2.0. Choose a number from 0 to 1"),
         (["--level", "1"], "'1' is not of the form ID=LEVEL"),
         (["--level", "1=nan"], "level is nan"),
         (["--frames", "4=1"], "there is no frame group 4. Choose from 0 to 3"),

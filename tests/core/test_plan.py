@@ -116,7 +116,7 @@ def test_what_cannot_be_planned_is_told(capsys):
     with pytest.raises(OptionError, match="steps is 0"):
         plan(steps=0)
     assert main(["plan", "--frame-size", "1"]) == 2
-    assert "frame size is 1" in capsys.readouterr().err
+    assert "frame_size is 1" in capsys.readouterr().err
 
 
 def test_the_docs_show_the_planned_figures():

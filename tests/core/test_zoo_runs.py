@@ -311,7 +311,7 @@ def test_one_frame_has_one_frame_to_change(trace_of):
     with pytest.raises(OptionError, match=r"no frame group 1.*from 0 to 0"):
         read_edit({"kind": "frames", "track": 1, "level": 1}, opened)
     stroke = {"kind": "brush", "track": 1, "frame": 1, "points": [[0.5, 0.5]], "radius": 0.1}
-    with pytest.raises(OptionError, match=r"frame is 1\. Choose from 0 to 0"):
+    with pytest.raises(OptionError, match=r"frame is 1\. Choose a whole number from 0 to 0"):
         read_edit(stroke, opened)
 
 

@@ -1,0 +1,138 @@
+"""The bytes of a `.macd` file → its manifest, arrays and pictures; nothing is decoded yet."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import re
+import zipfile
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.bundle_format import FORMAT, MAX_BYTES, MAX_ITEMS, MAX_MANIFEST, SCHEMA, Arrays
+from core.errors import TraceError
+
+MAX_MEMBERS = 4096
+Pictures = dict[str, dict[int, bytes]]
+"""Frames as they are in the file: by folder, then by index."""
+DAMAGED = "Save it again from the run, or ask for another copy"
+_MEMBER = re.compile(
+    r"arrays/(?P<array>[a-z0-9_]{1,40})\.npy"
+    r"|(?P<folder>frames|model|shown[0-9]{1,3})/(?P<index>[0-9]{4})\.webp"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONGEST_INT = 20
+
+
+def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
+    """The parts of a file, each of the size and with the sum that are told of it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        infos = {i.filename: i for i in file.infolist()}
+        if len(infos) != len(file.infolist()):
+            raise TraceError("the file holds two parts of one name", DAMAGED)
+        if len(infos) > MAX_MEMBERS or sum(i.file_size for i in infos.values()) > MAX_BYTES:
+            raise TraceError("the file unpacks to more than a trace can be", DAMAGED)
+        if "manifest.json" not in infos:
+            raise TraceError("the file is not a MACD trace", "Choose a .macd file")
+        if infos["manifest.json"].file_size > MAX_MANIFEST:
+            raise TraceError("the trace's manifest is larger than one can be", DAMAGED)
+        manifest = _json(file.read("manifest.json"))
+        _check_version(manifest)
+        sums = manifest.get("sha256")
+        if not isinstance(sums, dict):
+            raise TraceError("the trace does not list its parts", DAMAGED)
+        arrays: Arrays = {}
+        pictures: Pictures = {}
+        for name, sha256 in sums.items():
+            place = _MEMBER.fullmatch(name)
+            if place is None:
+                raise TraceError(f"the trace holds {name[:60]!r}, which is no part of it", DAMAGED)
+            if name not in infos:
+                raise TraceError(f"the trace lacks {name}", DAMAGED)
+            content = file.read(name)
+            if hashlib.sha256(content).hexdigest() != sha256:
+                raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
+            if place["array"]:
+                arrays[place["array"]] = _array(content)
+            else:
+                pictures.setdefault(place["folder"], {})[int(place["index"])] = content
+    return manifest, arrays, pictures
+
+
+def _check_version(manifest: dict[str, Any]) -> None:
+    if manifest.get("format") != FORMAT:
+        raise TraceError("the file is not a MACD trace", "Choose a .macd file")
+    schema = manifest.get("schema")
+    if type(schema) is not int or schema not in (1, SCHEMA):
+        told = schema if isinstance(schema, int) and abs(schema) < 10**9 else "another kind"
+        raise TraceError(
+            f"the trace has a schema of {told}, not 1 or {SCHEMA}",
+            "Open it with the version that wrote it",
+        )
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    """One object; finite numbers of bounded length, each key once, text that can be written."""
+
+    def refuse(name: str) -> float:
+        raise TraceError(f"the trace holds {name}", DAMAGED)
+
+    def whole(digits: str) -> int:
+        return int(digits) if len(digits) <= _LONGEST_INT else int(refuse("a number too large"))
+
+    def real(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else refuse("a number too large")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        return found if len(found) == len(pairs) else {refuse("a key twice"): None}  # type: ignore[dict-item]
+
+    try:
+        text = content.decode("utf-8")
+        found = json.loads(
+            text, parse_constant=refuse, parse_int=whole, parse_float=real, object_pairs_hook=once
+        )
+    except (ValueError, RecursionError):
+        raise TraceError("the trace's manifest is not JSON that can be read", DAMAGED) from None
+    if not isinstance(found, dict):
+        raise TraceError("the file is not a MACD trace", "Choose a .macd file")
+    return _repaired(found) if _ESCAPED_SURROGATE.search(content) else found
+
+
+def _repaired(value: Any) -> Any:
+    """The same with a replacement character for half a pair, as in file names that are no UTF-8."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_repaired(v) for v in value]
+    if isinstance(value, dict):
+        return {_repaired(k): _repaired(v) for k, v in value.items()}
+    return value
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """Read-only. Only the plain header of version 1 is read, and nothing is unpickled."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    shape, fortran, dtype = _header(content[:start])
+    items = int(np.prod(shape, dtype=object))
+    if dtype.hasobject or items * dtype.itemsize != len(content) - start:
+        raise TraceError("an array in the trace is not as large as it claims", DAMAGED)
+    if items > MAX_ITEMS:
+        raise TraceError("an array in the trace is larger than one can be", DAMAGED)
+    flat = np.frombuffer(content, dtype, offset=start) if items else np.zeros(0, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+@lru_cache(maxsize=512)  # the same few headers stand in every trace
+def _header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise TraceError("an array in the trace has an unknown header", DAMAGED)
+    return np.lib.format.read_array_header_1_0(file)

@@ -1,0 +1,253 @@
+"""Changes by hand: read from untrusted values, checked against a trace, and made to its tracks.
+
+Imports no torch; what a change invalidates is computed again by `core.whatif`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from core.errors import OptionError
+from core.rules import Flag, Number, shown
+from core.types import LOST, SEEN, Stroke, Trace, Track
+
+KINDS = {
+    "level": ("track", "level"),
+    "frames": ("track", "level"),
+    "drop": ("track",),
+    "merge": ("track", "other"),
+    "label": ("track", "label"),
+    "brush": ("track", "frame", "points", "radius", "erase"),
+    "add": ("label", "box"),
+}
+"""What can be changed, and what each change is told by."""
+MAX_POINTS, MAX_EDITS = 400, 200
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """One change by hand.
+
+    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
+    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
+    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
+    `box`, called `label`. Tracks are named by their id.
+    """
+
+    kind: str
+    track: int = 0
+    other: int = 0
+    level: float = 0.0
+    label: str = ""
+    frame: int = 0
+    points: tuple[tuple[float, float], ...] = ()
+    radius: float = 0.05
+    erase: bool = False
+    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as `read_edit` takes them."""
+        told = {"kind": self.kind} | {name: getattr(self, name) for name in KINDS[self.kind]}
+        if "points" in told:
+            told["points"] = [list(p) for p in self.points]
+        return told | ({"box": list(self.box)} if "box" in told else {})
+
+
+MAX_ID = 10**9
+_LEVEL, _RADIUS = Number(0.0, 1.0), Number(0.005, 0.5)
+_NAMED, _COUNTED = Number(0, MAX_ID, whole=True), Number(0, 4096, whole=True)
+
+
+def read_edit(raw: Any, trace: Trace) -> Edit:
+    """An Edit from untrusted plain values; raises OptionError where it does not fit the trace."""
+    kind = _kind(raw)
+    if kind == "frames":
+        _check_group(raw.get("track"), len(trace.groups))
+    elif kind != "add":
+        _check_track(raw.get("track"), trace)
+    if kind == "merge":
+        _check_track(raw.get("other"), trace)
+    if kind == "brush":
+        Number(0, len(trace.frames) - 1, whole=True).read(raw.get("frame"), "frame")
+    return sound_edit(raw)
+
+
+def sound_edit(raw: Any) -> Edit:
+    """An Edit from untrusted plain values, whatever trace it is for; raises OptionError."""
+    kind = _kind(raw)
+    told: dict[str, Any] = {}
+    if kind != "add":
+        told["track"] = _NAMED.read(raw.get("track"), "track")
+    if kind in ("level", "frames"):
+        told["level"] = _LEVEL.read(raw.get("level"), "level")
+    elif kind == "merge":
+        told["other"] = _NAMED.read(raw.get("other"), "other")
+        if told["other"] == told["track"]:
+            raise OptionError("an object cannot be merged with itself", "Choose two objects")
+    elif kind == "label":
+        told["label"] = _label(raw.get("label"))
+    elif kind == "add":
+        box = told["box"] = _shares(raw.get("box"), 4, 0, 1)
+        if box[2] - box[0] < 0.01 or box[3] - box[1] < 0.01:
+            raise OptionError("the new object has no size", "Draw a larger box")
+        told["label"] = _label(raw.get("label") or "drawn")
+    elif kind == "brush":
+        told |= _stroke(raw)
+    return Edit(kind, **told)
+
+
+def _stroke(raw: Mapping[str, Any]) -> dict[str, Any]:
+    points = raw.get("points")
+    if not isinstance(points, Sequence) or not 1 <= len(points) <= MAX_POINTS:
+        raise OptionError("the stroke has no points, or too many", f"Draw 1 to {MAX_POINTS} points")
+    erase = raw.get("erase")
+    return {
+        "frame": _COUNTED.read(raw.get("frame"), "frame"),
+        "points": tuple(_shares(p, 2, -1, 2) for p in points),
+        "radius": _RADIUS.read(raw.get("radius"), "radius"),
+        "erase": erase is not None and Flag().read(erase, "erase"),
+    }
+
+
+def _kind(raw: Any) -> str:
+    kind = raw.get("kind") if isinstance(raw, Mapping) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise OptionError("this is no change that can be made", f"Choose of {', '.join(KINDS)}")
+    return kind
+
+
+def _check_track(value: Any, trace: Trace) -> None:
+    if not _is_one_of(value, [t.id for t in trace.tracks]):
+        listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
+        raise OptionError(
+            f"there is no object {shown(value)}",
+            f"Choose one of {listed}" if listed else "Add one: none is tracked",
+        )
+
+
+def _check_group(value: Any, groups: int) -> None:
+    if not _is_one_of(value, range(groups)):
+        raise OptionError(
+            f"there is no frame group {shown(value)}", f"Choose from 0 to {groups - 1}"
+        )
+
+
+def _is_one_of(value: Any, numbers: Sequence[int]) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value in numbers
+
+
+def read_edits(raws: Sequence[Any], trace: Trace) -> list[Edit]:
+    """Changes that follow one another, each checked against the trace as those before leave it.
+
+    Needs no model. Raises OptionError for the first that does not fit.
+    """
+    edits = []
+    for raw in raws:
+        edits.append(edit := read_edit(raw, trace))
+        if edit.kind == "frames":
+            check_frame_mask(trace)
+        made = [*trace.options.get("edits", ()), edit.as_dict()]
+        trace = replace(
+            trace, tracks=edited_tracks(trace, edit), options=trace.options | {"edits": made}
+        )
+    return edits
+
+
+def check_changeable(trace: Trace) -> None:
+    """Raises OptionError where the trace does not hold what a change starts from."""
+    if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
+        raise OptionError("this run was not finished", "Run it again, then change it")
+    if trace.model_frames is None:
+        raise OptionError(
+            "this trace does not hold the pixels that the backbone read",
+            "Run the clip again to get one that can be changed",
+        )
+
+
+def check_frame_mask(trace: Trace) -> None:
+    """Raises OptionError where the trace has no frame mask whose levels could be set."""
+    if trace.counterfactual is None or not len(trace.counterfactual.frame_level):
+        raise OptionError("the frame mask is off", "Turn it on in the settings and run again")
+
+
+def _label(value: Any) -> str:
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or len(value) > 60
+        or not value.isprintable()
+    ):
+        raise OptionError("this is no name for an object", "Give 1 to 60 printable characters")
+    return value.strip()
+
+
+def _shares(value: Any, n: int, low: float, high: float) -> tuple[float, ...]:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str)
+        or len(value) != n
+        or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value)
+        or any(not low <= x <= high for x in value)  # NaN is not
+    ):
+        raise OptionError("a place lies outside the frame", "Draw inside the frame")
+    return tuple(float(x) for x in value)
+
+
+def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
+    """The trace's tracks after one change; those it does not touch are the same objects."""
+    if edit.kind == "add":
+        box = np.tile(np.array(edit.box, np.float32), (len(trace.frames), 1))
+        state = np.full(len(trace.frames), SEEN, np.int8)
+        new = 1 + max(_used_ids(trace), default=0)
+        return (*trace.tracks, Track(new, edit.label, 1.0, box, state, 0))
+    by_id = {t.id: t for t in trace.tracks}
+    if edit.kind == "drop":
+        del by_id[edit.track]
+    elif edit.kind == "label":
+        by_id[edit.track] = replace(by_id[edit.track], label=edit.label)
+    elif edit.kind == "merge":
+        by_id[edit.track] = _merged(by_id[edit.track], by_id.pop(edit.other))
+    elif edit.kind == "brush":
+        by_id[edit.track] = _brushed(by_id[edit.track], edit)
+    return tuple(by_id.values())
+
+
+def _used_ids(trace: Trace) -> set[int]:
+    """Ids of the tracks there are and of those that were dropped or merged away."""
+    edits = [e for e in trace.options.get("edits", ()) if e["kind"] != "frames"]
+    named = {int(e[n]) for e in edits for n in ("track", "other") if n in e}
+    return named | {t.id for t in trace.tracks}
+
+
+def _merged(a: Track, b: Track) -> Track:
+    """One track with the box around both where both are seen; the brush of `a` stays.
+
+    Outlines go: those of two objects are no outline of one.
+    """
+    boxes = np.stack([a.boxes, b.boxes])
+    both = np.isfinite(a.boxes[:, 0]) & np.isfinite(b.boxes[:, 0])
+    around = np.concatenate([boxes[..., :2].min(0), boxes[..., 2:].max(0)], axis=1)
+    only = np.where(np.isfinite(a.boxes), a.boxes, b.boxes)
+    return replace(
+        a,
+        confidence=max(a.confidence, b.confidence),
+        boxes=np.where(both[:, None], around, only).astype(np.float32),
+        state=np.maximum(a.state, b.state),
+        frames_seen=max(a.frames_seen, b.frames_seen),
+        outlines=(),
+    )
+
+
+def _brushed(track: Track, edit: Edit) -> Track:
+    box = track.boxes[edit.frame]
+    if track.state[edit.frame] == LOST:
+        raise OptionError(
+            f"{track.label} is not seen on frame {edit.frame + 1}", "Draw where it has a box"
+        )
+    points = (np.array(edit.points, np.float32) - box[:2]) / np.maximum(box[2:] - box[:2], 1e-4)
+    stroke = Stroke(points.astype(np.float32), edit.radius, edit.erase)
+    return replace(track, brush=(*track.brush, stroke))

@@ -1,0 +1,222 @@
+"""What a value from outside must be, said once: a rule a field, and the fields of an object.
+
+The option classes carry their rules as field metadata; traces hold theirs in tables. `read` gives
+the value as its field keeps it, or raises OptionError that names the value by its path. Imports
+nothing but errors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, Protocol, get_args
+
+from core.errors import OptionError
+
+RULE = "rule"
+"""Under this key a field's metadata holds its rule."""
+
+
+class Rule(Protocol):
+    """How a value is checked."""
+
+    def read(self, value: Any, path: str) -> Any:
+        """The value as it is kept; raises OptionError that names `path`."""
+
+
+def shown(value: Any, longest: int = 40) -> str:
+    """A value in a message: short and printable, however large it is.
+
+    >>> shown(1.5), shown("a" * 50), shown([1]), shown(10**400)
+    ('1.5', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'", 'a list', 'a number of about 400 digits')
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= longest else f"{value[:longest]}…")
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
+        return f"a number of about {round(value.bit_length() * math.log10(2))} digits"
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    kinds = ((Mapping, "an object"), (list | tuple, "a list"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), type(value).__name__)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number in [low, high]; with `whole` a whole one, which may be written 3.0."""
+
+    low: float
+    high: float
+    whole: bool = False
+    optional: bool = False
+
+    def read(self, value: Any, path: str) -> float | int | None:
+        """An int where the number is whole, a float elsewhere."""
+        if value is None and self.optional:
+            return None
+        fits = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and self.low <= value <= self.high  # false for NaN
+            and (not self.whole or value == int(value))
+        )
+        if not fits:
+            kind = "whole number" if self.whole else "number"
+            raise OptionError(f"{path} is {shown(value)}", f"Choose a {kind} {self._range()}")
+        return int(value) if self.whole else float(value)
+
+    def _range(self) -> str:
+        low, high = (f"{x:.10g}" if isinstance(x, float) else str(x) for x in (self.low, self.high))
+        return f"from {low} to {high}"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    def read(self, value: Any, path: str) -> bool:
+        """The value."""
+        if not isinstance(value, bool):
+            raise OptionError(f"{path} is {shown(value)}", "Choose true or false")
+        return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    among: tuple[str, ...]
+
+    def read(self, value: Any, path: str) -> str:
+        """The value."""
+        if not isinstance(value, str) or value not in self.among:
+            raise OptionError(f"{path} is {shown(value)}", f"Choose one of {', '.join(self.among)}")
+        return value
+
+
+@dataclass(frozen=True)
+class Text:
+    """At most `longest` characters that can be written as UTF-8, NUL not among them."""
+
+    longest: int
+
+    def read(self, value: Any, path: str) -> str:
+        """The value."""
+        if not isinstance(value, str):
+            raise OptionError(f"{path} is {shown(value)}", "Give a text")
+        if len(value) > self.longest:
+            raise OptionError(
+                f"{path} has {len(value)} characters", f"Give at most {self.longest} characters"
+            )
+        if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+            raise OptionError(f"{path} holds a character that is no text", "Type it anew")
+        return value
+
+
+@dataclass(frozen=True)
+class Texts:
+    """At most `most` texts."""
+
+    most: int
+    each: Text
+
+    def read(self, value: Any, path: str) -> tuple[str, ...]:
+        """A tuple of them."""
+        if not isinstance(value, list | tuple):
+            raise OptionError(f"{path} is {shown(value)}", "Give a list of texts")
+        if len(value) > self.most:
+            raise OptionError(f"{path} holds {len(value)} texts", f"Give at most {self.most}")
+        return tuple(self.each.read(v, f"{path}[{i}]") for i, v in enumerate(value))
+
+
+@dataclass(frozen=True)
+class Part:
+    """An object of a class whose fields have rules; what is not told is taken from `default`."""
+
+    default: Any
+
+    def read(self, value: Any, path: str) -> Any:
+        """An instance of the default's class, from one or from plain values."""
+        kind = type(self.default)
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise OptionError(f"{path} is {shown(value)}", "Give an object of options by name")
+        rules = {f.name: rule_of(f) for f in fields(kind)}
+        refuse_unknown(value, rules, path)
+        prefix = f"{path}." if path else ""
+        told = {n: rules[n].read(v, f"{prefix}{n}") for n, v in value.items()}
+        return replace(self.default, **told)
+
+
+def refuse_unknown(told: Mapping[Any, Any], known: Collection[str], path: str) -> None:
+    """Raises OptionError for the first key that is not known, with the nearest one that is."""
+    for key in told:
+        if key in known:
+            continue
+        name = key[:40] if isinstance(key, str) else shown(key)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        place = f"{path}.{name}" if path else name
+        remedy = f"Did you mean {near[0]}? " if near else ""
+        raise OptionError(
+            f"there is no option {place!r}", f"{remedy}Choose of {', '.join(sorted(known))}"
+        )
+
+
+def rule_of(one: Field[Any]) -> Rule:
+    """The rule of a dataclass field."""
+    rule: Rule = one.metadata[RULE]
+    return rule
+
+
+class Checked:
+    """Base of dataclasses whose fields have rules: constructing one checks every value."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # type: ignore[arg-type]
+            kept = rule_of(one).read(getattr(self, one.name), one.name)
+            object.__setattr__(self, one.name, kept)
+        self.check_together()
+
+    def check_together(self) -> None:
+        """Raises OptionError where values exclude each other that are sound alone."""
+
+
+def number(default: float | None, low: float, high: float) -> Any:
+    """A field for a number in [low, high]; None is allowed where it is the default."""
+    return _field(default, Number(float(low), float(high), optional=default is None))
+
+
+def whole(default: int | None, low: int, high: int) -> Any:
+    """A field for a whole number in [low, high]; None is allowed where it is the default."""
+    return _field(default, Number(low, high, whole=True, optional=default is None))
+
+
+def flag(default: bool) -> Any:
+    """A field for true or false."""
+    return _field(default, Flag())
+
+
+def choice(default: str, among: Any) -> Any:
+    """A field for one of the words of a Literal type."""
+    return _field(default, Choice(get_args(among)))
+
+
+def text(default: str, longest: int) -> Any:
+    """A field for a text."""
+    return _field(default, Text(longest))
+
+
+def texts(most: int, longest: int) -> Any:
+    """A field for texts, none by default."""
+    return _field((), Texts(most, Text(longest)))
+
+
+def part(default: Any) -> Any:
+    """A field for an object of the default's class."""
+    return _field(default, Part(default))
+
+
+def _field(default: Any, rule: Rule) -> Any:
+    return field(default=default, metadata={RULE: rule})

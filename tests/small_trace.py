@@ -1,0 +1,162 @@
+"""A tiny trace in which every field holds something, its file taken apart and put together."""
+
+import hashlib
+import io
+import json
+import zipfile
+
+import numpy as np
+
+from core.options import RunOptions
+from core.reproduce import command, snippet
+from core.summary import as_json, as_table, as_text
+from core.types import (
+    Answer,
+    AscentStep,
+    Counterfactual,
+    Ledger,
+    ModelFrames,
+    Stroke,
+    TokenStep,
+    Trace,
+    Track,
+)
+from macd_ui.viewer.payload import payload
+
+EDITS = [
+    {"kind": "level", "track": 1, "level": 0.5},
+    {"kind": "frames", "track": 0, "level": 1.0},
+    {"kind": "brush", "track": 2, "frame": 1, "points": [[0.1, 0.2]], "radius": 0.1, "erase": True},
+    {"kind": "add", "label": "drawn", "box": [0.1, 0.1, 0.5, 0.5]},
+    {"kind": "label", "track": 1, "label": "dog"},
+]
+
+
+def small_trace():
+    """Two frames of 16×16, two tracks, one frame group, three answers, a ledger and five edits."""
+    frames = np.random.default_rng(0).integers(0, 255, (2, 16, 16, 3), np.uint8)
+    times = np.array([0.5, 1.5])
+    read = ModelFrames(frames, times, 2.0, (0, 0, 16, 16))
+    boxes = np.full((2, 4), np.nan, np.float32)
+    boxes[0] = (0.1, 0.1, 0.5, 0.5)
+    ring = np.array([[0, 0], [1, 0], [0.5, 1]], np.float32)
+    tracks = (
+        Track(1, "dog", 0.9, boxes, np.array([2, 0], np.int8), 3, outlines=((ring,), None)),
+        Track(2, "cup", 0.5, np.tile(boxes[0], (2, 1)), np.array([2, 1], np.int8), 4,
+              brush=(Stroke(ring, 0.1, True),)),
+    )  # fmt: skip
+    two, one = np.array([0.75, 0.7]), np.array([0.75])
+    answers = [
+        Answer("baseline", "yes", (token(0), token(1)), True, view={"kind": "none"}),
+        Answer("macd", "no", (token(0, True), token(1, True)), True, 1.0, 0.1,
+               votes={"no": 2, "yes": 1}, shown=255 - frames,
+               view={"kind": "masks", "level": [1.0, 0.0], "frame_level": [0.75],
+                     "swept": False, "frame_mask": "outside"}),
+        Answer("sid", "no", (token(0, True, np.array([True, False, True])),), False, 0.5, 0.1,
+               view={"kind": "pruned", "layer": 2, "ratio": 0.2, "grid": [1, 1, 3]}),
+    ]  # fmt: skip
+    return Trace(
+        question="Is there a dog?",
+        frames=frames,
+        times=times,
+        groups=((0, 1),),
+        clip={"name": "clip.mp4", "sha256": "0" * 64, "duration": 2.0, "width": 16, "height": 16,
+              "title": "toy world"},
+        backbone={"name": "toyworld", "family": "qwen2_5_vl", "parameters": 5, "device": "cpu",
+                  "dtype": "float32", "prompt": "Is there a dog?", "pixel_mean": [0.5, 0.5, 0.5]},
+        detector={"name": "toyworld", "confidence": 0.5, "classes": (), "frames": 20, "fps": 10.0},
+        options=RunOptions().as_dict() | {"edits": EDITS},
+        model_frames=read,
+        tracks=tracks,
+        steps=(AscentStep(0, 0.4, two, np.array([0.1, -0.2]), one, np.array([0.3])),),
+        counterfactual=Counterfactual(
+            two, two - 0.75, np.array([1.0, 0.0]), one, one - 0.75, one, 0.4, 0.5
+        ),
+        ledger=Ledger(two, two, two, np.zeros((2, 2)), None, "supported"),
+        answers={a.method: a for a in answers},
+        timings_ms={"video": 12.5, "decode": 3.0},
+        peak_memory_mb=100.0,
+        warnings=("a warning",),
+        shared={"masks": 1},
+        versions={"python": "3.11"},
+    )  # fmt: skip
+
+
+def token(index, two=False, hidden=None):
+    base = np.array([2.0, 1.0, -1.0], np.float32)
+    return TokenStep(
+        index=index,
+        token=7,
+        text="no",
+        candidates=np.array([5, 7, 9]),
+        texts=("yes", "no", "\n"),
+        base=base,
+        base_log_z=3.0,
+        counter=base[::-1].copy() if two else None,
+        counter_log_z=3.0 if two else None,
+        hidden=hidden,
+        floor=-np.inf,
+    )
+
+
+def taken_apart(content):
+    """The manifest, and the other members by name."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        members = {n: file.read(n) for n in file.namelist()}
+    return json.loads(members.pop("manifest.json")), members
+
+
+def put_together(manifest, members, sums=True):
+    """The file again, with fitting sums unless they are kept. manifest: an object, or its bytes."""
+    if sums and isinstance(manifest, dict):
+        told = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
+        manifest = manifest | {"sha256": told}
+    if not isinstance(manifest, bytes):
+        manifest = json.dumps(manifest).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, data in {"manifest.json": manifest, **members}.items():
+            file.writestr(name, data)
+    return out.getvalue()
+
+
+def members_alone(members):
+    """A file without its manifest."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return out.getvalue()
+
+
+def with_manifest(file, manifest):
+    """A file of members alone with a manifest added, which is faster than writing all of them."""
+    out = io.BytesIO(file)
+    with zipfile.ZipFile(out, "a") as added:
+        added.writestr("manifest.json", manifest)
+    return out.getvalue()
+
+
+def npy(array):
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
+    return out.getvalue()
+
+
+def read_everywhere(trace):
+    """What shows a trace, as text that can be written; fails where a reader does."""
+    shown = payload(trace)
+    texts = [
+        as_text(trace),
+        as_table(trace),
+        json.dumps(as_json(trace), ensure_ascii=False, allow_nan=False),
+        json.dumps(shown, ensure_ascii=False, allow_nan=False),
+    ]
+    mask = trace.options["mask"]
+    if mask["frame_mask"] == "whole" and mask["fusion"] != "or":  # which no run takes any more
+        assert not shown["trace"].get("again")
+    elif not shown["trace"].get("again"):  # else they are among what is shown
+        texts += [command(trace), snippet(trace)]
+    for text in texts:
+        text.encode()
+    return texts
