@@ -173,7 +173,7 @@ def test_the_evaluation_refuses_without_torch():
     assert not imported
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.skipif(not FULL.is_char_device(), reason="needs /dev/full")
 def test_a_device_is_never_replaced_by_a_file(tmp_path, capsys):
     before = FULL.stat()
     assert main(["edit", str(EXAMPLE), "--out", str(FULL)]) == 2
@@ -219,7 +219,7 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_half_written(step, tmp_pa
     assert [p.name for p in tmp_path.iterdir()] == ["t.macd"]
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.skipif(not FULL.is_char_device(), reason="needs /dev/full")
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_a_summary_that_cannot_be_written_is_told(flags):
     with FULL.open("w") as full:
