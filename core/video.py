@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -44,13 +45,17 @@ class ReadLimits:
 
 
 OWN_MACHINE = ReadLimits(memory_bytes=2**30, seconds=120, exact_seconds=80)
-PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=5)
+PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=4)
 """For the files of strangers."""
 KEY_FRAMES_SHARE = 0.8
 """Of the time left for key frames, what the decoder plans with; the rest is for its start."""
 LEAST_SHARE = 0.5
 """Of the frames asked for, at least this part must be different for key frames to be of use."""
+THREADS = 4
+"""Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
 MAX_LINE, MAX_SIDE = 2**20, 1280
+SMALL_PROCESS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Each thread would reserve address space, which is what a decoder's memory is counted in."""
 ASK_S = 0.1
 """How often a reader looks whether it has to end."""
 
@@ -127,8 +132,9 @@ class _Reader:
     def read(self) -> _Result:
         """The pictures, with all of `known` set. Raises VideoError and Cancelled."""
         limits = self._limits
-        spare = (limits.seconds - limits.exact_seconds) / 4
-        exact = self._run(limits.exact_seconds, limits.exact_seconds + spare, key_frames=False)
+        spare = (limits.seconds - limits.exact_seconds) / 4  # for a decoder that does not return
+        hard = limits.exact_seconds + spare
+        exact = self._run(limits.exact_seconds, hard, THREADS, key_frames=False)
         if not exact.late:
             return exact
         why = {
@@ -138,20 +144,26 @@ class _Reader:
         left = limits.seconds - (time.monotonic() - self._began)
         keys = _Result()
         with suppress(errors.CorruptVideo):  # what was read until then may still be of use
-            keys = self._run(KEY_FRAMES_SHARE * max(left, 0.0), left, key_frames=True)
+            threads = THREADS if exact.late == "time" else 1  # each takes memory for its pictures
+            planned = KEY_FRAMES_SHARE * max(left, 0.0)
+            keys = self._run(planned, left, threads, key_frames=True)
         wanted = self._options.frames
-        if keys.known and len(keys.pictures["frames"]) >= max(1, LEAST_SHARE * wanted):
+        enough, least = max(1, LEAST_SHARE * wanted), min(2, wanted)
+        count = len(keys.pictures["frames"])
+        if count < enough:
+            exact.keep_the_beginning(wanted)
+            if len(exact.pictures["frames"]) >= max(least, count):
+                last, end = exact.known["reached"], exact.known["end"]
+                exact.known["notes"].append(
+                    f"{why}, and too few key frames can be used instead: of its {end:.1f} s only"
+                    f" the first {last:.1f} s were analysed. Re-encode the clip with a key frame"
+                    " every second to have all of it"
+                )
+                return exact
+        if count >= least:
             note = "the nearest key frames were used; times are those of the key frames"
             keys.known["notes"].append(f"{why}: {note}")
             return keys
-        if exact.known and exact.keep_the_beginning(wanted):
-            last, end = exact.known["reached"], exact.known["end"]
-            exact.known["notes"].append(
-                f"{why}, and the clip has too few key frames to use these instead: of its"
-                f" {end:.1f} s only the first {last:.1f} s were analysed. Re-encode it with a key"
-                " frame every second to have all of it"
-            )
-            return exact
         too_much = f"more than {limits.memory_bytes / 2**20:.0f} MB of memory"
         if exact.late == "time":
             too_much = f"longer than {limits.seconds:g} s"
@@ -161,7 +173,7 @@ class _Reader:
             " long side and with a key frame every second",
         )
 
-    def _run(self, soft_s: float, hard_s: float, key_frames: bool) -> _Result:
+    def _run(self, soft_s: float, hard_s: float, threads: int, key_frames: bool) -> _Result:
         """One process. It ends its work after soft_s by itself, and is ended after hard_s."""
         options = self._options
         job = {
@@ -175,6 +187,7 @@ class _Reader:
             "memory_bytes": self._limits.memory_bytes,
             "seconds": soft_s,
             "limit_seconds": max(hard_s, 1.0),
+            "threads": threads,
             "key_frames": key_frames,
         }
         worker = _take_worker()
@@ -208,7 +221,7 @@ class _Reader:
 class _Result:
     """What came from a decoder. late: why it could not finish, "time" or "memory"; else "".
 
-    known: as its last message tells it, empty if none came.
+    known: as its last message about the clip tells it, empty if none came.
     """
 
     def __init__(self) -> None:
@@ -222,6 +235,7 @@ class _Result:
             message = json.loads(line)
             if "plan" in message:
                 self.pictures = {k: _Pictures(int(message["plan"][k])) for k in self.pictures}
+                self.known = message["known"]
             elif "picture" in message:
                 slot, at, shape = message["slot"], float(message["time"]), message["shape"]
                 if not self.pictures[message["picture"]].receive(stream, slot, at, shape):
@@ -231,27 +245,27 @@ class _Result:
                 raise kind(message["cause"], message["remedy"])
             else:
                 self.late = message["why"] if "late" in message else ""
-                self.known = message.get("done") or message.get("late") or {}
+                self.known = message.get("done") or message.get("late") or self.known
                 return True
         return False
 
-    def keep_the_beginning(self, frames: int) -> bool:
-        """Samples what was decoded before time was up; false if that is nothing.
+    def keep_the_beginning(self, frames: int) -> None:
+        """Samples what was decoded before time was up.
 
         The sampled pictures are then those of the tracker, which are smaller but more.
         """
         for kind in ("dense_frames", "frames"):
-            found = self.pictures[kind].whole()
-            if not len(found.times):
-                continue
-            start, last = self.known["start"], float(found.times[-1])
-            middles = start + (np.arange(frames) + 0.5) * (last - start) / frames
-            nearest = np.searchsorted(found.times, middles, "right") - 1
-            picked = np.unique(nearest.clip(0))
-            self.pictures["frames"] = _Pictures.of(found.pixels[picked], found.times[picked])
-            self.known["reached"] = last
-            return True
-        return False
+            decoded = self.pictures[kind].whole()
+            if len(decoded.times):
+                start, last = float(self.known["start"]), float(decoded.times[-1])
+                middles = start + (np.arange(frames) + 0.5) * (last - start) / frames
+                nearest = np.searchsorted(decoded.times, middles, "right") - 1
+                picked = np.unique(nearest.clip(0))
+                self.pictures["frames"] = _Pictures.of(
+                    decoded.pixels[picked], decoded.times[picked]
+                )
+                self.known["reached"] = last
+                return
 
 
 class _Pictures:
@@ -376,6 +390,7 @@ def _start_worker() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=Path(__file__).parents[1],
+        env={**os.environ, **SMALL_PROCESS},
     )
 
 

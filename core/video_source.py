@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
-THREADS = 4
-"""Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
 WITHOUT_SEEKING = ("mpeg", "mpegts")
 """After a seek, times are guessed anew in program streams, and transport streams land too late."""
 
@@ -47,10 +45,11 @@ class Source:
     def __init__(
         self,
         path: str,
+        threads: int = 1,
         check: Callable[[], None] = lambda: None,
         check_index: Callable[[], None] = lambda: None,
     ) -> None:
-        self.path, self.check = path, check
+        self.path, self.threads, self.check = path, threads, check
         self._former: list[Any] = []
         try:
             self._open()
@@ -81,7 +80,7 @@ class Source:
     def _use(self, index: int) -> None:
         self.stream = self.container.streams[index]
         self.stream.thread_type = "AUTO"
-        self.stream.codec_context.thread_count = THREADS
+        self.stream.codec_context.thread_count = self.threads
         # headers inside the stream may announce another size than the container does
         self.stream.codec_context.options = {"max_pixels": str(MAX_PIXELS * 9 // 8)}
 

@@ -7,7 +7,8 @@ and protocols are allow-listed, nothing is written to disk. Knows nothing of mod
 A message is one line of JSON; the pixels of a picture follow their line. Pictures are sent as they
 are decoded, so that the memory of this process does not grow with their number:
 
-{"plan": {"frames": 8, "dense_frames": 200}}  how many pictures will come; forget earlier ones
+{"plan": {"frames": 8, "dense_frames": 200}, "known": {...}}  how many pictures will come, and what
+    is known of the clip so far; pictures sent before do not count any more
 {"picture": "frames", "slot": 0, "time": 0.2, "shape": [270, 480, 3]}  then 270·480·3 bytes
 {"done": {...}}  all pictures were sent; what is known of the clip
 {"late": {...} or null, "why": "time" or "memory"}  as done, but not all pictures were sent
@@ -29,7 +30,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from core.video_source import THREADS, Reject, Source, TimeIsUp, to_rgb
+from core.video_source import Reject, Source, TimeIsUp, to_rgb
 
 SIDES = {"frames": 1280, "dense_frames": 640}
 """Of the pictures sent, the long one, by kind. Pixels."""
@@ -41,9 +42,9 @@ REST_SHARE = 0.8
 Send = Callable[[dict[str, Any], NDArray[np.uint8] | None], None]
 
 
-def limit_process(memory_bytes: int, seconds: float) -> None:
+def limit_process(memory_bytes: int, seconds: float, threads: int) -> None:
     """Bounds this process before it looks at the file."""
-    processor_s = math.ceil(THREADS * seconds) + 1
+    processor_s = math.ceil(threads * seconds) + 1
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -70,7 +71,7 @@ class Reading:
         self.reached: float | None = None
         self.notes: list[str] = []
         self.hdr = self.deep = self.damaged = False
-        self.source = Source(job["path"], self._check, self._check_index)
+        self.source = Source(job["path"], job["threads"], self._check, self._check_index)
         self._choose_range()
 
     def _check(self) -> None:
@@ -185,8 +186,9 @@ class Reading:
 
     def _plan(self, sampled: Sequence[int], dense: Sequence[int]) -> None:
         """Tells how many pictures will come, and gives each wanted one its slot."""
-        self._send({"plan": {"frames": len(sampled), "dense_frames": len(dense)}}, None)
         kinds = {"frames": sampled, "dense_frames": dense}
+        plan = {kind: len(pts) for kind, pts in kinds.items()}
+        self._send({"plan": plan, "known": self.known()}, None)
         self._slots = {kind: {p: i for i, p in enumerate(pts)} for kind, pts in kinds.items()}
         self._sent = {kind: set[int]() for kind in kinds}
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -283,7 +285,7 @@ def main() -> None:
     if not line:  # whoever started this process ended without a job for it
         return
     job = json.loads(line)
-    limit_process(job["memory_bytes"], job["limit_seconds"])
+    limit_process(job["memory_bytes"], job["limit_seconds"], job["threads"])
     av.logging.set_level(av.logging.PANIC)
     out = sys.stdout.buffer
 
