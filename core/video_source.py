@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from heapq import heappop, heappush
 from typing import Any
 
 import av
@@ -136,9 +137,16 @@ class Source:
         self.pts = np.unique(np.frombuffer(pts, np.int64))
         self.keys = np.unique(np.frombuffer(keys, np.int64)) if keys else self.pts[:1]
         self.key_pictures = [int(k) for k in self.keys if int(k) not in hidden]
+        if self._in_order:
+            self.key_pictures = []  # a key frame's own time is known only after those before it
         if len(self.pts) > 1:
             step = int(np.median(np.diff(self.pts)))
         self.step = max(step, 1)
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether pictures get their times by their order: avi has none where it has B-frames."""
+        return self.container.format.name == "avi" and bool(self.stream.codec_context.has_b_frames)
 
     def seconds(self, pts: int) -> float:
         """Time of a picture from the first one."""
@@ -193,7 +201,7 @@ class Source:
         here = -2
         frames: Iterator[av.VideoFrame] = iter(())
         shown: av.VideoFrame | None = None
-        jumps = self.container.format.name != "mpeg"
+        jumps = self.container.format.name != "mpeg" and not self._in_order
         if not jumps:
             self._reopen()
             frames = self._decode()
@@ -225,9 +233,15 @@ class Source:
                 shown = following
 
     def _decode(self) -> Iterator[av.VideoFrame]:
+        times: list[int] = []
         for packet in _whole(self.container.demux(self.stream)):
             self.check()
-            yield from self._decoded(packet)
+            if self._in_order and packet.size:
+                heappush(times, packet.pts if packet.pts is not None else packet.dts)
+            for frame in self._decoded(packet):
+                if times:
+                    frame.pts = heappop(times)
+                yield frame
 
     def _decoded(self, packet: av.Packet | None) -> Iterator[av.VideoFrame]:
         try:

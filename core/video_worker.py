@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import IO, Any
 
 import av
 import numpy as np
@@ -97,6 +97,8 @@ class Reading:
             )
         start, end = float(job["start"]), float(job["end"] or duration)
         if start >= duration:
+            if source.cut_short:
+                raise TimeIsUp
             raise Reject(
                 "VideoTooLong" if claimed > start else "NotAVideo",
                 f"the range starts at {start:g} s but the video lasts {duration:.1f} s",
@@ -279,6 +281,18 @@ def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monoto
     send({"late": known, "why": why} if why else {"done": known}, None)
 
 
+def writer_to(out: IO[bytes]) -> Send:
+    """Writes messages as `core.video` reads them."""
+
+    def send(told: dict[str, Any], picture: NDArray[np.uint8] | None) -> None:
+        out.write(json.dumps(told).encode() + b"\n")
+        if picture is not None:
+            out.write(np.ascontiguousarray(picture).data)
+        out.flush()
+
+    return send
+
+
 def main() -> None:
     """One job, then the end of the process."""
     line = sys.stdin.readline()
@@ -287,15 +301,7 @@ def main() -> None:
     job = json.loads(line)
     limit_process(job["memory_bytes"], job["limit_seconds"], job["threads"])
     av.logging.set_level(av.logging.PANIC)
-    out = sys.stdout.buffer
-
-    def send(told: dict[str, Any], picture: NDArray[np.uint8] | None) -> None:
-        out.write(json.dumps(told).encode() + b"\n")
-        if picture is not None:
-            out.write(np.ascontiguousarray(picture).data)
-        out.flush()
-
-    read(job, send)
+    read(job, writer_to(sys.stdout.buffer))
 
 
 if __name__ == "__main__":
