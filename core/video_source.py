@@ -258,24 +258,25 @@ class Source:
     def key_frames(self, wanted: list[int]) -> Iterator[av.VideoFrame]:
         """Decodes the wanted ones of `key_pictures`, in order, and nothing else.
 
-        The packets between them are read but not decoded: that keeps a decoder's threads busy,
-        which a jump to every key frame would empty each time.
+        Each is decoded by itself: without the pictures between them, their order numbers mean
+        nothing, and a decoder that had several at once would mix them up.
         """
         self._reopen()
-        self.stream.codec_context.skip_frame = "NONKEY"
+        context = self.stream.codec_context
+        context.thread_type, context.skip_frame = "SLICE", "NONKEY"
         if self.container.format.name not in WITHOUT_SEEKING:
             self.container.seek(wanted[0], stream=self.stream, backward=True)
         missing = set(wanted)
         for packet in _whole(self.container.demux(self.stream)):
-            self.check()
             at = packet.pts if packet.pts is not None else packet.dts
-            if at not in missing or not packet.is_keyframe:
-                continue
-            missing.discard(at)
-            yield from self._decoded(packet)
+            if at in missing and packet.is_keyframe:
+                self.check()
+                missing.discard(at)
+                yield from self._decoded(packet)
+                yield from self._decoded(None)
+                context.flush_buffers()
             if not missing:
-                break
-        yield from self._decoded(None)
+                return
 
 
 def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:

@@ -183,10 +183,11 @@ def test_key_frames_are_those_before_the_wanted_times(built, name, count):
         frames = [f for f in container.decode(video=0) if f.key_frame]
     numbers = {number_of(f.to_ndarray(format="rgb24")) for f in frames}
     keys = [(at, number) for at, number in shown if number in numbers]
-    assert len(keys) >= 4
+    assert len(keys) >= 3
     clip = read_clip(path, VideoOptions(frames=count, dense_fps=4), limits=KEY_FRAMES_ONLY)
     middles = [(i + 0.5) * clip.duration / count for i in range(count)]
-    assert [number_of(f) for f in clip.frames] == sorted({on_display(keys, t) for t in middles})
+    wanted = {on_display(keys, t) for t in middles if t >= keys[0][0]}
+    assert [number_of(f) for f in clip.frames] == sorted(wanted)
     assert {number_of(f) for f in clip.dense_frames} == {number for _, number in keys}
     check_times(clip, shown)
     assert any("the nearest key frames were used" in n for n in clip.notes)
