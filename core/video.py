@@ -153,7 +153,8 @@ class _Reader:
         if count < enough:
             exact.keep_the_beginning(wanted)
             if len(exact.pictures["frames"]) >= max(least, count):
-                last, end = exact.known["reached"], exact.known["end"]
+                end = exact.known["end"]
+                last = max(p.whole().times[-1] for p in exact.pictures.values() if len(p))
                 exact.known["notes"].append(
                     f"{why}, and too few key frames can be used instead: of its {end:.1f} s only"
                     f" the first {last:.1f} s were analysed. Re-encode the clip with a key frame"
@@ -254,18 +255,12 @@ class _Result:
 
         The sampled pictures are then those of the tracker, which are smaller but more.
         """
-        for kind in ("dense_frames", "frames"):
-            decoded = self.pictures[kind].whole()
-            if len(decoded.times):
-                start, last = float(self.known["start"]), float(decoded.times[-1])
-                middles = start + (np.arange(frames) + 0.5) * (last - start) / frames
-                nearest = np.searchsorted(decoded.times, middles, "right") - 1
-                picked = np.unique(nearest.clip(0))
-                self.pictures["frames"] = _Pictures.of(
-                    decoded.pixels[picked], decoded.times[picked]
-                )
-                self.known["reached"] = last
-                return
+        dense = self.pictures["dense_frames"].whole()
+        if len(dense.times):
+            start, last = float(self.known["start"]), float(dense.times[-1])
+            middles = start + (np.arange(frames) + 0.5) * (last - start) / frames
+            picked = np.unique((np.searchsorted(dense.times, middles, "right") - 1).clip(0))
+            self.pictures["frames"] = _Pictures.of(dense.pixels[picked], dense.times[picked])
 
 
 class _Pictures:

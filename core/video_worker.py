@@ -235,7 +235,6 @@ class Reading:
         return {
             "start": self.start,
             "end": self.end,
-            "reached": self.reached,
             "duration": self.source.duration,
             "title": self.source.container.metadata.get("title", "")[:200],
             "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source)])),

@@ -120,7 +120,7 @@ def _trace(store: Store, session: Session, video: str, question: str, options: R
     from core.pipeline import run
 
     stopped = session.stop.is_set
-    clip = read_beside(video, options.video, stopped, store.readers)
+    clip = read_beside(video, options.video, stopped, store.readers, store.read_limits)
     work = work_of(clip, options, "toyworld", "toyworld")
     with store.line.enter(store.estimator.total(work)) as ticket:
         while not ticket.wait(1.0, stopped):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.types import Clip, Progress, Trace
-from core.video import keep_worker_ready
+from core.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from macd_ui.estimate import Estimator
 from macd_ui.line import Line
 from macd_ui.storage import ServerFolder, Uploads
@@ -32,7 +32,7 @@ GRACE_S = 60.0
 IDLE_S = 12 * 3600.0
 """How long a session is kept of which nothing was heard, and no tab told that it was closed."""
 READERS = 2
-"""Videos decoded at once; each decoder may use core.video.MEMORY_BYTES."""
+"""Videos decoded at once; each decoder may use the memory of core.video.ReadLimits."""
 log = logging.getLogger(__name__)
 
 
@@ -107,6 +107,8 @@ class Store:
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self.line, self.estimator = Line(), Estimator()
         self.readers = threading.BoundedSemaphore(READERS)
+        # a Space is open to everybody; elsewhere the page is for who started it
+        self.read_limits = PUBLIC_SERVER if os.environ.get("SPACE_ID") else OWN_MACHINE
         self._closed = threading.Event()
         threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
 

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from core.errors import DetectorError
+from core.errors import DetectorError, NotAVideo
+from core.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_ui.examples import examples
 from macd_ui.files import routes
 from macd_ui.handlers import Handlers
@@ -136,6 +137,27 @@ def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
     assert len(store.line) == 0
     assert "Stopped while the video was read" in last["viewer"]["status"]["message"]
     go_on.set()
+
+
+@pytest.mark.parametrize("space", [False, True])
+def test_a_space_reads_within_the_limits_for_strangers(make_video, monkeypatch, space):
+    taken = []
+
+    def read(video, options, stopped, limits):
+        taken.append(limits)
+        raise NotAVideo("it is none", "Take another")
+
+    if space:
+        monkeypatch.setenv("SPACE_ID", "someone/studio")
+    else:
+        monkeypatch.delenv("SPACE_ID", raising=False)
+    monkeypatch.setattr("macd_ui.reading.read_clip", read)
+    store = Store()
+    try:
+        list(Handlers(store, examples()).run(values(make_video()), "me"))
+    finally:
+        store.close()
+    assert taken == [PUBLIC_SERVER if space else OWN_MACHINE]
 
 
 @pytest.mark.parametrize(
