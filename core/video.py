@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -126,6 +127,7 @@ class _Reader:
     ) -> None:
         self._file, self._options = file, options
         self._cancelled, self._limits = cancelled, limits
+        self._enough = max(1, math.ceil(LEAST_SHARE * options.frames))
         self._began = time.monotonic()
         self.sha256 = ""
 
@@ -148,9 +150,8 @@ class _Reader:
             planned = KEY_FRAMES_SHARE * max(left, 0.0)
             keys = self._run(planned, left, threads, key_frames=True)
         wanted = self._options.frames
-        enough, least = max(1, LEAST_SHARE * wanted), min(2, wanted)
-        count = len(keys.pictures["frames"])
-        if count < enough:
+        least, count = min(2, wanted), len(keys.pictures["frames"])
+        if count < self._enough:
             exact.keep_the_beginning(wanted)
             if len(exact.pictures["frames"]) >= max(least, count):
                 end = exact.known["end"]
@@ -189,6 +190,7 @@ class _Reader:
             "seconds": soft_s,
             "limit_seconds": max(hard_s, 1.0),
             "threads": threads,
+            "least_key_frames": self._enough,
             "key_frames": key_frames,
         }
         worker = _take_worker()

@@ -31,6 +31,15 @@ class Reject(Exception):
         self.error, self.cause, self.remedy = error, cause, remedy
 
 
+def _not_readable(why: str) -> Reject:
+    return Reject(
+        "NotAVideo",
+        f"the file is not a readable video ({why})",
+        "Use a complete mp4, mov, webm, mkv or avi file; re-encode it if it came from a broken"
+        " download",
+    )
+
+
 class TimeIsUp(Exception):
     """The time for this way of reading is over."""
 
@@ -57,16 +66,15 @@ class Source:
         except (av.error.FFmpegError, ValueError) as error:
             if isinstance(error, MemoryError):
                 raise
-            raise Reject(
-                "NotAVideo",
-                f"the file is not a readable video ({type(error).__name__})",
-                "Use a complete mp4, mov, webm, mkv or avi file; re-encode it if it came from a"
-                " broken download",
-            ) from None
+            raise _not_readable(type(error).__name__) from None
+        if not self.container.streams:
+            raise _not_readable("no streams")
         streams = [s for s in self.container.streams.video if not _is_cover(s)]
         if not streams:
             raise Reject(
-                "NoVideoStream", "the file has no moving picture, only sound", "Choose a video"
+                "NoVideoStream",
+                "the file has no moving picture, at most sound, words or a cover",
+                "Choose a video",
             )
         self._use(streams[0].index)
         self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)

@@ -37,6 +37,8 @@ SIDES = {"frames": 1280, "dense_frames": 640}
 HDR_TRANSFERS = {16: "PQ", 18: "HLG"}
 INDEX_SHARE = 0.5
 """Of the time for a job, at most this part goes into listing the file's packets."""
+TRY_SHARE, HOPELESS = 0.25, 1.5
+"""Exact reading is given up after this part of its time if it would take so many times its time."""
 REST_SHARE = 0.8
 """Of the time left after the sampled key frames, what the further ones are planned to take."""
 Send = Callable[[dict[str, Any], NDArray[np.uint8] | None], None]
@@ -68,10 +70,12 @@ class Reading:
         self._send = send
         self._end = now() + job["seconds"]
         self._index_end = now() + INDEX_SHARE * job["seconds"]
+        self._has_key_frames: bool | None = None
         self.reached: float | None = None
         self.notes: list[str] = []
         self.hdr = self.deep = self.damaged = False
         self.source = Source(job["path"], job["threads"], self._check, self._check_index)
+        self._listed = now()
         self._choose_range()
 
     def _check(self) -> None:
@@ -146,8 +150,25 @@ class Reading:
         for at, frame in source.pictures(wanted):
             self._send_picture(frame, at)
             last = at
+            self._give_up_in_time((wanted.index(at) + 1) / len(wanted))
             self.reached = end if at == wanted[-1] else source.seconds(frame.pts)
         return 0 if last is None else len(self._sent["frames"])
+
+    def _give_up_in_time(self, share: float) -> None:
+        """Ends exact reading as soon as it is clear that it will not end in time.
+
+        share: of the wanted pictures, those decoded. Without key frames to use instead, as much of
+        the beginning as possible is wanted.
+        """
+        if self._has_key_frames is None:
+            times = uniform(self.start, self.end, self.job["frames"])
+            keys = {self.source.key_at(t) for t in times} - {None}
+            self._has_key_frames = len(keys) >= self.job["least_key_frames"]
+        if not self._has_key_frames:
+            return
+        spent, granted = self.now() - self._listed, self._end - self._listed
+        if spent > max(TRY_SHARE, HOPELESS * share) * granted:
+            raise TimeIsUp
 
     def read_key_frames(self) -> None:
         """Sends the key frames nearest before the wanted times: the sampled ones, then the dense.

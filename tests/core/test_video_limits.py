@@ -86,6 +86,29 @@ def test_dense_key_frames_are_as_many_as_the_time_allows(tmp_path, monkeypatch):
     assert np.diff([0, *numbers, 120]).max() <= 3
 
 
+@pytest.mark.parametrize(("time_given", "hopeless"), [(250, True), (400, False)])
+def test_exact_reading_is_given_up_when_it_is_hopeless(tmp_path, monkeypatch, time_given, hopeless):
+    """Listing takes 120 looks at the clock, decoding 240."""
+    path = write_numbered(tmp_path / "v.mp4", **x264("closed"))
+    looks = []
+
+    def clock():
+        looks.append(0)
+
+        def now(which=len(looks) - 1):
+            looks[which] += 1
+            return looks[which]
+
+        return now
+
+    set_clock(monkeypatch, clock)
+    limits = ReadLimits(MEMORY, seconds=1e6, exact_seconds=time_given)
+    clip = read_clip(path, VideoOptions(frames=8, dense_fps=25), limits=limits)
+    assert any("nearest key frames" in n for n in clip.notes) == hopeless
+    assert looks[0] < 170 if hopeless else looks[0] > 350
+    assert len(looks) == 1 + hopeless
+
+
 def test_pictures_that_cannot_be_listed_in_time_are_left_out(one_gop, monkeypatch):
     set_clock(monkeypatch, lambda: count().__next__)
     limits = ReadLimits(MEMORY, seconds=1e6, exact_seconds=200)
