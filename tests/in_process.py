@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import av
 
@@ -31,11 +32,8 @@ class InProcess:
 
     def _read(self) -> None:
         av.logging.set_level(av.logging.PANIC)
-        try:
+        with suppress(BrokenPipeError), self._out:  # nobody may read any more
             read(self._job, writer_to(self._out), self._now)
-            self._out.close()
-        except BrokenPipeError:  # nobody reads any more
-            pass
 
     def kill(self) -> None:
         """Nothing to do: reading ends by itself, or when nobody takes its pictures."""
