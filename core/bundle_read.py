@@ -20,11 +20,13 @@ from core.bundle_format import (
     FORMAT,
     LEDGER_FIELDS,
     MAX_BYTES,
+    MAX_ITEMS,
     MODEL_PIXELS,
     PLAIN_FIELDS,
     SCHEMA,
     SOURCE_PIXELS,
     Arrays,
+    check_values,
 )
 from core.contrast import floor_of_top
 from core.errors import MacdError, TraceError
@@ -95,6 +97,8 @@ def _unpack(content: bytes) -> Trace:
                 raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
             if place["array"]:
                 arrays[place["array"]] = _array(content)
+                if sum(a.size for a in arrays.values()) > MAX_ITEMS:
+                    raise TraceError("the trace's arrays hold more than a trace has", DAMAGED)
             else:
                 pictures.setdefault(place["folder"], {})[int(place["index"])] = content
     if manifest["schema"] == 1:
@@ -402,6 +406,7 @@ def _json(content: bytes) -> dict[str, Any]:
     def refuse(name: str) -> float:
         raise TraceError(f"the trace holds {name}", DAMAGED)
 
+    check_values(content)
     found = json.loads(content, parse_constant=refuse)
     if not isinstance(found, dict):
         raise TraceError("the file is not a MACD trace", "Choose a .macd file")
