@@ -197,3 +197,20 @@ def test_key_frames_are_those_before_the_wanted_times(built, name, count):
 def test_key_frames_whose_times_are_unknown_are_not_used(built, name):
     with pytest.raises(DecodeLimit, match="key frames"):
         read_clip(built(name)[0], VideoOptions(frames=4), limits=KEY_FRAMES_ONLY)
+
+
+def test_what_is_damaged_is_not_replaced_by_what_comes_later(tmp_path):
+    """The first second cannot be decoded: no later picture stands at its times."""
+    path = write_numbered(tmp_path / "v.mp4", **x264("closed"))
+    with av.open(str(path)) as container:
+        places = [(p.pos, p.size) for p in container.demux(video=0) if p.size][:24]
+    content = bytearray(path.read_bytes())
+    for at, size in places:
+        content[at : at + size] = bytes(size)
+    path.write_bytes(content)
+    clip = read_clip(path, VideoOptions(frames=8, dense_fps=4))
+    assert min(number_of(f) for f in clip.frames) == 37  # 1.5 s of 4.8 s, the third of eight
+    for times, pictures in ((clip.times, clip.frames), (clip.dense_times, clip.dense_frames)):
+        assert (25 * times).round().tolist() == [number_of(p) for p in pictures]
+        assert times[0] >= 0.96
+    assert any("only 6 different pictures" in n for n in clip.notes)
