@@ -6,16 +6,23 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from core.errors import TraceError
+
 FORMAT, SCHEMA = "macd-trace", 2
 
-MAX_BYTES = 96 * 2**20
+MAX_BYTES = 40 * 2**20
 """Of a file, and of everything in it before pictures are decoded."""
 MAX_MANIFEST = 16 * 2**20
 """Of the manifest, before it is parsed."""
-MAX_ITEMS = 2**23
-"""Of one array."""
-SOURCE_PIXELS, MODEL_PIXELS, ALL_PIXELS = 24_000_000, 56_000_000, 96_000_000
-"""Of all source frames, of all model frames, and of these with all second views together."""
+SOURCE_PIXELS, MODEL_PIXELS, ALL_PIXELS = 14_000_000, 24_000_000, 38_000_000
+"""Of all source frames, of all model frames, and of these with all second views together.
+
+With these bounds no file takes more than 300 MB to open, tests/security/test_trace_bomb.py.
+"""
+MAX_ITEMS = 2**22
+"""Of all arrays together: one byte in the file can be a number and a text in the trace."""
+MAX_VALUES = 600_000
+"""Of the manifest: an empty object of two characters takes 64 bytes when it is read."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -42,3 +49,11 @@ PLAIN_FIELDS = (
     "versions",
 )
 """Fields of a Trace that stand in the manifest as they are; `core.trace_rules` says what of."""
+
+
+def check_values(manifest: bytes) -> None:
+    """Raises TraceError for JSON of more values than a trace has, before they are made."""
+    if sum(manifest.count(mark) for mark in (b",", b"[", b"{")) > MAX_VALUES:
+        raise TraceError(
+            "the trace's manifest holds more than a trace has", "Ask for another copy of the file"
+        )

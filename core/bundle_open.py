@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bundle_format import FORMAT, MAX_BYTES, MAX_ITEMS, MAX_MANIFEST, SCHEMA, Arrays
+from core.bundle_format import (
+    FORMAT,
+    MAX_BYTES,
+    MAX_ITEMS,
+    MAX_MANIFEST,
+    SCHEMA,
+    Arrays,
+    check_values,
+)
 from core.errors import TraceError
 
 MAX_MEMBERS = 4096
@@ -60,6 +68,8 @@ def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
                 raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
             if place["array"]:
                 arrays[place["array"]] = _array(content)
+                if sum(a.size for a in arrays.values()) > MAX_ITEMS:
+                    raise TraceError("the trace's arrays hold more than a trace has", DAMAGED)
             else:
                 pictures.setdefault(place["folder"], {})[int(place["index"])] = content
     return manifest, arrays, pictures
@@ -94,6 +104,7 @@ def _json(content: bytes) -> dict[str, Any]:
         found = dict(pairs)
         return found if len(found) == len(pairs) else {refuse("a key twice"): None}  # type: ignore[dict-item]
 
+    check_values(content)
     try:
         text = content.decode("utf-8")
         found = json.loads(

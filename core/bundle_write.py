@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,8 @@ from core.bundle_format import (
     FINAL_FIELDS,
     FORMAT,
     LEDGER_FIELDS,
+    MAX_BYTES,
+    MAX_ITEMS,
     MAX_MANIFEST,
     MODEL_PIXELS,
     PLAIN_FIELDS,
@@ -25,15 +28,26 @@ from core.bundle_format import (
     STEP_FIELDS,
     Arrays,
 )
-from core.pictures import encode_picture
+from core.errors import TraceError
+from core.pictures import PICTURE_PIXELS, encode_picture
 from core.types import Answer, ModelFrames, Pixels, Trace
+
+ROOM = 4 * 2**20
+"""Of a file's bytes, what is left for the manifest."""
 
 
 def pack(trace: Trace) -> bytes:
     """The file's bytes."""
     arrays, manifest = _flatten(trace)
+    if sum(a.size for a in arrays.values()) > MAX_ITEMS:
+        raise TraceError(
+            "the run keeps more numbers than a trace can hold",
+            "Run it again with fewer tokens, or fewer candidates a token",
+        )
     members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
     members |= _pack_frames(trace)
+    if sum(map(len, members.values())) > MAX_BYTES - ROOM and trace.model_frames is not None:
+        return pack(replace(trace, model_frames=None))
     manifest["sha256"] = {n: hashlib.sha256(b).hexdigest() for n, b in members.items()}
     text = _text(manifest)
     if len(text) > MAX_MANIFEST:
@@ -77,7 +91,7 @@ def _pack_frames(trace: Trace) -> dict[str, bytes]:
 def _within(frames: Pixels, most: int) -> list[Pixels]:
     """Frames (T, H, W, 3) with no more than `most` pixels in all, smaller where they have more."""
     count, height, width, _ = frames.shape
-    scale = (most / (count * height * width)) ** 0.5
+    scale = (min(most / count, PICTURE_PIXELS) / (height * width)) ** 0.5
     if scale >= 1:
         return list(frames)
     size = max(1, int(scale * width)), max(1, int(scale * height))
@@ -87,7 +101,10 @@ def _within(frames: Pixels, most: int) -> list[Pixels]:
 def _keeps_model_frames(trace: Trace) -> bool:
     """Above a limit a file can only be shown: the frames that the backbone read are left out."""
     read = trace.model_frames
-    return read is not None and read.pixels.size // 3 <= MODEL_PIXELS
+    if read is None:
+        return False
+    height, width = read.size
+    return height * width <= PICTURE_PIXELS and read.pixels.size // 3 <= MODEL_PIXELS
 
 
 def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:

@@ -14,6 +14,8 @@ from core.types import Pixels
 
 LOSSLESS_PIXELS = 160 * 160
 """Frames that only show something are stored without loss up to this size."""
+PICTURE_PIXELS = 2_400_000
+"""Of one frame: decoding takes about 12 bytes a pixel besides the result."""
 REMEDY = "Save the trace again from the run, or ask for another copy"
 
 
@@ -36,8 +38,19 @@ def _encode(height: int, width: int, pixels: bytes, exact: bool) -> bytes:
 def picture_size(content: bytes) -> tuple[int, int]:
     """(height, width) from the header of a WebP as `encode_picture` writes it; decodes nothing.
 
-    Raises TraceError for anything else, such as an animation.
+    Raises TraceError for anything else, such as an animation, and above PICTURE_PIXELS.
     """
+    height, width = _size_in_header(content)
+    if height * width > PICTURE_PIXELS:
+        raise TraceError(
+            f"a frame in the trace has {width}×{height} pixels, more than"
+            f" {PICTURE_PIXELS / 1e6:.1f} megapixels",
+            REMEDY,
+        )
+    return height, width
+
+
+def _size_in_header(content: bytes) -> tuple[int, int]:
     if content[:4] != b"RIFF" or content[8:12] != b"WEBP" or len(content) < 30:
         raise TraceError("a frame in the trace is not a WebP picture", REMEDY)
     kind, data = content[12:16], content[20:30]

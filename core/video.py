@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -15,19 +16,49 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from core import errors
+from core import errors, words
 from core.options import VideoOptions
 from core.rules import shown
 from core.types import Clip, Pixels
 from core.words import writable
 
-MEMORY_BYTES = 3 * 2**30
-SECONDS = 120
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """What reading one file may take.
+
+    memory_bytes: address space of the decoder. seconds: wall time after which it is ended, whatever
+    it does. exact_seconds: of these, how long it may look for the exact pictures; after that it
+    takes the nearest key frames.
+    """
+
+    memory_bytes: int
+    seconds: float
+    exact_seconds: float
+
+
+OWN_MACHINE = ReadLimits(memory_bytes=2**30, seconds=120, exact_seconds=80)
+PUBLIC_SERVER = ReadLimits(memory_bytes=2**30, seconds=10, exact_seconds=4)
+"""For the files of strangers."""
+KEY_FRAMES_SHARE = 0.8
+"""Of the time left for key frames, what the decoder plans with; the rest is for its start."""
+LEAST_SHARE = 0.5
+"""Of the frames asked for, at least this part must be different for key frames to be of use."""
+THREADS = 4
+"""Of a decoder. Each holds pictures of its own, so memory must not depend on the machine."""
+MAX_LINE, MAX_SIDE = 2**20, 1280
+SMALL_PROCESS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Each thread would reserve address space, which is what a decoder's memory is counted in."""
 ASK_S = 0.1
 """How often a reader looks whether it has to end."""
 
@@ -49,9 +80,15 @@ def read_clip(
     path: str | Path,
     options: VideoOptions | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    limits: ReadLimits = OWN_MACHINE,
     opened: Callable[[], None] = lambda: None,
 ) -> Clip:
     """Samples `options.frames` frames uniformly by timestamp, and denser small ones to track on.
+
+    A picture is the one on display at the wanted time. Where finding it takes longer than
+    `limits.exact_seconds`, or too much memory, it is the nearest key frame before; where the file
+    has too few of them, only the beginning is used, up to where decoding had come. Times are always
+    those of the pictures themselves, and the notes say which way was taken.
 
     Memory is bounded by the options, not by the clip's length: at most `frames` pictures of 1280 px
     and `dense_limit + frames` of 640 px are kept. cancelled: asked several times a second; once it
@@ -61,55 +98,236 @@ def read_clip(
     """
     options = options or VideoOptions()
     file = _check(path, options)
-    job = {
-        "path": str(file),
-        "frames": options.frames,
-        "start": options.start,
-        "end": options.end,
-        "dense_fps": options.dense_fps,
-        "dense_limit": options.dense_limit,
-        "max_seconds": options.max_seconds,
-        "memory_bytes": MEMORY_BYTES,
-        "seconds": SECONDS,
-    }
-    worker = _take_worker()
-    watch = _Watch(worker, cancelled)
-    try:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        worker.stdin.write(json.dumps(job).encode() + b"\n")
-        worker.stdin.close()
-        with file.open("rb") as content:
-            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-        header, arrays = _receive(worker.stdout, opened)
-    finally:
-        watch.stop()
-        _end(worker)
-    if watch.cancelled:
-        raise errors.Cancelled("stopped while the video was read", "Nothing was computed")
-    if watch.timed_out or header is None:
-        raise _died(watch.timed_out)
-    if "error" in header:
-        raise getattr(errors, header["error"])(header["cause"], header["remedy"])
+    reader = _Reader(file, options, cancelled, limits, opened)
+    result = reader.read()
+    frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
+    known, notes = result.known, list(result.known["notes"])
+    if len(frames.times) < options.frames:
+        only = words.count(len(frames.times), "different picture")
+        notes.append(f"the clip has only {only} to sample")
     return Clip(
-        frames=arrays[0],
-        times=np.array(header["times"], np.float64),
-        dense_frames=arrays[1],
-        dense_times=np.array(header["dense_times"], np.float64),
+        frames=frames.pixels,
+        times=frames.times,
+        dense_frames=dense.pixels,
+        dense_times=dense.times,
         name=writable(file.name),
-        sha256=sha256,
-        duration=float(header["duration"]),
-        size=(int(header["size"][0]), int(header["size"][1])),
-        title=str(header["title"]),
-        notes=tuple(header["notes"]),
+        sha256=reader.sha256,
+        duration=float(known["duration"]),
+        size=(frames.pixels.shape[2], frames.pixels.shape[1]),
+        title=str(known["title"]),
+        notes=tuple(notes),
     )
+
+
+class _Reader:
+    """Reads one file in up to two processes: every picture needed, or else its key frames."""
+
+    def __init__(
+        self,
+        file: Path,
+        options: VideoOptions,
+        cancelled: Callable[[], bool],
+        limits: ReadLimits,
+        opened: Callable[[], None],
+    ) -> None:
+        self._file, self._options, self._opened = file, options, opened
+        self._cancelled, self._limits = cancelled, limits
+        self._enough = max(1, math.ceil(LEAST_SHARE * options.frames))
+        self._began = time.monotonic()
+        self.sha256 = ""
+
+    def read(self) -> _Result:
+        """The pictures, with all of `known` set. Raises VideoError and Cancelled."""
+        limits = self._limits
+        spare = (limits.seconds - limits.exact_seconds) / 4  # for a decoder that does not return
+        hard = limits.exact_seconds + spare
+        exact = self._run(limits.exact_seconds, hard, THREADS, key_frames=False)
+        if not exact.late:
+            return exact
+        why = {
+            "time": "reading every frame would have taken too long",
+            "memory": "reading every frame would have taken too much memory",
+        }[exact.late]
+        left = limits.seconds - (time.monotonic() - self._began)
+        keys = _Result()
+        with suppress(errors.CorruptVideo):  # what was read until then may still be of use
+            threads = THREADS if exact.late == "time" else 1  # each takes memory for its pictures
+            planned = KEY_FRAMES_SHARE * max(left, 0.0)
+            keys = self._run(planned, left, threads, key_frames=True)
+        wanted = self._options.frames
+        least, count = min(2, wanted), len(keys.pictures["frames"])
+        if count < self._enough:
+            exact.keep_the_beginning(wanted)
+            if len(exact.pictures["frames"]) >= max(least, count):
+                end = exact.known["end"]
+                last = max(p.whole().times[-1] for p in exact.pictures.values() if len(p))
+                exact.known["notes"].append(
+                    f"{why}, and too few key frames can be used instead: of its {end:.1f} s only"
+                    f" the first {last:.1f} s were analysed. Re-encode the clip with a key frame"
+                    " every second to have all of it"
+                )
+                return exact
+        if count >= least:
+            note = "the nearest key frames were used; times are those of the key frames"
+            keys.known["notes"].append(f"{why}: {note}")
+            return keys
+        too_much = f"more than {limits.memory_bytes / 2**20:.0f} MB of memory"
+        if exact.late == "time":
+            too_much = f"longer than {limits.seconds:g} s"
+        raise errors.DecodeLimit(
+            f"decoding takes {too_much}, and the clip's key frames alone are too few or too slow",
+            "Choose a shorter range, cut the video, or re-encode it, at most 1280 pixels on the"
+            " long side and with a key frame every second",
+        )
+
+    def _run(self, soft_s: float, hard_s: float, threads: int, key_frames: bool) -> _Result:
+        """One process. It ends its work after soft_s by itself, and is ended after hard_s."""
+        options = self._options
+        job = {
+            "path": str(self._file),
+            "frames": options.frames,
+            "start": options.start,
+            "end": options.end,
+            "dense_fps": options.dense_fps,
+            "dense_limit": options.dense_limit,
+            "max_seconds": options.max_seconds,
+            "memory_bytes": self._limits.memory_bytes,
+            "seconds": soft_s,
+            "limit_seconds": max(hard_s, 1.0),
+            "threads": threads,
+            "least_key_frames": self._enough,
+            "key_frames": key_frames,
+        }
+        worker = _take_worker()
+        watch = _Watch(worker, self._cancelled, hard_s)
+        result = _Result()
+        try:
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            with suppress(BrokenPipeError):  # it was ended already
+                worker.stdin.write(json.dumps(job).encode() + b"\n")
+                worker.stdin.close()
+            if not self.sha256:
+                with self._file.open("rb") as content:
+                    self.sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+            ended = result.receive(worker.stdout, self._opened)
+        finally:
+            watch.stop()
+            _end(worker)
+        if watch.cancelled:
+            raise errors.Cancelled("stopped while the video was read", "Nothing was computed")
+        if watch.timed_out:
+            result.late = "time"
+        elif not ended:
+            raise errors.CorruptVideo(
+                "the decoder gave up on this file: damaged, or beyond its limits",
+                "Re-encode it, at most 1280 pixels on the long side",
+            )
+        return result
+
+
+class _Result:
+    """What came from a decoder. late: why it could not finish, "time" or "memory"; else "".
+
+    known: as its last message about the clip tells it, empty if none came.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+        self.late = ""
+        self.pictures = {"frames": _Pictures(0), "dense_frames": _Pictures(0)}
+
+    def receive(self, stream: IO[bytes], opened: Callable[[], None]) -> bool:
+        """Reads messages to the last one; false if the decoder ended before. Raises VideoError.
+
+        opened: called with every picture.
+        """
+        while (line := stream.readline(MAX_LINE)).endswith(b"\n"):
+            message = json.loads(line)
+            if "plan" in message:
+                self.pictures = {k: _Pictures(int(message["plan"][k])) for k in self.pictures}
+                self.known = message["known"]
+            elif "picture" in message:
+                slot, at, shape = message["slot"], float(message["time"]), message["shape"]
+                if not self.pictures[message["picture"]].receive(stream, slot, at, shape):
+                    return False
+                opened()
+            elif "error" in message:
+                kind = getattr(errors, message["error"])
+                raise kind(message["cause"], message["remedy"])
+            else:
+                self.late = message["why"] if "late" in message else ""
+                self.known = message.get("done") or message.get("late") or self.known
+                return True
+        return False
+
+    def keep_the_beginning(self, frames: int) -> None:
+        """Samples what was decoded before time was up.
+
+        The sampled pictures are then those of the tracker, which are smaller but more.
+        """
+        dense = self.pictures["dense_frames"].whole()
+        if len(dense.times):
+            start, last = float(self.known["start"]), float(dense.times[-1])
+            middles = start + (np.arange(frames) + 0.5) * (last - start) / frames
+            picked = np.unique((np.searchsorted(dense.times, middles, "right") - 1).clip(0))
+            self.pictures["frames"] = _Pictures.of(dense.pixels[picked], dense.times[picked])
+
+
+class _Pictures:
+    """Pictures of one size in slots, some of which may stay empty: where none came."""
+
+    def __init__(self, slots: int) -> None:
+        self.times: Times = np.full(slots, np.nan)
+        self.pixels: Pixels = np.zeros((0, 1, 1, 3), np.uint8)
+
+    @classmethod
+    def of(cls, pixels: Pixels, times: Times) -> _Pictures:
+        """Pictures (T, H, W, 3) with their times."""
+        made = cls(0)
+        made.pixels, made.times = pixels, times
+        return made
+
+    def __len__(self) -> int:
+        return int(np.isfinite(self.times).sum())
+
+    def receive(self, stream: IO[bytes], slot: int, at: float, shape: list[int]) -> bool:
+        """Reads one picture into its slot; false if the stream ends before it is whole."""
+        if not len(self.pixels):
+            height, width, channels = shape
+            if not 0 < height <= MAX_SIDE or not 0 < width <= MAX_SIDE or channels != 3:
+                return False
+            self.pixels = np.empty((len(self.times), *shape), np.uint8)
+        if not 0 <= slot < len(self.times) or list(self.pixels.shape[1:]) != shape:
+            return False
+        view = memoryview(self.pixels[slot].reshape(-1))
+        done = 0
+        while done < len(view):
+            n = stream.readinto(view[done:])  # type: ignore[attr-defined]
+            if not n:
+                return False
+            done += n
+        self.times[slot] = at
+        return True
+
+    def whole(self) -> _Pictures:
+        """Without the empty slots; read-only."""
+        came = np.isfinite(self.times)
+        pixels = self.pixels if came.all() or not came.any() else self.pixels[came]
+        if not came.any():
+            pixels = pixels[:0]
+        pixels.flags.writeable = False
+        return self.of(pixels, self.times[came])
 
 
 class _Watch:
     """Ends a worker that takes too long or that nobody waits for any more."""
 
-    def __init__(self, worker: subprocess.Popen[bytes], cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self, worker: subprocess.Popen[bytes], cancelled: Callable[[], bool], seconds: float
+    ) -> None:
         self.timed_out = self.cancelled = False
+        self._end = time.monotonic() + seconds
         self._worker, self._asked, self._done = worker, cancelled, threading.Event()
         threading.Thread(target=self._watch, name="watch reader", daemon=True).start()
 
@@ -118,9 +336,8 @@ class _Watch:
         self._done.set()
 
     def _watch(self) -> None:
-        end = time.monotonic() + SECONDS
-        while not self._done.wait(ASK_S):
-            self.timed_out = time.monotonic() > end
+        while not self._done.wait(min(ASK_S, max(0.0, self._end - time.monotonic()))):
+            self.timed_out = time.monotonic() >= self._end
             self.cancelled = not self.timed_out and self._asked()
             if self.timed_out or self.cancelled:
                 self._worker.kill()
@@ -179,6 +396,7 @@ def _start_worker() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=Path(__file__).parents[1],
+        env={**os.environ, **SMALL_PROCESS},
     )
 
 
@@ -219,40 +437,3 @@ def _check(path: str | Path, options: VideoOptions) -> Path:
         if start.startswith(magic):
             raise errors.NotAVideo(f"{file.name!r} is {kind}, not a video", "Choose a video file")
     return file
-
-
-def _receive(
-    stream: IO[bytes], opened: Callable[[], None]
-) -> tuple[dict[str, Any] | None, list[Pixels]]:
-    header: dict[str, Any] = {"opened": True}
-    while "opened" in header:
-        line = stream.readline()
-        if not line.endswith(b"\n"):
-            return None, []
-        header = json.loads(line)
-        if "opened" in header:
-            opened()
-    arrays = []
-    for shape in header.get("shapes", []):
-        array = np.empty(shape, np.uint8)
-        view = memoryview(array.reshape(-1))  # type: ignore[arg-type]
-        got = 0
-        while got < len(view):
-            n = stream.readinto(view[got:])  # type: ignore[attr-defined]
-            if not n:
-                return None, []
-            got += n
-        array.flags.writeable = False
-        arrays.append(array)
-    return header, arrays
-
-
-def _died(timed_out: bool) -> errors.VideoError:
-    if timed_out:
-        return errors.DecodeLimit(
-            f"decoding took longer than {SECONDS} s", "Choose a shorter range or a smaller video"
-        )
-    return errors.CorruptVideo(
-        "the decoder gave up on this file: damaged, or beyond its memory limit",
-        "Re-encode it, at most 1280 pixels on the long side",
-    )

@@ -1,216 +1,56 @@
-"""Decodes one file in a process of its own: job on stdin as JSON, header and pixels on stdout.
+"""Decodes one file in a process of its own: job on stdin as JSON, messages on stdout.
 
 Runs as `python -m core.video_worker`, started by `core.video` only. A hostile file can at worst
 kill this process: address space, processor time, open files and file size are limited, formats
 and protocols are allow-listed, nothing is written to disk. Knows nothing of models.
+
+A message is one line of JSON; the pixels of a picture follow their line. Pictures are sent as they
+are decoded, so that the memory of this process does not grow with their number:
+
+{"plan": {"frames": 8, "dense_frames": 200}, "known": {...}}  how many pictures will come, and what
+    is known of the clip so far; pictures sent before do not count any more
+{"picture": "frames", "slot": 0, "time": 0.2, "shape": [270, 480, 3]}  then 270·480·3 bytes
+{"done": {...}}  all pictures were sent; what is known of the clip
+{"late": {...} or null, "why": "time" or "memory"}  as done, but not all pictures were sent
+{"error": "NotAVideo", "cause": ..., "remedy": ...}
 """
 
 from __future__ import annotations
 
 import json
+import math
 import resource
 import sys
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import IO, Any
 
 import av
 import numpy as np
-from av.stream import Disposition
 from numpy.typing import NDArray
 
-from core import words
+from core.video_source import Reject, Source, TimeIsUp, to_rgb
 
-FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
-MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
-FRAME_SIDE, DENSE_SIDE = 1280, 640
+SIDES = {"frames": 1280, "dense_frames": 640}
+"""Of the pictures sent, the long one, by kind. Pixels."""
 HDR_TRANSFERS = {16: "PQ", 18: "HLG"}
+INDEX_SHARE = 0.5
+"""Of the time for a job, at most this part goes into listing the file's packets."""
+TRY_SHARE, HOPELESS = 0.25, 1.5
+"""Exact reading is given up after this part of its time if it would take so many times its time."""
+REST_SHARE = 0.8
+"""Of the time left after the sampled key frames, what the further ones are planned to take."""
+Send = Callable[[dict[str, Any], NDArray[np.uint8] | None], None]
 
 
-class Reject(Exception):
-    """A file that cannot be used: the name of an error class, cause, remedy."""
-
-    def __init__(self, error: str, cause: str, remedy: str) -> None:
-        super().__init__(cause)
-        self.error, self.cause, self.remedy = error, cause, remedy
-
-
-def limit_process(memory_bytes: int, seconds: int) -> None:
+def limit_process(memory_bytes: int, seconds: float, threads: int) -> None:
     """Bounds this process before it looks at the file."""
+    processor_s = math.ceil(threads * seconds) + 1
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-class Source:
-    """An open file with the time of every picture in it, read from packets without decoding."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        try:
-            self._open()
-        except (av.error.FFmpegError, ValueError) as error:
-            raise Reject(
-                "NotAVideo",
-                f"the file is not a readable video ({type(error).__name__})",
-                "Use a complete mp4, mov, webm, mkv or avi file; re-encode it if it came from a"
-                " broken download",
-            ) from None
-        streams = [s for s in self.container.streams.video if not _is_cover(s)]
-        if not streams:
-            raise Reject(
-                "NoVideoStream", "the file has no moving picture, only sound", "Choose a video"
-            )
-        self.stream = streams[0]
-        self.stream.thread_type = "AUTO"
-        self._check_size()
-        self.unit = self.stream.time_base or Fraction(1, 1000)
-        self.pts, self.keys, self.step = self._index()
-
-    def _open(self) -> None:
-        options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
-        self.container = av.open(self.path, options=options)
-
-    def _from_the_start(self) -> Iterator[av.VideoFrame]:
-        """Every picture in order: for files in which a jump lands too late."""
-        index = self.stream.index
-        self._former = self.container  # closing it can wait for ever on its decoder's threads
-        self._open()
-        self.stream = self.container.streams[index]
-        self.stream.thread_type = "AUTO"
-        return self._decode()
-
-    def _check_size(self) -> None:
-        width, height = self.stream.codec_context.width, self.stream.codec_context.height
-        if width * height > MAX_PIXELS:
-            raise Reject(
-                "VideoTooLarge",
-                f"frames are {width}×{height}, above {MAX_PIXELS / 1e6:.1f} megapixels",
-                "Scale the video down, 1280 pixels on the long side are enough",
-            )
-        if min(width, height) < MIN_SIDE:
-            raise Reject(
-                "VideoTooSmall",
-                f"frames are {width}×{height}",
-                f"Use a video of at least {MIN_SIDE}×{MIN_SIDE} pixels",
-            )
-
-    def _index(self) -> tuple[list[int], list[int], int]:
-        pts, keys, step = [], [], 0
-        packets = self.container.demux(self.stream)
-        while True:
-            try:
-                packet = next(packets)
-            except StopIteration:
-                break
-            except av.error.FFmpegError:
-                break  # a truncated tail; the comparison with the header reports it
-            at = packet.pts if packet.pts is not None else packet.dts
-            if at is None or packet.size == 0:
-                continue
-            pts.append(at)
-            step = packet.duration or step
-            if packet.is_keyframe:
-                keys.append(at)
-        if not pts:
-            raise Reject("CorruptVideo", "the file holds no pictures", "Record or export it again")
-        pts = sorted(set(pts))
-        if len(pts) > 1:
-            step = int(np.median(np.diff(pts)))
-        return pts, sorted(keys) or pts[:1], max(step, 1)
-
-    def seconds(self, pts: int) -> float:
-        """Time of a picture from the first one."""
-        return float((pts - self.pts[0]) * self.unit)
-
-    @property
-    def duration(self) -> float:
-        """Seconds from the first picture to the end of the last one."""
-        return float((self.pts[-1] + self.step - self.pts[0]) * self.unit)
-
-    @property
-    def claimed_duration(self) -> float:
-        """What the header says, 0 where it says nothing."""
-        if self.stream.duration:
-            return float(self.stream.duration * self.unit)
-        return (self.container.duration or 0) / 1e6
-
-    def at(self, seconds: float) -> int:
-        """The picture on display at a time: the last one that began before or then."""
-        target = self.pts[0] + seconds / float(self.unit)
-        return self.pts[max(0, bisect_right(self.pts, target + 1e-6) - 1)]
-
-    def pictures(self, wanted: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Decodes the wanted pictures in order, jumping over whole GOPs where none is wanted.
-
-        A jump in a transport stream may land behind the key frame it was meant for: what is shown
-        then is from a later time, so such a file is read from its start, without jumps. After a
-        jump in a program stream (.mpg) the times of pictures themselves are guessed anew.
-        """
-        groups: dict[int, list[int]] = {}
-        for pts in wanted:
-            groups.setdefault(max(0, bisect_right(self.keys, pts) - 1), []).append(pts)
-        here = -2
-        frames: Iterator[av.VideoFrame] = iter(())
-        shown: av.VideoFrame | None = None
-        jumps = self.container.format.name != "mpeg"
-        if not jumps:
-            frames = self._from_the_start()
-        for key, wants in groups.items():
-            waiting = list(wants)
-            if jumps and (key > here + 1 or here < 0):
-                self.container.seek(self.keys[key], stream=self.stream, backward=True)
-                frames = self._decode()
-                shown = next(frames, None)
-                if shown is None or shown.pts > waiting[0]:
-                    frames, jumps = self._from_the_start(), False
-                    shown = next(frames, None)
-            here = key
-            while waiting:
-                if shown is not None and shown.pts >= waiting[0]:
-                    yield waiting.pop(0), shown
-                    continue
-                following = next(frames, None)
-                if following is None:
-                    if shown is None:
-                        return
-                    for pts in waiting:
-                        if pts - shown.pts <= 2 * self.step:
-                            yield pts, shown
-                    return
-                if shown is not None and following.pts > waiting[0]:
-                    yield waiting.pop(0), shown
-                shown = following
-
-    def _decode(self) -> Iterator[av.VideoFrame]:
-        packets = self.container.demux(self.stream)
-        while True:
-            try:
-                packet = next(packets)
-                for frame in packet.decode():
-                    if frame.pts is not None:
-                        yield frame
-            except StopIteration:
-                return
-            except av.error.EOFError:
-                return
-            except av.error.FFmpegError:
-                continue  # a damaged packet; what follows may be whole
-
-
-def _is_cover(stream: Any) -> bool:
-    return bool(stream.disposition & Disposition.attached_pic)
-
-
-def to_rgb(frame: av.VideoFrame, side: int, aspect: Fraction) -> NDArray[np.uint8]:
-    """Upright RGB with square pixels, the long side at most `side`."""
-    width, height = max(1, round(frame.width * aspect)), frame.height
-    scale = min(1.0, side / max(width, height))
-    width, height = max(2, round(width * scale)), max(2, round(height * scale))
-    picture = frame.reformat(width=width, height=height, format="rgb24").to_ndarray()
-    return np.rot90(picture, round(frame.rotation / 90)) if frame.rotation else picture
 
 
 def uniform(start: float, end: float, n: int) -> list[float]:
@@ -218,122 +58,211 @@ def uniform(start: float, end: float, n: int) -> list[float]:
     return [start + (i + 0.5) * (end - start) / n for i in range(n)]
 
 
-def read(
-    job: dict[str, Any], opened: Callable[[], None] = lambda: None
-) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
-    """Header and two arrays: sampled frames, dense frames. Raises Reject.
+class Reading:
+    """One job: which pictures are wanted, and what is found out while they are sent.
 
-    opened: called with every first picture that is decoded.
+    job: as `core.video` writes it. now: the clock, in seconds. Raises Reject for files that cannot
+    be used, TimeIsUp when the job's time is over.
     """
-    source = Source(job["path"])
-    notes: list[str] = []
-    duration = source.duration
-    claimed = source.claimed_duration
-    if claimed > duration + max(0.5, 0.05 * duration):
-        notes.append(
-            f"the file is cut off: it announces {claimed:.1f} s but holds {duration:.1f} s;"
-            " what is there was analysed"
-        )
-    start, end = float(job["start"]), float(job["end"] or duration)
-    if start >= duration:
-        raise Reject(
-            "VideoTooLong" if claimed > start else "NotAVideo",
-            f"the range starts at {start:g} s but the video lasts {duration:.1f} s",
-            "Choose an earlier start",
-        )
-    end = min(end, duration)
-    if end - start > job["max_seconds"]:
-        raise Reject(
-            "VideoTooLong",
-            f"the video lasts {_spoken(end - start)}, more than {_spoken(job['max_seconds'])}",
-            "Choose a range with --start and --end, in seconds",
-        )
-    header, arrays = _take(source, job, start, end, notes, opened)
-    reached = header.pop("reached")
-    if reached < end - max(0.5, 2 * float(source.step * source.unit)):
-        notes.append(f"pictures after {reached:.1f} s cannot be decoded; what is whole was used")
-        header, arrays = _take(source, job, start, max(reached, start + 1e-3), notes, opened)
-        header.pop("reached")
-    header["duration"] = duration
-    header["title"] = source.container.metadata.get("title", "")[:200]
-    header["notes"] = list(dict.fromkeys([*notes, *_notes(source)]))
-    return header, arrays
+
+    def __init__(self, job: dict[str, Any], send: Send, now: Callable[[], float]) -> None:
+        self.job, self.now = job, now
+        self._send = send
+        self._end = now() + job["seconds"]
+        self._index_end = now() + INDEX_SHARE * job["seconds"]
+        self._has_key_frames: bool | None = None
+        self.reached: float | None = None
+        self.notes: list[str] = []
+        self.hdr = self.deep = self.damaged = False
+        self.source = Source(job["path"], job["threads"], self._check, self._check_index)
+        self._listed = now()
+        self._choose_range()
+
+    def _check(self) -> None:
+        if self.now() > self._end:
+            raise TimeIsUp
+
+    def _check_index(self) -> None:
+        if self.now() > self._index_end:
+            raise TimeIsUp
+
+    def _choose_range(self) -> None:
+        source, job = self.source, self.job
+        duration, claimed = source.duration, source.claimed_duration
+        if source.cut_short:
+            self.notes.append(
+                f"the file has too many pictures to list: those after {duration:.1f} s were left"
+                " out"
+            )
+        elif claimed > duration + max(0.5, 0.05 * duration):
+            self.notes.append(
+                f"the file is cut off: it announces {claimed:.1f} s but holds {duration:.1f} s;"
+                " what is there was analysed"
+            )
+        start, end = float(job["start"]), float(job["end"] or duration)
+        if start >= duration:
+            if source.cut_short:
+                raise TimeIsUp
+            raise Reject(
+                "VideoTooLong" if claimed > start else "NotAVideo",
+                f"the range starts at {start:g} s but the video lasts {duration:.1f} s",
+                "Choose an earlier start",
+            )
+        if source.cut_short and job["end"] is None:
+            end = max(duration, claimed)
+        if end - start > job["max_seconds"]:
+            raise Reject(
+                "VideoTooLong",
+                f"the video lasts {_spoken(end - start)}, more than {_spoken(job['max_seconds'])}",
+                "Choose a range with --start and --end, in seconds",
+            )
+        self.start, self.end = start, min(end, duration)
+        aspect = source.stream.sample_aspect_ratio or Fraction(1)
+        self.aspect = aspect if Fraction(1, 8) < aspect < 8 else Fraction(1)
+
+    def read_exactly(self) -> None:
+        """Sends the pictures on display at the wanted times, whatever has to be decoded for it."""
+        sent = self._send_exactly(self.end)
+        reached = self.start if self.reached is None else self.reached
+        if not sent or reached < self.end - max(0.5, 2 * self.source.seconds_of_step):
+            self.notes.append(
+                f"pictures after {reached:.1f} s cannot be decoded; what is whole was used"
+            )
+            sent = self._send_exactly(max(reached, self.start + 1e-3))
+        if not sent:
+            raise Reject(
+                "CorruptVideo",
+                "the file opens but not one of its pictures can be decoded",
+                "Record or export it again",
+            )
+
+    def _send_exactly(self, end: float) -> int:
+        """Returns how many different sampled pictures were sent."""
+        source = self.source
+        sampled = sorted({source.at(t) for t in uniform(self.start, end, self.job["frames"])})
+        dense: list[int] = []
+        if count := self._dense_count(end):
+            # the tracker's pictures include the sampled ones: boxes need no guessing there
+            dense = sorted({source.at(t) for t in uniform(self.start, end, count)} | set(sampled))
+        self._plan(sampled, dense)
+        wanted = sorted({*sampled, *dense})
+        last = None
+        for at, frame in source.pictures(wanted):
+            self._send_picture(frame, at)
+            last = at
+            self._give_up_in_time((wanted.index(at) + 1) / len(wanted))
+            self.reached = end if at == wanted[-1] else source.seconds(frame.pts)
+        return 0 if last is None else len(self._sent["frames"])
+
+    def _give_up_in_time(self, share: float) -> None:
+        """Ends exact reading as soon as it is clear that it will not end in time.
+
+        share: of the wanted pictures, those decoded. Without key frames to use instead, as much of
+        the beginning as possible is wanted.
+        """
+        if self._has_key_frames is None:
+            times = uniform(self.start, self.end, self.job["frames"])
+            keys = {self.source.key_at(t) for t in times} - {None}
+            self._has_key_frames = len(keys) >= self.job["least_key_frames"]
+        if not self._has_key_frames:
+            return
+        spent, granted = self.now() - self._listed, self._end - self._listed
+        if spent > max(TRY_SHARE, HOPELESS * share) * granted:
+            raise TimeIsUp
+
+    def read_key_frames(self) -> None:
+        """Sends the key frames nearest before the wanted times: the sampled ones, then the dense.
+
+        Of the dense ones only as many as the time allows, evenly spread; fewer are no failure.
+        """
+        source = self.source
+        times = uniform(self.start, self.end, self.job["frames"])
+        sampled = sorted({k for k in map(source.key_at, times) if k is not None})
+        if not sampled:
+            raise Reject("CorruptVideo", "the file has no key frame to begin with", "Re-encode it")
+        dense: list[int] = []
+        if count := self._dense_count(self.end):
+            times = uniform(self.start, self.end, count)
+            dense = sorted({k for k in map(source.key_at, times) if k is not None} | set(sampled))
+        self._plan(sampled, dense)
+        began = self.now()
+        for frame in source.key_frames(sampled):
+            self._send_picture(frame, frame.pts)
+        if not self._sent["frames"]:
+            raise Reject("CorruptVideo", "no key frame can be decoded", "Re-encode it")
+        rest = [k for k in dense if k not in self._slots["frames"]]
+        each = (self.now() - began) / len(sampled)
+        room = int(REST_SHARE * max(0.0, self._end - self.now()) / max(each, 1e-9))
+        if room < len(rest):
+            rest = [rest[int(i * len(rest) / room)] for i in range(room)]
+        try:
+            for frame in source.key_frames(rest) if rest else ():
+                self._send_picture(frame, frame.pts)
+        except TimeIsUp:
+            pass
+
+    def _dense_count(self, end: float) -> int:
+        if self.job["dense_fps"] <= 0:
+            return 0
+        count = round((end - self.start) * float(self.job["dense_fps"]))
+        return max(1, min(int(self.job["dense_limit"]), count))
+
+    def _plan(self, sampled: Sequence[int], dense: Sequence[int]) -> None:
+        """Tells how many pictures will come, and gives each wanted one its slot."""
+        kinds = {"frames": sampled, "dense_frames": dense}
+        plan = {kind: len(pts) for kind, pts in kinds.items()}
+        self._send({"plan": plan, "known": self.known()}, None)
+        self._slots = {kind: {p: i for i, p in enumerate(pts)} for kind, pts in kinds.items()}
+        self._sent = {kind: set[int]() for kind in kinds}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+
+    def _send_picture(self, frame: av.VideoFrame, wanted: int) -> None:
+        """Sends a picture with its own time, once, to the slot of the one that was wanted."""
+        self.hdr |= int(frame.color_trc or 0) in HDR_TRANSFERS
+        self.deep |= frame.format.components[0].bits > 8
+        self.damaged |= bool(frame.is_corrupt)
+        for kind, side in SIDES.items():
+            if wanted not in self._slots[kind] or frame.pts in self._sent[kind]:
+                continue
+            self._sent[kind].add(frame.pts)
+            picture = to_rgb(frame, side, self.aspect)
+            if self._shapes.setdefault(kind, picture.shape) != picture.shape:
+                raise Reject(
+                    "NotAVideo",
+                    "the picture size changes within the file",
+                    "Re-encode it to one size",
+                )
+            told = {
+                "picture": kind,
+                "slot": self._slots[kind][wanted],
+                "time": self.source.seconds(frame.pts),
+                "shape": picture.shape,
+            }
+            self._send(told, picture)
+
+    def known(self) -> dict[str, Any]:
+        """What is known of the clip, as a message tells it. Seconds."""
+        notes = list(self.notes)
+        if self.aspect != 1:
+            notes.append(
+                f"pixels are not square ({self.aspect}); frames were stretched to the true shape"
+            )
+        if self.hdr:
+            notes.append("HDR colours were converted to 8 bits without tone mapping")
+        elif self.deep:
+            notes.append("colours of more than 8 bits were converted to 8 bits")
+        if self.damaged:
+            notes.append("some pictures are damaged")
+        return {
+            "start": self.start,
+            "end": self.end,
+            "duration": self.source.duration,
+            "title": self.source.container.metadata.get("title", "")[:200],
+            "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source)])),
+        }
 
 
-def _take(
-    source: Source,
-    job: dict[str, Any],
-    start: float,
-    end: float,
-    notes: list[str],
-    opened: Callable[[], None],
-) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
-    sampled = sorted({source.at(t) for t in uniform(start, end, job["frames"])})
-    if len(sampled) < job["frames"]:
-        notes.append(
-            f"the clip has only {words.count(len(sampled), 'different picture')} to sample"
-        )
-    count = min(job["dense_limit"], round((end - start) * job["dense_fps"]))
-    dense: set[int] = set()
-    if job["dense_fps"] > 0:
-        # the tracker's pictures include the sampled ones, so that boxes need no guessing there
-        dense = {source.at(t) for t in uniform(start, end, max(1, count))} | set(sampled)
-    aspect = source.stream.sample_aspect_ratio or Fraction(1)
-    aspect = aspect if Fraction(1, 8) < aspect < 8 else Fraction(1)
-    if aspect != 1:
-        notes.append(f"pixels are not square ({aspect}); frames were stretched to the true shape")
-    pictures: dict[int, NDArray[np.uint8]] = {}
-    small: dict[int, NDArray[np.uint8]] = {}
-    hdr = deep = damaged = False
-    last = sampled[0]
-    keep = set(sampled)
-    for pts, frame in source.pictures(sorted(dense | keep)):
-        if not (pictures or small):
-            opened()
-        if pts in keep:
-            pictures[pts] = to_rgb(frame, FRAME_SIDE, aspect)
-        if pts in dense:
-            small[pts] = to_rgb(frame, DENSE_SIDE, aspect)
-        hdr |= int(frame.color_trc or 0) in HDR_TRANSFERS
-        deep |= frame.format.components[0].bits > 8
-        damaged |= bool(frame.is_corrupt)
-        last = pts
-    if not pictures:
-        raise Reject(
-            "CorruptVideo",
-            "the file opens but not one of its pictures can be decoded",
-            "Record or export it again",
-        )
-    if hdr:
-        notes.append("HDR colours were converted to 8 bits without tone mapping")
-    elif deep:
-        notes.append("colours of more than 8 bits were converted to 8 bits")
-    if damaged:
-        notes.append("some pictures are damaged")
-    frames, dense_frames = _stack(pictures), _stack(small)
-    header = {
-        "shapes": [frames.shape, dense_frames.shape],
-        "times": [source.seconds(p) for p in sorted(pictures)],
-        "dense_times": [source.seconds(p) for p in sorted(small)],
-        "size": [frames.shape[2], frames.shape[1]],
-        "reached": end if last >= max(dense | keep) else source.seconds(last),
-    }
-    return header, [frames, dense_frames]
-
-
-def _stack(pictures: dict[int, NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    if not pictures:
-        return np.zeros((0, 1, 1, 3), np.uint8)
-    first = pictures[min(pictures)].shape
-    same = [pictures[p] for p in sorted(pictures) if pictures[p].shape == first]
-    if len(same) < len(pictures):
-        raise Reject(
-            "NotAVideo", "the picture size changes within the file", "Re-encode it to one size"
-        )
-    return np.stack(same)
-
-
-def _notes(source: Source) -> list[str]:
+def _rate_notes(source: Source) -> list[str]:
     gaps = np.diff(source.pts)
     if len(gaps) < 3:
         return []
@@ -351,36 +280,48 @@ def _spoken(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
+def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monotonic) -> None:
+    """Does the job and tells how it ended. `seconds` in the job count from now on, by `now`."""
+    reading: Reading | None = None
+    why = ""
+    try:
+        reading = Reading(job, send, now)
+        if job["key_frames"]:
+            reading.read_key_frames()
+        else:
+            reading.read_exactly()
+    except Reject as reject:
+        send({"error": reject.error, "cause": reject.cause, "remedy": reject.remedy}, None)
+        return
+    except TimeIsUp:
+        why = "time"
+    except MemoryError:
+        why = "memory"
+    known = None if reading is None else reading.known()
+    send({"late": known, "why": why} if why else {"done": known}, None)
+
+
+def writer_to(out: IO[bytes]) -> Send:
+    """Writes messages as `core.video` reads them."""
+
+    def send(told: dict[str, Any], picture: NDArray[np.uint8] | None) -> None:
+        out.write(json.dumps(told).encode() + b"\n")
+        if picture is not None:
+            out.write(np.ascontiguousarray(picture).data)
+        out.flush()
+
+    return send
+
+
 def main() -> None:
     """One job, then the end of the process."""
     line = sys.stdin.readline()
     if not line:  # whoever started this process ended without a job for it
         return
     job = json.loads(line)
-    limit_process(job["memory_bytes"], job["seconds"])
+    limit_process(job["memory_bytes"], job["limit_seconds"], job["threads"])
     av.logging.set_level(av.logging.PANIC)
-    out = sys.stdout.buffer
-
-    def opened() -> None:
-        out.write(b'{"opened": true}\n')
-        out.flush()
-
-    try:
-        header, arrays = read(job, opened)
-    except Reject as reject:
-        header = {"error": reject.error, "cause": reject.cause, "remedy": reject.remedy}
-        arrays = []
-    except MemoryError:
-        header = {
-            "error": "DecodeLimit",
-            "cause": "decoding needs more memory than is allowed",
-            "remedy": "Scale the video down or choose fewer frames",
-        }
-        arrays = []
-    out.write(json.dumps(header).encode() + b"\n")
-    for array in arrays:
-        out.write(np.ascontiguousarray(array).data)
-    out.flush()
+    read(job, writer_to(sys.stdout.buffer))
 
 
 if __name__ == "__main__":

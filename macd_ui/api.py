@@ -130,7 +130,7 @@ def _trace(store: Store, session: Session, video: str, question: str, options: R
     stopped = session.stop.is_set
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
-        clip = read_beside(video, options.video, stopped, store.readers)
+        clip = read_beside(video, options.video, stopped, store.readers, store.read_limits)
         work = work_of(clip, options, EMBEDDED, EMBEDDED)
         ticket = stack.enter_context(store.line.enter(store.estimator.total(work)))
         while not ticket.wait(1.0, stopped):

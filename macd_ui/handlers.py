@@ -183,7 +183,8 @@ class Handlers(Showing):
         clip: Clip | None = session.cache.get(key)
         if clip is None:
             stopped, readers = session.stop.is_set, self.store.readers
-            clip = read_beside(job.video, job.options.video, stopped, readers)
+            limits = self.store.read_limits
+            clip = read_beside(job.video, job.options.video, stopped, readers, limits)
             session.cache.put(key, clip)
         return clip
 

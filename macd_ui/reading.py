@@ -12,7 +12,7 @@ from pathlib import Path
 from core.errors import Cancelled
 from core.options import VideoOptions
 from core.types import Clip
-from core.video import read_clip
+from core.video import OWN_MACHINE, ReadLimits, read_clip
 
 ASK_S = 0.1
 """How often a reader is asked whether somebody still waits for it."""
@@ -23,10 +23,12 @@ def read_beside(
     options: VideoOptions,
     stopped: Callable[[], bool],
     readers: threading.BoundedSemaphore,
+    limits: ReadLimits = OWN_MACHINE,
 ) -> Clip:
     """The clip; raises Cancelled as soon as `stopped`, and the VideoErrors of `read_clip`.
 
-    readers: bounds how many videos are decoded at once.
+    readers: bounds how many videos are decoded at once. limits: memory and time for each, such as
+    `core.video.PUBLIC_SERVER` where files come from strangers.
     """
     future: Future[Clip] = Future()
 
@@ -35,7 +37,7 @@ def read_beside(
             with readers:
                 if stopped():
                     raise Cancelled("stopped", "Nothing was computed")
-                future.set_result(read_clip(video, options, stopped))
+                future.set_result(read_clip(video, options, stopped, limits))
         except BaseException as error:
             future.set_exception(error)
 

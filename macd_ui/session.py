@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.types import Clip, Progress, Trace
-from core.video import keep_worker_ready
+from core.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from macd_ui.estimate import Estimator
 from macd_ui.health import Figures
 from macd_ui.line import Line
@@ -40,7 +40,7 @@ MAX_SESSIONS = 1000
 LOGINS = VisitorLimits(requests_per_s=1 / 30, burst=10)
 """Attempts to log in from one address."""
 READERS = 2
-"""Videos decoded at once; each decoder may use core.video.MEMORY_BYTES."""
+"""Videos decoded at once; each decoder may use the memory of core.video.ReadLimits."""
 log = logging.getLogger(__name__)
 
 
@@ -147,6 +147,7 @@ class Store:
         self.logins = Quota(LOGINS)
         self.readers = threading.BoundedSemaphore(READERS)
         self.closing = False
+        self.read_limits = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
         self._closed = threading.Event()
         threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
 

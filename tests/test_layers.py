@@ -23,7 +23,7 @@ OWNERS = {
     "spaces": ["macd_ui/handlers.py"],
     "plotly": ["macd_ui/figures/"],
     "trackers": ["core/track.py"],
-    "av": ["core/video_worker.py", "toyworld/clips.py", "bench/"],
+    "av": ["core/video_source.py", "core/video_worker.py", "toyworld/clips.py", "bench/"],
 }
 WITHOUT_TORCH = ["types", "errors", "options", "bundle", "bundle_format", "bundle_read",
                  "bundle_write", "pictures", "summary", "masks", "contrast", "video",

@@ -5,12 +5,14 @@ import threading
 
 import pytest
 
-from core.errors import DetectorError
+from core.errors import DetectorError, NotAVideo
+from core.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_ui.examples import examples
 from macd_ui.handlers import Handlers
 from macd_ui.line import Line
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_ui.session import Asked, Store
+from macd_ui.settings import ServerSettings
 from macd_ui.shown import difference
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
@@ -136,6 +138,23 @@ def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
     assert len(store.line) == 0
     assert "Stopped while the video was read" in last["viewer"]["status"]["message"]
     go_on.set()
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, public):
+    taken = []
+
+    def read(video, options, stopped, limits):
+        taken.append(limits)
+        raise NotAVideo("it is none", "Take another")
+
+    monkeypatch.setattr("macd_ui.reading.read_clip", read)
+    store = Store(settings=ServerSettings(public=public))
+    try:
+        list(Handlers(store, examples()).run(values(make_video()), "me"))
+    finally:
+        store.close()
+    assert taken == [PUBLIC_SERVER if public else OWN_MACHINE]
 
 
 @pytest.mark.parametrize(

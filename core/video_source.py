@@ -1,0 +1,312 @@
+"""One video file: its pictures' times, read from packets, and the decoding of those wanted.
+
+Used by `core.video_worker` only, inside its bounded process. Times are presentation timestamps
+(pts) in units of the stream's time base until `Source.seconds` converts them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import Any
+
+import av
+import numpy as np
+from av.stream import Disposition
+from numpy.typing import NDArray
+
+FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
+MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
+WITHOUT_SEEKING = ("mpeg", "mpegts")
+"""After a seek, times are guessed anew in program streams, and transport streams land too late."""
+
+
+class Reject(Exception):
+    """A file that cannot be used: the name of an error class, cause, remedy."""
+
+    def __init__(self, error: str, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.error, self.cause, self.remedy = error, cause, remedy
+
+
+def _not_readable(why: str) -> Reject:
+    return Reject(
+        "NotAVideo",
+        f"the file is not a readable video ({why})",
+        "Use a complete mp4, mov, webm, mkv or avi file; re-encode it if it came from a broken"
+        " download",
+    )
+
+
+class TimeIsUp(Exception):
+    """The time for this way of reading is over."""
+
+
+class Source:
+    """An open file with the time of every picture in it, read from packets without decoding.
+
+    check: called for each packet that is decoded; raises TimeIsUp to end the decoding.
+    check_index: likewise while packets are listed; `cut_short` is then true, and pictures after
+    those listed are unknown.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        threads: int = 1,
+        check: Callable[[], None] = lambda: None,
+        check_index: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path, self.threads, self.check = path, threads, check
+        self._former: list[Any] = []
+        try:
+            self._open()
+        except (av.error.FFmpegError, ValueError) as error:
+            if isinstance(error, MemoryError):
+                raise
+            raise _not_readable(type(error).__name__) from None
+        if not self.container.streams:
+            raise _not_readable("no streams")
+        streams = [s for s in self.container.streams.video if not _is_cover(s)]
+        if not streams:
+            raise Reject(
+                "NoVideoStream",
+                "the file has no moving picture, at most sound, words or a cover",
+                "Choose a video",
+            )
+        self._use(streams[0].index)
+        self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
+        self.unit = self.stream.time_base or Fraction(1, 1000)
+        self.cut_short = False
+        self._list_packets(check_index)
+
+    def _open(self) -> None:
+        options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
+        self.container = av.open(self.path, options=options)
+
+    def _use(self, index: int) -> None:
+        self.stream = self.container.streams[index]
+        self.stream.thread_type = "AUTO"
+        self.stream.codec_context.thread_count = self.threads
+        # headers inside the stream may announce another size than the container does
+        self.stream.codec_context.options = {"max_pixels": str(MAX_PIXELS * 9 // 8)}
+
+    def _reopen(self) -> None:
+        """The same stream from its start, with a fresh decoder."""
+        # closing the former container can wait for ever on its decoder's threads
+        self._former.append(self.container)
+        self._open()
+        self._use(self.stream.index)
+
+    def _check_size(self, width: int, height: int) -> None:
+        if width * height > MAX_PIXELS:
+            raise Reject(
+                "VideoTooLarge",
+                f"frames are {width}×{height}, above {MAX_PIXELS / 1e6:.1f} megapixels",
+                "Scale the video down, 1280 pixels on the long side are enough",
+            )
+        if min(width, height) < MIN_SIDE:
+            raise Reject(
+                "VideoTooSmall",
+                f"frames are {width}×{height}",
+                f"Use a video of at least {MIN_SIDE}×{MIN_SIDE} pixels",
+            )
+
+    def _list_packets(self, check: Callable[[], None]) -> None:
+        """Sets pts: those of all pictures on display, ascending; keys: where a decoder can start.
+
+        key_pictures: the keys on display. An edit list can hide pictures, keys among them: those
+        are decoded for what follows but belong to no time of the clip.
+        """
+        pts, keys, hidden, step = array("q"), array("q"), set(), 0
+        for packet in _whole(self.container.demux(self.stream)):
+            at = packet.pts if packet.pts is not None else packet.dts
+            if at is None or packet.size == 0:
+                continue
+            if packet.is_keyframe:
+                keys.append(at)
+                if packet.is_discard:
+                    hidden.add(at)
+            if packet.is_discard:
+                continue
+            pts.append(at)
+            step = packet.duration or step
+            try:
+                check()
+            except TimeIsUp:
+                self.cut_short = True
+                break
+        if not pts:
+            if self.cut_short:
+                raise TimeIsUp
+            raise Reject("CorruptVideo", "the file holds no pictures", "Record or export it again")
+        self.pts = np.unique(np.frombuffer(pts, np.int64))
+        self.keys = np.unique(np.frombuffer(keys, np.int64)) if keys else self.pts[:1]
+        self.key_pictures = [int(k) for k in self.keys if int(k) not in hidden]
+        if self._in_order:
+            self.key_pictures = []  # a key frame's own time is known only after those before it
+        if len(self.pts) > 1:
+            step = int(np.median(np.diff(self.pts)))
+        self.step = max(step, 1)
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether pictures get their times by their order: avi has none where it has B-frames."""
+        return self.container.format.name == "avi" and bool(self.stream.codec_context.has_b_frames)
+
+    def seconds(self, pts: int) -> float:
+        """Time of a picture from the first one."""
+        return float((pts - int(self.pts[0])) * self.unit)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first picture to the end of the last one."""
+        return self.seconds(int(self.pts[-1]) + self.step)
+
+    @property
+    def seconds_of_step(self) -> float:
+        """The usual time from one picture to the next."""
+        return float(self.step * self.unit)
+
+    @property
+    def claimed_duration(self) -> float:
+        """What the header says, 0 where it says nothing."""
+        if self.stream.duration:
+            return float(self.stream.duration * self.unit)
+        return (self.container.duration or 0) / 1e6
+
+    def at(self, seconds: float) -> int:
+        """The picture on display at a time: the last one that began before or then."""
+        target = self.pts[0] + seconds / float(self.unit)
+        return int(self.pts[max(0, np.searchsorted(self.pts, target + 1e-6, "right") - 1)])
+
+    def key_at(self, seconds: float) -> int | None:
+        """The last key frame that began before a time or then; None before the first."""
+        target = self.pts[0] + seconds / float(self.unit)
+        place = int(np.searchsorted(self.key_pictures, target + 1e-6, "right"))
+        return self.key_pictures[place - 1] if place else None
+
+    def pictures(self, wanted: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Decodes the wanted pictures in order, jumping over whole GOPs where none is wanted.
+
+        Yields a wanted time and the picture on display then, whose own time may be earlier where
+        the wanted one is damaged. It is never later by more than one step.
+
+        A jump may land behind the key frame it was meant for, as it does in transport streams: what
+        is shown then is from a later time, so such a file is read from its start, without jumps.
+        """
+        for pts, frame in self._on_display(wanted):
+            if frame.pts <= pts + self.step:
+                yield pts, frame
+
+    def _on_display(self, wanted: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
+        groups: dict[int, list[int]] = {}
+        for pts in wanted:
+            group = max(0, int(np.searchsorted(self.keys, pts, "right")) - 1)
+            groups.setdefault(group, []).append(pts)
+        here = -2
+        frames: Iterator[av.VideoFrame] = iter(())
+        shown: av.VideoFrame | None = None
+        jumps = self.container.format.name != "mpeg" and not self._in_order
+        if not jumps:
+            self._reopen()
+            frames = self._decode()
+        for key, wants in groups.items():
+            waiting = list(wants)
+            if jumps and (key > here + 1 or here < 0):
+                self.container.seek(int(self.keys[key]), stream=self.stream, backward=True)
+                frames = self._decode()
+                shown = next(frames, None)
+                if shown is None or shown.pts > waiting[0]:
+                    self._reopen()
+                    frames, jumps = self._decode(), False
+                    shown = next(frames, None)
+            here = key
+            while waiting:
+                if shown is not None and shown.pts >= waiting[0]:
+                    yield waiting.pop(0), shown
+                    continue
+                following = next(frames, None)
+                if following is None:
+                    if shown is None:
+                        return
+                    for pts in waiting:
+                        if pts - shown.pts <= 2 * self.step:
+                            yield pts, shown
+                    return
+                if shown is not None and following.pts > waiting[0]:
+                    yield waiting.pop(0), shown
+                shown = following
+
+    def _decode(self) -> Iterator[av.VideoFrame]:
+        times: list[int] = []
+        for packet in _whole(self.container.demux(self.stream)):
+            self.check()
+            if self._in_order and packet.size:
+                heappush(times, packet.pts if packet.pts is not None else packet.dts)
+            for frame in self._decoded(packet):
+                if times:
+                    frame.pts = heappop(times)
+                yield frame
+
+    def _decoded(self, packet: av.Packet | None) -> Iterator[av.VideoFrame]:
+        try:
+            # None ends the stream for the decoder, which hands out what it still holds
+            for frame in self.stream.codec_context.decode(packet):
+                if frame.pts is not None:
+                    self._check_size(frame.width, frame.height)
+                    yield frame
+        except MemoryError:
+            raise
+        except av.error.FFmpegError:
+            return  # a damaged packet; what follows may be whole
+
+    def key_frames(self, wanted: list[int]) -> Iterator[av.VideoFrame]:
+        """Decodes the wanted ones of `key_pictures`, in order, and nothing else.
+
+        Each is decoded by itself: without the pictures between them, their order numbers mean
+        nothing, and a decoder that had several at once would mix them up.
+        """
+        self._reopen()
+        context = self.stream.codec_context
+        context.thread_type, context.skip_frame = "SLICE", "NONKEY"
+        if self.container.format.name not in WITHOUT_SEEKING:
+            self.container.seek(wanted[0], stream=self.stream, backward=True)
+        missing = set(wanted)
+        for packet in _whole(self.container.demux(self.stream)):
+            at = packet.pts if packet.pts is not None else packet.dts
+            if at in missing and packet.is_keyframe:
+                self.check()
+                missing.discard(at)
+                yield from self._decoded(packet)
+                yield from self._decoded(None)
+                context.flush_buffers()
+            if not missing:
+                return
+
+
+def _whole(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
+    """Packets up to where the file ends, be it in the middle of one."""
+    while True:
+        try:
+            packet = next(packets)
+        except MemoryError:
+            raise
+        except (StopIteration, av.error.FFmpegError):
+            return
+        yield packet
+
+
+def _is_cover(stream: Any) -> bool:
+    return bool(stream.disposition & Disposition.attached_pic)
+
+
+def to_rgb(frame: av.VideoFrame, side: int, aspect: Fraction) -> NDArray[np.uint8]:
+    """Upright RGB with square pixels, the long side at most `side`."""
+    width, height = max(1, round(frame.width * aspect)), frame.height
+    scale = min(1.0, side / max(width, height))
+    width, height = max(2, round(width * scale)), max(2, round(height * scale))
+    picture = frame.reformat(width=width, height=height, format="rgb24").to_ndarray()
+    return np.rot90(picture, round(frame.rotation / 90)) if frame.rotation else picture

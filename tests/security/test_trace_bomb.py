@@ -1,0 +1,220 @@
+"""What opening a hostile trace file may take: memory above an idle process, by its peak."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from core.bundle_format import (
+    ALL_PIXELS,
+    MAX_BYTES,
+    MAX_ITEMS,
+    MAX_VALUES,
+    MODEL_PIXELS,
+    SOURCE_PIXELS,
+)
+from core.pictures import PICTURE_PIXELS
+from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F401 - fixtures
+from tests.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+MOST_MB = 300
+SIDE = 1024
+OPEN = """
+import gc, json, sys, threading, time
+import PIL.Image, PIL.WebPImagePlugin
+from core.bundle import load
+from core.errors import TraceError
+
+def status(field):
+    with open("/proc/self/status") as lines:
+        return next(int(x.split()[1]) for x in lines if x.startswith(field + ":")) / 1000
+
+said, opened = [], []
+
+def open_once():
+    try:
+        opened.append(load(sys.argv[1]))
+        said.append("opened")
+    except TraceError as error:
+        said.append(str(error))
+
+idle, began = status("VmRSS"), time.monotonic()
+threads = [threading.Thread(target=open_once) for _ in range(int(sys.argv[2]))]
+[t.start() for t in threads]
+[t.join() for t in threads]
+took, peak = time.monotonic() - began, status("VmHWM")
+pixels = [t.frames.size // 3 + t.model_frames.pixels.size // 3
+          + sum(a.shown.size // 3 for a in t.answers.values() if a.shown is not None)
+          for t in opened if t.model_frames is not None]
+opened.clear()
+gc.collect()
+print(json.dumps({"said": sorted(set(said)), "peak": peak - idle, "left": status("VmRSS") - idle,
+                  "seconds": took, "pixels": pixels}))
+"""
+
+
+def noise_webp(side):
+    """A picture that hardly gets smaller."""
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8))
+    out = io.BytesIO()
+    picture.save(out, "WEBP", lossless=True, quality=0, method=0)
+    return out.getvalue()
+
+
+def frames(side, count, models=None, noise=0, views=0):
+    """Replaces the pictures: so many source and model frames, and second views of all answers.
+
+    noise: how many of the source frames take 3 bytes a pixel in the file, too.
+    """
+
+    def change(members, manifest):
+        for name in [n for n in members if n.startswith(("frames/", "model/", "shown", "arrays/"))]:
+            if not name.startswith("arrays/answer"):
+                del members[name]
+        noisy, flat, model = noise_webp(side), flat_webp(side), flat_webp(models or side)
+        for i in range(count):
+            members[f"frames/{i:04d}.webp"] = noisy if i < noise else flat
+            members[f"model/{i:04d}.webp"] = model
+        members["arrays/times.npy"] = npy(np.arange(count, dtype=float))
+        manifest["counts"] = {"frames": count, "tracks": 0, "groups": count}
+        manifest["groups"] = [[i] for i in range(count)]
+        manifest |= {"tracks": [], "losses": None, "ledger": None}
+        first = manifest["answers"][0]
+        members.update({f"arrays/answer{i}_{n[len('arrays/answer0_'):]}": members[n]
+                        for i in range(1, views)
+                        for n in list(members) if n.startswith("arrays/answer0_")})  # fmt: skip
+        if views:
+            manifest["answers"] = [first | {"method": f"m{i}", "shown": True} for i in range(views)]
+
+    return change
+
+
+def npy(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def wide_array(dtype, items):
+    def change(members, manifest):
+        for name in list(members):
+            if name.startswith("arrays/answer0_"):
+                members[name] = npy(np.ones(items, dtype))
+
+    return change
+
+
+def many_candidates(items, answers=1):
+    """One token with so many candidates, in as few bytes as they can be written in."""
+
+    def change(members, manifest):
+        first = manifest["answers"][0] | {"tokens": 1, "two_views": True, "shown": False}
+        for name in [n for n in members if n.startswith("arrays/answer")]:
+            del members[name]
+        few = dict.fromkeys(("token", "base_log_z", "counter_log_z", "floor"), np.zeros(1, np.int8))
+        many = dict.fromkeys(("candidates", "base", "counter"), np.zeros(items, np.int8))
+        arrays = few | many | {"count": np.array([items])}
+        for i in range(answers):
+            members.update({f"arrays/answer{i}_{n}.npy": npy(a) for n, a in arrays.items()})
+        manifest["answers"] = [first | {"method": f"m{i}"} for i in range(answers)]
+        manifest["pieces"] = {"0": "a"}
+
+    return change
+
+
+def many_values(members, manifest):
+    manifest["clip"]["x"] = [{}] * (MAX_VALUES + 1)
+
+
+def as_many_values_as_allowed(members, manifest):
+    marks = sum(json.dumps(manifest).count(c) for c in ",[{")
+    manifest["clip"]["x"] = [{}] * ((MAX_VALUES - marks) // 2 - 100)
+
+
+def long_manifest(members, manifest):
+    manifest["clip"]["x"] = "x" * 90_000_000
+
+
+def long_texts(members, manifest):
+    manifest["warnings"] = ["x" * 100_000] * (MAX_BYTES // 100_000 - 20)
+
+
+def many_members(members, manifest):
+    for i in range(5000):
+        members[f"shown{i % 100}/{i:04d}.webp"] = flat_webp(16)
+
+
+def largest(noise=0):
+    """The most source and model pixels at once, and more second views than there is room for."""
+    count = SOURCE_PIXELS // SIDE**2
+    side = int((MODEL_PIXELS / count) ** 0.5)
+    return frames(SIDE, count, models=side, noise=noise, views=3)
+
+
+def everything(members, manifest):
+    """All bounds at once."""
+    largest(noise=10)(members, manifest)
+    many_candidates(MAX_ITEMS // 3 - 100)(members, manifest)
+    as_many_values_as_allowed(members, manifest)
+    left = MAX_BYTES - sum(map(len, members.values())) - 3 * MAX_VALUES
+    manifest["warnings"] = ["x" * 100_000] * (left // 100_000)
+
+
+REFUSED = {
+    "100 flat frames of 4096²": (frames(4096, 100), "megapixels"),
+    "a frame above the bound": (frames(int(PICTURE_PIXELS**0.5) + 1, 1), "megapixels"),
+    "too many source pixels": (frames(SIDE, SOURCE_PIXELS // SIDE**2 + 1, 16), "14 megapixels"),
+    "too many model pixels": (frames(16, MODEL_PIXELS // SIDE**2 + 1, SIDE), "24 megapixels"),
+    "too many members": (many_members, "more than a trace can be"),
+    "a manifest of 90 MB": (long_manifest, "more than a trace can be"),
+    "too many values": (many_values, "more than a trace has"),
+    "arrays of the wrong shape": (wide_array(np.int8, 300_000), "answer0_"),
+    "too many candidates": (many_candidates(MAX_ITEMS // 3, 2), "more than a trace has"),
+}
+OPENED = {
+    "most pixels": largest(),
+    "most pixels and bytes": largest(noise=13),
+    "most second views": frames(SIDE, 7, views=6),
+    "most candidates": many_candidates(MAX_ITEMS // 3 - 100),
+    "everything": everything,
+    "long texts": long_texts,
+    "most values": as_many_values_as_allowed,
+}
+
+
+def measure(path, threads=1):
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, str(path), str(threads)],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bomb_is_refused_before_it_takes_memory(content, tmp_path, name):  # noqa: F811
+    change, words = REFUSED[name]
+    (tmp_path / "bomb.macd").write_bytes(rebuilt(content, change))
+    found = measure(tmp_path / "bomb.macd")
+    print(name, found)
+    assert all(words in said for said in found["said"])
+    assert "opened" not in found["said"]
+    assert found["peak"] <= MOST_MB
+
+
+@pytest.mark.parametrize("threads", [1, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", OPENED)
+def test_the_largest_files_open_within_the_bound(content, tmp_path, name, threads):  # noqa: F811
+    (tmp_path / "large.macd").write_bytes(rebuilt(content, OPENED[name]))
+    found = measure(tmp_path / "large.macd", threads)
+    print(name, threads, found)
+    assert found["said"] == ["opened"]
+    assert found["peak"] <= MOST_MB * threads
+    assert found["left"] <= 100 * threads  # fragments of small objects, used again
+    if name.startswith(("most pixels", "everything")):
+        assert 0.9 * ALL_PIXELS <= min(found["pixels"]) <= max(found["pixels"]) <= ALL_PIXELS
