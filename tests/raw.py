@@ -58,7 +58,9 @@ class Visitor:
             "event_data": event_data,
             "trigger_id": None,
         }
-        return self.http.post(f"{API}/queue/join", json=body)
+        content = json.dumps(body)  # with what httpx's own would refuse: lone surrogates, infinity
+        kind = {"content-type": "application/json"}
+        return self.http.post(f"{API}/queue/join", content=content, headers=kind)
 
     def send(self, name: str, event_data: Any = None, **values: Any) -> list[dict[str, Any]]:
         """An event and all that comes back until it is done."""

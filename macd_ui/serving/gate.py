@@ -213,7 +213,10 @@ class Gate:
                 told["data"] = self._uploads_only(told["data"])
             else:  # a call by named parameters
                 told = {k: self._uploads_only(v) for k, v in told.items()}
-            return json.dumps(told).encode("ascii")
+            # as the answer will be written, in which Gradio repeats what it was given
+            return json.dumps(told, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise _Refused(400, "The text holds half a character. Type it again.") from None
         except (ValueError, RecursionError):
             raise _Refused(400, "The request holds no JSON object. Reload the page.") from None
 

@@ -1,0 +1,106 @@
+"""The table of bad inputs through the page's own events: words for the visitor, nothing lost."""
+
+import pytest
+
+from core.bundle import pack
+from core.errors import VideoTooLarge
+from macd_ui.examples import examples
+from tests.bad_inputs import CASES
+from tests.raw import Visitor, words
+from tests.security.test_sessions import clip
+
+STRANGE = [
+    ("blank", "   "),
+    ("long", "why " * 30_000),
+    ("end token", "Is it <|end|> ?"),
+    ("null", "is\0it?"),
+    ("bidi", "is \u202e it?"),
+]
+
+
+@pytest.fixture(scope="module")
+def visitor(public):
+    visitor = Visitor(public.url)
+    visitor.open_tab()
+    yield visitor
+    visitor.close_tab()
+
+
+def state(messages):
+    """The last status that the viewer was given."""
+    done = next(m for m in reversed(messages) if m["msg"] == "process_completed")
+    return next(
+        d["status"] for d in done["output"]["data"] if isinstance(d, dict) and "status" in d
+    )
+
+
+def run(visitor, **values):
+    return visitor.send("run", **values)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_each_row_of_the_table(public, visitor, tmp_path, case):
+    path = case.build(tmp_path)
+    if not path.is_file() or path.stat().st_size == 0:
+        content = b""
+    else:
+        content = path.read_bytes()
+    before = public.as_dict()["runs"]
+    answer = visitor.upload(path.name, content)
+    if answer.status_code != 200:
+        assert case.error == VideoTooLarge.__name__
+        assert "Cut the clip" in answer.text
+        return
+    file = {"path": answer.json()[0], "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
+    told = run(visitor, video=file, question="is it?")
+    after = public.as_dict()["runs"]
+    assert after["failed"] == before["failed"], state(told)
+    if case.error:
+        error = state(told)["error"]
+        assert error
+        assert state(told)["where"] == "form"
+        assert str(public.folder.path) not in words(told)  # nobody learns of the server's folders
+    else:
+        assert after["complete"] == before["complete"] + 1, state(told)
+        for word in case.words:
+            assert word in words(told)
+
+
+@pytest.mark.parametrize(("name", "question"), STRANGE, ids=[s[0] for s in STRANGE])
+def test_strange_questions(public, visitor, name, question):
+    told = run(visitor, video=clip(visitor), question=question)
+    assert state(told)["error"]
+    assert "nforeseen" not in state(told)["error"]
+
+
+def test_half_a_character(public, visitor):
+    answer = visitor.join("run", video=clip(visitor), question="is \ud800 it?")
+    assert answer.status_code == 400
+    assert "half a character" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("α", -1), ("α", 1e400), ("α", None), ("β", 3), ("ascent", 1.5), ("seed", -1),
+    ("seed", 2**40), ("frames", 0), ("frames", "many"), ("fill", "rainbow"), ("example", 99),
+    ("methods", ["x"])])  # fmt: skip
+def test_values_that_no_field_can_hold(public, visitor, field, value):
+    told = words(run(visitor, video=clip(visitor), question="is it?", **{field: value}))
+    assert "nforeseen" not in told
+    assert '"error": null' not in told
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no trace", b"PK\x03\x04", examples()[0].trace.read_bytes()[:-99]]
+)
+def test_files_that_are_no_trace(public, visitor, content):
+    told = visitor.send("reopen", open=visitor.file("x.macd", content))
+    assert state(told)["error"]
+
+
+def test_the_session_is_usable_after_all_of_it(public, visitor):
+    told = run(visitor, video=clip(visitor), question="is it?")
+    assert state(told)["stage"] == "done"
+    shown = next(s for s in public._sessions.values() if s.trace is not None)
+    assert pack(shown.trace)[:2] == b"PK"
+    assert public.as_dict()["runs"]["failed"] == 0
+    assert len(public.line) == 0
