@@ -8,7 +8,7 @@ const RESTORE = {
   maxBytes: 8e6,
   maxAgeMs: 24 * 3600 * 1000,
   maxTabs: 20,
-  saveDelayMs: 300, // the page draws the new trace first
+  saveDelayMs: 50, // the page draws the new trace first
   // a server that is closing or not up yet is asked again ever more rarely
   retryMs: [0, 1000, 2000, 4000, 8000, ...Array(20).fill(15000)],
   inputWaitMs: 60000,
