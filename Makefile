@@ -4,6 +4,7 @@
 # make check  lint, types and every test
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
+# make space-check  start the app as a CPU Space does, and check it in a browser
 # make weights  train the embedded models again
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +12,7 @@ PYTHON ?= python3
 ARGS ?=
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: run test test-all test-matrix gpu-check check lint weights examples bench browser clean
+.PHONY: run test test-all test-matrix gpu-check space-check check lint weights examples bench browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -30,6 +31,10 @@ test-matrix: $(VENV)/.ready-dev
 # about five minutes on a GPU and no download; ARGS="--device cpu" takes the same way on a CPU
 gpu-check: $(VENV)/.ready
 	$(BIN)/python -m bench.gpu_check $(ARGS)
+
+# about a minute; ARGS="--port 0" where 7860 is taken, --json for figures
+space-check: $(VENV)/.ready-dev browser
+	$(BIN)/python -m bench.space_check $(ARGS)
 
 check: lint test
 
