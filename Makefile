@@ -5,6 +5,7 @@
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make soak   send 1,000 visitors to one server and tell what it keeps of them
+# make space-check  start the app as a CPU Space does, and check it in a browser
 # make weights  train the embedded models again
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +14,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: fuzz run test test-all test-matrix gpu-check check lint weights examples bench soak browser clean
+.PHONY: fuzz run test test-all test-matrix gpu-check space-check check lint weights examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -40,6 +41,10 @@ gpu-check: $(VENV)/.ready
 # CASES="1000000" for a longer one; the same cases every time
 fuzz: $(VENV)/.ready-dev
 	MACD_FUZZ_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest tests/fuzz -s $(ARGS)
+
+# about a minute; ARGS="--port 0" where 7860 is taken, --json for figures
+space-check: $(VENV)/.ready-dev browser
+	$(BIN)/python -m bench.space_check $(ARGS)
 
 check: lint test
 

@@ -57,6 +57,7 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
             session = store.of_token(token)
             if session is None or cookie is None or session.browser != browser_key(cookie):
                 return None
+            session.fetched = session.trace
             return session.trace
         example = next((e for e in examples if e.name == stem and e.trace is not None), None)
         try:

@@ -362,6 +362,8 @@ class Handlers(Showing):
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened, perhaps by a link to an example: `?example=NAME`."""
         session = self.store.session(key)
+        if session.trace is not None:  # a tab that was reloaded has already opened what it showed
+            return self._note(session)
         session.form = self.first_form()
         for i, example in enumerate(self.examples):
             if name and example.name == name:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MODELS_KEPT = 2
 GRACE_S = 60.0
 """How long a visitor's data is kept after the tab was closed; MACD_GRACE_S overrides it."""
+FETCH_S = 5.0
+"""How long a server that ends waits for browsers to fetch the traces of the runs it stopped."""
 IDLE_S = 12 * 3600.0
 """How long a session is kept whose tab is open and does nothing."""
 MAX_SESSIONS = 1000
@@ -74,7 +76,7 @@ class Session:
     what is shown of a run that goes on. plot_open: whether the strength plot is unfolded. token:
     in the addresses of its files, which need the visitor's cookie too. visitor: who may open only
     so many; browser: who may have its files; owner: for a call of a program, the key of the
-    program's connection.
+    program's connection. fetched: the trace that was last downloaded.
     """
 
     key: str = ""
@@ -85,6 +87,7 @@ class Session:
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
     trace: Trace | None = None
+    fetched: Trace | None = None
     pending: Asked | None = None
     form: Form = field(default_factory=Form)
     cache: StageCache | None = None
@@ -272,15 +275,27 @@ class Store:
                 log.exception("files could not be cleaned up")
 
     def drain(self, timeout_s: float) -> None:
-        """Takes no more visitors and jobs, stops the running ones, and waits until they ended."""
+        """Takes no more visitors and jobs, stops the running ones, and waits until they ended.
+
+        Their pages then have a moment to fetch what was computed, and show it after a restart.
+        """
         self.closing = True
         with self._lock:
             sessions = list(self._sessions.values())
+        stopped = [s for s in sessions if s.busy.locked()]
         for session in sessions:
             self.stop(session)
         until = time.monotonic() + timeout_s
         while any(s.busy.locked() for s in sessions) and time.monotonic() < until:
             time.sleep(0.05)
+        until = min(until, time.monotonic() + FETCH_S)
+        while any(self._is_unfetched(s) for s in stopped) and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def _is_unfetched(self, session: Session) -> bool:
+        """Whether an open tab has not yet downloaded the trace that it shows."""
+        unfetched = session.trace is not None and session.fetched is not session.trace
+        return unfetched and self._connections[session.key] > 0
 
     def close(self) -> None:
         """Ends every job and deletes every file of the page."""

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
 
 from tests.patience import PATIENCE_S
 
@@ -82,6 +84,41 @@ def test_the_tree_names_what_is_there():
             assert (ROOT / place).exists(), place
         if not line.startswith(" "):
             folder = names if names.endswith("/") else ""
+
+
+def front_matter():
+    return yaml.safe_load(re.match(r"---\n(.*?)\n---\n", README, re.S).group(1))
+
+
+def test_the_front_matter_describes_the_space():
+    space = front_matter()
+    pinned = dict(z.split("==") for z in (ROOT / "constraints.txt").read_text().split())
+    assert space["sdk"] == "gradio"
+    assert str(space["sdk_version"]) == pinned["gradio"]
+    assert space["title"] == README.split("# ")[1].split("\n")[0] == "MACD Studio"
+    assert (ROOT / space["app_file"]).is_file()
+    assert 0 < len(space["short_description"]) <= 60
+    assert space["license"] == "agpl-3.0"
+    assert "GNU AFFERO" in (ROOT / "LICENSE").read_text()
+    minor = tuple(map(int, space["python_version"].split(".")))
+    assert len(minor) == 3
+    assert minor >= (3, 11)
+    # the only colours that the hub takes
+    colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+    assert {space["colorFrom"], space["colorTo"]} <= colours
+    assert len(space["emoji"]) == 1
+    assert all(isinstance(tag, str) for tag in space["tags"])
+
+
+def test_a_space_can_install_the_requirements():
+    """A Space hands pip this one file, without what lies beside it, and adds its own gradio."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    wanted = [line.split("#")[0].strip() for line in lines]
+    wanted = {r.name: r.specifier for r in map(Requirement, filter(None, wanted))}
+    assert str(front_matter()["sdk_version"]) in wanted["gradio"]
+    pinned = dict(z.split("==") for z in (ROOT / "constraints.txt").read_text().split())
+    for name, versions in wanted.items():
+        assert pinned[name] in versions, name
 
 
 def test_links_lead_somewhere():

@@ -12,6 +12,8 @@ from typing import Any
 import gradio as gr
 
 HERE = Path(__file__).parent
+RESTORE = HERE.parent / "restore.js"
+"""Part of the page but not of an exported one, which has no server to come back to."""
 SCRIPTS = (
     "dom.js",
     "masks.js",
@@ -31,9 +33,11 @@ SCRIPTS = (
 _MOUNT = """
 const host = element.querySelector(".mv-host") || element;
 const viewer = new Viewer(host, (action) => trigger("submit", action));
+const restorer = new TabRestorer(viewer);
 const show = () => {
   viewer.attach(element.querySelector(".mv-host") || element);
   viewer.update(props.value);
+  restorer.observe(props.value);
 };
 window.macdSavePlot = savePlot;
 watch("value", show);
@@ -56,7 +60,7 @@ def viewer_component(value: dict[str, Any] | None = None) -> gr.HTML:
     return gr.HTML(
         value=value or {},
         html_template='<div class="mv-host"></div>',
-        js_on_load=script() + _MOUNT,
+        js_on_load="\n".join((script(), RESTORE.read_text(encoding="utf-8"), _MOUNT)),
         apply_default_css=False,
         elem_id="viewer",
         padding=False,

@@ -65,15 +65,24 @@ class Help {
   }
 }
 
-// A trace dropped on the viewer goes the way of the button "Open trace".
-function openDropped(event) {
-  event.preventDefault();
+// The file input behind the button "Open trace", once the page has drawn it.
+function openTraceInput() {
   const button = document.querySelector("#open");
-  const input = button && button.parentElement.querySelector("input[type=file]");
-  const file = event.dataTransfer && event.dataTransfer.files[0];
-  if (!input || !file) return;
+  return button && button.parentElement.querySelector("input[type=file]");
+}
+
+// Gives a file to the page as if it had been chosen by the button "Open trace".
+function openTrace(file) {
+  const input = openTraceInput();
+  if (!input) return;
   const given = new DataTransfer();
   given.items.add(file);
   input.files = given.files;
   input.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function openDropped(event) {
+  event.preventDefault();
+  const file = event.dataTransfer && event.dataTransfer.files[0];
+  if (file) openTrace(file);
 }

@@ -1,0 +1,301 @@
+"""Starts the app as a Hugging Face Space on a CPU does, and checks in a browser what visitors need.
+
+`make space-check`. The checkout is read-only, only HOME and the temporary folder can be written,
+there is no network, and the user has no privileges, as far as this machine allows; the first lines
+of the table say how far. Exit codes: 0 every check passed, 1 one did not, 2 the page did not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+from bench.server import FLAGS, ROOT
+from bench.space import HOST, WAIT_S, Space, StartError, free_port, leave_network
+
+PORT = 7860
+PAINTED = "the shipped trace is painted"
+FIRST_PAINT_GOAL_S = 8.0
+FIRST_PAINT_LIMIT_S = 10 * FIRST_PAINT_GOAL_S
+STOP_LIMIT_S = 30.0
+FOREIGN_BACKBONE = "Qwen/Qwen2-VL-2B-Instruct"
+QUESTION = "Is there a dog in the video?"
+WITHOUT_SPACES = "`spaces` package is required to run hot-reloading"
+"""Gradio logs that once where the package is missing, which every real Space has installed."""
+EMBEDDING = [
+    # another site's page may hold the loopback address in a frame without asking the user
+    "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
+]
+
+
+@dataclass
+class Check:
+    """One line of the table. seconds: how long the step took, where that is of interest."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+    seconds: float | None = None
+
+
+@dataclass
+class Report:
+    """What was checked, and what this machine could not imitate."""
+
+    conditions: dict[str, str] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+
+    def add(self, name: str, passed: bool, detail: str = "", seconds: float | None = None) -> None:
+        """Notes one check."""
+        self.checks.append(Check(name, bool(passed), detail, seconds))
+        print(f"{'ok' if passed else 'FAILED':7} {name}", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[Callable[[str], None]]:
+        """A check that fails if its block raises; the block may add a detail."""
+        began, details = time.monotonic(), []
+        try:
+            yield details.append
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            self.add(name, False, lines[0][:200], time.monotonic() - began)
+        else:
+            self.add(name, True, " ".join(details), time.monotonic() - began)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check did."""
+        return all(check.passed for check in self.checks)
+
+    def table(self) -> str:
+        """The report for people."""
+        lines = [f"{name:24} {value}" for name, value in self.conditions.items()]
+        for c in self.checks:
+            took = "" if c.seconds is None else f"{c.seconds:7.1f} s"
+            lines.append(f"{'ok' if c.passed else 'FAILED':7}{took:10} {c.name:44} {c.detail}")
+        return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the checks and prints them; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.space_check", description=__doc__)
+    parser.add_argument("--port", type=int, default=PORT, help="default: %(default)s; 0: any free")
+    parser.add_argument("--short", action="store_true", help="without uploads and downloads")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    given = parser.parse_args(arguments)
+    report = Report()
+    network = leave_network(report.conditions)
+    port = given.port or free_port()
+    try:
+        with Space(port, network, report.conditions) as space:
+            check(space, report, given.short)
+    except StartError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if given.json:
+        print(json.dumps(asdict(report) | {"passed": report.passed}, indent=1))
+    else:
+        print(report.table())
+    return 0 if report.passed else 1
+
+
+def check(space: Space, report: Report, short: bool) -> None:
+    """Every check, in the order in which a visitor would meet a failure."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=[*FLAGS, *EMBEDDING]
+        )
+        answered = space.wait_until_open()
+        context = browser.new_context(accept_downloads=True)
+        page = context.new_page()
+        page.set_default_timeout(1000 * WAIT_S)
+        asked: set[str] = set()
+        blocked: set[str] = set()
+        page.on("request", lambda r: asked.add(r.url))
+        page.on("requestfailed", lambda r: blocked.add(r.url) if r.failure == "csp" else None)
+        page.goto(space.url)
+        page.wait_for_selector(".mv-token")
+        painted = time.monotonic() - space.began
+        report.add("the server answers", True, "", answered)
+        report.add(
+            PAINTED,
+            painted <= FIRST_PAINT_LIMIT_S,
+            f"from process start; goal {FIRST_PAINT_GOAL_S:g} s"
+            + ("" if painted <= FIRST_PAINT_GOAL_S else ", missed"),
+            painted,
+        )
+        check_headers(space, report)
+        check_public(page, report)
+        with report.step("an example runs"):
+            run(page)
+        with report.step("the page runs inside a page of huggingface.co"):
+            check_frame(context.new_page(), space, "https://huggingface.co/spaces/owner/name", True)
+        with report.step("another site cannot hold it in a frame"):
+            check_frame(context.new_page(), space, "https://example.org/", False)
+        if not short:
+            check_files(page, space, report)
+        own = (space.url, "data:", "blob:")
+        foreign = sorted(u for u in asked - blocked if not u.startswith(own))
+        # Gradio adds fonts of another host to the page of a Space; the CSP stops them
+        told = ", ".join(foreign)[:200] or f"{len(blocked)} requests were blocked by the CSP"
+        report.add("the page asks no other host", not foreign, told)
+        outside = space.written_outside()
+        report.add("nothing is written outside HOME and temp", not outside, ", ".join(outside[:5]))
+        browser.close()
+    began = time.monotonic()
+    with report.step("SIGTERM ends it") as tell:
+        code = space.stop()
+        tell(f"exit code {code}")
+        assert code == 0, f"exit code {code}: {space.logged()[-200:]}"
+        took = time.monotonic() - began
+        assert took < STOP_LIMIT_S, f"it took {took:.1f} s"
+    left = [p.name for p in space.writable[1].iterdir() if p.name.startswith("macd-studio")]
+    report.add("no temporary folder is left", not left, ", ".join(left))
+    lines = [z for z in space.logged().splitlines() if re.match(r"[\w.]*Error\b|.* ERROR ", z)]
+    problems = [z for z in lines if WITHOUT_SPACES not in z]
+    report.add("the log holds no error", not problems, "; ".join(problems)[:200])
+
+
+def check_headers(space: Space, report: Report) -> None:
+    """What a browser is told when it comes through the proxy of huggingface.co."""
+    behind = {"Host": HOST, "X_Forwarded_Proto": "https", "X_Forwarded_Host": HOST}
+    with report.step("the proxied page sets a cookie that frames keep") as tell:
+        status, headers, _ = space.get("/", **behind)
+        assert status == 200, f"status {status}"
+        cookie = next(v for k, v in headers if k == "set-cookie" and v.startswith("macd_visitor="))
+        tell(cookie.partition("; ")[2])
+        missing = {"SameSite=None", "Secure", "Partitioned", "HttpOnly"} - set(cookie.split("; "))
+        assert not missing, f"without {missing}"
+    with report.step("only huggingface.co may hold it in a frame") as tell:
+        policy = next(v for k, v in headers if k == "content-security-policy")
+        ancestors = next(p for p in policy.split("; ") if p.startswith("frame-ancestors"))
+        tell(ancestors)
+        assert ancestors == "frame-ancestors 'self' https://huggingface.co", ancestors
+        assert "x-frame-options" not in dict(headers), "X-Frame-Options forbids every frame"
+    with report.step("addresses of the page are https behind the proxy") as tell:
+        root = json.loads(space.get("/config", **behind)[2])["root"]
+        tell(root)
+        assert root == f"https://{HOST}", root
+    with report.step("/healthz answers, without figures for strangers"):
+        status, _, body = space.get("/healthz", **behind, X_Forwarded_For="203.0.113.7")
+        assert (status, json.loads(body)) == (200, {"status": "ok"}), body
+    with report.step("another host name is refused"):
+        status = space.get("/", Host="example.org")[0]
+        assert status == 421, f"status {status}"
+
+
+def check_public(page: Page, report: Report) -> None:
+    """Only what the Space lists can be chosen, in the form and by an event made by hand."""
+    config = page.evaluate("window.gradio_config")
+    parts = {c["id"]: c["props"] for c in config["components"]}
+    number = next(n for n, p in parts.items() if p.get("elem_id") == "backbone")
+    with report.step("only the listed backbones are offered") as tell:
+        choices = [value for _, value in parts[number]["choices"]]
+        tell(", ".join(choices))
+        assert choices == ["toyworld"], choices
+        assert not parts[number].get("allow_custom_value"), "any other name can be typed"
+    events = {d["id"]: d for d in config["dependencies"]}
+
+    def choose_foreign(route: Any) -> None:
+        body = route.request.post_data_json
+        inputs = events[body["fn_index"]]["inputs"]
+        if number in inputs:
+            body["data"][inputs.index(number)] = FOREIGN_BACKBONE
+        route.continue_(post_data=json.dumps(body))
+
+    with report.step("another backbone is refused") as tell:
+        page.route("**/queue/join*", choose_foreign)
+        try:
+            page.click("#run")
+            refusal = page.locator(".toast-body, .mv-error:visible").first
+            refusal.wait_for()
+            words = " ".join(refusal.inner_text().split())
+            tell(words[:100])
+            refused = ("inputs are not of the kind", "does not offer the backbone")
+            assert any(part in words for part in refused), words
+        finally:
+            page.unroute("**/queue/join*")
+            page.reload()
+            page.wait_for_selector(".mv-token")
+
+
+def run(page: Any, question: str = QUESTION) -> None:
+    """Asks another question than the page shows about the form's clip, and waits for the answer."""
+    page.locator("#question textarea").fill(question)
+    page.locator("#run").click()
+    page.wait_for_function(
+        """(question) => document.querySelector('.mv-question').textContent === question
+          && document.querySelector('.mv-strip[data-method=macd] .mv-token')
+          && !document.querySelector('#run').disabled""",
+        arg=question,
+    )
+
+
+def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
+    """Raises AssertionError if a page of this site can hold the app in a frame, or cannot."""
+    page.set_default_timeout(1000 * WAIT_S)
+    held = f'<!doctype html><iframe id="app" src="{space.url}" width="1200" height="900"></iframe>'
+    page.route(f"{site}*", lambda r: r.fulfill(body=held, content_type="text/html"))
+    try:
+        if allowed:
+            page.goto(site)
+            frame = page.frame_locator("#app")
+            frame.locator(".mv-token").first.wait_for()
+            # an event of the page needs the cookie, which here is one of a third party
+            run(page.frames[1])
+        else:
+            page.goto(site, wait_until="load")
+            page.wait_for_timeout(1000)
+            shown = page.frames[1].evaluate("document.querySelectorAll('.mv-token').length")
+            assert not shown, "the page is shown there"
+            assert space.url not in page.frames[1].url, page.frames[1].url
+    finally:
+        page.close()
+
+
+def check_files(page: Page, space: Space, report: Report) -> None:
+    """An uploaded clip runs; its trace and its page are saved; a trace is opened."""
+    clip = space.folder / "own clip.mp4"
+    shutil.copy(ROOT / "assets" / "examples" / "small.mp4", clip)
+    with report.step("an uploaded clip runs"):
+        page.set_input_files("#video input[type=file]", clip)
+        page.get_by_text(clip.name[-4:]).first.wait_for()
+        page.wait_for_function("document.querySelector('#differs').innerText.includes('own clip')")
+        run(page, "Is there a cup in the video?")
+        page.wait_for_function("!document.querySelector('#differs').innerText.trim()")
+    saved = {}
+    for button, name in (("#save", "trace"), ("#export", "page")):
+        with report.step(f"the {name} is saved as a file") as tell:
+            with page.expect_download() as download:
+                page.click(button)
+            saved[name] = Path(download.value.path())
+            tell(f"{saved[name].stat().st_size / 1000:.0f} kB")
+            assert saved[name].stat().st_size > 10_000, "it is too small"
+    with report.step("a saved trace is opened"):
+        other = page.context.new_page()  # a tab that has nothing of its own to show
+        other.set_default_timeout(1000 * WAIT_S)
+        other.goto(space.url)
+        other.wait_for_selector(".mv-token")
+        trace = space.folder / "saved.macd"
+        shutil.copy(saved["trace"], trace)
+        other.set_input_files(":has(> #open) > input[type=file]", trace)
+        other.wait_for_function(
+            "(q) => document.querySelector('.mv-question').textContent === q",
+            arg="Is there a cup in the video?",
+        )
+        other.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+// Keeps the trace on show in the browser and shows it again when the tab is reloaded, by hand or
+// because the server was restarted and has forgotten every run.
+// A tab that was opened anew restores nothing. Browsers that offer no storage lose only this.
+
+const RESTORE = {
+  tabKey: "macd-tab",
+  database: "macd-traces",
+  maxBytes: 8e6,
+  maxAgeMs: 24 * 3600 * 1000,
+  maxTabs: 20,
+  saveDelayMs: 50, // the page draws the new trace first
+  // a server that is closing or not up yet is asked again ever more rarely
+  retryMs: [0, 1000, 2000, 4000, 8000, ...Array(20).fill(15000)],
+  inputWaitMs: 60000,
+  pollMs: 10000,
+  typingMs: 60000,
+};
+
+const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
+
+function asPromise(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = request.onblocked = () => reject(request.error);
+  });
+}
+
+// One record a tab: {tab, user, run, untouched, name, savedAt, content}.
+class TraceStore {
+  async objects(mode) {
+    this.opened = this.opened || this.open();
+    return (await this.opened).transaction("tabs", mode).objectStore("tabs");
+  }
+
+  open() {
+    const request = indexedDB.open(RESTORE.database, 1);
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore("tabs", { keyPath: "tab" }).createIndex("savedAt", "savedAt");
+    };
+    return asPromise(request);
+  }
+
+  async get(tab) {
+    return asPromise((await this.objects("readonly")).get(tab));
+  }
+
+  async put(record) {
+    await asPromise((await this.objects("readwrite")).put(record));
+  }
+
+  async remove(tab) {
+    await asPromise((await this.objects("readwrite")).delete(tab));
+  }
+
+  // Removes what is older than a day, and the oldest where there are too many.
+  async prune() {
+    const objects = await this.objects("readwrite");
+    const index = objects.index("savedAt");
+    const oldest = IDBKeyRange.upperBound(Date.now() - RESTORE.maxAgeMs);
+    for (const key of await asPromise(index.getAllKeys(oldest))) objects.delete(key);
+    const keys = await asPromise(index.getAllKeys()); // the oldest first
+    for (const key of keys.slice(0, Math.max(0, keys.length - RESTORE.maxTabs))) objects.delete(key);
+  }
+}
+
+class TabRestorer {
+  // viewer: where a restored trace is announced.
+  constructor(viewer) {
+    this.viewer = viewer;
+    this.store = new TraceStore();
+    this.restoring = true; // until the trace is shown again, or the visitor does something else
+    this.awaited = null; // the record that was handed over and is not shown yet
+    this.quietly(() => this.restore());
+    const poll = () => this.quietly(() => this.reloadAfterRestart());
+    setInterval(poll, RESTORE.pollMs);
+    document.addEventListener("visibilitychange", poll);
+    this.typedAt = -Infinity;
+    document.addEventListener("input", () => { this.typedAt = Date.now(); }, true);
+  }
+
+  // Gradio notices a lost server only when an event is under way; a page at rest would send its
+  // next one to a server that does not know the tab.
+  async reloadAfterRestart() {
+    const { app_id: known } = window.gradio_config || {};
+    if (known === undefined || document.visibilityState !== "visible") return;
+    const answer = await fetch(new URL("gradio_api/app_id", document.baseURI), { cache: "no-store" });
+    if (!answer.ok || (await answer.json()).app_id === known) return;
+    const typing = Date.now() - this.typedAt < RESTORE.typingMs; // it would be lost
+    if (!typing && !this.viewer.state.busy && !this.saving) location.reload();
+  }
+
+  // Storage can fail in many ways; none of them may disturb the page.
+  async quietly(work) {
+    try {
+      await work();
+    } catch (error) {
+      console.debug("restoring after a reload:", error);
+    }
+  }
+
+  get user() {
+    return (window.gradio_config || {}).username || "";
+  }
+
+  // Each value that the viewer shows comes here.
+  observe(value) {
+    const { status, trace, files } = value || {};
+    if (!status) return;
+    if (this.awaited && status.error) { // the trace cannot be opened: it will not be tried again
+      this.awaited = null;
+      this.quietly(() => this.store.remove(this.tab));
+    }
+    if (status.running) this.restoring = false;
+    const address = files && files.trace;
+    if (status.running || !trace || !address || address.startsWith("files/example/")) return;
+    if (this.awaited && this.awaited.run === trace.run) {
+      this.awaited = null;
+      this.viewer.showStatus({ ...status, message: "Restored after a reload" });
+    }
+    clearTimeout(this.saving);
+    this.saving = setTimeout(async () => {
+      await this.quietly(() => this.save(trace, address));
+      this.saving = null;
+    }, RESTORE.saveDelayMs);
+  }
+
+  async save(trace, address) {
+    const answer = await fetch(new URL(address, document.baseURI));
+    if (!answer.ok) return;
+    const length = Number(answer.headers.get("Content-Length") || 0);
+    const content = length > RESTORE.maxBytes ? null : await answer.arrayBuffer();
+    if (!content || content.byteLength > RESTORE.maxBytes) {
+      if (!content && answer.body) answer.body.cancel();
+      await this.store.remove(this.tab); // an older run must not come back in its place
+      return;
+    }
+    const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") || "");
+    await this.store.put({
+      tab: this.tab,
+      user: this.user,
+      run: trace.run,
+      untouched: Boolean((trace.again || {}).link) && !trace.edits.length && !trace.former,
+      name: name ? name[1] : "trace.macd",
+      savedAt: Date.now(),
+      content,
+    });
+    await this.store.prune();
+  }
+
+  async restore() {
+    this.tab = sessionStorage.getItem(RESTORE.tabKey);
+    if (!this.tab) { // a new tab
+      this.tab = Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
+      sessionStorage.setItem(RESTORE.tabKey, this.tab);
+      return;
+    }
+    await this.store.prune();
+    const record = await this.store.get(this.tab);
+    if (!record || record.user !== this.user || this.isOtherPage(record)) return;
+    const stop = () => { this.restoring = false; };
+    const form = (event) => {
+      if (event.type !== "click" || event.target.closest("#ask button")) stop();
+    };
+    const kinds = ["input", "change", "drop", "click"]; // the visitor's own choice counts more
+    for (const kind of kinds) document.addEventListener(kind, form, true);
+    try {
+      if (await this.serverAnswers()) await this.handOver(record);
+    } finally {
+      for (const kind of kinds) document.removeEventListener(kind, form, true);
+    }
+  }
+
+  // A link to an example shows the example, unless the visitor had changed or replaced it.
+  isOtherPage(record) {
+    if (!new URLSearchParams(location.search).get("example")) return false;
+    const [navigation] = performance.getEntriesByType("navigation");
+    return record.untouched || !navigation || navigation.type !== "reload";
+  }
+
+  async serverAnswers() {
+    for (const wait of RESTORE.retryMs) {
+      await pause(wait);
+      if (!this.restoring) return false;
+      try {
+        const answer = await fetch(new URL("healthz", document.baseURI), { cache: "no-store" });
+        if (answer.ok) return true;
+      } catch { /* it is not up yet */ }
+    }
+    return false;
+  }
+
+  async handOver(record) {
+    const until = Date.now() + RESTORE.inputWaitMs;
+    const file = new File([record.content], record.name);
+    while (this.restoring && Date.now() < until) { // the form may be drawn after the viewer
+      if (openTraceInput()) {
+        this.awaited = record;
+        openTrace(file);
+        return;
+      }
+      await pause(100);
+    }
+  }
+}

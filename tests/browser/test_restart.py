@@ -1,0 +1,219 @@
+"""A server that goes away, and a tab that is reloaded: what was on the page comes back."""
+
+import signal
+import time
+
+import pytest
+
+from core.bundle import load
+from macd_ui.examples import examples
+from tests.browser.conftest import QUIET, free_port, serve
+from tests.browser.test_page import run, upload
+from tests.browser.test_visitors import MESSAGE, long_run, notes, says
+from tests.browser.test_whatif import levels, open_what_if, settled
+from tests.patience import PATIENCE_MS, PATIENCE_S
+
+pytestmark = pytest.mark.browser
+QUESTION = "Is there a dog in the video?"
+RESTORED = "Restored after a reload"
+SAVED = """async () => {
+  if (!(await indexedDB.databases()).some((d) => d.name === "macd-traces")) return [];
+  const finished = (request) => new Promise((done) => {
+    request.onsuccess = () => done(request.result);
+  });
+  const database = await finished(indexedDB.open("macd-traces"));
+  const records = await finished(database.transaction("tabs").objectStore("tabs").getAll());
+  database.close();
+  return records.map((record) => record.savedAt);
+}"""
+
+
+@pytest.fixture
+def restartable(tmp_path):
+    """Starts and ends servers on one port; the one that runs is `restartable.process`."""
+
+    class Restartable:
+        port = free_port()
+        process = None
+
+        def start(self):
+            self.process, self.url = serve(self.port, TMPDIR=str(tmp_path), GRADIO_TEMP_DIR="")
+            return self.url
+
+        def end(self, number):
+            self.process.send_signal(number)
+            return self.process.wait(PATIENCE_S)
+
+    server = Restartable()
+    server.start()
+    yield server
+    if server.process.poll() is None:
+        server.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def tab(browser, restartable):
+    """A tab of its own; its console may tell of connections that were lost."""
+    context = browser.new_context(accept_downloads=True)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.errors = []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.goto(restartable.url)
+    page.wait_for_selector(".mv-token")
+    yield page
+    context.close()
+
+
+def wait_until_saved(page, since=0):
+    """Waits for the browser to hold what is on show; gives the time when that was saved."""
+    until = time.monotonic() + PATIENCE_S
+    while max(page.evaluate(SAVED), default=0) <= since:
+        assert time.monotonic() < until, "the browser has saved nothing"
+        page.wait_for_timeout(100)
+    return max(page.evaluate(SAVED))
+
+
+def requests_of(page):
+    """A list that every address is added to which the page asks for from now on."""
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    return asked
+
+
+def tokens(page):
+    return page.locator(".mv-strip[data-method=macd] .mv-token").all_inner_texts()
+
+
+def wait_until_restored(page, question=QUESTION):
+    page.wait_for_function(
+        f"([q, said]) => ({MESSAGE})() === said"
+        " && document.querySelector('.mv-question')?.textContent === q",
+        arg=[question, RESTORED],
+    )
+
+
+def change_a_level(page, changes):
+    """Changes the first object's level by hand; `changes` of the trace are then listed."""
+    open_what_if(page)
+    page.locator(".mv-object").first.click()
+    other = "1 hide" if levels(page)[0] == "0" else "0 leave"
+    page.locator(".mv-whatif .mv-edit").first.get_by_role("button", name=other).click()
+    settled(page, changes)
+    return levels(page)
+
+
+def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, tmp_path):
+    upload(tab, toy_mp4)
+    run(tab, QUESTION)
+    saved = wait_until_saved(tab)
+    changed = change_a_level(tab, 1)
+    wait_until_saved(tab, saved)
+    answer = tokens(tab)
+
+    restartable.end(signal.SIGKILL)
+    tab.evaluate("window.former = true")
+    restartable.start()
+    tab.wait_for_function("!window.former")  # the page reloads by itself
+    wait_until_restored(tab)
+    assert tokens(tab) == answer
+    assert levels(tab) == changed
+    assert tab.locator("#question textarea").input_value() == QUESTION
+    assert tab.locator("#example input").input_value() == ""
+    notes(tab, "To run, choose an example or a clip")
+
+    with tab.expect_download() as download:
+        tab.click("#save")
+    download.value.save_as(tmp_path / "saved.macd")
+    trace = load(tmp_path / "saved.macd")
+    assert trace.question == QUESTION
+    assert trace.clip["name"] == toy_mp4.name
+    assert len(trace.options["edits"]) == 1
+    change_a_level(tab, 2)
+    assert not tab.errors
+
+
+def test_a_reload_shows_the_run_again_and_a_new_tab_does_not(browser, page, server):
+    page.wait_for_selector(".mv-token")
+    first = page.locator(".mv-question").inner_text()
+    run(page, QUESTION)
+    saved = wait_until_saved(page)
+    answer = tokens(page)
+    page.reload()
+    wait_until_restored(page)
+    assert tokens(page) == answer
+    saved = wait_until_saved(page, saved)
+
+    other = page.context.new_page()  # another tab of the same browser
+    other.goto(server)
+    other.wait_for_selector(".mv-token")
+    run(other, "Is there a cup in the video?")
+    wait_until_saved(other, saved)
+    assert len(page.evaluate(SAVED)) == 2  # one for each tab
+    page.reload()
+    wait_until_restored(page)  # each its own
+    other.close()
+
+    third = page.context.new_page()
+    asked = requests_of(third)
+    third.goto(server)
+    third.wait_for_selector(".mv-token")
+    third.wait_for_timeout(1500)
+    assert not [url for url in asked if "healthz" in url]
+    assert third.locator(".mv-question").inner_text() == first
+    third.close()
+
+
+def test_a_reload_keeps_what_a_link_or_a_visitor_asks_for(page, server):
+    page.wait_for_selector(".mv-token")
+    run(page, QUESTION)
+    saved = wait_until_saved(page)
+    other = examples()[2]
+    asked = requests_of(page)
+    page.goto(f"{server}{other.link}")  # the link counts more than what was shown before
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question')?.textContent === q", arg=other.question
+    )
+    page.wait_for_timeout(1500)
+    assert not [url for url in asked if "healthz" in url]  # what restoring begins with
+    assert page.locator(".mv-question").inner_text() == other.question
+    saved = wait_until_saved(page, saved)
+    run(page, QUESTION)  # but a run that was started from there is not lost
+    wait_until_saved(page, saved)
+    page.reload()
+    wait_until_restored(page)
+
+
+def test_without_storage_the_page_works_as_ever(browser, server):
+    context = browser.new_context()
+    context.add_init_script(
+        "Object.defineProperty(window, 'indexedDB', { get() { throw new Error('denied') } });"
+    )
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    problems = []
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(server)
+    page.wait_for_selector(".mv-token")
+    first = page.locator(".mv-question").inner_text()
+    run(page, QUESTION)
+    page.wait_for_timeout(1000)
+    page.reload()
+    page.wait_for_selector(".mv-token")
+    assert page.locator(".mv-question").inner_text() == first
+    assert not [p for p in problems if p not in QUIET]
+    context.close()
+
+
+def test_a_server_that_ends_during_a_run_shows_how_far_it_came(restartable, tab):
+    long_run(tab)
+    restartable.process.send_signal(signal.SIGTERM)
+    said = says(tab, "stopped|Stopped")
+    assert "What was computed is shown" in said
+    assert restartable.process.wait(PATIENCE_S) == 0
+    question = tab.locator(".mv-question").inner_text()
+    restartable.start()
+    wait_until_restored(tab, question)
+    assert tab.locator(".mv-object").count() > 0
+    assert not tab.errors
