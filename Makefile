@@ -4,6 +4,7 @@
 # make check  lint, types and every test
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
+# make fuzz   100,000 hostile cases of each reader
 # make soak   send 1,000 visitors to one server and tell what it keeps of them
 # make space-check  start the app as a CPU Space does, and check it in a browser
 # make weights  train the embedded models again

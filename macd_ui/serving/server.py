@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import MacdError
+from core.errors import MacdError, OptionError
 from macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 
 DRAIN_S = 10.0
@@ -28,10 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         serve(settings, stopped)
     except MacdError as error:
         raise SystemExit(f"error: {error}") from None
-    except OSError as error:
-        raise SystemExit(
-            f"port {settings.port} cannot be used ({error}); choose another: --port N"
-        ) from None
 
 
 def warnings_of(settings: ServerSettings) -> list[str]:
@@ -54,7 +50,7 @@ def warnings_of(settings: ServerSettings) -> list[str]:
 def serve(settings: ServerSettings, stopped: threading.Event) -> None:
     """Serves until `stopped`; the runs of visitors are then stopped and shown as far as they are.
 
-    Raises OSError where the port cannot be used, OptionError for an unusable file of users.
+    Raises OptionError where the port or the file of users cannot be used.
     """
     from macd_ui.layout import QUEUE, build_page, launch_options
     from macd_ui.serving.logs import set_up_logging
@@ -67,12 +63,17 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
         page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
         options = launch_options(store)
         store.warm_up()
-        page.launch(
-            server_name=settings.host,
-            server_port=settings.port,
-            prevent_thread_lock=True,
-            **options,
-        )
+        try:
+            page.launch(
+                server_name=settings.host,
+                server_port=settings.port,
+                prevent_thread_lock=True,
+                **options,
+            )
+        except OSError as error:
+            raise OptionError(
+                f"port {settings.port} cannot be used ({error})", "Choose another: --port N"
+            ) from error
         while not stopped.wait(1.0):
             pass
         store.drain(DRAIN_S)
