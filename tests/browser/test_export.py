@@ -13,6 +13,8 @@ from tests.core.test_bundle import make_trace
 pytestmark = pytest.mark.browser
 
 HOSTILE = "<img src=x onerror=alert(1)> ${7*7} {{7*7}} `x` \\ </script> DATA SCRIPT STYLE"
+SHORT = "<img src=x onerror=alert(1)>"
+"""For the label of a change, which is bounded."""
 
 
 def hostile_trace(folder):
@@ -26,7 +28,8 @@ def hostile_trace(folder):
         return replace(answer, text=HOSTILE, tokens=tokens, view=answer.view | {"kind": HOSTILE})
 
     k = len(trace.tracks)
-    edits = [{"kind": "label", "track": 1, "label": HOSTILE}, {"kind": "add", "label": HOSTILE}]
+    edits = [{"kind": "label", "track": 1, "label": SHORT},
+             {"kind": "add", "label": SHORT, "box": [0.1, 0.1, 0.5, 0.5]}]  # fmt: skip
     answers = {n: spoilt(a) for n, a in trace.answers.items()}
     return replace(
         trace,
