@@ -9,7 +9,6 @@ tokens = client.predict(handle_file(file), 2.0, 0.1, api_name="/rescore")
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,7 +29,6 @@ from macd_ui.session import Session, Store
 from macd_ui.settings import EMBEDDED, check_limits
 from macd_ui.wording import out_of_time_in_words
 
-log = logging.getLogger(__name__)
 VISITOR = "x-macd-visitor"
 """Header with the address of a request, set by the server's outermost layer."""
 CALLS = 8

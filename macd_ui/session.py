@@ -177,7 +177,8 @@ class Store:
             session = self._sessions[key] = self._new(key, visitor)
             session.owner, session.seen_at = owner, time.monotonic()
         try:
-            yield session
+            with session.busy:  # no tab tells that it is still there, so the job itself does
+                yield session
         finally:
             self.forget(key)
 

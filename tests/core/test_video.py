@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 
 from core import errors
 from core.options import VideoOptions
 from core.video import OWN_MACHINE, ReadLimits, read_clip
+from tests.bad_inputs import write_song_with_cover
 from tests.zoo import set_display_matrix
 
 TRUE = VideoOptions(frames=4)
@@ -152,24 +152,8 @@ def test_sound_only(make_video):
 
 
 def test_sound_with_a_cover_picture_is_no_video(tmp_path):
-    from av.stream import Disposition
-
-    path = tmp_path / "song.mp4"
-    with av.open(str(path), "w") as out:
-        cover = out.add_stream("mjpeg", rate=1)
-        cover.width, cover.height, cover.pix_fmt = 64, 64, "yuvj420p"
-        cover.disposition = Disposition.attached_pic
-        sound = out.add_stream("aac", rate=44100)
-        picture = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 90, np.uint8), format="rgb24")
-        out.mux(cover.encode(picture.reformat(format="yuvj420p")))
-        out.mux(cover.encode())
-        for i in range(20):
-            block = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
-            block.sample_rate, block.pts = 44100, 1024 * i
-            out.mux(sound.encode(block))
-        out.mux(sound.encode())
     with pytest.raises(errors.NoVideoStream):
-        read_clip(path)
+        read_clip(write_song_with_cover(tmp_path))
 
 
 def test_too_small_too_large_too_long_too_heavy(make_video):

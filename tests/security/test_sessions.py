@@ -135,3 +135,11 @@ def test_restarting_the_server_keeps_no_key(store):
     keys = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
             for _ in range(2)}  # fmt: skip
     assert len(keys) == 2
+
+
+def test_a_call_that_takes_longer_than_the_grace_goes_on():
+    with serving(grace_s=0.0) as store, store.call("program-x") as session:
+        store.sweep()
+        assert not session.stop.is_set()
+        assert session.key in store._sessions
+    assert session.stop.is_set()
