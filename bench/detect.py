@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from bench.page import REAL
-from core.detect import BATCH, Yolo, load_detector
+from core.media.video import read_clip
+from core.objects.detect import BATCH, Yolo, load_detector
 from core.options import DetectOptions
 from core.types import Pixels
-from core.video import read_clip
 from toyworld.clips import write_mp4
 from toyworld.world import sample
 

@@ -27,12 +27,12 @@ from core.backbones.catalogue import planned
 from core.backbones.dimensions import DIMENSIONS
 from core.backbones.hf import HfVideoLM
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.decode import Pair, decode
-from core.ledger import measure
+from core.decoding.loop import Pair, decode
 from core.methods.base import Case
 from core.options import AscentOptions, DecodeOptions, RunOptions
-from core.plan import QUESTION, sample_clip, sample_tracks
+from core.planning.plan import QUESTION, sample_clip, sample_tracks
 from core.types import AscentStep
+from core.whatif.occlusion import measure
 
 MODELS = {
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": 1.0,
@@ -136,7 +136,7 @@ def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> Case:
 
 
 def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> Pair:
-    """What `core.plan` plans: reading under both views."""
+    """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     view, _ = case.ascent(case.options.mask)
     found = case.found(case.options.mask)

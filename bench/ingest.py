@@ -12,8 +12,8 @@ import av
 import cv2
 import numpy as np
 
+from core.media.video import read_clip
 from core.options import VideoOptions
-from core.video import read_clip
 from toyworld.clips import write_frames
 
 SECONDS, FPS, WIDTH, HEIGHT, FRAMES = 20, 25, 1280, 720, 16

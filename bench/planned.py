@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from core.backbones.catalogue import CATALOGUE, PLANNED, planned
-from core.plan import plan
+from core.planning.plan import plan
 
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
 BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"

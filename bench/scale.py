@@ -16,9 +16,9 @@ import torch
 from bench.counted import peak_bytes
 from bench.trace import QUESTION, case
 from core.backbones import VideoLM, load_backbone
+from core.masking.objective import query_loss
 from core.methods import METHODS
 from core.methods.run import run_method
-from core.objective import query_loss
 from core.options import AscentOptions
 from core.types import Clip
 from toyworld.clips import drawn_clip

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 
 from bench.counted import flops
-from core.ascent import conclude
 from core.backbones import Encoded, VideoLM, load_backbone
-from core.bundle import pack
-from core.decode import Pair
-from core.detect import Detector, load_detector
+from core.decoding.loop import Pair
+from core.masking.ascent import conclude
+from core.media.video import read_clip
 from core.methods import METHODS
 from core.methods.base import Case
 from core.methods.run import run_method
+from core.objects.detect import Detector, load_detector
+from core.objects.track import track
 from core.options import AscentOptions, DetectOptions, RunOptions
 from core.pipeline import run
-from core.track import track
+from core.traces.bundle import pack
 from core.types import SEEN, Clip, Track
-from core.video import read_clip
 from toyworld.clips import write_mp4
 from toyworld.world import sample
 

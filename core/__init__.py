@@ -1,5 +1,5 @@
 """The method: from a clip and a question to a `Trace`.
 
 Knows neither Gradio nor plotting nor any benchmark. Importing this package imports nothing heavy;
-`core.bundle` opens a saved trace without torch.
+`core.traces.bundle` opens a saved trace without torch.
 """

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from core.errors import OptionError
-from core.rules import Checked, Part, choice, flag, number, part, text, texts, whole
+from core.validation import Checked, Part, choice, flag, number, part, text, texts, whole
 
 Fit = Literal["pad", "native"]
 Fusion = Literal["max", "confidence", "average", "or"]
@@ -209,7 +209,7 @@ class TcdOptions(Checked):
 
 @dataclass(frozen=True)
 class PlanOptions(Checked):
-    """What a plan of memory and time is made for; see `core.plan`. frame_size: side in pixels."""
+    """Input of `core.planning.plan`. frame_size: side in pixels."""
 
     frames: int = whole(8, 1, 512)
     frame_size: int = whole(280, 28, 4096)

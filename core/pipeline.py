@@ -18,24 +18,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.ascent import conclude
 from core.backbones.base import Encoded, State, VideoLM
 from core.backbones.host import to_float
-from core.decode import answer, decode
-from core.detect import Detector, only
+from core.decoding.loop import answer, decode
 from core.environment import peak_memory_mb, versions
 from core.errors import Cancelled, OutOfMemory
+from core.masking.ascent import conclude
+from core.masking.objective import loss_of
+from core.masking.random_masks import placement_warnings
+from core.media.video import read_clip
 from core.metering import Cost, Meter
 from core.methods import Method, find_methods
 from core.methods.base import Case, Prepared
 from core.methods.controls import baseline
 from core.methods.masked import macd
 from core.methods.run import answer_of, run_method, shown
-from core.objective import loss_of
+from core.objects.detect import Detector, only
+from core.objects.track import track
 from core.options import RunOptions, VideoOptions
 from core.question import clean_question, nouns
-from core.random_masks import placement_warnings
-from core.track import track
 from core.types import (
     Answer,
     AscentStep,
@@ -47,7 +48,6 @@ from core.types import (
     Trace,
     Track,
 )
-from core.video import read_clip
 from core.words import count
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]

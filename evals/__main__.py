@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from core.detect import check_detector
 from core.errors import MacdError, OptionError
 from core.methods import METHODS, find_methods
+from core.objects.detect import check_detector
 from core.options import ContrastOptions, DecodeOptions, RunOptions
-from core.rules import Number, shown
+from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
 from evals.doctor import Claim, examine

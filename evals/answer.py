@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from core.backbones.base import VideoLM
-from core.contrast import Head, score
-from core.detect import Detector
+from core.decoding.contrast import Head, score
+from core.decoding.search import find_answer
 from core.errors import MacdError
 from core.methods import find_methods
 from core.methods.base import Case, Prepared
+from core.objects.detect import Detector
+from core.objects.track import track
 from core.options import ContrastOptions, RunOptions
-from core.search import find_answer
-from core.track import track
 from core.types import Answer, Clip, TokenStep, Track
 from evals.benchmarks.base import Benchmark, Item
 from evals.gather import GatheringLM

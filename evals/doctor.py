@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import OptionError
-from core.rules import Number
+from core.validation import Number
 
 Counts = NDArray[np.int64]
 

@@ -80,7 +80,7 @@ def complete(
 def _work(groups: list[list[Wanted]], setting: Setting, folder: Path, worker: int) -> Any:
     """Yields the number of rows done, one at a time."""
     from core.backbones import load_backbone
-    from core.detect import load_detector
+    from core.objects.detect import load_detector
 
     benchmark = find_benchmark(setting.benchmark)
     lm = load_backbone(setting.backbone)

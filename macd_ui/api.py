@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from core.bundle import load, save
-from core.contrast import score
+from core.decoding.contrast import score
 from core.errors import Cancelled, TraceError, VideoNotFound
 from core.options import ContrastOptions, RunOptions, options_from
 from core.question import clean_question
-from core.summary import as_json
+from core.traces.bundle import load, save
+from core.traces.summary import as_json
 from core.types import Trace
 from macd_ui.estimate import work_of
 from macd_ui.reading import read_beside

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from core.bundle import load
 from core.errors import TraceError
+from core.traces.bundle import load
 from core.types import Trace
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from core.bundle import load, pack
 from core.errors import TraceError
+from core.traces.bundle import load, pack
 from core.types import Trace
 from macd_ui.examples import Example
 from macd_ui.serving.identity import browser_key, read_cookie

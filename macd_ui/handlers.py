@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from core.bundle import load
 from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
 from core.methods import find_methods
 from core.options import RunOptions, recorded_options
 from core.question import clean_question
+from core.traces.bundle import load
 from core.types import Clip, Progress, Trace
 from macd_ui.estimate import STAGES, work_of, work_of_trace
 from macd_ui.forms import run_options
@@ -37,7 +37,7 @@ from macd_ui.wording import (
 
 if TYPE_CHECKING:
     from core.pipeline import Event
-    from core.whatif import Workbench
+    from core.whatif.workbench import Workbench
 
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
@@ -280,7 +280,7 @@ class Handlers(Showing):
         self, session: Session, trace: Trace, action: Mapping[str, Any], backbone: str
     ) -> Iterator[Updates]:
         """Makes the change that an action asks for, when the device is free."""
-        from core.whatif import read_edit
+        from core.whatif.workbench import read_edit
 
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
@@ -319,7 +319,7 @@ class Handlers(Showing):
     def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""
         if session.bench is None or session.bench.trace is not trace:
-            from core.whatif import Workbench
+            from core.whatif.workbench import Workbench
 
             made_by = str(trace.backbone.get("name", ""))
             self.store.settings.check_models(made_by, EMBEDDED)

@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from core.errors import Cancelled
+from core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from core.options import VideoOptions
 from core.types import Clip
-from core.video import OWN_MACHINE, ReadLimits, read_clip
 
 ASK_S = 0.1
 """How often a reader is asked whether somebody still waits for it."""
@@ -28,7 +28,7 @@ def read_beside(
     """The clip; raises Cancelled as soon as `stopped`, and the VideoErrors of `read_clip`.
 
     readers: bounds how many videos are decoded at once. limits: memory and time for each, such as
-    `core.video.PUBLIC_SERVER` where files come from strangers.
+    `core.media.video.PUBLIC_SERVER` where files come from strangers.
     """
     future: Future[Clip] = Future()
 

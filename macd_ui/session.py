@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from core.types import Clip, Progress, Trace
-from core.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from macd_ui.estimate import Estimator
 from macd_ui.health import Figures
 from macd_ui.line import Line
@@ -26,9 +26,9 @@ from macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
     from core.backbones import VideoLM
-    from core.detect import Detector
+    from core.objects.detect import Detector
     from core.pipeline import StageCache
-    from core.whatif import Workbench
+    from core.whatif.workbench import Workbench
 
 MODELS_KEPT = 2
 GRACE_S = 60.0
@@ -42,7 +42,7 @@ MAX_SESSIONS = 1000
 LOGINS = VisitorLimits(requests_per_s=1 / 30, burst=10)
 """Attempts to log in from one address."""
 READERS = 2
-"""Videos decoded at once; each decoder may use the memory of core.video.ReadLimits."""
+"""Videos decoded at once; each decoder may use the memory of core.media.video.ReadLimits."""
 log = logging.getLogger(__name__)
 
 
@@ -323,7 +323,7 @@ class Store:
 
         def load() -> Detector:
             from core.backbones.base import device_of
-            from core.detect import load_detector
+            from core.objects.detect import load_detector
 
             return load_detector(name, device_of().type)
 

@@ -87,7 +87,7 @@ def toyworld():
 @pytest.fixture(scope="session")
 def toy_detector():
     """The embedded detector."""
-    from core.detect import load_detector
+    from core.objects.detect import load_detector
 
     return load_detector("toyworld")
 

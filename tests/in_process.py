@@ -1,4 +1,4 @@
-"""A decoder for `core.video` in a thread of the test: quick to start, and with a clock to set."""
+"""A decoder for `core.media.video` in a thread of the test: quick to start, with its own clock."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from contextlib import suppress
 
 import av
 
-from core.video_worker import read, writer_to
+from core.media.worker import read, writer_to
 
 
 class InProcess:
-    """Stands in for the process that `core.video._start_worker` starts. now: its clock."""
+    """Stands in for the process that `core.media.video._start_worker` starts. now: its clock."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

@@ -8,8 +8,8 @@ import zipfile
 import numpy as np
 
 from core.options import RunOptions
-from core.reproduce import command, snippet
-from core.summary import as_json, as_table, as_text
+from core.traces.reproduce import command, snippet
+from core.traces.summary import as_json, as_table, as_text
 from core.types import (
     Answer,
     AscentStep,

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from core.backbones import VideoLM, load_backbone
-from core.bundle import save
-from core.detect import Detector, load_detector
+from core.objects.detect import Detector, load_detector
 from core.pipeline import run
+from core.traces.bundle import save
 from core.types import Trace
 from toyworld import questions as ask
 from toyworld.clips import drawn_clip, write_mp4

@@ -1,7 +1,7 @@
 """The published dimensions of the listed models, by hub id: what their config.json says.
 
-Kept here so that a model can be planned (`core.plan`) and tried with random weights without a
-download. A test holds each to the published number of parameters.
+Kept here so that a model can be planned (`core.planning.plan`) and tried with random weights
+without a download. A test holds each to the published number of parameters.
 """
 
 from __future__ import annotations

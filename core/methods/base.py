@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.ascent import BaseRead, ascend, conclude, read_base
 from core.backbones.base import Encoded, Prune, State, VideoLM
 from core.backbones.host import to_float
 from core.errors import OptionError
-from core.masks import draw_masks
+from core.masking.ascent import BaseRead, ascend, conclude, read_base
+from core.masking.composite import MaskedView, masked_view
+from core.masking.masks import draw_masks
 from core.metering import Cost, Meter
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions
 from core.types import AscentStep, Counterfactual, MaskSet, Track
-from core.views import MaskedView, masked_view
 
 T = TypeVar("T")
 
@@ -31,8 +31,8 @@ class Prepared:
     view: what the second view is, for whoever shows it. Its `kind` is "none", "masks" (with level,
     frame_level), "noise" (scale), "frames" (frames), "pruned" (layer, ratio), "blank", or another
     one with its caption as `said`. "masks" may say where its boxes are (boxes) and how well a
-    random placement met its terms (random, see `core.random_masks`). video: the second view itself,
-    (T, 3, h, w) normalised, None where it has the pixels of the first.
+    random placement met its terms (random, see `core.masking.random_masks`). video: the second view
+    itself, (T, 3, h, w) normalised, None where it has the pixels of the first.
     """
 
     base: State

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.ascent import conclude
 from core.backbones.base import State
+from core.masking.ascent import conclude
+from core.masking.random_masks import place_at_random
 from core.methods.base import Case, Prepared
 from core.options import AscentOptions, MaskOptions
-from core.random_masks import place_at_random
 
 
 def macd(case: Case) -> Prepared:
@@ -62,7 +62,7 @@ def reversed_signs(case: Case) -> Prepared:
 def random_mask(case: Case) -> Prepared:
     """A control: MACD's masks, of the same levels and area, moved to random places and frames.
 
-    How well that could be done stands in `view["random"]`; see `core.random_masks`.
+    How well that could be done stands in `view["random"]`; see `core.masking.random_masks`.
     """
     mask = case.options.mask
     found = case.found(mask)

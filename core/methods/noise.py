@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.ascent import ascend, conclude
+from core.masking.ascent import ascend, conclude
+from core.masking.composite import MaskedView
 from core.methods.base import Case, Prepared
-from core.views import MaskedView
 
 
 @cache

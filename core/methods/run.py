@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 
 from core.backbones.base import to_pixels
+from core.decoding.search import find_answer
 from core.methods import Method
 from core.methods.base import Case, Prepared
-from core.search import find_answer
 from core.types import Answer, Pixels
 
 

@@ -1,6 +1,6 @@
 // Where the choice of one token changes: exact α, and a map over α and β. From stored logits alone.
 
-// The upper envelope of the lines b + α(b − c) over the head: core/contrast.py flip_points.
+// The upper envelope of the lines b + α(b − c) over the head: core/decoding/contrast.py flip_points.
 function flipPoints(step, beta, head = "probability", limit = 20) {
   const { rows } = rescore(step, 0, beta, head);
   const lines = rows.filter((r) => r.inside);

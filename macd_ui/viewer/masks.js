@@ -1,4 +1,4 @@
-// Soft masks, redrawn from boxes exactly as core/masks.py draws them. Pure functions, no DOM.
+// Soft masks, redrawn from boxes exactly as core/masking/masks.py draws them. Pure functions, no DOM.
 
 function sigmoid(z) {
   return 1 / (1 + Math.exp(-Math.max(-30, Math.min(30, z))));
@@ -21,7 +21,7 @@ function softBox(box, width, height, recipe) {
   return mask;
 }
 
-// An outline in shares of its box: core/masks.py soft_outline.
+// An outline in shares of its box: core/masking/masks.py soft_outline.
 function softOutline(outline, box, width, height, recipe) {
   const short = Math.min(width, height);
   const grow = recipe.pad * short;
@@ -86,7 +86,7 @@ function onFrame(points, box, width, height) {
     [(box[0] + u * (box[2] - box[0])) * width, (box[1] + v * (box[3] - box[1])) * height]);
 }
 
-// One stroke of a brush drawn on or erased from a mask: core/masks.py brushed.
+// One stroke of a brush drawn on or erased from a mask: core/masking/masks.py brushed.
 function brushed(mask, box, stroke, width, height, recipe) {
   const short = Math.min(width, height);
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
@@ -160,7 +160,7 @@ function shareOverlap(trace, raw, n) {
   return out;
 }
 
-// M of one frame from levels: core/views.py MaskedView.mask.
+// M of one frame from levels: core/masking/composite.py MaskedView.mask.
 function unionMask(trace, masks, levels, frameLevel) {
   const [width, height] = trace.size;
   const n = width * height;

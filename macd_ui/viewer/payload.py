@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import OptionError
-from core.pictures import encode_picture
-from core.reproduce import command, snippet
+from core.media.webp import encode_picture
+from core.traces.reproduce import command, snippet
 from core.types import LOST, Answer, Ledger, ModelFrames, Trace
 
 

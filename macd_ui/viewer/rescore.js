@@ -1,4 +1,4 @@
-// The contrastive rule on stored logits, as core/contrast.py has it. Pure functions, no DOM.
+// The contrastive rule on stored logits, as core/decoding/contrast.py has it. Pure functions, no DOM.
 
 // Candidates of one token under both views -> rows with score, probabilities and head membership;
 // exact: whether every token of the head is stored, so that `after` is no mere upper bound.

@@ -5,7 +5,7 @@ import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
-from core.bundle import load
+from core.traces.bundle import load
 from macd_ui.examples import examples
 from tests.browser.conftest import ROOT
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.bundle import save
+from core.traces.bundle import save
 from core.types import Ledger
 from macd_ui.viewer import standalone
 from tests.core.test_bundle import make_trace

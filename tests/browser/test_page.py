@@ -90,7 +90,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
         page.click("#save")
     saved = tmp_path / "saved.macd"
     download.value.save_as(saved)
-    from core.bundle import load
+    from core.traces.bundle import load
 
     assert load(saved).answers["baseline"].text == "yes"
     page.reload()
@@ -123,8 +123,8 @@ def test_alpha_moves_the_answer_back(page):
 def test_the_browser_redraws_masks_and_scores_as_the_core_does(bare):
     import numpy as np
 
-    from core.contrast import score
-    from core.masks import draw_masks
+    from core.decoding.contrast import score
+    from core.masking.masks import draw_masks
     from core.options import MaskOptions
     from core.types import SEEN, Track
     from macd_ui.viewer.component import script

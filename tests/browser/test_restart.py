@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from core.bundle import load
+from core.traces.bundle import load
 from macd_ui.examples import examples
 from tests.browser.conftest import QUIET, free_port, serve
 from tests.browser.test_page import run, upload

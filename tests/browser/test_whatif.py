@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from core.bundle import load
+from core.traces.bundle import load
 from tests.browser.test_page import canvas_pixels, run, upload
 
 pytestmark = pytest.mark.browser
@@ -119,7 +119,7 @@ def test_each_object_can_be_measured(page):
 def test_the_flips_are_those_of_the_core(bare):
     import numpy as np
 
-    from core.contrast import flip_points
+    from core.decoding.contrast import flip_points
     from macd_ui.viewer.component import script
 
     rng = np.random.default_rng(1)
@@ -160,7 +160,7 @@ def test_the_flip_map_opens(page):
 def test_the_browser_draws_masks_as_the_core_does(bare, outline):
     import numpy as np
 
-    from core.masks import draw_masks
+    from core.masking.masks import draw_masks
     from core.options import MaskOptions
     from core.types import SEEN, Stroke, Track
     from macd_ui.viewer.component import script
@@ -197,7 +197,7 @@ def test_the_browser_draws_masks_as_the_core_does(bare, outline):
 def test_the_browser_joins_masks_as_the_core_does(bare, fusion, frame_mask):
     import numpy as np
 
-    from core.masks import combine_masks, draw_masks
+    from core.masking.masks import combine_masks, draw_masks
     from core.options import MaskOptions
     from core.types import SEEN, Track
     from macd_ui.viewer.component import script

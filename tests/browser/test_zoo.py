@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.bundle import load
+from core.traces.bundle import load
 from core.types import SEEN
 from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, open_what_if, settled

@@ -7,17 +7,17 @@ import pytest
 import torch
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 
-from core.ascent import ascend
 from core.backbones import load_backbone
 from core.backbones.prompt import query_positions
-from core.decode import decode
+from core.decoding.loop import decode
 from core.errors import BackboneCorrupt, QuestionError, UnsupportedBackbone
-from core.masks import draw_masks
-from core.objective import query_loss
+from core.masking.ascent import ascend
+from core.masking.composite import masked_view
+from core.masking.masks import draw_masks
+from core.masking.objective import query_loss
+from core.media.video import read_clip
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from core.types import SEEN, Track
-from core.video import read_clip
-from core.views import masked_view
 from tests.families import outer
 from toyworld.model import use_fused_norms
 

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.bundle import load, pack, save, unpack
 from core.errors import TraceError
 from core.options import MaskOptions, RunOptions, VideoOptions
 from core.pipeline import run
+from core.traces.bundle import load, pack, save, unpack
 from core.types import ModelFrames
-from core.whatif import Workbench
+from core.whatif.workbench import Workbench
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
@@ -295,7 +295,7 @@ def test_a_small_file_of_huge_frames_is_refused_before_it_is_decoded(content, tm
     assert path.stat().st_size < 400_000
     code = (
         "import resource, sys\n"
-        "from core.bundle import load\n"
+        "from core.traces.bundle import load\n"
         "from core.errors import TraceError\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    load(sys.argv[1])\n"

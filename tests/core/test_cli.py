@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.__main__ import main
-from core.bundle import load
+from core.cli.main import main
+from core.traces.bundle import load
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_the_json_is_as_documented(traced, capsys):
 def test_show_gives_the_same_without_torch(traced):
     out, done = traced
     code = (
-        "import sys; from core.__main__ import main; main(sys.argv[1:]);"
+        "import sys; from core.cli.main import main; main(sys.argv[1:]);"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
     shown = subprocess.run(
@@ -88,8 +88,8 @@ def test_show_gives_the_same_without_torch(traced):
 
 
 def test_presets_set_what_is_not_given():
-    from core.__main__ import _parser
-    from core.flags import options_of
+    from core.cli.flags import options_of
+    from core.cli.main import _parser
     from core.options import VCD_PRESETS, ContrastOptions
 
     def options(*more):
@@ -183,8 +183,8 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
     def closed(*_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("core.__main__._edit", lambda args: load(source))
-    monkeypatch.setattr("core.__main__._print", closed)
+    monkeypatch.setattr("core.cli.main._edit", lambda args: load(source))
+    monkeypatch.setattr("core.cli.main._print", closed)
     monkeypatch.setattr(sys.stderr, "close", lambda: None, raising=False)
     assert main(["edit", str(source), "--out", str(out)]) == 0
     assert load(out).question == load(source).question

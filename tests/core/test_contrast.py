@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from core.contrast import (
+from core.decoding.contrast import (
     check_finite,
     flip_points,
     floor_of,

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from core.contrast import score
-from core.decode import answer, decode
+from core.decoding.contrast import score
+from core.decoding.loop import answer, decode
 from core.errors import NumericalError
 from core.options import ContrastOptions, DecodeOptions
 from tests.fakes import ByteLM, clip

@@ -2,10 +2,10 @@ import cv2
 import numpy as np
 import pytest
 
-from core.detect import POINTS, load_detector, only, simplified
 from core.errors import DetectorError
+from core.media.video import read_clip
+from core.objects.detect import POINTS, load_detector, only, simplified
 from core.options import DetectOptions
-from core.video import read_clip
 from toyworld.priors import priors
 
 

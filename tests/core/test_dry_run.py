@@ -12,9 +12,7 @@ from core.backbones.base import Prune
 from core.backbones.hf import HfVideoLM
 from core.backbones.host import to_host
 from core.backbones.load import adapter_of
-from core.decode import decode
-from core.dry_run import dry_run
-from core.ledger import measure
+from core.decoding.loop import decode
 from core.methods import METHODS
 from core.methods.base import Case
 from core.methods.run import run_method
@@ -26,7 +24,9 @@ from core.options import (
     RunOptions,
     SidOptions,
 )
+from core.planning.dry_run import dry_run
 from core.types import SEEN, Clip, Track
+from core.whatif.occlusion import measure
 from tests.families import NAMES, tiny
 
 QUESTION = "Is there a dog in the video?"

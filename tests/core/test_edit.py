@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.__main__ import main
-from core.bundle import load, save
-from core.whatif import Edit, Workbench
+from core.cli.main import main
+from core.traces.bundle import load, save
+from core.whatif.workbench import Edit, Workbench
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "assets" / "examples" / "repaired.macd"  # balloon 1, pizza 2, bird 3

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from core.ascent import ascend
 from core.backbones.base import Prune
 from core.backbones.hf import HfVideoLM
-from core.decode import decode
+from core.decoding.loop import decode
 from core.errors import OptionError
-from core.masks import draw_masks
-from core.objective import query_loss
+from core.masking.ascent import ascend
+from core.masking.composite import masked_view
+from core.masking.masks import draw_masks
+from core.masking.objective import query_loss
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from core.types import SEEN, Clip, Track
-from core.views import masked_view
 from tests.families import NAMES, outer, tiny
 
 pytestmark = pytest.mark.matrix

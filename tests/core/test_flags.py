@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.__main__ import _parser
+from core.cli.flags import FLAGS, _kind, add_flags, options_of, words
+from core.cli.main import _parser
 from core.errors import OptionError
-from core.flags import FLAGS, _kind, add_flags, options_of, words
 from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
-from core.reproduce import command
+from core.traces.reproduce import command
 from core.types import Trace
 from tests.patience import PATIENCE_S
 
@@ -164,5 +164,5 @@ def test_help_says_every_flag(sub, capsys):
 
 
 def test_the_parser_imports_no_torch():
-    code = "import sys, core.__main__ as m; m._parser(); assert 'torch' not in sys.modules"
+    code = "import sys, core.cli.main as m; m._parser(); assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE_S).returncode == 0

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.masks import draw_masks, frame_levels, levels, share_overlap, soft_boxes, soft_outline
+from core.masking.masks import (
+    draw_masks,
+    frame_levels,
+    levels,
+    share_overlap,
+    soft_boxes,
+    soft_outline,
+)
 from core.options import AscentOptions, MaskOptions
 from core.types import LOST, SEEN, Track
 

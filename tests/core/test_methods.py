@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.__main__ import main
 from core.backbones.base import Prune
 from core.backbones.prune import last_row, pruned
+from core.cli.main import main
 from core.errors import BlindGradient, OptionError
+from core.media.video import read_clip
 from core.methods import METHODS, find_methods
 from core.methods.base import Case
 from core.methods.noise import vcd_alphas_bar
@@ -23,7 +24,6 @@ from core.options import (
     VideoOptions,
 )
 from core.pipeline import run
-from core.video import read_clip
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 from tests.families import tiny
@@ -216,10 +216,10 @@ def test_rows_of_a_pruned_batch_choose_for_themselves(toyworld, seen):
 def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
     import copy
 
-    from core.ascent import ascend
-    from core.masks import draw_masks
+    from core.masking.ascent import ascend
+    from core.masking.composite import masked_view
+    from core.masking.masks import draw_masks
     from core.options import AscentOptions, MaskOptions
-    from core.views import masked_view
 
     lm = copy.copy(toyworld)
     lm.model = copy.deepcopy(toyworld.model).to(torch.bfloat16)

@@ -7,7 +7,7 @@ import pytest
 from core.errors import Cancelled, NumericalError, QuestionError
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
 from core.pipeline import NO_TRACKS, STAGES, StageCache, run
-from core.summary import as_text
+from core.traces.summary import as_text
 from core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from bench import planned as bench_planned
-from core.__main__ import main
 from core.backbones import load
 from core.backbones.catalogue import CATALOGUE, planned
 from core.backbones.dimensions import DIMENSIONS
 from core.backbones.load import FAMILIES, load_backbone, needed_gb
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.dry_run import dry_run
+from core.cli.main import main
 from core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from core.plan import GPUS_GB, KINDS, plan
+from core.planning.dry_run import dry_run
+from core.planning.plan import GPUS_GB, KINDS, plan
 
 ROOT = Path(__file__).parents[2]
 THREE_B = "Qwen/Qwen2.5-VL-3B-Instruct"

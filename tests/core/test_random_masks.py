@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.masks import combine_masks, draw_masks
-from core.options import FUSIONS, MaskOptions
-from core.random_masks import (
+from core.masking.masks import combine_masks, draw_masks
+from core.masking.random_masks import (
     SCALES,
     TOLERANCE,
     hidden_pixels,
@@ -16,6 +15,7 @@ from core.random_masks import (
     place_at_random,
     placement_warnings,
 )
+from core.options import FUSIONS, MaskOptions
 from core.types import LOST, SEEN, Track
 from tests.patience import PATIENCE_S
 
@@ -132,7 +132,7 @@ def test_an_area_that_only_scaling_gives():
 @pytest.mark.parametrize("seed", range(4))
 def test_the_area_is_measured_at_full_size(seed, monkeypatch):
     # six pixels tell little of an area: what matches there must be measured again
-    monkeypatch.setattr("core.random_masks._COARSE", 6)
+    monkeypatch.setattr("core.masking.random_masks._COARSE", 6)
     tracks, level, _, _ = a_case(seed, 0.3)
     level[0], options = 1, MaskOptions(frame_mask="off", pad=0.0, feather=0.001)
     found = place_at_random(tracks, level, [], GROUPS, (216, 384), options, seed)
@@ -155,5 +155,5 @@ def test_what_cannot_be_moved_is_named():
 
 
 def test_no_torch_is_needed():
-    code = "import sys, core.random_masks; assert 'torch' not in sys.modules"
+    code = "import sys, core.masking.random_masks; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.__main__ import _parser, main
-from core.bundle import load
-from core.edit_flags import read_edit_flag
-from core.flags import options_of
+from core.cli.edit_flags import read_edit_flag
+from core.cli.flags import options_of
+from core.cli.main import _parser, main
 from core.options import (
     AscentOptions,
     ContrastOptions,
@@ -23,8 +22,9 @@ from core.options import (
     recorded_options,
 )
 from core.pipeline import run
-from core.reproduce import command, snippet
-from core.whatif import KINDS, Edit, Workbench, read_edit
+from core.traces.bundle import load
+from core.traces.reproduce import command, snippet
+from core.whatif.workbench import KINDS, Edit, Workbench, read_edit
 from tests.patience import PATIENCE_S
 
 OPTIONS = RunOptions(

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.contrast import nucleus, raw_head, score
-from core.decode import decode
+from core.decoding.contrast import nucleus, raw_head, score
+from core.decoding.loop import decode
+from core.decoding.search import beam, find_answer, normalised, vote
+from core.media.video import read_clip
 from core.options import ContrastOptions, DecodeOptions
-from core.search import beam, find_answer, normalised, vote
-from core.video import read_clip
 from tests.fakes import ByteLM, clip
 
 
@@ -147,7 +147,7 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
 
 
 def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
-    from core.decode import Pair, go_on, redecode
+    from core.decoding.loop import Pair, go_on, redecode
 
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     base = toyworld.prefill(encoded, encoded.video)

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.objects.track import smooth, track
 from core.options import TrackOptions
-from core.track import smooth, track
 from core.types import INTERPOLATED, LOST, SEEN, Detections
 
 DENSE = np.linspace(0, 4, 41)

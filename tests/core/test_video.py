@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from core import errors
+from core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from core.options import VideoOptions
-from core.video import OWN_MACHINE, ReadLimits, read_clip
 from tests.bad_inputs import write_song_with_cover
 from tests.zoo import set_display_matrix
 
@@ -200,7 +200,7 @@ def test_reading_ends_when_nobody_waits(make_video):
 
 
 def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
-    from core import video
+    from core.media import video
 
     path = make_video()
     before = read_clip(path)
@@ -220,7 +220,7 @@ def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
 
 
 def test_a_decoder_without_a_job_ends_with_its_owner():
-    from core import video
+    from core.media import video
 
     worker = video._start_worker()
     worker.stdin.close()

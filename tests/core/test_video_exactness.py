@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from core.errors import DecodeLimit
+from core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from core.options import VideoOptions
-from core.video import OWN_MACHINE, ReadLimits, read_clip
 from tests.in_process import InProcess
 
 COUNT, RATE = 120, 25
@@ -80,7 +80,7 @@ def x264(gop):
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch):
     """Hundreds of reads: each would need a process of its own."""
-    monkeypatch.setattr("core.video._start_worker", InProcess)
+    monkeypatch.setattr("core.media.video._start_worker", InProcess)
 
 
 VARIABLE = list(np.cumsum([(20, 20, 20, 180, 40)[i % 5] for i in range(COUNT)]).tolist())

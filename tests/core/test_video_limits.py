@@ -10,10 +10,11 @@ import av
 import numpy as np
 import pytest
 
-from core import errors, video
+from core import errors
+from core.media import video
+from core.media.source import Source
+from core.media.video import OWN_MACHINE, PUBLIC_SERVER, ReadLimits, read_clip
 from core.options import VideoOptions
-from core.video import OWN_MACHINE, PUBLIC_SERVER, ReadLimits, read_clip
-from core.video_source import Source
 from tests.core.test_video_exactness import number_of, write_numbered, x264
 from tests.in_process import InProcess
 from tests.patience import PATIENCE_S
@@ -29,7 +30,7 @@ def slowing():
 
 
 def set_clock(monkeypatch, clock):
-    monkeypatch.setattr("core.video._start_worker", lambda: InProcess(clock()))
+    monkeypatch.setattr("core.media.video._start_worker", lambda: InProcess(clock()))
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_short_memory_leads_to_key_frames_on_one_thread(tmp_path, monkeypatch):
         threads.append(source.threads)
         return kept(source, wanted)
 
-    monkeypatch.setattr("core.video._start_worker", InProcess)
+    monkeypatch.setattr("core.media.video._start_worker", InProcess)
     monkeypatch.setattr(Source, "_on_display", exhausted)
     monkeypatch.setattr(Source, "key_frames", key_frames)
     clip = read_clip(path, VideoOptions(frames=4, dense_fps=0))

@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.ascent import ascend, conclude, read_base
 from core.errors import BlindGradient, OptionError
-from core.masks import combine_masks, draw_masks
-from core.objective import query_loss
+from core.masking.ascent import ascend, conclude, read_base
+from core.masking.composite import masked_view
+from core.masking.masks import combine_masks, draw_masks
+from core.masking.objective import query_loss
 from core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
 from core.types import LOST, SEEN, MaskSet, Track
-from core.views import masked_view
 from tests.fakes import ByteLM, clip
 
 

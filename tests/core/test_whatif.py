@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from core.bundle import pack, unpack
 from core.errors import OptionError
-from core.ledger import measure
-from core.masks import draw_masks
-from core.objective import loss_of
+from core.masking.masks import draw_masks
+from core.masking.objective import loss_of
 from core.options import AscentOptions, ContrastOptions, RunOptions, options_from
 from core.pipeline import run
+from core.traces.bundle import pack, unpack
 from core.types import LOST, SEEN, Stroke, Track
-from core.whatif import Edit, Workbench, edited_tracks, read_edit, read_edits
+from core.whatif.occlusion import measure
+from core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
 
 QUESTION = "What is in the video?"
@@ -307,7 +307,7 @@ def test_an_id_is_never_used_twice(bench, trace):
 
 def test_nothing_left_to_mask_can_still_be_shown(trace, toyworld):
     from core.options import MaskOptions
-    from core.summary import as_json, as_text
+    from core.traces.summary import as_json, as_text
 
     off = MaskOptions(frame_mask="off")
     plain = trace.options | {"mask": vars(off)}

@@ -10,14 +10,14 @@ import cv2
 import numpy as np
 import pytest
 
-from core.bundle import load, save
-from core.detect import load_detector
 from core.errors import OptionError
-from core.masks import draw_masks
+from core.masking.masks import draw_masks
+from core.objects.detect import load_detector
 from core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
 from core.pipeline import run
+from core.traces.bundle import load, save
 from core.types import LOST, SEEN
-from core.whatif import Workbench, read_edit
+from core.whatif.workbench import Workbench, read_edit
 from tests.zoo import ZOO, drawn_boxes, make_zoo, read_index, write_clip
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ BOX = [0.55, 0.5, 0.95, 0.9]
 ALPHA = 2.0
 EDIT_FILES = """
 import contextlib, io, json, sys
-from core.__main__ import main
+from core.cli.main import main
 told = []
 for words in json.load(sys.stdin):
     out = io.StringIO()

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from core.edit_flags import FORMS, edit_words, read_edit_flag
-from core.edits import KINDS, edited_tracks, read_edit, read_edits
+from core.cli.edit_flags import FORMS, edit_words, read_edit_flag
 from core.errors import OptionError
+from core.whatif.edits import KINDS, edited_tracks, read_edit, read_edits
 from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain
 from tests.small_trace import EDITS, small_trace
 

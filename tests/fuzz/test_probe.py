@@ -10,11 +10,11 @@ import time
 import numpy as np
 import pytest
 
-from core import video
 from core.errors import VideoError
+from core.media import video
+from core.media.video import ReadLimits, read_clip
 from core.options import VideoOptions
 from core.types import Clip
-from core.video import ReadLimits, read_clip
 from tests.conftest import write_video
 from tests.core.test_video_exactness import remux
 from tests.core.test_video_limits import children

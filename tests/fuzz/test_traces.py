@@ -7,8 +7,8 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from core.bundle import pack, unpack
 from core.errors import TraceError
+from core.traces.bundle import pack, unpack
 from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in
 from tests.small_trace import (
     members_alone,

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from core.errors import DetectorError, NotAVideo
-from core.video import OWN_MACHINE, PUBLIC_SERVER
+from core.media.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_ui.examples import examples
 from macd_ui.handlers import Handlers
 from macd_ui.line import Line

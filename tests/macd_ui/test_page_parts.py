@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import core.options
-from core.bundle import save
 from core.errors import OptionError
 from core.options import RunOptions
-from core.summary import as_text
+from core.traces.bundle import save
+from core.traces.summary import as_text
 from macd_ui.examples import examples
 from macd_ui.figures.strengths import COLOURS, strengths_figure
 from macd_ui.files import routes

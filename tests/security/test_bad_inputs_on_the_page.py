@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.bundle import pack
 from core.errors import VideoTooLarge
+from core.traces.bundle import pack
 from macd_ui.examples import examples
 from tests.bad_inputs import CASES
 from tests.raw import Visitor, words

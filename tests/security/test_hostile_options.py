@@ -9,7 +9,7 @@ import pytest
 from core import options as o
 from core.errors import OptionError
 from core.options import RunOptions, options_from, recorded_options
-from core.rules import rule_of
+from core.validation import rule_of
 
 LARGE = 10**400
 HOSTILE = [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.bundle import load, save
 from core.errors import OptionError
 from core.options import RunOptions, options_from
+from core.traces.bundle import load, save
 from macd_ui.examples import examples
 from macd_ui.quota import Quota, QuotaError
 from macd_ui.serving.server import warnings_of

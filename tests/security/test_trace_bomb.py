@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.bundle_format import (
+from core.media.webp import PICTURE_PIXELS
+from core.traces.format import (
     ALL_PIXELS,
     MAX_BYTES,
     MAX_ITEMS,
@@ -19,7 +20,6 @@ from core.bundle_format import (
     MODEL_PIXELS,
     SOURCE_PIXELS,
 )
-from core.pictures import PICTURE_PIXELS
 from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F401 - fixtures
 from tests.patience import PATIENCE_S
 
@@ -29,7 +29,7 @@ SIDE = 1024
 OPEN = """
 import gc, json, sys, threading, time
 import PIL.Image, PIL.WebPImagePlugin
-from core.bundle import load
+from core.traces.bundle import load
 from core.errors import TraceError
 
 def status(field):

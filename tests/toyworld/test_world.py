@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from core.video import read_clip
+from core.media.video import read_clip
 from toyworld import questions as ask
 from toyworld.clips import TITLE
 from toyworld.priors import priors

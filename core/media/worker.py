@@ -1,8 +1,8 @@
 """Decodes one file in a process of its own: job on stdin as JSON, messages on stdout.
 
-Runs as `python -m core.video_worker`, started by `core.video` only. A hostile file can at worst
-kill this process: address space, processor time, open files and file size are limited, formats
-and protocols are allow-listed, nothing is written to disk. Knows nothing of models.
+Runs as `python -m core.media.worker`, started by `core.media.video` only. A hostile file can at
+worst kill this process: address space, processor time, open files and file size are limited,
+formats and protocols are allow-listed, nothing is written to disk. Knows nothing of models.
 
 A message is one line of JSON; the pixels of a picture follow their line. Pictures are sent as they
 are decoded, so that the memory of this process does not grow with their number:
@@ -30,7 +30,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from core.video_source import Reject, Source, TimeIsUp, to_rgb
+from core.media.source import Reject, Source, TimeIsUp, to_rgb
 
 SIDES = {"frames": 1280, "dense_frames": 640}
 """Of the pictures sent, the long one, by kind. Pixels."""
@@ -61,8 +61,8 @@ def uniform(start: float, end: float, n: int) -> list[float]:
 class Reading:
     """One job: which pictures are wanted, and what is found out while they are sent.
 
-    job: as `core.video` writes it. now: the clock, in seconds. Raises Reject for files that cannot
-    be used, TimeIsUp when the job's time is over.
+    job: as `core.media.video` writes it. now: the clock, in seconds. Raises Reject for files that
+    cannot be used, TimeIsUp when the job's time is over.
     """
 
     def __init__(self, job: dict[str, Any], send: Send, now: Callable[[], float]) -> None:
@@ -302,7 +302,7 @@ def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monoto
 
 
 def writer_to(out: IO[bytes]) -> Send:
-    """Writes messages as `core.video` reads them."""
+    """Writes messages as `core.media.video` reads them."""
 
     def send(told: dict[str, Any], picture: NDArray[np.uint8] | None) -> None:
         out.write(json.dumps(told).encode() + b"\n")

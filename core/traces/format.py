@@ -48,7 +48,7 @@ PLAIN_FIELDS = (
     "status",
     "versions",
 )
-"""Fields of a Trace that stand in the manifest as they are; `core.trace_rules` says what of."""
+"""Fields of a Trace that stand in the manifest as they are; `core.traces.schema` says what of."""
 
 
 def check_values(manifest: bytes) -> None:

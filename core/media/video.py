@@ -1,6 +1,6 @@
 """file → Clip. Checks the file, has it decoded in a bounded process, and reads the result.
 
-Knows nothing of detectors or models. Decoding itself is `core.video_worker`.
+Knows nothing of detectors or models. Decoding itself is `core.media.worker`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from core import errors, words
 from core.options import VideoOptions
-from core.rules import shown
 from core.types import Clip, Pixels
+from core.validation import shown
 from core.words import writable
 
 Times = NDArray[np.float64]
@@ -391,11 +391,11 @@ def _take_worker() -> subprocess.Popen[bytes]:
 def _start_worker() -> subprocess.Popen[bytes]:
     """A decoder that waits for its one job on stdin, and ends when stdin closes without one."""
     return subprocess.Popen(
-        [sys.executable, "-m", "core.video_worker"],
+        [sys.executable, "-m", "core.media.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, **SMALL_PROCESS},
     )
 

@@ -12,10 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from core.ascent import conclude
 from core.backbones.base import VideoLM, to_pixels
-from core.decode import Pair, answer, go_on, redecode, scores
-from core.edits import (
+from core.decoding.loop import Pair, answer, go_on, redecode, scores
+from core.decoding.search import find_answer
+from core.errors import OptionError
+from core.masking.ascent import conclude
+from core.methods.base import Case
+from core.options import ContrastOptions, RunOptions, recorded_options
+from core.pipeline import Event, with_losses
+from core.types import Answer, AscentStep, Counterfactual, TokenStep, Trace, Track
+from core.whatif.edits import (
     KINDS,
     MAX_EDITS,
     Edit,
@@ -25,13 +31,7 @@ from core.edits import (
     read_edit,
     read_edits,
 )
-from core.errors import OptionError
-from core.ledger import measure
-from core.methods.base import Case
-from core.options import ContrastOptions, RunOptions, recorded_options
-from core.pipeline import Event, with_losses
-from core.search import find_answer
-from core.types import Answer, AscentStep, Counterfactual, TokenStep, Trace, Track
+from core.whatif.occlusion import measure
 
 __all__ = ["KINDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 
@@ -216,7 +216,7 @@ class Workbench:
         return self._pair
 
     def ledger(self) -> Trace:
-        """The trace with its causal ledger; see `core.ledger`."""
+        """The trace with its causal ledger; see `core.whatif.occlusion`."""
         found = self.trace.counterfactual
         assert found is not None
         steps = self.trace.steps

@@ -1,8 +1,9 @@
 """What a listed backbone takes, known before anything is downloaded: parameters, FLOPs, memory.
 
-The pipeline's own passes run at the true dimensions on tensors without values (`core.dry_run`), in
-bfloat16, the embedded backbone in float32. A peak is the bytes of all tensors that live at once,
-weights included; the context of the driver and what the allocator wastes are added in `fits` only.
+The pipeline's own passes run at the true dimensions on tensors without values
+(`core.planning.dry_run`), in bfloat16, the embedded backbone in float32. A peak is the bytes of all
+tensors that live at once, weights included; the context of the driver and what the allocator wastes
+are added in `fits` only.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from core.backbones.dimensions import DIMENSIONS, Dimensions
 from core.backbones.hf import HfVideoLM
 from core.backbones.load import adapter_of, load_backbone
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.decode import Pair
-from core.dry_run import dry_run
+from core.decoding.loop import Pair
 from core.errors import UnsupportedBackbone
 from core.metering import AliveBytes
 from core.methods import METHODS
 from core.methods.base import Case
 from core.options import AscentOptions, PlanOptions, RunOptions
+from core.planning.dry_run import dry_run
 from core.types import SEEN, Clip, Track
 
 QUESTION = "What is in the video?"

@@ -1,7 +1,7 @@
-"""What the plain values of a trace file must be: a table for each object, read by `core.rules`.
+"""What the plain values of a trace file must be: one table per object, read by `core.validation`.
 
-A reader of traces needs no guard: what `core.bundle.load` gives back obeys these tables. Keys that
-a table does not know, as a newer version may write, must be plain and of bounded size.
+A reader of traces needs no guard: what `core.traces.bundle.load` gives back obeys these tables.
+Keys that a table does not know, as a newer version may write, must be plain and of bounded size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from core.errors import OptionError
 from core.options import ContrastOptions, DetectOptions, MaskOptions, RunOptions
-from core.rules import Flag, Number, Part, Rule, rule_of, shown
+from core.validation import Flag, Number, Part, Rule, rule_of, shown
 
 LARGE = 1e12
 """No time, strength, gradient or logit of a real run comes near it; sums of a few stay finite."""

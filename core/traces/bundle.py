@@ -10,12 +10,12 @@ import os
 import stat
 from pathlib import Path
 
-from core.bundle_format import MAX_BYTES
-from core.bundle_read import unpack
-from core.bundle_write import pack
 from core.errors import OptionError, TraceError
-from core.rules import shown
+from core.traces.format import MAX_BYTES
+from core.traces.read import unpack
+from core.traces.write import pack
 from core.types import Trace
+from core.validation import shown
 
 __all__ = ["check_target", "load", "pack", "save", "unpack"]
 

@@ -15,9 +15,9 @@ from scipy.stats import spearmanr
 from core.backbones.base import State, VideoLM
 from core.backbones.host import to_float, to_host
 from core.errors import OptionError
-from core.objective import loss_of
+from core.masking.composite import MaskedView
+from core.masking.objective import loss_of
 from core.types import Ledger
-from core.views import MaskedView
 from core.words import count
 
 BATCH = 8

@@ -12,11 +12,11 @@ from torch import Tensor
 from core.backbones.base import Encoded, State, VideoLM
 from core.backbones.host import to_float, to_host
 from core.errors import BlindGradient, NumericalError
-from core.masks import frame_levels, levels
-from core.objective import loss_of, query_loss
+from core.masking.composite import MaskedView
+from core.masking.masks import frame_levels, levels
+from core.masking.objective import loss_of, query_loss
 from core.options import AscentOptions
 from core.types import AscentStep, Counterfactual
-from core.views import MaskedView
 
 
 @dataclass(frozen=True, eq=False)

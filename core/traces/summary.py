@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from core.edit_flags import edit_words, stored_edits
+from core.cli.edit_flags import edit_words, stored_edits
 from core.types import LOST, Answer, TokenStep, Trace
 from core.words import count, visible
 

@@ -1,6 +1,6 @@
 """Changes by hand as flags of `python -m core edit`: read from them, and written as them.
 
-Works on plain values; `core.whatif` checks them against a trace. Imports no torch.
+Works on plain values; `core.whatif.workbench` checks them against a trace. Imports no torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from core.errors import OptionError
-from core.rules import shown
+from core.validation import shown
 
 FORMS = {
     "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),
@@ -49,7 +49,7 @@ def _pair(flag: str, text: str) -> tuple[str, str]:
 
 
 def read_edit_flag(flag: str, text: str) -> Any:
-    """Plain values for `core.whatif.read_edit`. Raises OptionError for a text of another form.
+    """Plain values for `core.whatif.edits.read_edit`. Raises OptionError for malformed text.
 
     >>> read_edit_flag("--level", "2=0.5")
     {'kind': 'level', 'track': 2, 'level': 0.5}

@@ -1,6 +1,6 @@
 """The bytes of a `.macd` file → Trace; raises TraceError for whatever is not a sound one.
 
-What comes back obeys `core.trace_rules`, and its parts fit each other: readers need no guard.
+What comes back obeys `core.traces.schema`, and its parts fit each other: readers need no guard.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bundle_format import (
+from core.decoding.contrast import floor_of_top
+from core.errors import MacdError, OptionError, TraceError
+from core.media.webp import LOSSLESS_PIXELS, decode_picture, decode_pictures, picture_size
+from core.options import MaskOptions, RunOptions
+from core.traces.container import DAMAGED, Pictures, open_bundle
+from core.traces.format import (
     ALL_PIXELS,
     FINAL_FIELDS,
     LEDGER_FIELDS,
@@ -20,14 +25,7 @@ from core.bundle_format import (
     SOURCE_PIXELS,
     Arrays,
 )
-from core.bundle_open import DAMAGED, Pictures, open_bundle
-from core.contrast import floor_of_top
-from core.edits import MAX_EDITS, Edit, sound_edit
-from core.errors import MacdError, OptionError, TraceError
-from core.options import MaskOptions, RunOptions
-from core.pictures import LOSSLESS_PIXELS, decode_picture, decode_pictures, picture_size
-from core.rules import Part
-from core.trace_rules import LARGE, MANIFEST, REAL, TEXT
+from core.traces.schema import LARGE, MANIFEST, REAL, TEXT
 from core.types import (
     LOST,
     Answer,
@@ -42,6 +40,8 @@ from core.types import (
     Trace,
     Track,
 )
+from core.validation import Part
+from core.whatif.edits import MAX_EDITS, Edit, sound_edit
 
 MAX_POINTS, MAX_RINGS = 400, 8
 MAX_HIDDEN = 2**26

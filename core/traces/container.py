@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.bundle_format import (
+from core.errors import TraceError
+from core.traces.format import (
     FORMAT,
     MAX_BYTES,
     MAX_ITEMS,
@@ -23,7 +24,6 @@ from core.bundle_format import (
     Arrays,
     check_values,
 )
-from core.errors import TraceError
 
 MAX_MEMBERS = 4096
 Pictures = dict[str, dict[int, bytes]]

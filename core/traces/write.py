@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.bundle_format import (
+from core.errors import TraceError
+from core.media.webp import PICTURE_PIXELS, encode_picture
+from core.traces.format import (
     FINAL_FIELDS,
     FORMAT,
     LEDGER_FIELDS,
@@ -28,8 +30,6 @@ from core.bundle_format import (
     STEP_FIELDS,
     Arrays,
 )
-from core.errors import TraceError
-from core.pictures import PICTURE_PIXELS, encode_picture
 from core.types import Answer, ModelFrames, Pixels, Trace
 
 ROOM = 4 * 2**20

@@ -1,6 +1,6 @@
 """One video file: its pictures' times, read from packets, and the decoding of those wanted.
 
-Used by `core.video_worker` only, inside its bounded process. Times are presentation timestamps
+Used by `core.media.worker` only, inside its bounded process. Times are presentation timestamps
 (pts) in units of the stream's time base until `Source.seconds` converts them.
 """
 

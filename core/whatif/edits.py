@@ -1,6 +1,6 @@
 """Changes by hand: read from untrusted values, checked against a trace, and made to its tracks.
 
-Imports no torch; what a change invalidates is computed again by `core.whatif`.
+Imports no torch; what a change invalidates is computed again by `core.whatif.workbench`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from core.errors import OptionError
-from core.rules import Flag, Number, shown
 from core.types import LOST, SEEN, Stroke, Trace, Track
+from core.validation import Flag, Number, shown
 
 KINDS = {
     "level": ("track", "level"),

@@ -1,4 +1,4 @@
-"""Clip → detections, by YOLO11 (ultralytics), or another by `core.detect_hf`.
+"""Clip → detections, by YOLO11 (ultralytics), or another by `core.objects.detect_hf`.
 
 The only importer of ultralytics.
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from core.errors import DetectorError
 from core.options import DetectOptions
-from core.rules import shown
 from core.shipped import shipped
 from core.types import Detections, Floats, Outline, Pixels
+from core.validation import shown
 
 BATCH = 8
 BATCH_SECONDS = 0.3
@@ -170,7 +170,7 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
     if path.suffix in FILES:
         return Yolo(path.name, path, device)
     if name in HUB or path.is_dir():
-        from core.detect_hf import load_hf_detector
+        from core.objects.detect_hf import load_hf_detector
 
         return load_hf_detector(name, device)
     return Yolo(name, Path(f"{name}.pt"), device)

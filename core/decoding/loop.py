@@ -1,6 +1,6 @@
 """The two-view loop: both views in one batch, the same token to both; greedy and nucleus.
 
-Beam search and self-consistency stand on the same `Pair` in `core.search`.
+Beam search and self-consistency stand on the same `Pair` in `core.decoding.search`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from core.backbones.base import State, VideoLM
 from core.backbones.host import to_host
-from core.contrast import (
+from core.decoding.contrast import (
     check_finite,
     floor_of,
     kept_candidates,

@@ -1,4 +1,4 @@
-"""Beam search and self-consistency over the same two views as `core.decode`."""
+"""Beam search and self-consistency over the same two views as `core.decoding.loop`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.backbones.base import State, VideoLM
-from core.contrast import log_partition, nucleus
-from core.decode import Pair, answer, decode, scores, token_step
+from core.decoding.contrast import log_partition, nucleus
+from core.decoding.loop import Pair, answer, decode, scores, token_step
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
 

@@ -1,6 +1,6 @@
 """tracks → soft masks. NumPy only: a saved trace redraws its masks from boxes without torch.
 
-Compositing with gradients is `core.views`.
+Compositing with gradients is `core.masking.composite`.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def combine_masks(
     confidence: Sequence[float] | NDArray[Any],
     options: MaskOptions | None = None,
 ) -> Floats:
-    """M (T, H, W) in [0, 1] from levels; the NumPy reference of `core.views.MaskedView.mask`.
+    """M (T, H, W) in [0, 1] from levels; the NumPy reference of `composite.MaskedView.mask`.
 
     level, confidence: (K,); frame_level: (G,), empty where no frame is hidden; groups: the frames
     of each frame group. Raises ValueError where the sizes do not fit.

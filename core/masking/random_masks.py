@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.masks import combine_masks, draw_masks
+from core.masking.masks import combine_masks, draw_masks
 from core.options import MaskOptions
 from core.types import Track
 

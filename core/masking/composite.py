@@ -1,7 +1,7 @@
 """Masks and strengths → the counterfactual view V_d, differentiable in the strengths.
 
 Works on normalised pixels (T, 3, H, W); normalisation is affine, so blending there equals
-blending the picture. Masks come from `core.masks`.
+blending the picture. Masks come from `core.masking.masks`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class MaskedView:
         "max" is the pixelwise maximum, the strength applied once, ties sharing the gradient. The
         paper's other fusions average the strengths of the masks over a pixel, by confidence or
         equally, and keep the soft outline. "or" is 1 − Π(1 − r·m) over objects and frame mask, in
-        which no mask takes the gradient from another. NumPy reference: `core.masks.combine_masks`.
+        which no mask takes the gradient from another. NumPy reference:
+        `core.masking.masks.combine_masks`.
         """
         dtype = self.objects.dtype
         if self.options.fusion == "or":

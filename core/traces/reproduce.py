@@ -8,8 +8,8 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from core.edit_flags import edit_words, stored_edits
-from core.flags import words
+from core.cli.edit_flags import edit_words, stored_edits
+from core.cli.flags import words
 from core.options import recorded_options
 from core.types import Trace
 
@@ -59,7 +59,7 @@ def snippet(trace: Trace) -> str:
     further = _further(trace)
     lines = [
         "from core.backbones import load_backbone",
-        "from core.detect import load_detector",
+        "from core.objects.detect import load_detector",
         f"from core.options import {', '.join(names)}",
         "from core.pipeline import run",
         "",
@@ -79,7 +79,7 @@ def snippet(trace: Trace) -> str:
     if edits or trace.ledger is not None:
         lines += [
             "",
-            "from core.whatif import Workbench, read_edit",
+            "from core.whatif.workbench import Workbench, read_edit",
             "",
             "bench = Workbench(trace, lm)",
         ]

@@ -1,0 +1,1 @@
+"""The command line: its flags and its commands."""

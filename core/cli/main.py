@@ -1,0 +1,317 @@
+"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE`, `edit FILE` and `plan`.
+
+Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import json
+import os
+import re
+import shlex
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.cli.edit_flags import add_edit_flags, read_edit_flag
+from core.cli.flags import add_flags, options_of
+from core.errors import BackboneNotFound, MacdError, OptionError
+from core.media.video import read_clip
+from core.methods import METHODS, find_methods
+from core.objects.detect import check_detector
+from core.options import PlanOptions, recorded_options
+from core.question import clean_question
+from core.traces.bundle import check_target, load, save
+from core.types import Progress
+from core.validation import shown
+from core.whatif.edits import check_changeable, read_edits
+from core.words import visible, visible_json
+
+if TYPE_CHECKING:
+    from core.backbones import VideoLM
+    from core.objects.detect import Detector
+    from core.types import Trace
+
+
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu|hpu|npu|meta)(:[0-9]{1,3})?")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}(@[\w./-]{1,200})?")
+COMPARED = ["baseline", "macd", "vcd", "sid", "tcd"]
+EDIT = (
+    "Changes a finished trace, in the order of the flags, each of which may be given several times;"
+    " then α and β, then --measure. What a change invalidates is computed again."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    _write_what_can_be_written()
+    args = _parser().parse_args(argv)
+    try:
+        if args.command == "plan":
+            _plan(args)
+        else:
+            commands = {"show": _show, "edit": _edit}
+            trace = commands.get(args.command, _trace)(args)
+            if args.command != "show" and args.out:  # whoever reads the summary may stop early
+                _save(trace, args.out)
+            _print(trace, args)
+        sys.stdout.flush()
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+    except OSError as error:
+        print(f"error: {_said(error)}", file=sys.stderr)
+        # what is left in the buffer cannot be written at the end of the process either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 2
+    return 0
+
+
+def _said(error: OSError) -> str:
+    return f"the summary cannot be written ({error.strerror}). Free space, or write it elsewhere."
+
+
+def _write_what_can_be_written() -> None:
+    """A terminal that knows few characters gets the others written out, and no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m core", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    usage = "%(prog)s [option …] VIDEO QUESTION"
+    trace = commands.add_parser("trace", usage=usage, help="run MACD on one clip and one question")
+    compare = commands.add_parser("compare", usage=usage, help="run several methods on them")
+    compare.add_argument(
+        "--methods",
+        type=lambda told: told.split(","),
+        default=COMPARED,
+        metavar="NAME,…",
+        help=f"all, or of {', '.join(METHODS)}; baseline and macd are always among them"
+        f" (default: {','.join(COMPARED)})",
+    )
+    for command in (trace, compare):
+        _add_run(command)
+    show = commands.add_parser("show", help="print the summary of a saved trace")
+    show.add_argument("file", metavar="FILE.macd")
+    edit = commands.add_parser(
+        "edit", description=EDIT, help="change a saved trace by hand, and answer again"
+    )
+    _add_edit(edit)
+    for command in (trace, compare, show, edit):
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_plan(commands)
+    return parser
+
+
+def _add_plan(commands: Any) -> None:
+    plan = commands.add_parser("plan", help="what a backbone takes, without loading it")
+    plan.add_argument("--backbone", default="toyworld", help="toyworld or a listed hub id")
+    plan.add_argument("--frames", type=int, default=8, help="frames sampled (default: 8)")
+    plan.add_argument(
+        "--frame-size", type=int, default=280, metavar="PIXELS",
+        help="side of the square frames, where the family lets it vary (default: 280)",
+    )  # fmt: skip
+    plan.add_argument("--steps", type=int, default=1, help="ascent steps (default: 1)")
+    plan.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _plan(args: argparse.Namespace) -> None:
+    PlanOptions(args.frames, args.frame_size, args.steps)  # raises before torch is imported
+    from core.planning.plan import describe, plan
+
+    found = plan(args.backbone, args.frames, args.frame_size, args.steps)
+    print(json.dumps(found) if args.json else describe(found))
+
+
+def _add_run(trace: argparse.ArgumentParser) -> None:
+    trace.add_argument("video", metavar="VIDEO")
+    trace.add_argument("question", metavar="QUESTION")
+    trace.add_argument("--backbone", default="toyworld", help="toyworld, a folder or a hub id")
+    trace.add_argument(
+        "--detector",
+        default="toyworld",
+        help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, a file or folder",
+    )
+    trace.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    add_flags(trace)
+    trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
+
+
+def _add_edit(edit: argparse.ArgumentParser) -> None:
+    edit.add_argument("file", metavar="FILE.macd")
+    add_edit_flags(edit)
+    edit.add_argument("--alpha", type=float, help="another contrast strength (greedy answers only)")
+    edit.add_argument("--beta", type=float, help="another plausibility head (greedy answers only)")
+    edit.add_argument(
+        "--measure", action="store_true", help="measure what hiding each object alone does"
+    )
+    edit.add_argument(
+        "--backbone", help="what made the trace; must be named unless it is the embedded one"
+    )
+    edit.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    edit.add_argument("--out", type=Path, metavar="NEW.macd", help="save the changed trace")
+
+
+def _edit(args: argparse.Namespace) -> Trace:
+    """The trace with the changes; all that can be refused is refused before a model is loaded."""
+    _check_out(args.out)
+    _check_device(args.device)
+    trace = _show(args)
+    backbone = _backbone_of(trace, args.backbone)
+    _check_backbone(backbone)
+    check_changeable(trace)
+    raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
+    rule = recorded_options(trace.options).contrast
+    alpha, beta = (
+        getattr(rule, name) if told is None else told
+        for name, told in (("alpha", args.alpha), ("beta", args.beta))
+    )
+    replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
+    edits = read_edits(raw_edits, trace)
+    from core.whatif.workbench import Workbench
+
+    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    args.backbone = backbone
+    bench = Workbench(trace, _load_lm(args, Progress()))
+    for edit in edits:
+        print(f"  edit    {json.dumps(edit.as_dict())[:200]}", file=sys.stderr, flush=True)
+        *_, last = bench.change(edit)
+        if last.message != "complete":
+            print(f"  edit    {last.message}", file=sys.stderr, flush=True)
+    if args.alpha is not None or args.beta is not None:
+        bench.redecode(alpha, beta)
+    if args.measure:
+        bench.ledger()
+    return bench.trace
+
+
+def _backbone_of(trace: Trace, named: str | None) -> str:
+    """What to load. A file is not trusted to name anything but the embedded backbone."""
+    made_by = str(trace.backbone.get("name", ""))
+    if named is None and made_by != "toyworld":
+        raise OptionError(
+            f"this trace was made by {shown(made_by)}, which a file cannot have loaded",
+            f"Name it yourself: --backbone {shlex.quote(made_by[:200])}",
+        )
+    if named is not None and made_by == "toyworld" != named:
+        raise OptionError(
+            f"this trace was made by the embedded backbone, not by {named!r}",
+            "Leave --backbone out",
+        )
+    return named or "toyworld"
+
+
+def _trace(args: argparse.Namespace) -> Trace:
+    """All that can be refused without torch is refused before torch is imported."""
+    options = options_of(args)
+    methods: list[str] = args.methods if args.command == "compare" else []
+    find_methods(methods)
+    _check_out(args.out)
+    _check_device(args.device)
+    _check_backbone(args.backbone)
+    check_detector(args.detector)
+    clean_question(args.question)
+    gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
+    with ThreadPoolExecutor(1) as beside:
+        # the video is decoded in a process of its own while this one imports torch, once a first
+        # picture is there: importing takes seconds, which a file that is no video need not cost
+        opened = threading.Event()
+        clip = beside.submit(read_clip, args.video, options.video, opened=opened.set)
+        clip.add_done_callback(lambda _: opened.set())
+        print("  video   Reading the video", file=sys.stderr, flush=True)
+        opened.wait()
+        if clip.done():
+            clip.result()  # raises what is wrong with it
+        from core.pipeline import run
+
+        trace = None
+        loading = Progress()
+        lm, detector = partial(_load_lm, args, loading), partial(_load_detector, args)
+        told = ""
+        for event in run(
+            clip.result, args.question, lm, detector, options, methods=methods, loading=loading
+        ):
+            loaded = event.fraction if event.stage == "load" and event.fraction < 1 else 0
+            if event.stage == "decode":  # an answer grows token by token; the summary has it whole
+                event = replace(event, message=event.message.split(":")[0])
+            percent = f", {10 * int(10 * loaded)} %" if loaded else ""
+            line = f"  {event.stage:<7} {event.message}{percent}"
+            if event.stage not in ("video", "done") and line != told:
+                print(line, file=sys.stderr, flush=True)
+            told, trace = line, event.trace
+    assert trace is not None
+    return trace
+
+
+def _save(trace: Trace, out: Path) -> None:
+    save(trace, out)
+    print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
+
+
+def _load_lm(args: argparse.Namespace, progress: Progress) -> VideoLM:
+    from core.backbones import load_backbone
+
+    lm = load_backbone(args.backbone, args.device, progress)
+    gc.enable()
+    return lm
+
+
+def _load_detector(args: argparse.Namespace) -> Detector:
+    from core.backbones.base import device_of
+    from core.objects.detect import load_detector
+
+    return load_detector(args.detector, device_of(args.device).type)
+
+
+def _check_out(out: Path | None) -> None:
+    if out is not None:
+        check_target(out)
+
+
+def _check_device(name: str) -> None:
+    """Refuses what no device is called; whether it is there, torch knows."""
+    if not _DEVICE.fullmatch(name):
+        raise OptionError(f"there is no device {shown(name)} here", "Choose auto or cpu")
+
+
+def _check_backbone(name: str) -> None:
+    """Refuses what is neither a folder that is there nor can be the id of a model on the hub."""
+    if name == "toyworld" or os.path.isdir(name):
+        return
+    if not _HUB_ID.fullmatch(name):
+        raise BackboneNotFound(
+            f"there is no folder {shown(name, 200)}", "Give a folder, a hub id or toyworld"
+        )
+
+
+def _show(args: argparse.Namespace) -> Trace:
+    return load(args.file)
+
+
+def _print(trace: Trace, args: argparse.Namespace) -> None:
+    from core.traces import summary
+
+    if args.json:
+        wide = (sys.stdout.encoding or "").lower().startswith("utf")
+        text = json.dumps(summary.as_json(trace), ensure_ascii=not wide, allow_nan=False)
+        print(visible_json(text))
+    elif args.command == "compare" or len(trace.answers) > 2:
+        print(summary.as_table(trace))
+    else:
+        print(summary.as_text(trace))

@@ -1,0 +1,1 @@
+"""Two views → tokens: the contrastive score, the two-view loop, beam search and voting."""

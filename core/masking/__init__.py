@@ -1,0 +1,1 @@
+"""Tracks → soft masks → the counterfactual; gradient ascent on the mask strengths."""

@@ -1,0 +1,1 @@
+"""A Clip → detections → tracks."""

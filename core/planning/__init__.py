@@ -1,0 +1,1 @@
+"""What a backbone takes at its true size, without loading its weights."""
