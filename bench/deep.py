@@ -17,7 +17,7 @@ import torch
 from bench.counted import peak_bytes
 from bench.large import WHOLE, Depth, build, case
 from bench.trace import read
-from core.methods.base import Case
+from core.methods.base import MethodContext
 
 TOKENS = 32
 
@@ -34,7 +34,7 @@ def measure() -> dict[str, float]:
 def timed(depth: Depth, runs: int, device: str) -> dict[str, float]:
     """Medians of runs taken in turn, and the peak memory of one more run each."""
     lm = build(depth, device, torch.bfloat16)
-    wanted: dict[str, Callable[[], Case]] = {
+    wanted: dict[str, Callable[[], MethodContext]] = {
         "base": partial(case, lm),
         "macd1": partial(case, lm),
         "macd3": partial(case, lm, steps=3),
@@ -63,7 +63,7 @@ def timed(depth: Depth, runs: int, device: str) -> dict[str, float]:
     return out | {f"memory_{n}_over_base_{end}": peak[n] / peak["base"] for n in weighed[1:]}
 
 
-def _timed(of: Case, macd: bool) -> tuple[float, float]:
+def _timed(of: MethodContext, macd: bool) -> tuple[float, float]:
     """Seconds in all, and a token."""
     _wait()
     began = time.perf_counter()
@@ -77,7 +77,7 @@ def _timed(of: Case, macd: bool) -> tuple[float, float]:
     return done - began, (done - at) / TOKENS
 
 
-def _peak(lm: object, make: Callable[[], Case], macd: bool) -> int:
+def _peak(lm: object, make: Callable[[], MethodContext], macd: bool) -> int:
     if not torch.cuda.is_available():
         return peak_bytes(lm.model, lambda: read(make(), macd))  # type: ignore[attr-defined]
     torch.cuda.reset_peak_memory_stats()

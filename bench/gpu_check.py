@@ -27,8 +27,8 @@ from core.backbones.catalogue import planned
 from core.backbones.dimensions import DIMENSIONS
 from core.backbones.hf import HfVideoLM
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.decoding.loop import Pair, decode
-from core.methods.base import Case
+from core.decoding.loop import TwoViewBatch, decode
+from core.methods.base import MethodContext
 from core.options import AscentOptions, DecodeOptions, RunOptions
 from core.planning.plan import QUESTION, sample_clip, sample_tracks
 from core.types import AscentStep
@@ -104,7 +104,8 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     for memory, case in cases.items():
         assert case.base is not None
         steps = staged(
-            f"ascent_{memory}", lambda c=case: list(c.climb(c.options.mask, c.options.ascent))
+            f"ascent_{memory}",
+            lambda c=case: list(c.ascent_steps(c.options.mask, c.options.ascent)),
         )
         last[memory] = steps[-1]
     _assert_same_slopes(last["normal"], last["low"])
@@ -130,18 +131,18 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     return {"parameters": lm.info.parameters, "layers": layers, "stages": stages}
 
 
-def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> Case:
+def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> MethodContext:
     options = RunOptions(ascent=AscentOptions(memory=memory))  # type: ignore[arg-type]
-    return Case(lm, clip, lm.encode(clip, QUESTION), tracks, options)
+    return MethodContext(lm, clip, lm.encode(clip, QUESTION), tracks, options)
 
 
-def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> Pair:
+def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> TwoViewBatch:
     """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     view, _ = case.ascent(case.options.mask)
-    found = case.found(case.options.mask)
+    found = case.counterfactual(case.options.mask)
     counter = case.prefill_levels(view, np.ones(len(tracks)), found.frame_level)
-    return Pair(lm, case.base, counter)
+    return TwoViewBatch(lm, case.base, counter)
 
 
 def _draw(lm: HfVideoLM, device: str) -> None:
@@ -161,7 +162,7 @@ def _assert_same_slopes(normal: AscentStep, low: AscentStep) -> None:
 
 
 def _assert_crop_repeats(lm: HfVideoLM, base: Any, counter: Any) -> None:
-    pair = Pair(lm, base, counter)
+    pair = TwoViewBatch(lm, base, counter)
     pair.step([5])
     first, _ = pair.logits(1)
     pair.crop(0)

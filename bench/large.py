@@ -19,7 +19,7 @@ from bench.counted import flops as count
 from bench.trace import read
 from core.backbones import BackboneInfo, VideoLM
 from core.backbones.qwen2_5_vl import Qwen25VL
-from core.methods.base import Case
+from core.methods.base import MethodContext
 from core.options import AscentOptions, MaskOptions, RunOptions
 from core.shipped import shipped
 from core.types import LOST, SEEN, Clip, Track
@@ -94,7 +94,7 @@ def build(depth: Depth, device: str, dtype: torch.dtype) -> VideoLM:
     return Qwen25VL(model, processor, info)
 
 
-def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) -> Case:
+def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) -> MethodContext:
     """A random clip with still objects; late: none before the last quarter, no frame mask."""
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 256, (FRAMES, SIDE, SIDE, 3), dtype=np.uint8)
@@ -113,7 +113,7 @@ def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) ->
         mask=MaskOptions(frame_mask="off" if late else "outside"),
         ascent=AscentOptions(**ascent),  # type: ignore[arg-type]
     )
-    return Case(lm, lm.encode(clip, QUESTION), tuple(tracks), options)
+    return MethodContext(lm, lm.encode(clip, QUESTION), tuple(tracks), options)
 
 
 def measure() -> dict[str, float]:
@@ -123,7 +123,7 @@ def measure() -> dict[str, float]:
 
 def flop_ratios() -> dict[str, float]:
     """By kind of run."""
-    cases: dict[str, Callable[[VideoLM], Case]] = {
+    cases: dict[str, Callable[[VideoLM], MethodContext]] = {
         "base": case,
         "macd1": case,
         "macd1_low_memory": partial(case, memory="low"),

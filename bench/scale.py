@@ -83,7 +83,7 @@ def _late(lm: VideoLM, clip: Clip) -> tuple[Timed, Timed]:
     video = encoded.video.clone()
     video[-len(video) // 4 :] = 0
     base = lm.prefill(encoded, encoded.video)
-    return lambda: lm.prefill(encoded, video, like=base), lambda: lm.prefill(encoded, video)
+    return lambda: lm.prefill(encoded, video, reuse=base), lambda: lm.prefill(encoded, video)
 
 
 def _tokens(lm: VideoLM, clip: Clip, views: int, tokens: int = 32) -> Timed:
@@ -109,7 +109,7 @@ def _method(lm: VideoLM, clip: Clip, name: str, **ascent: object) -> Timed:
 def _ascent(lm: VideoLM, clip: Clip, objects: int, memory: str = "normal") -> Timed:
     of = case(lm, clip, objects, AscentOptions(memory=memory))  # type: ignore[arg-type]
     assert of.base is not None
-    return lambda: list(of.climb(of.options.mask, of.options.ascent))
+    return lambda: list(of.ascent_steps(of.options.mask, of.options.ascent))
 
 
 def _ratio(one: Timed, other: Timed, runs: int) -> float:

@@ -11,11 +11,11 @@ import numpy as np
 
 from bench.counted import flops
 from core.backbones import Encoded, VideoLM, load_backbone
-from core.decoding.loop import Pair
-from core.masking.ascent import conclude
+from core.decoding.loop import TwoViewBatch
+from core.masking.ascent import finalize_ascent
 from core.media.video import read_clip
 from core.methods import METHODS
-from core.methods.base import Case
+from core.methods.base import MethodContext
 from core.methods.run import run_method
 from core.objects.detect import Detector, load_detector
 from core.objects.track import track
@@ -72,7 +72,7 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
             if "macd" in methods:
                 seen = list(detector.detect(clip.dense_frames, DetectOptions()))
                 tracks, _ = track(seen, clip.dense_times, clip.times)
-            case = Case(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
+            case = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
             for name in methods:
                 run_method(case, METHODS[name])
             return time.perf_counter() - began
@@ -95,26 +95,26 @@ def case(
     objects: int,
     ascent: AscentOptions | None = None,
     encoded: Encoded | None = None,
-) -> Case:
+) -> MethodContext:
     """A clip with so many still objects at random places."""
     options = RunOptions(ascent=ascent or AscentOptions())
     encoded = encoded or lm.encode(clip, QUESTION)
-    return Case(lm, encoded, still(objects, len(clip.frames)), options)
+    return MethodContext(lm, encoded, still(objects, len(clip.frames)), options)
 
 
-def read(of: Case, macd: bool) -> Pair:
+def read(of: MethodContext, macd: bool) -> TwoViewBatch:
     """The prompt read under one view or two: base pass, ascent, and a view whose objects hide.
 
     The level 1 is set by hand: random weights would decide by chance what is read again.
     """
     if not macd:
-        return Pair(of.lm, of.base, None)
+        return TwoViewBatch(of.lm, of.base, None)
     view, last = of.ascent(of.options.mask)
     assert last is not None
-    found = conclude(last, of.options.ascent)
+    found = finalize_ascent(last, of.options.ascent)
     frames = found.frame_level if len(found.frame_level) else np.zeros(len(of.encoded.groups))
     counter, _ = of.prefill_levels(view, np.ones(len(of.tracks)), frames)
-    return Pair(of.lm, of.base, counter)
+    return TwoViewBatch(of.lm, of.base, counter)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:

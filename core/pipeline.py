@@ -18,18 +18,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.backbones.base import Encoded, State, VideoLM
+from core.backbones.base import DecodeState, Encoded, VideoLM
 from core.backbones.host import to_float
 from core.decoding.loop import answer, decode
 from core.environment import peak_memory_mb, versions
 from core.errors import Cancelled, OutOfMemory
-from core.masking.ascent import conclude
+from core.masking.ascent import finalize_ascent
 from core.masking.objective import loss_of
 from core.masking.random_masks import placement_warnings
 from core.media.video import read_clip
 from core.metering import Cost, Meter
 from core.methods import Method, find_methods
-from core.methods.base import Case, Prepared
+from core.methods.base import DecodingViews, MethodContext
 from core.methods.controls import baseline
 from core.methods.masked import macd
 from core.methods.run import answer_of, run_method, shown
@@ -111,17 +111,17 @@ class _Run:
     cancelled: Callable[[], bool]
     warnings: list[str] = field(default_factory=list)
 
-    def grow(self, **changes: Any) -> Trace:
+    def update_trace(self, **changes: Any) -> Trace:
         self.trace = replace(self.trace, warnings=tuple(self.warnings), **changes)
         return self.trace
 
     def timed(self, stage: str, began: float) -> None:
         spent = self.trace.timings_ms | {stage: round(1000 * (time.monotonic() - began), 1)}
-        self.grow(timings_ms=spent, peak_memory_mb=peak_memory_mb())
+        self.update_trace(timings_ms=spent, peak_memory_mb=peak_memory_mb())
 
-    def breathe(self, stage: str) -> None:
+    def raise_if_cancelled(self, stage: str) -> None:
         if self.cancelled():
-            self.grow(status=f"stopped: {stage}")
+            self.update_trace(status=f"stopped: {stage}")
             raise Cancelled(f"stopped during {stage}", "What was computed is kept")
 
 
@@ -159,7 +159,7 @@ def run(
         tracks = yield from _tracks(state, clip, detector, options, cache)
         model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
         meter = Meter(model.info.device, memory=True)
-        case = Case(model, encoded, tracks, options, meter)
+        case = MethodContext(model, encoded, tracks, options, meter)
         yield from _analyse(state, case)
         yield from _compare(state, case, further)
     except Cancelled:
@@ -180,41 +180,41 @@ class _Views:
     answer pays for.
     """
 
-    prepared: Prepared
+    prepared: DecodingViews
     cost: Cost
     needs: frozenset[Hashable]
     paid_s: float = 0.0
 
 
-def _analyse(run: _Run, case: Case) -> Iterator[Event]:
+def _analyse(run: _Run, case: MethodContext) -> Iterator[Event]:
     plain = yield from _read_base(run, case)
     last = yield from _ascend(run, case)
     other = yield from _read_counterfactual(run, case, last)
     yield from _decode(run, case, plain, other)
 
 
-def _read_base(run: _Run, case: Case) -> Generator[Event, None, _Views]:
+def _read_base(run: _Run, case: MethodContext) -> Generator[Event, None, _Views]:
     began = time.monotonic()
     yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
     kind = case.options.ascent.gradient
     if kind in APPROXIMATE:
         run.warnings.append(APPROXIMATE[kind])
-    case.begin()
+    case.start_method()
     prepared = baseline(case)
     run.timed("prefill", began)
-    run.breathe("ascent")
+    run.raise_if_cancelled("ascent")
     return _Views(prepared, Cost(), case.needs())
 
 
-def _compare(run: _Run, case: Case, methods: list[Method]) -> Iterator[Event]:
+def _compare(run: _Run, case: MethodContext, methods: list[Method]) -> Iterator[Event]:
     began = time.monotonic()
     for i, method in enumerate(methods):
-        run.breathe("decode")
+        run.raise_if_cancelled("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         found = run_method(case, method)
         if "random" in found.view:
             run.warnings += placement_warnings(found.view["random"])
-        run.grow(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
+        run.update_trace(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
     if methods:
         run.timed("compare", began)
 
@@ -252,7 +252,7 @@ def _tracks(
         "frames": len(frames),
         "fps": round((len(times) - 1) / length, 2) if length else None,
     }
-    run.grow(detector={"name": finder.name} | asdict(chosen) | looked_at)
+    run.update_trace(detector={"name": finder.name} | asdict(chosen) | looked_at)
     run.timed("load detector", began)
     began = time.monotonic()
     key = (clip.sha256, options.video, chosen, options.track, finder.name)
@@ -264,11 +264,11 @@ def _tracks(
         told = time.monotonic()
         for found in finder.detect(frames, chosen):
             seen.append(only(found, chosen.classes))
-            run.breathe("detect")
+            run.raise_if_cancelled("detect")
             if time.monotonic() - told > (BOXES_S if early else FIRST_BOXES_S):
                 done = f"{len(seen)} of {count(len(frames), 'frame')}"
                 early = _provisional(seen, times, clip.times, options, aspect)
-                trace = run.grow(tracks=early)
+                trace = run.update_trace(tracks=early)
                 yield Event("detect", len(seen) / len(frames), done, trace)
                 told = time.monotonic()
         run.timed("detect", began)
@@ -285,7 +285,7 @@ def _tracks(
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)
-    yield Event("track", 1.0, count(len(tracks), "object"), run.grow(tracks=tracks))
+    yield Event("track", 1.0, count(len(tracks), "object"), run.update_trace(tracks=tracks))
     return tracks
 
 
@@ -305,14 +305,14 @@ def _load(
     run: _Run, clip: Clip, question: str, lm: Callable[[], VideoLM], progress: Progress
 ) -> Generator[Event, None, tuple[VideoLM, Encoded]]:
     yield Event("load", 0.0, "Loading the backbone", run.trace)
-    run.breathe("load")
+    run.raise_if_cancelled("load")
     began = time.monotonic()
-    loaded = _beside(lm)
+    loaded = run_in_thread(lm)
     try:
         while not wait([loaded], PATIENCE_S).done:
             told = progress.message or "Loading the backbone"
             yield Event("load", progress.fraction, told, run.trace)
-            run.breathe("load")
+            run.raise_if_cancelled("load")
     except BaseException:  # stopped, or the tab was closed: reading weights disturbs other models
         progress.stopped = True
         wait([loaded], STOPPING_S)
@@ -329,7 +329,7 @@ def _load(
             f"the backbone's own processor stretches frames by {encoded.frames.stretch:.2f}"
         )
     mean = [round(float(m), 6) for m in encoded.mean]
-    run.grow(
+    run.update_trace(
         question=encoded.question,
         model_frames=encoded.frames,
         groups=encoded.groups,
@@ -340,7 +340,7 @@ def _load(
     return model, encoded
 
 
-def _beside(call: Callable[[], VideoLM]) -> Future[VideoLM]:
+def run_in_thread(call: Callable[[], VideoLM]) -> Future[VideoLM]:
     """The call's result, from a thread that does not hold up the end of the process."""
     future: Future[VideoLM] = Future()
 
@@ -354,35 +354,35 @@ def _beside(call: Callable[[], VideoLM]) -> Future[VideoLM]:
     return future
 
 
-def _ascend(run: _Run, case: Case) -> Generator[Event, None, AscentStep | None]:
+def _ascend(run: _Run, case: MethodContext) -> Generator[Event, None, AscentStep | None]:
     began, cost = time.monotonic(), Cost()
     mask, options = case.options.mask, case.options.ascent
     steps: list[AscentStep] = []
-    for step in case.meter.each(case.climb(mask, options), cost):
+    for step in case.meter.each(case.ascent_steps(mask, options), cost):
         steps.append(step)
-        trace = run.grow(steps=tuple(steps), counterfactual=conclude(step, options))
+        trace = run.update_trace(steps=tuple(steps), counterfactual=finalize_ascent(step, options))
         done = len(steps) / options.steps
         yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
-        run.breathe("ascent")
+        run.raise_if_cancelled("ascent")
     if not steps:
         return None
     needs = [("base prefill", None), ("masks", mask)]
-    case.know("ascent", (mask, options), steps[-1], cost, needs)
+    case.seed_cache("ascent", (mask, options), steps[-1], cost, needs)
     run.timed("ascent", began)
     return steps[-1]
 
 
 def _read_counterfactual(
-    run: _Run, case: Case, last: AscentStep | None
+    run: _Run, case: MethodContext, last: AscentStep | None
 ) -> Generator[Event, None, _Views]:
     began = time.monotonic()
     yield Event("views", 0.0, "Reading the counterfactual", run.trace)
-    case.begin()
+    case.start_method()
     with case.meter.measure() as cost:
         prepared = macd(case)
     needs = case.needs()
     if last is not None:
-        chosen = conclude(last, case.options.ascent)
+        chosen = finalize_ascent(last, case.options.ascent)
         view = case.masked(case.options.mask)
         device = view.objects.device
         levels = (torch.as_tensor(z, device=device) for z in (chosen.level, chosen.frame_level))
@@ -391,7 +391,7 @@ def _read_counterfactual(
             run.warnings.append(SAME_VIEWS)
         if hidden > 0.98:
             run.warnings.append(ALL_MASKED)
-        run.grow(
+        run.update_trace(
             counterfactual=with_losses(
                 chosen, case.encoded, prepared.base, prepared.counter or prepared.base
             )
@@ -403,7 +403,7 @@ def _read_counterfactual(
 
 
 def with_losses(
-    chosen: Counterfactual, encoded: Encoded, base: State, counter: State
+    chosen: Counterfactual, encoded: Encoded, base: DecodeState, counter: DecodeState
 ) -> Counterfactual:
     """The levels with the query loss given V and given V_d."""
     assert base.query_logits is not None
@@ -415,7 +415,7 @@ def with_losses(
     )
 
 
-def _decode(run: _Run, case: Case, baseline: _Views, other: _Views) -> Iterator[Event]:
+def _decode(run: _Run, case: MethodContext, baseline: _Views, other: _Views) -> Iterator[Event]:
     """Both answers, token by token."""
     began = time.monotonic()
     for name, views in (("baseline", baseline), ("macd", other)):
@@ -423,7 +423,7 @@ def _decode(run: _Run, case: Case, baseline: _Views, other: _Views) -> Iterator[
     run.timed("decode", began)
 
 
-def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
+def _answer(run: _Run, case: MethodContext, name: str, views: _Views) -> Iterator[Event]:
     prepared, options = views.prepared, case.options.decode
     own = replace(views.cost)
     pixels = shown(case, prepared)
@@ -452,13 +452,13 @@ def _answer(run: _Run, case: Case, name: str, views: _Views) -> Iterator[Event]:
             given = answer(case.lm, name, steps, contrast)
             done = 0.5 * (name == "macd") + 0.5 * len(steps) / options.max_tokens
             title = "MACD" if name == "macd" else "Baseline"
-            trace = run.grow(answers=run.trace.answers | {name: signed(given)})
+            trace = run.update_trace(answers=run.trace.answers | {name: signed(given)})
             yield Event("decode", done, f"{title}: {given.text}", trace)
-            run.breathe("decode")
+            run.raise_if_cancelled("decode")
     if not given.finished:
         length = count(len(given.tokens), "token")
         run.warnings.append(f"the {name} answer was cut at {length}")
-    run.grow(answers=run.trace.answers | {name: signed(given)})
+    run.update_trace(answers=run.trace.answers | {name: signed(given)})
 
 
 def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:

@@ -14,10 +14,10 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
-from evals.doctor import Claim, examine
+from evals.doctor import Claim, audit_metrics
 from evals.report import load, markdown, write
 
-HONEST = (
+DEFAULT_METHODS = (
     "baseline",
     "vcd",
     "macd-object",
@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
     named = [m for m in args.methods.split(",") if m]
     methods = list(
-        dict.fromkeys(["baseline", *(named or (QUICK_METHODS if args.quick else HONEST))])
+        dict.fromkeys(["baseline", *(named or (QUICK_METHODS if args.quick else DEFAULT_METHODS))])
     )
     _check_run(args, methods)
     # with torch: only what cannot be refused without it
@@ -195,7 +195,7 @@ def _report(args: argparse.Namespace) -> int:
 
 def _doctor(args: argparse.Namespace) -> int:
     names = ("n", "positives", "accuracy", "precision", "recall", "f1", "yes_rate", "decimals")
-    found = examine(Claim(**{name: getattr(args, name) for name in names}))
+    found = audit_metrics(Claim(**{name: getattr(args, name) for name in names}))
     print(f"{found.verdict} ({found.possible} confusion matrices)")
     if found.example:
         print("for example TP {} FN {} FP {} TN {}".format(*found.example))

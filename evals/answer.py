@@ -14,7 +14,7 @@ from core.decoding.contrast import Head, score
 from core.decoding.search import find_answer
 from core.errors import MacdError
 from core.methods import find_methods
-from core.methods.base import Case, Prepared
+from core.methods.base import DecodingViews, MethodContext
 from core.objects.detect import Detector
 from core.objects.track import track
 from core.options import ContrastOptions, RunOptions
@@ -32,7 +32,7 @@ ONE_VIEW = ("baseline", "head-only", "prompt-bias", "output-bias", "always-yes")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PendingAnswer:
     """A row that is missing: the method, its α and β (None: try the grid), and the row's key."""
 
     item: Item
@@ -43,7 +43,7 @@ class Wanted:
 
 def answer_clip(
     benchmark: Benchmark,
-    wanted: list[Wanted],
+    wanted: list[PendingAnswer],
     lm: VideoLM,
     detector: Detector | None,
     options: RunOptions,
@@ -57,7 +57,7 @@ def answer_clip(
         tracks = benchmark.true_tracks(wanted[0].item.clip)
     else:
         tracks = _tracks(clip, detector, options)
-    by_item: dict[str, list[Wanted]] = {}
+    by_item: dict[str, list[PendingAnswer]] = {}
     for want in wanted:
         by_item.setdefault(want.item.id, []).append(want)
     for mine in by_item.values():
@@ -65,14 +65,18 @@ def answer_clip(
 
 
 def _answer_item(
-    wanted: list[Wanted], lm: VideoLM, clip: Clip, tracks: tuple[Track, ...], options: RunOptions
+    wanted: list[PendingAnswer],
+    lm: VideoLM,
+    clip: Clip,
+    tracks: tuple[Track, ...],
+    options: RunOptions,
 ) -> Iterator[Row]:
     item = wanted[0].item
     gathering: Any = GatheringLM(lm)
-    ready: list[tuple[Wanted, Prepared]] = []
+    ready: list[tuple[PendingAnswer, DecodingViews]] = []
     try:
         own = replace(options, seed=_seed(item.id))
-        case = Case(gathering, lm.encode(clip, item.question), tracks, own)
+        case = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from (Row(w.key, item.id, w.method, error=str(error)) for w in wanted)
         return
@@ -91,7 +95,7 @@ def _answer_item(
             yield Row(want.key, item.id, want.method, error=str(error))
 
 
-def _row(lm: VideoLM, case: Case, want: Wanted, prepared: Prepared) -> Row:
+def _row(lm: VideoLM, case: MethodContext, want: PendingAnswer, prepared: DecodingViews) -> Row:
     if prepared.said is not None:
         return Row(want.key, want.item.id, want.method, prepared.said)
     found = find_answer(

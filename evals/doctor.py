@@ -55,14 +55,14 @@ class Diagnosis:
     verdict: str
 
 
-def examine(claim: Claim) -> Diagnosis:
+def audit_metrics(claim: Claim) -> Diagnosis:
     """Tries every confusion matrix of that size; figures must agree to their printed decimals.
 
     Unmatched answers count as no, which is how the published scorers count them.
 
-    >>> examine(Claim(n=10, positives=5, accuracy=85.0)).possible
+    >>> audit_metrics(Claim(n=10, positives=5, accuracy=85.0)).possible
     0
-    >>> examine(Claim(n=10, positives=5, accuracy=80.0, recall=100.0)).example
+    >>> audit_metrics(Claim(n=10, positives=5, accuracy=80.0, recall=100.0)).example
     (5, 0, 2, 3)
     """
     counts = [claim.positives] if claim.positives is not None else list(range(claim.n + 1))

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.backbones.base import Encoded, Prune, State, VideoLM
-from core.methods.base import Prepared
+from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
+from core.methods.base import DecodingViews
 
 BATCH = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Promised:
-    """Stands for a State until the views are read."""
+class DeferredState:
+    """Stands for a DecodeState until the views are read."""
 
     index: int
 
@@ -49,16 +49,16 @@ class GatheringLM:
         _: Any = None,
         graph: bool = False,
     ) -> Any:
-        """A promise of the view's State, or the State where it cannot wait."""
+        """A promise of the view's DecodeState, or the DecodeState where it cannot wait."""
         self._encoded = self._encoded or encoded
         if graph or prune is not None or encoded is not self._encoded or video.ndim != 4:
             return self._lm.prefill(encoded, video, prune, graph=graph)
         self._videos.append(video)
-        return Promised(len(self._videos) - 1)
+        return DeferredState(len(self._videos) - 1)
 
-    def keep(self, prepared: list[Prepared]) -> list[Prepared]:
+    def keep(self, prepared: list[DecodingViews]) -> list[DecodingViews]:
         """The same with every promise kept."""
-        states: list[State] = []
+        states: list[DecodeState] = []
         for at in range(0, len(self._videos), BATCH):
             assert self._encoded is not None
             views = torch.stack(self._videos[at : at + BATCH])
@@ -66,6 +66,6 @@ class GatheringLM:
             states += [self._lm.select(whole, [i]) for i in range(len(views))]
 
         def state(given: Any) -> Any:
-            return states[given.index] if isinstance(given, Promised) else given
+            return states[given.index] if isinstance(given, DeferredState) else given
 
         return [replace(p, base=state(p.base), counter=state(p.counter)) for p in prepared]

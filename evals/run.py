@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from core.methods import METHODS, find_methods
-from evals.answer import GRID, ONE_VIEW, Wanted, answer_clip
+from evals.answer import GRID, ONE_VIEW, PendingAnswer, answer_clip
 from evals.benchmarks import find_benchmark
 from evals.benchmarks.base import Benchmark, Item, Split
 from evals.rows import Row, Setting, append, read, row_key
@@ -33,7 +33,7 @@ def plan(
     n: int,
     methods: Sequence[str],
     contrasts: Contrasts | None,
-) -> list[Wanted]:
+) -> list[PendingAnswer]:
     """Every row that a run needs. contrasts: α and β a method; None tries the grid."""
     find_methods(methods)
     content = setting.content(benchmark)
@@ -43,12 +43,12 @@ def plan(
             own = contrasts.get(method, (1.0, 0.1)) if contrasts else None
             if method in ONE_VIEW:
                 own = (1.0, 0.0)
-            wanted.append(Wanted(item, method, own, row_key(content, item, method, own)))
+            wanted.append(PendingAnswer(item, method, own, row_key(content, item, method, own)))
     return wanted
 
 
 def complete(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[PendingAnswer],
     setting: Setting,
     folder: Path,
     workers: int = 1,
@@ -58,7 +58,7 @@ def complete(
     folder.mkdir(parents=True, exist_ok=True)
     keys = {w.key for w in wanted}
     known = {r.key: r for r in read(folder) if r.key in keys}
-    clips: dict[str, list[Wanted]] = defaultdict(list)
+    clips: dict[str, list[PendingAnswer]] = defaultdict(list)
     for want in wanted:
         if want.key not in known:
             clips[want.item.clip].append(want)
@@ -77,7 +77,7 @@ def complete(
     return known
 
 
-def _work(groups: list[list[Wanted]], setting: Setting, folder: Path, worker: int) -> Any:
+def _work(groups: list[list[PendingAnswer]], setting: Setting, folder: Path, worker: int) -> Any:
     """Yields the number of rows done, one at a time."""
     from core.backbones import load_backbone
     from core.objects.detect import load_detector
@@ -95,7 +95,7 @@ def _work(groups: list[list[Wanted]], setting: Setting, folder: Path, worker: in
 
 
 def _spread(
-    groups: list[list[Wanted]],
+    groups: list[list[PendingAnswer]],
     setting: Setting,
     folder: Path,
     workers: int,
@@ -129,7 +129,12 @@ def _spread(
 
 
 def _worker(
-    groups: list[list[Wanted]], setting: Setting, folder: Path, worker: int, told: Any, parent: int
+    groups: list[list[PendingAnswer]],
+    setting: Setting,
+    folder: Path,
+    worker: int,
+    told: Any,
+    parent: int,
 ) -> None:
     import torch
 
@@ -140,7 +145,9 @@ def _worker(
             return
 
 
-def choose(items: Sequence[Item], rows: dict[str, Row], wanted: Sequence[Wanted]) -> Contrasts:
+def choose(
+    items: Sequence[Item], rows: dict[str, Row], wanted: Sequence[PendingAnswer]
+) -> Contrasts:
     """α and β for each method: best mean over regimes of the share of right first tokens.
 
     The paper's own way of picking them for a benchmark; of equals the smallest α, then the largest

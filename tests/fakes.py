@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import BackboneInfo, Encoded, Prune, State, VideoLM, normalise
+from core.backbones.base import BackboneInfo, DecodeState, Encoded, Prune, VideoLM, normalise
 from core.options import DetectOptions, Fit
 from core.question import refuse_special
 from core.types import Clip, Detections, ModelFrames, Pixels
@@ -72,8 +72,8 @@ class ByteLM(VideoLM):
         encoded: Encoded,
         video: Tensor,
         low_memory: bool = False,
-        like: State | None = None,
-        touched: Tensor | None = None,
+        reuse: DecodeState | None = None,
+        changed_frames: Tensor | None = None,
     ) -> Tensor:
         return self._logits(self._features(video), encoded.input_ids[0].tolist())[:-1]
 
@@ -85,28 +85,30 @@ class ByteLM(VideoLM):
         encoded: Encoded,
         video: Tensor,
         prune: Prune | None = None,
-        like: State | None = None,
+        reuse: DecodeState | None = None,
         graph: bool = False,
-    ) -> State:
+    ) -> DecodeState:
         tokens = encoded.input_ids[0].tolist()
         features = self._features(video) * (1 if prune is None else prune.ratio)
         logits = self._logits(features, tokens)
-        return State(logits[-1:], [(features, tokens)], len(tokens), len(tokens), logits[None, :-1])
+        return DecodeState(
+            logits[-1:], [(features, tokens)], len(tokens), len(tokens), logits[None, :-1]
+        )
 
-    def join(self, states: Sequence[State]) -> State:
+    def join(self, states: Sequence[DecodeState]) -> DecodeState:
         rows = [row for s in states for row in s.cache]
         first = states[0]
-        return State(torch.cat([s.logits for s in states]), rows, first.length, first.prompt)
+        return DecodeState(torch.cat([s.logits for s in states]), rows, first.length, first.prompt)
 
-    def select(self, state: State, rows: Sequence[int]) -> State:
+    def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         cache = [state.cache[i] for i in rows]
-        return State(state.logits[list(rows)], cache, state.length, state.prompt)
+        return DecodeState(state.logits[list(rows)], cache, state.length, state.prompt)
 
-    def crop(self, state: State, length: int) -> State:
+    def crop(self, state: DecodeState, length: int) -> DecodeState:
         rows = [(f, t[:length]) for f, t in state.cache]
-        return State(state.logits, rows, length, state.prompt)
+        return DecodeState(state.logits, rows, length, state.prompt)
 
-    def step(self, state: State, tokens: Sequence[int]) -> State:
+    def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         rows = [(f, [*t, n]) for (f, t), n in zip(state.cache, tokens, strict=True)]
         logits = torch.stack([self._logits(f, t)[-1] for f, t in rows])
         done = state.length + 1 - state.prompt
@@ -114,12 +116,12 @@ class ByteLM(VideoLM):
             logits[:, END] = 1e3
         if self.poison_at == done:
             logits[:, 0] = float("nan")
-        return State(logits, rows, state.length + 1, state.prompt)
+        return DecodeState(logits, rows, state.length + 1, state.prompt)
 
     def text(self, tokens: Sequence[int]) -> str:
         return bytes(t for t in tokens if t < 256).decode("utf-8", "replace")
 
-    def piece(self, token: int) -> str:
+    def token_text(self, token: int) -> str:
         return bytes([token]).decode("latin-1") if token < 256 else f"<|{token}|>"
 
     @property

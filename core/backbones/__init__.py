@@ -3,10 +3,10 @@
 transformers is imported when a model is loaded, not before.
 """
 
-from core.backbones.base import BackboneInfo, Encoded, State, VideoLM
+from core.backbones.base import BackboneInfo, DecodeState, Encoded, VideoLM
 from core.types import Progress
 
-__all__ = ["BackboneInfo", "Encoded", "State", "VideoLM", "load_backbone"]
+__all__ = ["BackboneInfo", "DecodeState", "Encoded", "VideoLM", "load_backbone"]
 
 
 def load_backbone(

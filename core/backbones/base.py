@@ -121,7 +121,7 @@ class Prune:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class VisionCache:
     """What a prefill saw, so that another view can take over what both share.
 
     video: (B, T, 3, H, W). features: the vision tower's output by temporal patch, (B, G, n, d); one
@@ -133,7 +133,7 @@ class Seen:
 
 
 @dataclass(eq=False)
-class State:
+class DecodeState:
     """Views being decoded together: next-token logits (B, V), their cache, and how far they are.
 
     length: tokens in the cache; prompt: tokens of it that belong to the prompt. hidden: (B, N)
@@ -150,7 +150,7 @@ class State:
     query_logits: Tensor | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     prune: Prune | None = None
-    seen: Seen | None = None
+    vision: VisionCache | None = None
     hidden: Tensor | None = None
 
 
@@ -195,14 +195,14 @@ class VideoLM(ABC):
         encoded: Encoded,
         video: Tensor,
         low_memory: bool = False,
-        like: State | None = None,
-        touched: Tensor | None = None,
+        reuse: DecodeState | None = None,
+        changed_frames: Tensor | None = None,
     ) -> Tensor:
         """(Q, V) float logits that predict the question's tokens, with a graph back to `video`.
 
         low_memory: keeps few activations and computes the rest again on the way back; same result.
-        like: see `prefill`; touched: (T,) bool, the frames that `video` can differ on from that
-        one. Gradients reach no other frame.
+        reuse: see `prefill`; changed_frames: (T,) bool, the frames that `video` can differ on from
+        that one. Gradients reach no other frame.
         """
 
     @abstractmethod
@@ -211,31 +211,31 @@ class VideoLM(ABC):
         encoded: Encoded,
         video: Tensor,
         prune: Prune | None = None,
-        like: State | None = None,
+        reuse: DecodeState | None = None,
         graph: bool = False,
-    ) -> State:
+    ) -> DecodeState:
         """Runs the prompt of one view (T, 3, H, W), or of several (B, T, 3, H, W) in one pass.
 
-        A State of one row a view. prune: for these views alone. like: the prefill of one view of
-        the same prompt; what both share is taken over, the features of temporal patches that are
-        equal and the cache up to the first that is not. It changes the cost and nothing else.
-        graph: `query_logits` keep a graph back to `video`; the rest never has one.
+        A DecodeState of one row a view. prune: for these views alone. reuse: the prefill of one
+        view of the same prompt; what both share is taken over, the features of temporal patches
+        that are equal and the cache up to the first that is not. It changes the cost and nothing
+        else. graph: `query_logits` keep a graph back to `video`; the rest never has one.
         """
 
     @abstractmethod
-    def join(self, states: Sequence[State]) -> State:
-        """States of one length and pruning → one State, rows in order. The originals stay."""
+    def join(self, states: Sequence[DecodeState]) -> DecodeState:
+        """States of one length and pruning → one DecodeState, rows in order. The originals stay."""
 
     @abstractmethod
-    def select(self, state: State, rows: Sequence[int]) -> State:
-        """The given rows of a State in that order, repeated ones copied. The original is kept."""
+    def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
+        """The given rows in that order, repeated ones copied. The original state is kept."""
 
     @abstractmethod
-    def crop(self, state: State, length: int) -> State:
+    def crop(self, state: DecodeState, length: int) -> DecodeState:
         """The state as it was `length` tokens into the cache; step it before reading logits."""
 
     @abstractmethod
-    def step(self, state: State, tokens: Sequence[int]) -> State:
+    def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         """Feeds one token to every row; returns the state after it."""
 
     @abstractmethod
@@ -247,7 +247,7 @@ class VideoLM(ABC):
         """Text → tokens, without special ones."""
 
     @abstractmethod
-    def piece(self, token: int) -> str:
+    def token_text(self, token: int) -> str:
         """One token's exact text; special tokens and byte fallbacks visible."""
 
     @property

@@ -13,7 +13,7 @@ PLANNED = Path(__file__).with_name("planned.json")
 
 
 @dataclass(frozen=True)
-class Listed:
+class CatalogueEntry:
     """A model by hub id. billions: of parameters; revision: the commit that is loaded.
 
     The paper's own are Qwen2-VL, Qwen2.5-VL, Qwen3-VL and InternVL3; SmolVLM2 fits a laptop.
@@ -44,7 +44,7 @@ class Listed:
 
 
 CATALOGUE = (
-    Listed(
+    CatalogueEntry(
         "SmolVLM2 256M",
         "HuggingFaceTB/SmolVLM2-256M-Video-Instruct",
         "smolvlm",
@@ -52,7 +52,7 @@ CATALOGUE = (
         "Apache-2.0",
         "067788b187b95ebe7b2e040b3e4299e342e5b8fd",
     ),
-    Listed(
+    CatalogueEntry(
         "SmolVLM2 500M",
         "HuggingFaceTB/SmolVLM2-500M-Video-Instruct",
         "smolvlm",
@@ -60,7 +60,7 @@ CATALOGUE = (
         "Apache-2.0",
         "7b375e1b73b11138ff12fe22c8f2822d8fe03467",
     ),
-    Listed(
+    CatalogueEntry(
         "Qwen2-VL 2B",
         "Qwen/Qwen2-VL-2B-Instruct",
         "qwen2_vl",
@@ -68,7 +68,7 @@ CATALOGUE = (
         "Apache-2.0",
         "895c3a49bc3fa70a340399125c650a463535e71c",
     ),
-    Listed(
+    CatalogueEntry(
         "Qwen3-VL 2B",
         "Qwen/Qwen3-VL-2B-Instruct",
         "qwen3_vl",
@@ -76,7 +76,7 @@ CATALOGUE = (
         "Apache-2.0",
         "89644892e4d85e24eaac8bacfd4f463576704203",
     ),
-    Listed(
+    CatalogueEntry(
         "Qwen2.5-VL 3B",
         "Qwen/Qwen2.5-VL-3B-Instruct",
         "qwen2_5_vl",
@@ -84,7 +84,7 @@ CATALOGUE = (
         "Qwen Research",
         "66285546d2b821cf421d4f5eb2576359d3770cd3",
     ),
-    Listed(
+    CatalogueEntry(
         "InternVL3 8B",
         "OpenGVLab/InternVL3-8B-hf",
         "internvl",
@@ -92,7 +92,7 @@ CATALOGUE = (
         "Qwen",
         "259a3b64a14623c0ec91a045cb43f7c5af5fa6af",
     ),
-    Listed(
+    CatalogueEntry(
         "Qwen2-VL 7B",
         "Qwen/Qwen2-VL-7B-Instruct",
         "qwen2_vl",
@@ -100,7 +100,7 @@ CATALOGUE = (
         "Apache-2.0",
         "eed13092ef92e448dd6875b2a00151bd3f7db0ac",
     ),
-    Listed(
+    CatalogueEntry(
         "Qwen2.5-VL 7B",
         "Qwen/Qwen2.5-VL-7B-Instruct",
         "qwen2_5_vl",
@@ -118,7 +118,7 @@ def planned(hub_id: str) -> dict[str, Any] | None:
     return found.get(hub_id)
 
 
-def largest_within(gigabytes: float) -> Listed | None:
-    """The largest listed model that runs MACD within so much memory (see `Listed.needed_gb`)."""
+def largest_within(gigabytes: float) -> CatalogueEntry | None:
+    """The largest listed model that runs MACD within so much memory (see `needed_gb`)."""
     fitting = [m for m in CATALOGUE if m.needed_gb <= gigabytes]
     return max(fitting, key=lambda m: m.billions, default=None)

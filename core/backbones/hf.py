@@ -21,11 +21,11 @@ from transformers import DynamicCache
 from core.backbones.base import (
     MAX_STRETCH,
     BackboneInfo,
+    DecodeState,
     Encoded,
     Prune,
-    Seen,
-    State,
     VideoLM,
+    VisionCache,
     normalise,
 )
 from core.backbones.caches import map_cache
@@ -44,12 +44,12 @@ from core.types import Clip, ModelFrames, Pixels
 class HfVideoLM(VideoLM):
     """A transformers model with its processor; parameters are frozen.
 
-    pixels: name of the model's pixel input. lead: what the processor writes between the video and
-    the question. min_frames: the fewest frames that the processor takes.
+    pixels: name of the model's pixel input. query_prefix: what the processor writes between the
+    video and the question. min_frames: the fewest frames that the processor takes.
     """
 
     pixels = "pixel_values_videos"
-    lead = ""
+    query_prefix = ""
     min_frames = 1
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
@@ -106,21 +106,23 @@ class HfVideoLM(VideoLM):
         """(T, 3, H, W) of the processed video."""
 
     @abstractmethod
-    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """The vision tower on some temporal patches, each of them alone: (M, n, d).
 
         views: (B, T, 3, H, W); at: (M, 2) long, view and temporal patch. More than one tensor
-        where decoder layers are fed features of their own; see `deep`.
+        where decoder layers are fed features of their own; see `deepstack_inputs`.
         """
 
-    def deep(self, features: Sequence[Tensor], slots: Tensor, length: int) -> dict[str, Any]:
+    def deepstack_inputs(
+        self, features: Sequence[Tensor], slots: Tensor, length: int
+    ) -> dict[str, Any]:
         """What the decoder is given beside embeddings.
 
         features: (B, N, d) each, for the tokens at `slots` (N,) of the `length` it reads.
         """
         return {}
 
-    def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+    def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
         """Inputs that the family needs beside pixels."""
         return {}
 
@@ -228,7 +230,7 @@ class HfVideoLM(VideoLM):
         )
         ids = out["input_ids"]
         query = query_positions(
-            self.tokenizer, prompt, ids[0].tolist(), question, self.marker, self.lead
+            self.tokenizer, prompt, ids[0].tolist(), question, self.marker, self.query_prefix
         )
         to, patch = self.device, self.temporal
         return Encoded(
@@ -242,7 +244,7 @@ class HfVideoLM(VideoLM):
             mean=self.mean.to(to),
             std=self.std.to(to),
             groups=tuple(tuple(range(i, min(i + patch, count))) for i in range(0, count, patch)),
-            inputs={k: v.to(to) for k, v in self.further(out, ids).items()},
+            inputs={k: v.to(to) for k, v in self.extra_inputs(out, ids).items()},
             vision_tokens=int((ids[0] == self.vision_token).sum()),
             notes=self._unknown_words(ids[0, query].tolist(), question),
         )
@@ -260,20 +262,20 @@ class HfVideoLM(VideoLM):
         encoded: Encoded,
         video: Tensor,
         low_memory: bool = False,
-        like: State | None = None,
-        touched: Tensor | None = None,
+        reuse: DecodeState | None = None,
+        changed_frames: Tensor | None = None,
     ) -> Tensor:
         """See `VideoLM.query_logits`; the head runs on the question's positions only.
 
         Layers that compute their activations again cannot read a cache: with `low_memory` only the
         features of untouched frames are taken over.
         """
-        changed = self._changed(encoded, video[None], like, touched)
+        changed = self._changed(encoded, video[None], reuse, changed_frames)
         with checkpointed(self.model) if low_memory else nullcontext():
-            seen = Seen(video[None], self._features(encoded, video[None], changed, like))
-            first = 0 if low_memory else self._first(encoded, changed, like)
-            cache = None if low_memory else self._prefix(seen, first, like)
-            hidden = self._read(encoded, seen, first, cache)
+            vision = VisionCache(video[None], self._features(encoded, video[None], changed, reuse))
+            first = 0 if low_memory else self._first(encoded, changed, reuse)
+            cache = None if low_memory else self._prefix(vision, first, reuse)
+            hidden = self._read(encoded, vision, first, cache)
         return _wide(self.head(hidden[:, encoded.query - 1 - first])[0])
 
     def prefill(
@@ -281,22 +283,22 @@ class HfVideoLM(VideoLM):
         encoded: Encoded,
         video: Tensor,
         prune: Prune | None = None,
-        like: State | None = None,
+        reuse: DecodeState | None = None,
         graph: bool = False,
-    ) -> State:
+    ) -> DecodeState:
         """See `VideoLM.prefill`. Pruned layers see the prompt's end: only features are shared."""
         views = video if video.ndim == 5 else video[None]
         with nullcontext() if graph else torch.no_grad():
-            changed = self._changed(encoded, views, like)
-            seen = Seen(views, self._features(encoded, views, changed, like))
-            first = 0 if prune else self._first(encoded, changed, like)
-            cache = self._prefix(seen, first, like)
+            changed = self._changed(encoded, views, reuse)
+            vision = VisionCache(views, self._features(encoded, views, changed, reuse))
+            first = 0 if prune else self._first(encoded, changed, reuse)
+            cache = self._prefix(vision, first, reuse)
             slots = self._slots(encoded).flatten()
             with pruned(self.decoder.layers, prune, slots) as unseen:
-                hidden = self._read(encoded, seen, first, cache)
+                hidden = self._read(encoded, vision, first, cache)
             asked = _wide(self.head(hidden[:, encoded.query - 1 - first]))
         with torch.no_grad():
-            return State(
+            return DecodeState(
                 logits=_wide(self.head(hidden.detach()[:, -1])),
                 cache=map_cache(cache, Tensor.detach),
                 length=encoded.input_ids.shape[1],
@@ -307,7 +309,7 @@ class HfVideoLM(VideoLM):
                     "vision": slots,
                 },
                 prune=prune,
-                seen=Seen(views.detach(), tuple(f.detach() for f in seen.features)),
+                vision=VisionCache(views.detach(), tuple(f.detach() for f in vision.features)),
                 hidden=_hidden_among(slots, unseen),
             )
 
@@ -317,47 +319,51 @@ class HfVideoLM(VideoLM):
         return slots.view(len(encoded.groups), -1)
 
     def _changed(
-        self, encoded: Encoded, views: Tensor, like: State | None, touched: Tensor | None = None
+        self,
+        encoded: Encoded,
+        views: Tensor,
+        reuse: DecodeState | None,
+        changed_frames: Tensor | None = None,
     ) -> Tensor:
-        """(B, G) bool: temporal patches to look at, because they are not those of `like`.
+        """(B, G) bool: temporal patches to look at, because they are not those of `reuse`.
 
         On the CPU, where it decides what is read.
         """
-        if like is None or like.seen is None:
+        if reuse is None or reuse.vision is None:
             return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
-        if touched is None:
-            frames = (views != like.seen.video).flatten(2).any(-1)
+        if changed_frames is None:
+            frames = (views != reuse.vision.video).flatten(2).any(-1)
         else:
-            frames = touched.expand(len(views), -1)
+            frames = changed_frames.expand(len(views), -1)
         changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
         return torch.from_numpy(to_host(changed))
 
     def _features(
-        self, encoded: Encoded, views: Tensor, changed: Tensor, like: State | None
+        self, encoded: Encoded, views: Tensor, changed: Tensor, reuse: DecodeState | None
     ) -> tuple[Tensor, ...]:
-        """(B, G, n, d) each: new ones where changed, those of `like` elsewhere."""
+        """(B, G, n, d) each: new ones where changed, those of `reuse` elsewhere."""
         at = changed.nonzero().to(self.device)
-        if like is None or like.seen is None:
-            found = self.look(encoded, views, at)
+        if reuse is None or reuse.vision is None:
+            found = self.encode_patches(encoded, views, at)
         else:
             rows = len(views)
             found = tuple(
-                f.expand(rows, -1, -1, -1).reshape(-1, *f.shape[2:]) for f in like.seen.features
+                f.expand(rows, -1, -1, -1).reshape(-1, *f.shape[2:]) for f in reuse.vision.features
             )
             if len(at):
                 where = at[:, 0] * changed.shape[1] + at[:, 1]
-                new = self.look(encoded, views, at)
+                new = self.encode_patches(encoded, views, at)
                 found = tuple(f.index_copy(0, where, n) for f, n in zip(found, new, strict=True))
         return tuple(f.view(*changed.shape, *f.shape[1:]) for f in found)
 
-    def _first(self, encoded: Encoded, changed: Tensor, like: State | None) -> int:
-        """The first token that must be read: what stands before it is as `like` has it.
+    def _first(self, encoded: Encoded, changed: Tensor, reuse: DecodeState | None) -> int:
+        """The first token that must be read: what stands before it is as `reuse` has it.
 
         The few tokens before the video are not worth it: with a cache attention needs a mask, which
         costs more than they do.
         """
         before_the_question = int(to_host(encoded.query[0])) - 1
-        if like is None or like.seen is None or like.prune is not None:
+        if reuse is None or reuse.vision is None or reuse.prune is not None:
             return 0
         patches = changed.any(0).nonzero()
         if not len(patches):
@@ -365,37 +371,37 @@ class HfVideoLM(VideoLM):
         patch = int(patches[0, 0])
         return int(to_host(self._slots(encoded)[patch, 0])) if patch else 0
 
-    def _prefix(self, seen: Seen, first: int, like: State | None) -> DynamicCache:
+    def _prefix(self, vision: VisionCache, first: int, reuse: DecodeState | None) -> DynamicCache:
         """A cache of what stands before `first`, a row a view; empty where nothing is shared."""
-        if not first or like is None:
+        if not first or reuse is None:
             return DynamicCache()
-        rows = len(seen.video)
-        return map_cache(like.cache, lambda z: z[:, :, :first].expand(rows, -1, -1, -1))
+        rows = len(vision.video)
+        return map_cache(reuse.cache, lambda z: z[:, :, :first].expand(rows, -1, -1, -1))
 
     def _read(
         self,
         encoded: Encoded,
-        seen: Seen,
+        vision: VisionCache,
         first: int,
         cache: DynamicCache | None,
     ) -> Tensor:
         """Last hidden states (B, L − first, d) of the prompt from `first` on; fills the cache."""
         slots = self._slots(encoded).flatten()
         at = slots[slots >= first] - first
-        features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in seen.features]
+        features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in vision.features]
         words = self.decoder.get_input_embeddings()(encoded.input_ids[:, first:])
-        words = words.expand(len(seen.video), -1, -1)
+        words = words.expand(len(vision.video), -1, -1)
         out = self.decoder(
             inputs_embeds=words.index_copy(1, at, features[0].to(words.dtype)),
             position_ids=self.positions(encoded, first, len(words)),
             past_key_values=cache,
             use_cache=cache is not None,
-            **self.deep(features[1:], at, words.shape[1]),
+            **self.deepstack_inputs(features[1:], at, words.shape[1]),
         )
         hidden: Tensor = out.last_hidden_state
         return hidden
 
-    def join(self, states: Sequence[State]) -> State:
+    def join(self, states: Sequence[DecodeState]) -> DecodeState:
         """See `VideoLM.join`."""
         first = states[0]
         if any((s.length, s.prune) != (first.length, first.prune) for s in states):
@@ -407,7 +413,7 @@ class HfVideoLM(VideoLM):
             cache.update(keys, values, i)
         logits = torch.cat([s.logits for s in states])
         unseen = [s.hidden for s in states if s.hidden is not None]
-        return State(
+        return DecodeState(
             logits,
             cache,
             first.length,
@@ -418,7 +424,7 @@ class HfVideoLM(VideoLM):
             hidden=torch.cat(unseen) if unseen else None,
         )
 
-    def select(self, state: State, rows: Sequence[int]) -> State:
+    def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         """See `VideoLM.select`."""
         index = torch.tensor(rows, device=self.device)
         cache = map_cache(state.cache, lambda z: z[index])
@@ -427,17 +433,17 @@ class HfVideoLM(VideoLM):
             logits=state.logits[index],
             cache=cache,
             query_logits=None,
-            seen=None,
+            vision=None,
             hidden=None if state.hidden is None else state.hidden[index],
         )
 
-    def crop(self, state: State, length: int) -> State:
+    def crop(self, state: DecodeState, length: int) -> DecodeState:
         """See `VideoLM.crop`."""
         cache = map_cache(state.cache, lambda z: z[:, :, :length])
-        return replace(state, cache=cache, length=length, query_logits=None, seen=None)
+        return replace(state, cache=cache, length=length, query_logits=None, vision=None)
 
     @torch.no_grad()
-    def step(self, state: State, tokens: Sequence[int]) -> State:
+    def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         """See `VideoLM.step`."""
         at = state.inputs["next"] + state.length - state.prompt
         with pruned(self.decoder.layers, state.prune, state.inputs["vision"]) as unseen:
@@ -447,7 +453,7 @@ class HfVideoLM(VideoLM):
                 position_ids=self.step_positions(at, len(tokens)),
                 use_cache=True,
             )
-        return State(
+        return DecodeState(
             _wide(out.logits[:, -1]),
             out.past_key_values,
             state.length + 1,
@@ -466,8 +472,8 @@ class HfVideoLM(VideoLM):
         """See `VideoLM.tokens`."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def piece(self, token: int) -> str:
-        """See `VideoLM.piece`."""
+    def token_text(self, token: int) -> str:
+        """See `VideoLM.token_text`."""
         return str(self.tokenizer.decode([token]))
 
     def _unknown_words(self, query: list[int], question: str) -> tuple[str, ...]:

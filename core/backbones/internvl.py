@@ -18,7 +18,7 @@ class InternVL(FramesVLM):
         """See `HfVideoLM.decoder`."""
         return self.model.model.language_model
 
-    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
-        """See `HfVideoLM.look`; every frame is an image of its own."""
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.encode_patches`; every frame is an image of its own."""
         pixels = views[at[:, 0], at[:, 1]].to(self.dtype)
         return (self.model.model.get_image_features(pixels).pooler_output,)

@@ -12,19 +12,19 @@ from core.types import ModelFrames
 
 
 def query_positions(
-    tokenizer: Any, prompt: str, ids: list[int], question: str, marker: str, lead: str = ""
+    tokenizer: Any, prompt: str, ids: list[int], question: str, marker: str, query_prefix: str = ""
 ) -> list[int]:
     """Positions in `ids` of the tokens that hold `question` and of no others.
 
     prompt: the rendered chat template, in which the question follows the first `marker`, the end
-    of the video or its placeholder; lead: what the processor writes between the two; ids: the final
-    input ids, media tokens expanded. The tail after the video is tokenized again with offsets and
-    must equal the end of `ids`. Raises UnsupportedBackbone if it does not, or if the template puts
-    the question before the video.
+    of the video or its placeholder; query_prefix: what the processor writes between the two; ids:
+    the final input ids, media tokens expanded. The tail after the video is tokenized again with
+    offsets and must equal the end of `ids`. Raises UnsupportedBackbone if it does not, or if the
+    template puts the question before the video.
     """
     _, found_marker, tail = prompt.partition(marker)
-    start, tail = tail.find(question) + len(lead), lead + tail
-    if not found_marker or start < len(lead):
+    start, tail = tail.find(question) + len(query_prefix), query_prefix + tail
+    if not found_marker or start < len(query_prefix):
         raise UnsupportedBackbone(
             "the chat template puts the question before the video, so its loss cannot see pixels",
             "Use a template with the video first",

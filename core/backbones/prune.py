@@ -30,7 +30,7 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
         yield hidden
         return
 
-    def look(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
+    def rank_tokens(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
         weights = last_row(attention, given)
         count = prune.kept(len(vision))
         order = weights[:, vision].argsort(dim=-1, stable=True)
@@ -51,7 +51,7 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
         }
 
     handles = [
-        layers[prune.layer - 1].self_attn.register_forward_hook(look, with_kwargs=True),
+        layers[prune.layer - 1].self_attn.register_forward_hook(rank_tokens, with_kwargs=True),
         *(
             layer.register_forward_pre_hook(hide, with_kwargs=True)
             for layer in layers[prune.layer :]

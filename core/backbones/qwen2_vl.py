@@ -78,8 +78,8 @@ class Qwen2VL(HfVideoLM):
             index = index * n + laid.round().long()
         return index
 
-    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
-        """See `HfVideoLM.look`; attention never leaves a temporal patch, so any can stand alone."""
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.encode_patches`; attention never leaves a temporal patch."""
         _, height, width = to_host(encoded.inputs["video_grid_thw"][0]).tolist()
         rows = encoded.gather.view(len(encoded.groups), height * width, -1)
         index = rows[at[:, 1]] + (at[:, 0] * views[0].numel())[:, None, None]
@@ -92,7 +92,7 @@ class Qwen2VL(HfVideoLM):
         """What of the vision tower's output the decoder is given: (tokens, d) each."""
         return [out.pooler_output]
 
-    def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+    def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
         """The grid, and explicit positions (3, 1, L)."""
         positions, _ = self.model.model.get_rope_index(
             ids,

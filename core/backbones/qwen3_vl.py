@@ -33,8 +33,10 @@ class Qwen3VL(Qwen2VL):
         """See `Qwen2VL.outputs`."""
         return [*super().outputs(out), *out.deepstack_features]
 
-    def deep(self, features: Sequence[Tensor], slots: Tensor, length: int) -> dict[str, Any]:
-        """See `HfVideoLM.deep`: which tokens stand for pixels, and features for them by layer."""
+    def deepstack_inputs(
+        self, features: Sequence[Tensor], slots: Tensor, length: int
+    ) -> dict[str, Any]:
+        """Which tokens stand for pixels, and their features by layer."""
         mask = torch.zeros(len(features[0]), length, dtype=torch.bool, device=self.device)
         mask[:, slots] = True
         return {

@@ -18,14 +18,14 @@ SPECK = 1e-6
 class SmolVLM(FramesVLM):
     """A `SmolVLMForConditionalGeneration`."""
 
-    lead = DEFAULT_MEDIA_OUTTRO
+    query_prefix = DEFAULT_MEDIA_OUTTRO
 
     @property
     def decoder(self) -> Any:
         """See `HfVideoLM.decoder`."""
         return self.model.model.text_model
 
-    def further(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+    def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
         """Which pixels are not padding: (1, T, H, W)."""
         return {"pixel_attention_mask": out["pixel_attention_mask"]}
 
@@ -33,8 +33,8 @@ class SmolVLM(FramesVLM):
         """A list a prompt: transformers before 5.18 would count frames as videos."""
         return [videos]
 
-    def look(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
-        """See `HfVideoLM.look`; a frame that is zero throughout gets a speck.
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.encode_patches`; a frame that is zero throughout gets a speck.
 
         The model takes such a frame for padding and drops it, and one masked with the mean is zero.
         """

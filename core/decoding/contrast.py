@@ -16,15 +16,15 @@ from core.errors import NumericalError
 
 Logits = NDArray[Any]
 Head = Literal["probability", "raw"]
-Doubles = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 
 
-def head(base: Logits, beta: float) -> NDArray[np.bool_]:
+def plausibility_mask(base: Logits, beta: float) -> NDArray[np.bool_]:
     """V_head: p(t|V) ≥ β·max p(·|V), from the untempered original view.
 
     The base argmax is always in, also for β > 1 (the paper sweeps β = 1.2); β = 0 keeps all.
 
-    >>> head(np.array([2.0, 1.9, -3.0]), beta=0.5).tolist()
+    >>> plausibility_mask(np.array([2.0, 1.9, -3.0]), beta=0.5).tolist()
     [True, True, False]
     """
     base = np.asarray(base, np.float64)
@@ -35,10 +35,10 @@ def head(base: Logits, beta: float) -> NDArray[np.bool_]:
     return inside
 
 
-def raw_head(base: Logits, beta: float) -> NDArray[np.bool_]:
+def raw_plausibility_mask(base: Logits, beta: float) -> NDArray[np.bool_]:
     """TCD's head: logit ≥ β·max logit, in raw logits; the base argmax alone where none is left.
 
-    >>> raw_head(np.array([2.0, 0.9, -3.0]), beta=0.5).tolist()
+    >>> raw_plausibility_mask(np.array([2.0, 0.9, -3.0]), beta=0.5).tolist()
     [True, False, False]
     """
     base = np.asarray(base, np.float64)
@@ -50,7 +50,7 @@ def raw_head(base: Logits, beta: float) -> NDArray[np.bool_]:
 
 def score(
     base: Logits, counter: Logits, alpha: float, beta: float, rule: Head = "probability"
-) -> Doubles:
+) -> Float64Array:
     """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d) inside V_head, −inf outside.
 
     >>> score(np.array([2.0, 1.5]), np.array([2.0, 0.5]), alpha=1.0, beta=0.1).tolist()
@@ -59,11 +59,15 @@ def score(
     base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
     if base.shape != counter.shape:
         raise ValueError(f"views differ in shape: {base.shape} and {counter.shape}")
-    inside = head(base, beta) if rule == "probability" else raw_head(base, beta)
+    inside = (
+        plausibility_mask(base, beta)
+        if rule == "probability"
+        else raw_plausibility_mask(base, beta)
+    )
     return np.where(inside, (1 + alpha) * base - alpha * counter, -np.inf)
 
 
-def nucleus(scores: Logits, temperature: float, top_p: float) -> Doubles:
+def nucleus(scores: Logits, temperature: float, top_p: float) -> Float64Array:
     """Probabilities to sample from: tempered softmax, then the smallest set of mass ≥ top_p.
 
     >>> nucleus(np.log([0.6, 0.3, 0.1]), 1.0, 0.8).round(3).tolist()
@@ -135,7 +139,7 @@ def kept_candidates(
         n = min(keep, len(v))
         ids.update(np.argpartition(-v, n - 1)[:n].tolist())
     if beta > 0:
-        ids.update(np.flatnonzero(head(base, beta)).tolist())
+        ids.update(np.flatnonzero(plausibility_mask(base, beta)).tolist())
     if len(views) > 1:
         ids.update(winners(base, views[1]).tolist())
     found = np.array(sorted(ids), np.int64)
@@ -181,7 +185,7 @@ def flip_points(
     [(0.0, 0), (1.0, 1)]
     """
     base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
-    inside = np.flatnonzero(head(base, beta))
+    inside = np.flatnonzero(plausibility_mask(base, beta))
     height, slope = base[inside], (base - counter)[inside]
     now = int(np.lexsort((-slope, -height))[0])
     alpha = 0.0

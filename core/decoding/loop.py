@@ -1,6 +1,6 @@
 """The two-view loop: both views in one batch, the same token to both; greedy and nucleus.
 
-Beam search and self-consistency stand on the same `Pair` in `core.decoding.search`.
+Beam search and self-consistency stand on the same `TwoViewBatch` in `core.decoding.search`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from core.backbones.base import State, VideoLM
+from core.backbones.base import DecodeState, VideoLM
 from core.backbones.host import to_host
 from core.decoding.contrast import (
     check_finite,
@@ -24,10 +24,10 @@ from core.decoding.contrast import (
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
 
-Rows = NDArray[np.floating]
+LogitRows = NDArray[np.floating]
 
 
-class Pair:
+class TwoViewBatch:
     """n hypotheses under one or two views, kept in step.
 
     Both views share one batch and one cache where their prompts are of one length; a view with a
@@ -35,7 +35,9 @@ class Pair:
     a joint batch agree with those of single passes to rounding (1e-5 in float32), not bit for bit.
     """
 
-    def __init__(self, lm: VideoLM, base: State, counter: State | None, rows: int = 1) -> None:
+    def __init__(
+        self, lm: VideoLM, base: DecodeState, counter: DecodeState | None, rows: int = 1
+    ) -> None:
         self.lm, self.two, self.rows = lm, counter is not None, rows
         joint = counter is not None and (counter.length, counter.prune) == (base.length, base.prune)
         if counter is None:
@@ -49,7 +51,7 @@ class Pair:
             index = [v for v in views for _ in range(rows)]
             self.states = [lm.select(s, index[: len(s.logits) * rows]) for s in self.states]
 
-    def logits(self, index: int) -> tuple[Rows, Rows | None]:
+    def logits(self, index: int) -> tuple[LogitRows, LogitRows | None]:
         """(n, V) of the video, and of the counterfactual if there is one."""
         views = np.concatenate([to_host(s.logits) for s in self.states])
         check_finite(views, f"token {index + 1}")
@@ -81,8 +83,8 @@ class Pair:
 
 def decode(
     lm: VideoLM,
-    base: State,
-    counter: State | None,
+    base: DecodeState,
+    counter: DecodeState | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
     bias: dict[int, float] | None = None,
@@ -94,11 +96,11 @@ def decode(
     to the scores of some tokens. Raises NumericalError at a logit that is not finite, naming the
     token.
     """
-    yield from go_on(Pair(lm, base, counter), contrast, options, bias)
+    yield from continue_decoding(TwoViewBatch(lm, base, counter), contrast, options, bias)
 
 
 def redecode(
-    pair: Pair,
+    pair: TwoViewBatch,
     index: int,
     token: int,
     contrast: ContrastOptions,
@@ -107,18 +109,18 @@ def redecode(
 ) -> Iterator[TokenStep]:
     """Continues after replacing the token at `index` by another: what follows it, without it.
 
-    pair: as an earlier `go_on` left it, which has fed at least `index` tokens. Crops the cache
-    instead of reading the prompt again.
+    pair: as an earlier `continue_decoding` left it, which has fed at least `index` tokens. Crops
+    the cache instead of reading the prompt again.
     """
     if token in pair.lm.end_tokens:
         return
     pair.crop(index)
     pair.step([token])
-    yield from go_on(pair, contrast, options, bias, index + 1)
+    yield from continue_decoding(pair, contrast, options, bias, index + 1)
 
 
-def go_on(
-    pair: Pair,
+def continue_decoding(
+    pair: TwoViewBatch,
     contrast: ContrastOptions,
     options: DecodeOptions,
     bias: dict[int, float] | None = None,
@@ -142,7 +144,10 @@ def go_on(
 
 
 def scores(
-    base: Rows, counter: Rows | None, contrast: ContrastOptions, bias: dict[int, float] | None
+    base: LogitRows,
+    counter: LogitRows | None,
+    contrast: ContrastOptions,
+    bias: dict[int, float] | None,
 ) -> NDArray[np.float64]:
     """Scores (V,) to choose the next token by."""
     other, alpha = (base, 0.0) if counter is None else (counter, contrast.alpha)
@@ -156,8 +161,8 @@ def token_step(
     lm: VideoLM,
     index: int,
     token: int,
-    base: Rows,
-    counter: Rows | None,
+    base: LogitRows,
+    counter: LogitRows | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
 ) -> TokenStep:
@@ -167,9 +172,9 @@ def token_step(
     return TokenStep(
         index=index,
         token=token,
-        text=lm.piece(token),
+        text=lm.token_text(token),
         candidates=ids,
-        texts=tuple(lm.piece(int(i)) for i in ids),
+        texts=tuple(lm.token_text(int(i)) for i in ids),
         base=base[ids].astype(np.float32),
         base_log_z=log_partition(base),
         counter=None if counter is None else counter[ids].astype(np.float32),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.backbones.base import State, VideoLM
+from core.backbones.base import DecodeState, VideoLM
 from core.decoding.contrast import log_partition, nucleus
-from core.decoding.loop import Pair, answer, decode, scores, token_step
+from core.decoding.loop import TwoViewBatch, answer, decode, scores, token_step
 from core.options import ContrastOptions, DecodeOptions
 from core.types import Answer, TokenStep
 
@@ -17,8 +17,8 @@ from core.types import Answer, TokenStep
 def find_answer(
     lm: VideoLM,
     method: str,
-    base: State,
-    counter: State | None,
+    base: DecodeState,
+    counter: DecodeState | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
     bias: dict[int, float] | None = None,
@@ -41,8 +41,8 @@ class _Beam:
 
 def beam(
     lm: VideoLM,
-    base: State,
-    counter: State | None,
+    base: DecodeState,
+    counter: DecodeState | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
     bias: dict[int, float] | None = None,
@@ -55,7 +55,7 @@ def beam(
     length penalty above 0 a running hypothesis may still rise as it grows, so what is returned is
     the best that was found and need not be the best there is.
     """
-    pair = Pair(lm, base, counter)
+    pair = TwoViewBatch(lm, base, counter)
     running, complete = [_Beam((), 0.0)], list[_Beam]()
     for index in range(options.max_tokens):
         b, c = pair.logits(index)
@@ -101,8 +101,8 @@ def _settled(complete: list[_Beam], best: _Beam, options: DecodeOptions) -> bool
 def vote(
     lm: VideoLM,
     method: str,
-    base: State,
-    counter: State | None,
+    base: DecodeState,
+    counter: DecodeState | None,
     contrast: ContrastOptions,
     options: DecodeOptions,
     bias: dict[int, float] | None = None,
@@ -114,7 +114,7 @@ def vote(
     the head, and the baseline has no head.
     """
     n = options.samples
-    pair = Pair(lm, base, counter, rows=n)
+    pair = TwoViewBatch(lm, base, counter, rows=n)
     rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
     steps: list[list[TokenStep]] = [[] for _ in range(n)]
     ends = min(lm.end_tokens)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import Encoded, State, VideoLM
+from core.backbones.base import DecodeState, Encoded, VideoLM
 from core.backbones.host import to_float, to_host
 from core.errors import BlindGradient, NumericalError
 from core.masking.composite import MaskedView
-from core.masking.masks import frame_levels, levels
+from core.masking.masks import frame_levels, quantize_strengths
 from core.masking.objective import loss_of, query_loss
 from core.options import AscentOptions
 from core.types import AscentStep, Counterfactual
@@ -23,7 +23,7 @@ from core.types import AscentStep, Counterfactual
 class BaseRead:
     """The video as it is, read once. slope: dL/dV (T, 3, H, W), where the ascent wants it."""
 
-    state: State
+    state: DecodeState
     slope: Tensor | None = None
 
 
@@ -91,10 +91,10 @@ def _slopes_at(
     base: BaseRead | None,
 ) -> tuple[float, Tensor, Tensor]:
     r, rf = r.clone().requires_grad_(), rf.clone().requires_grad_()
-    like = None if base is None else base.state
-    touched = None if base is None else view.touched()
+    reuse = None if base is None else base.state
+    changed_frames = None if base is None else view.changed_frames()
     low = options.memory == "low"
-    loss = query_loss(lm, view.encoded, view.video(r, rf), low, like, touched)
+    loss = query_loss(lm, view.encoded, view.video(r, rf), low, reuse, changed_frames)
     if not loss.requires_grad:  # no mask reaches a single pixel
         return to_float(loss), torch.zeros_like(r), torch.zeros_like(rf)
     leaves = [z for z in (r, rf) if len(z)]
@@ -125,14 +125,14 @@ def _check(step: AscentStep) -> None:
         )
 
 
-def conclude(last: AscentStep, options: AscentOptions) -> Counterfactual:
+def finalize_ascent(last: AscentStep, options: AscentOptions) -> Counterfactual:
     """Takes the last step and turns the strengths into levels (docs/methods.md, steps 4, 7, 8)."""
     r = (last.strength + options.eta * last.gradient).clip(0, 1)
     rf = (last.frame_strength + options.eta * last.frame_gradient).clip(0, 1)
     return Counterfactual(
         strength=r,
         margin=r - options.r0,
-        level=levels(r, options),
+        level=quantize_strengths(r, options),
         frame_strength=rf,
         frame_margin=rf - options.r0,
         frame_level=frame_levels(rf, options),

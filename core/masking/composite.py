@@ -70,7 +70,7 @@ class MaskedView:
         shares = w[:, None, None, None] * self.objects
         return shares / shares.sum(0).clamp_min(1e-9) * self.objects.amax(0)
 
-    def touched(self) -> Tensor:
+    def changed_frames(self) -> Tensor:
         """(T,) bool: frames that any strength can change."""
         found = self.objects.flatten(2).any(-1).any(0)
         return found if self.outside is None else found | self.outside.flatten(1).any(-1)

@@ -207,12 +207,12 @@ def combine_masks(
     return np.asarray(layer.clip(0, 1), np.float32)
 
 
-def levels(
+def quantize_strengths(
     strength: NDArray[np.float64], options: AscentOptions | None = None
 ) -> NDArray[np.float64]:
     """Strengths (K,) → levels: 1 above r0 + τ, 0 below r0 − τ, else r0 (docs/methods.md, step 8).
 
-    >>> levels(np.array([0.76, 0.74, 0.75])).tolist()
+    >>> quantize_strengths(np.array([0.76, 0.74, 0.75])).tolist()
     [1.0, 0.0, 0.75]
     """
     options = options or AscentOptions()
@@ -231,7 +231,7 @@ def frame_levels(
     (docs/methods.md, step 4).
     """
     options = options or AscentOptions()
-    out = levels(strength, options)
+    out = quantize_strengths(strength, options)
     few = int(options.frame_fraction * len(out))
     if options.frame_fraction > 0 and len(out):
         few = max(1, few)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.backbones.base import Encoded, State, VideoLM
+from core.backbones.base import DecodeState, Encoded, VideoLM
 
 
 def query_loss(
@@ -13,16 +13,16 @@ def query_loss(
     encoded: Encoded,
     video: Tensor,
     low_memory: bool = False,
-    like: State | None = None,
-    touched: Tensor | None = None,
+    reuse: DecodeState | None = None,
+    changed_frames: Tensor | None = None,
 ) -> Tensor:
     """L = mean negative log likelihood of the question's tokens given `video`, in nats.
 
     video: (T, 3, H, W) normalised; the result has a graph back to it. The paper's next-token
-    prediction loss on the input query (docs/methods.md, step 7). low_memory, like, touched: see
-    `VideoLM.query_logits`.
+    prediction loss on the input query (docs/methods.md, step 7). low_memory, reuse, changed_frames:
+    see `VideoLM.query_logits`.
     """
-    return loss_of(lm.query_logits(encoded, video, low_memory, like, touched), encoded)
+    return loss_of(lm.query_logits(encoded, video, low_memory, reuse, changed_frames), encoded)
 
 
 def loss_of(logits: Tensor, encoded: Encoded) -> Tensor:

@@ -16,7 +16,7 @@ from core.masking.masks import combine_masks, draw_masks
 from core.options import MaskOptions
 from core.types import Track
 
-Doubles = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 
 TOLERANCE = 0.01
 """How far the hidden area may be from the original one, as a share of it."""
@@ -42,7 +42,7 @@ class RandomPlacement:
     """
 
     tracks: tuple[Track, ...]
-    frame_level: Doubles
+    frame_level: Float64Array
     area_ratio: float
     scale: float
     unmoved: tuple[int, ...]
@@ -85,14 +85,14 @@ def place_at_random(
     coarse = max(1, round(height * shrink)), max(1, round(width * shrink))
     pools = [_far_paths(t.boxes, rng) for t in tracks]
 
-    def hidden(placed: Sequence[Track], order: Doubles, at: tuple[int, int]) -> float:
+    def hidden(placed: Sequence[Track], order: Float64Array, at: tuple[int, int]) -> float:
         return hidden_pixels(placed, level, order, groups, at, options)
 
     wanted, wanted_coarse = (hidden(tracks, frame_levels, at) for at in (size, coarse))
-    drawn: list[tuple[float, tuple[Track, ...], Doubles]] = []
+    drawn: list[tuple[float, tuple[Track, ...], Float64Array]] = []
     found: list[RandomPlacement] = []
 
-    def result(placed: tuple[Track, ...], order: Doubles, ratio: float, scale: float) -> None:
+    def result(placed: tuple[Track, ...], order: Float64Array, ratio: float, scale: float) -> None:
         unmoved = tuple(
             old.id for old, new in zip(tracks, placed, strict=True) if not is_moved(old, new)
         )
@@ -158,18 +158,18 @@ def _ratio(area: float, wanted: float) -> float:
     return 1.0 if area == wanted else area / max(wanted, 1e-9)
 
 
-def _centres(boxes: NDArray[Any]) -> tuple[Doubles, Doubles]:
+def _centres(boxes: NDArray[Any]) -> tuple[Float64Array, Float64Array]:
     """Centres and extents of boxes (…, 4), both (…, 2)."""
     box = boxes.astype(np.float64)
     return (box[..., :2] + box[..., 2:]) / 2, box[..., 2:] - box[..., :2]
 
 
-def _is_far(centre: Doubles, extent: Doubles, moved: Doubles) -> NDArray[np.bool_]:
+def _is_far(centre: Float64Array, extent: Float64Array, moved: Float64Array) -> NDArray[np.bool_]:
     """(…, T): half a width or half a height away; rounding of float32 boxes is allowed for."""
     return np.asarray((np.abs(moved - centre) >= extent / 2 - 1e-6).any(-1))
 
 
-def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Doubles:
+def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Float64Array:
     """Paths (N, T, 2) of a track's centre that are far enough from it in every frame.
 
     Where there is none: the path among all drawn, edges and corners included, that is farthest
@@ -197,14 +197,14 @@ def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Doubles:
     return path[far]
 
 
-def _reflect(x: Doubles, low: Doubles, high: Doubles) -> Doubles:
+def _reflect(x: Float64Array, low: Float64Array, high: Float64Array) -> Float64Array:
     """Folds x into [low, high] as if the ends were mirrors."""
     span = np.maximum(high - low, 1e-9)
     folded = np.mod(x - low, 2 * span)
     return np.asarray(low + np.minimum(folded, 2 * span - folded))
 
 
-def _with_path(track: Track, paths: Doubles, rng: np.random.Generator) -> Track:
+def _with_path(track: Track, paths: Float64Array, rng: np.random.Generator) -> Track:
     return _placed(track, paths[rng.integers(len(paths))], 1.0)
 
 
@@ -213,7 +213,7 @@ def _scaled(tracks: Sequence[Track], scale: float) -> tuple[Track, ...]:
     return tuple(_placed(t, _centres(t.boxes)[0], scale) for t in tracks)
 
 
-def _placed(track: Track, centre: Doubles, scale: float) -> Track:
+def _placed(track: Track, centre: Float64Array, scale: float) -> Track:
     _, extent = _centres(track.boxes)
     half = np.minimum(extent * scale, 1) / 2
     at = np.clip(centre, half, 1 - half)

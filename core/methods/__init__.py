@@ -1,4 +1,4 @@
-"""Every decoder by name. A new one is a function from Case to Prepared, and one line below.
+"""Every decoder by name. A new one is a function MethodContext → DecodingViews, and one line below.
 
 Importing this package imports no torch: a method's module is loaded when it is first used.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from core.errors import OptionError
 
 if TYPE_CHECKING:
-    from core.methods.base import Case, Prepared
+    from core.methods.base import DecodingViews, MethodContext
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Method:
         found: Callable[[Any], Any] = getattr(import_module(f"core.methods.{module}"), function)
         return found
 
-    def prepare(self, case: Case) -> Prepared:
+    def prepare(self, case: MethodContext) -> DecodingViews:
         """The views this method decodes from."""
-        prepared: Prepared = self._function()(case)
+        prepared: DecodingViews = self._function()(case)
         return prepared
 
     @property

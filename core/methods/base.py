@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import Encoded, Prune, State, VideoLM
+from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
 from core.backbones.host import to_float
 from core.errors import OptionError
-from core.masking.ascent import BaseRead, ascend, conclude, read_base
+from core.masking.ascent import BaseRead, ascend, finalize_ascent, read_base
 from core.masking.composite import MaskedView, masked_view
 from core.masking.masks import draw_masks
 from core.metering import Cost, Meter
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class DecodingViews:
     """The views a method decodes from. Without `counter` it decodes from `base` alone.
 
     bias: added to the scores of some tokens; said: an answer that needs no model at all.
@@ -35,8 +35,8 @@ class Prepared:
     itself, (T, 3, h, w) normalised, None where it has the pixels of the first.
     """
 
-    base: State
-    counter: State | None
+    base: DecodeState
+    counter: DecodeState | None
     contrast: ContrastOptions
     view: dict[str, Any] = field(default_factory=dict)
     bias: dict[int, float] | None = None
@@ -44,7 +44,7 @@ class Prepared:
     video: Tensor | None = None
 
 
-class Case:
+class MethodContext:
     """One clip and one question, with the work that methods share, done once.
 
     `shared` counts how many methods each piece served that another had made; the first to need a
@@ -69,18 +69,18 @@ class Case:
         self._needs: dict[Hashable, set[Hashable]] = {}
         self._making: list[set[Hashable]] = [set()]
 
-    def begin(self) -> None:
+    def start_method(self) -> None:
         """From here on another method asks."""
         self._used = set()
         self._making = [set()]
 
-    def once(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
+    def memoize(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`, made at most once for a key."""
         if (name, key) not in self._done:
             self._making.append(set())
             with self.meter.measure() as cost:
                 result = make()
-            self.know(name, key, result, cost, self._making.pop())
+            self.seed_cache(name, key, result, cost, self._making.pop())
         elif self._used is not None and name not in self._used:
             self.shared[name] = self.shared.get(name, 0) + 1
         if self._used is not None:
@@ -89,7 +89,7 @@ class Case:
         found: T = self._done[name, key]
         return found
 
-    def know(
+    def seed_cache(
         self,
         name: str,
         key: Hashable,
@@ -107,7 +107,7 @@ class Case:
         return round((self.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1)
 
     def needs(self) -> frozenset[Hashable]:
-        """The pieces of work that were asked for since `begin`."""
+        """The pieces of work that were asked for since `start_method`."""
         return frozenset(self._making[0])
 
     def whole_cost(self, own: Cost, needs: Iterable[Hashable]) -> Cost:
@@ -133,14 +133,14 @@ class Case:
     def read(self) -> BaseRead:
         """The video as it is, read as the ascent wants it."""
         options = self.options.ascent
-        return self.once("base prefill", None, lambda: read_base(self.lm, self.encoded, options))
+        return self.memoize("base prefill", None, lambda: read_base(self.lm, self.encoded, options))
 
     @property
-    def base(self) -> State:
+    def base(self) -> DecodeState:
         """The video as it is, prefilled."""
         return self.read.state
 
-    def prefill(self, video: Tensor, prune: Prune | None = None) -> State:
+    def prefill(self, video: Tensor, prune: Prune | None = None) -> DecodeState:
         """Another view of the same frames; what it shares with the base is not read again."""
         return self.lm.prefill(self.encoded, video, prune, self.base)
 
@@ -151,7 +151,7 @@ class Case:
             found = self.tracks if tracks is None else tracks
             return masked_view(self.encoded, self.draw(found, mask, self.encoded), found, mask)
 
-        return make() if tracks is not None else self.once("masks", mask, make)
+        return make() if tracks is not None else self.memoize("masks", mask, make)
 
     @staticmethod
     def draw(tracks: tuple[Track, ...], mask: MaskOptions, encoded: Encoded) -> MaskSet:
@@ -159,7 +159,7 @@ class Case:
         frames = encoded.frames
         return draw_masks(tracks, len(frames.pixels), frames.size, mask, frames.content)
 
-    def climb(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
+    def ascent_steps(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
         """The ascent's steps on those masks, one by one; none where nothing can be masked."""
         view = self.masked(mask)
         if not len(view.objects) and view.outside is None:
@@ -188,25 +188,27 @@ class Case:
 
         def make() -> AscentStep | None:
             last = None
-            for step in self.climb(mask, chosen):
+            for step in self.ascent_steps(mask, chosen):
                 last = step
             return last
 
-        return self.masked(mask), self.once("ascent", (mask, chosen), make)
+        return self.masked(mask), self.memoize("ascent", (mask, chosen), make)
 
-    def found(self, mask: MaskOptions, options: AscentOptions | None = None) -> Counterfactual:
+    def counterfactual(
+        self, mask: MaskOptions, options: AscentOptions | None = None
+    ) -> Counterfactual:
         """Where that ascent ended, as levels; none at all where there is nothing to mask."""
         chosen = options or self.options.ascent
         _, last = self.ascent(mask, chosen)
         if last is None:
             none = np.zeros(0)
             return Counterfactual(none, none, none, none, none, none)
-        return conclude(last, chosen)
+        return finalize_ascent(last, chosen)
 
     @torch.no_grad()
     def prefill_levels(
         self, view: MaskedView, level: Any, frame_level: Any
-    ) -> tuple[State, Tensor]:
+    ) -> tuple[DecodeState, Tensor]:
         """The view under given levels, prefilled, and its video (T, 3, h, w).
 
         The base itself where nothing is hidden.
@@ -222,7 +224,7 @@ class Case:
     def subset(self, index: list[int]) -> Encoded:
         """The same question over some of the sampled frames."""
         frames = self.encoded.frames.subset(index)
-        return self.once(
+        return self.memoize(
             "encoding",
             tuple(index),
             lambda: self.lm.encode_frames(frames, self.encoded.question),

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.masking.ascent import ascend, conclude
+from core.masking.ascent import ascend, finalize_ascent
 from core.masking.composite import MaskedView
-from core.methods.base import Case, Prepared
+from core.methods.base import DecodingViews, MethodContext
 
 
 @cache
@@ -23,14 +23,14 @@ def vcd_alphas_bar() -> NDArray[np.float64]:
     return np.asarray(np.cumprod(1 - betas))
 
 
-def vcd(case: Case) -> Prepared:
+def vcd(case: MethodContext) -> DecodingViews:
     """VCD (Leng et al., CVPR 2024): DDPM noise on the normalised pixels, one draw an answer."""
     options = case.options.vcd
     kept = float(vcd_alphas_bar()[options.step])
     video = kept**0.5 * case.encoded.video + (1 - kept) ** 0.5 * case.noise()
     video = video.to(case.encoded.video.dtype)
     view = {"kind": "noise", "scale": (1 - kept) ** 0.5}
-    return Prepared(case.base, case.prefill(video), options.contrast, view, video=video)
+    return DecodingViews(case.base, case.prefill(video), options.contrast, view, video=video)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +45,20 @@ class NoiseView(MaskedView):
         return self.encoded.video.to(self.epsilon.dtype) + mask[:, None] * self.epsilon
 
 
-def noise_global(case: Case) -> Prepared:
+def noise_global(case: MethodContext) -> DecodingViews:
     """The paper's ablation "Trainable Noise Only": one trained scale for the whole clip."""
     view = case.masked(replace(case.options.mask, frame_mask="off"))
     whole = torch.ones_like(case.encoded.video[:, 0], dtype=torch.float32)[None]
     return _trained_noise(case, view, whole, None, "global")
 
 
-def noise_object(case: Case) -> Prepared:
+def noise_object(case: MethodContext) -> DecodingViews:
     """The paper's ablation "Object-level Trainable Noise": one trained scale an object."""
     view = case.masked(replace(case.options.mask, frame_mask="off"))
     return _trained_noise(case, view, view.objects, None, "object")
 
 
-def noise_frame(case: Case) -> Prepared:
+def noise_frame(case: MethodContext) -> DecodingViews:
     """The paper's ablation "Frame-level Trainable Noise": one trained scale a frame group."""
     # no objects, so that no fusion can take their gradients
     view = case.masked(replace(case.options.mask, frame_mask="whole"))
@@ -66,8 +66,8 @@ def noise_frame(case: Case) -> Prepared:
 
 
 def _trained_noise(
-    case: Case, view: MaskedView, objects: Tensor, outside: Tensor | None, over: str
-) -> Prepared:
+    case: MethodContext, view: MaskedView, objects: Tensor, outside: Tensor | None, over: str
+) -> DecodingViews:
     noisy = NoiseView(
         encoded=view.encoded,
         options=replace(view.options, fusion="max"),
@@ -79,12 +79,14 @@ def _trained_noise(
         epsilon=case.noise(),
     )
     if not len(objects) and outside is None:
-        return Prepared(case.base, case.base, case.options.contrast, {"kind": "noise", "scale": 0})
+        return DecodingViews(
+            case.base, case.base, case.options.contrast, {"kind": "noise", "scale": 0}
+        )
     options = replace(
         case.options.ascent, levels="continuous", frame_fraction=1.0, gradient="exact"
     )
     *_, last = ascend(case.lm, noisy, options, case.read)
-    found = conclude(last, options)
+    found = finalize_ascent(last, options)
     device = objects.device
     with torch.no_grad():
         scales = (
@@ -99,4 +101,4 @@ def _trained_noise(
         "level": found.strength.tolist(),
         "frame_level": found.frame_strength.tolist(),
     }
-    return Prepared(case.base, state, case.options.contrast, shown, video=video)
+    return DecodingViews(case.base, state, case.options.contrast, shown, video=video)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from core.backbones.base import Prune
-from core.methods.base import Case, Prepared
+from core.methods.base import DecodingViews, MethodContext
 
 
-def sid(case: Case) -> Prepared:
+def sid(case: MethodContext) -> DecodingViews:
     """SID (Huo et al., ICLR 2025): one video, but the second branch sees the least-attended tokens.
 
     Its public greedy path ignores β; here the head rule holds for every search.
@@ -18,7 +18,7 @@ def sid(case: Case) -> Prepared:
     state = case.prefill(case.encoded.video, prune)
     grid = case.encoded.token_grid
     view = {"kind": "pruned", "layer": options.layer, "ratio": options.ratio, "grid": grid}
-    return Prepared(case.base, state, options.contrast, view)
+    return DecodingViews(case.base, state, options.contrast, view)
 
 
 PUBLISHED = {16: 4, 12: 8, 32: 8}
@@ -34,7 +34,7 @@ def tcd_subset(frames: int, keep: int | None = None) -> list[int]:
     return sorted({round(float(i)) for i in np.linspace(0, frames - 1, n)})
 
 
-def tcd(case: Case) -> Prepared:
+def tcd(case: MethodContext) -> DecodingViews:
     """TCD (EventHallusion, Zhang et al. 2024): the same question over fewer of the sampled frames.
 
     Tokens are dropped where logit < β·max logit, in raw logits.
@@ -43,4 +43,4 @@ def tcd(case: Case) -> Prepared:
     index = tcd_subset(len(case.encoded.frames.pixels), options.keep)
     encoded = case.subset(index)
     state = case.lm.prefill(encoded, encoded.video)
-    return Prepared(case.base, state, options.contrast, {"kind": "frames", "frames": index})
+    return DecodingViews(case.base, state, options.contrast, {"kind": "frames", "frames": index})

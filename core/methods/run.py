@@ -8,14 +8,14 @@ from dataclasses import replace
 from core.backbones.base import to_pixels
 from core.decoding.search import find_answer
 from core.methods import Method
-from core.methods.base import Case, Prepared
+from core.methods.base import DecodingViews, MethodContext
 from core.types import Answer, Pixels
 
 
-def run_method(case: Case, method: Method) -> Answer:
+def run_method(case: MethodContext, method: Method) -> Answer:
     """One method's answer, with its own time, the time from clip to answer, and peak memory."""
     began = time.perf_counter()
-    case.begin()
+    case.start_method()
     with case.meter.measure() as own:
         prepared = method.prepare(case)
         found = answer_of(case, method.name, prepared)
@@ -30,7 +30,7 @@ def run_method(case: Case, method: Method) -> Answer:
     )
 
 
-def answer_of(case: Case, name: str, prepared: Prepared) -> Answer:
+def answer_of(case: MethodContext, name: str, prepared: DecodingViews) -> Answer:
     """The answer that a method's views give."""
     if prepared.said is not None:
         return Answer(name, prepared.said, (), True)
@@ -45,7 +45,7 @@ def answer_of(case: Case, name: str, prepared: Prepared) -> Answer:
     )
 
 
-def shown(case: Case, prepared: Prepared) -> Pixels | None:
+def shown(case: MethodContext, prepared: DecodingViews) -> Pixels | None:
     """The second view's frames as the model read them, (T, h, w, 3)."""
     if prepared.video is None:
         return None

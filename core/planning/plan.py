@@ -22,11 +22,11 @@ from core.backbones.dimensions import DIMENSIONS, Dimensions
 from core.backbones.hf import HfVideoLM
 from core.backbones.load import adapter_of, load_backbone
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.decoding.loop import Pair
+from core.decoding.loop import TwoViewBatch
 from core.errors import UnsupportedBackbone
 from core.metering import AliveBytes
 from core.methods import METHODS
-from core.methods.base import Case
+from core.methods.base import MethodContext
 from core.options import AscentOptions, PlanOptions, RunOptions
 from core.planning.dry_run import dry_run
 from core.types import SEEN, Clip, Track
@@ -182,19 +182,19 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
     options = RunOptions(
         ascent=AscentOptions(steps=steps, memory="low" if kind == "macd_low_memory" else "normal")
     )
-    case = Case(lm, lm.encode(clip, QUESTION), sample_tracks(len(clip.frames)), options)
+    case = MethodContext(lm, lm.encode(clip, QUESTION), sample_tracks(len(clip.frames)), options)
     if kind == "baseline":
-        Pair(lm, case.base, None)
+        TwoViewBatch(lm, case.base, None)
     elif kind == "vcd":
         prepared = METHODS["vcd"].prepare(case)
-        Pair(lm, prepared.base, prepared.counter)
+        TwoViewBatch(lm, prepared.base, prepared.counter)
     else:
         view, _ = case.ascent(options.mask)
-        found = case.found(options.mask)
+        found = case.counterfactual(options.mask)
         # the level 1 is set by hand: an object that is left alone would make the view cheaper
         hidden = np.ones(len(case.tracks))
         counter, _ = case.prefill_levels(view, hidden, found.frame_level)
-        Pair(lm, case.base, counter)
+        TwoViewBatch(lm, case.base, counter)
 
 
 def _embedded() -> HfVideoLM:

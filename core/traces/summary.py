@@ -211,7 +211,7 @@ def verdict(answer: Answer, baseline: Answer) -> str:
     return "flipped" if {ours, theirs} == {"yes", "no"} else "changed"
 
 
-def parting(answer: Answer, baseline: Answer) -> int | None:
+def first_divergence(answer: Answer, baseline: Answer) -> int | None:
     """Index of the first token that differs, None where none does."""
     pairs = zip(answer.tokens, baseline.tokens, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), None)
@@ -223,7 +223,7 @@ def as_table(trace: Trace) -> str:
     lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'parts at':>10}  {'verdict':<9} answer")
     base = trace.answers.get("baseline")
     for name, a in trace.answers.items():
-        at = parting(a, base) if base else None
+        at = first_divergence(a, base) if base else None
         said = verdict(a, base) if base and name != "baseline" else ""
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if any(t.counter is not None for t in a.tokens) else ""
         lines.append(

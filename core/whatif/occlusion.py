@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from core.backbones.base import State, VideoLM
+from core.backbones.base import DecodeState, VideoLM
 from core.backbones.host import to_float, to_host
 from core.errors import OptionError
 from core.masking.composite import MaskedView
@@ -21,17 +21,17 @@ from core.types import Ledger
 from core.words import count
 
 BATCH = 8
-Doubles = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 
 
 @torch.no_grad()
 def measure(
     lm: VideoLM,
     view: MaskedView,
-    base: State,
+    base: DecodeState,
     answer: Sequence[int],
-    gradient: Doubles,
-    level: Doubles,
+    gradient: Float64Array,
+    level: Float64Array,
 ) -> Ledger:
     """Hides one object after the other (r = 1, nothing else) and reads what changes.
 
@@ -48,7 +48,7 @@ def measure(
     losses, chances = [_loss(base, lm, encoded, 0)], [_answer_log_p(lm, base, answer)]
     for at in range(0, count, BATCH):
         videos = torch.stack([view.video(one, nothing) for one in alone[at : at + BATCH]])
-        state = lm.prefill(encoded, videos, like=base)
+        state = lm.prefill(encoded, videos, reuse=base)
         losses += [_loss(state, lm, encoded, i) for i in range(len(videos))]
         chances.append(_answer_log_p(lm, state, answer))
     loss, log_p = np.array(losses), np.concatenate(chances)
@@ -64,12 +64,12 @@ def measure(
     )
 
 
-def _loss(state: State, lm: VideoLM, encoded: object, row: int) -> float:
+def _loss(state: DecodeState, lm: VideoLM, encoded: object, row: int) -> float:
     assert state.query_logits is not None
     return to_float(loss_of(state.query_logits[row], encoded))  # type: ignore[arg-type]
 
 
-def _answer_log_p(lm: VideoLM, state: State, answer: Sequence[int]) -> Doubles:
+def _answer_log_p(lm: VideoLM, state: DecodeState, answer: Sequence[int]) -> Float64Array:
     """(B, A) log probability of each of the answer's tokens after those before it."""
     rows = len(state.logits)
     found = []
@@ -82,18 +82,18 @@ def _answer_log_p(lm: VideoLM, state: State, answer: Sequence[int]) -> Doubles:
     return np.stack(found, 1)
 
 
-def _log_odds(log_p: Doubles) -> Doubles:
+def _log_odds(log_p: Float64Array) -> Float64Array:
     log_p = np.minimum(log_p, -1e-12)
     return np.asarray(log_p - np.log(-np.expm1(log_p)))
 
 
-def _correlation(a: Doubles, b: Doubles) -> float | None:
+def _correlation(a: Float64Array, b: Float64Array) -> float | None:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
     return float(spearmanr(a, b).statistic)
 
 
-def verdict(gradient: Doubles, loss_change: Doubles, level: Doubles) -> str:
+def verdict(gradient: Float64Array, loss_change: Float64Array, level: Float64Array) -> str:
     """Whether hiding raises the loss where the gradient is positive, and nowhere else.
 
     >>> verdict(np.array([1.0, -1.0]), np.array([0.5, -0.1]), np.array([1.0, 0.0]))

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from core.backbones.base import VideoLM, to_pixels
-from core.decoding.loop import Pair, answer, go_on, redecode, scores
+from core.decoding.loop import TwoViewBatch, answer, continue_decoding, redecode, scores
 from core.decoding.search import find_answer
 from core.errors import OptionError
-from core.masking.ascent import conclude
-from core.methods.base import Case
+from core.masking.ascent import finalize_ascent
+from core.methods.base import MethodContext
 from core.options import ContrastOptions, RunOptions, recorded_options
 from core.pipeline import Event, with_losses
 from core.types import Answer, AscentStep, Counterfactual, TokenStep, Trace, Track
@@ -53,8 +53,8 @@ class Workbench:
                 f"{lm.info.name} reads this question in another prompt than the trace holds",
                 "Choose the backbone that made the trace",
             )
-        self.case = Case(lm, self.encoded, trace.tracks, self.options)
-        self._pair: Pair | None = None
+        self.case = MethodContext(lm, self.encoded, trace.tracks, self.options)
+        self._pair: TwoViewBatch | None = None
 
     def change(self, edit: Edit) -> Iterator[Event]:
         """Runs again what one change invalidates; the last event holds the new trace.
@@ -106,8 +106,8 @@ class Workbench:
             yield from self._decode_again(now, _with_level(before, edit))
         else:
             former = self.case
-            self.case = Case(self.lm, self.encoded, tracks, self.options)
-            self.case.know("base prefill", None, former.read)
+            self.case = MethodContext(self.lm, self.encoded, tracks, self.options)
+            self.case.seed_cache("base prefill", None, former.read)
             yield from self._ascend_again(now)
 
     def _ascend_again(self, trace: Trace) -> Iterator[Event]:
@@ -115,9 +115,9 @@ class Workbench:
         none = np.zeros(0)
         found = Counterfactual(none, none, none, none, none, none)
         steps: list[AscentStep] = []
-        for step in self.case.climb(self.options.mask, chosen):
+        for step in self.case.ascent_steps(self.options.mask, chosen):
             steps.append(step)
-            found = conclude(step, chosen)
+            found = finalize_ascent(step, chosen)
             trace = replace(trace, steps=tuple(steps), counterfactual=found)
             done = len(steps) / chosen.steps
             yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
@@ -133,14 +133,14 @@ class Workbench:
         counter, video = self.case.prefill_levels(view, found.level, frame_level)
         trace = replace(trace, counterfactual=with_losses(found, self.encoded, base, counter))
         pixels = to_pixels(video, self.encoded.mean, self.encoded.std)
-        self._pair = Pair(self.lm, base, counter)
+        self._pair = TwoViewBatch(self.lm, base, counter)
         kept = {"baseline": trace.answers["baseline"]}
         search, contrast = self.options.decode, self.options.contrast
         if search.search in ("beam", "vote"):
             said = find_answer(self.lm, "macd", base, counter, contrast, search)
         else:
             steps: list[TokenStep] = []
-            for step in go_on(self._pair, contrast, search):
+            for step in continue_decoding(self._pair, contrast, search):
                 steps.append(step)
                 said = answer(self.lm, "macd", steps, contrast)
                 yield Event("decode", len(steps) / search.max_tokens, said.text,
@@ -179,7 +179,7 @@ class Workbench:
         pair = self._standing_pair()
         steps = list(self.trace.answers["macd"].tokens)
         if token is not None:
-            changed = replace(steps[kept], token=token, text=self.lm.piece(token))
+            changed = replace(steps[kept], token=token, text=self.lm.token_text(token))
             after = redecode(pair, kept, token, contrast, self.options.decode)
             steps = [*steps[:kept], changed, *after]
         before = self.trace.answers["macd"]
@@ -199,7 +199,7 @@ class Workbench:
                 return step.index, token
         return len(self.trace.answers["macd"].tokens), None
 
-    def _standing_pair(self) -> Pair:
+    def _standing_pair(self) -> TwoViewBatch:
         """Both views' caches with the present answer in them; made once, then only cropped."""
         tokens = [s.token for s in self.trace.answers["macd"].tokens]
         if self._pair is None:
@@ -209,7 +209,7 @@ class Workbench:
             groups = len(self.trace.groups)
             frame_level = found.frame_level if len(found.frame_level) else np.zeros(groups)
             counter, _ = self.case.prefill_levels(view, found.level, frame_level)
-            self._pair = Pair(self.lm, self.case.base, counter)
+            self._pair = TwoViewBatch(self.lm, self.case.base, counter)
             for token in tokens:
                 if token not in self.lm.end_tokens:
                     self._pair.step([token])

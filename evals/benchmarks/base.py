@@ -17,8 +17,8 @@ class Item:
     """One question.
 
     clip: key of its clip, which several questions may share. level: difficulty, "" where the
-    benchmark has none. truth: the right answer; of a caption, a true one. habit: what somebody who
-    did not look would say. about: the class that was asked about, "" if none.
+    benchmark has none. truth: the right answer; of a caption, a true one. prior_answer: what
+    somebody who did not look would say. about: the class that was asked about, "" if none.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Item:
     kind: Kind
     question: str
     truth: str
-    habit: str = ""
+    prior_answer: str = ""
     about: str = ""
 
 

@@ -25,7 +25,7 @@ DENSE = 16
 OPACITY = {"clear": (0.5, 0.7), "middle": (0.3, 0.5), "faint": (0.15, 0.3)}
 
 Asked = tuple[Kind, str, str, str, str]
-"""kind, question, truth, habit, about"""
+"""kind, question, truth, prior_answer, about"""
 
 
 def _yes_no(question: str, truth: str, about: str) -> Asked:
@@ -33,7 +33,7 @@ def _yes_no(question: str, truth: str, about: str) -> Asked:
 
 
 class ToyWorld:
-    """Six regimes: as habit has it, and five ways to break a habit."""
+    """Six regimes: as prior_answer has it, and five ways to break a prior_answer."""
 
     name = "toyworld"
     levels = tuple(OPACITY)
@@ -60,10 +60,12 @@ class ToyWorld:
         found, index = 0, 0
         while found < n:
             key = f"{split}/{regime}/{index}"
-            for i, (kind, question, truth, habit, about) in enumerate(self._made(key)[1]):
+            for i, (kind, question, truth, prior_answer, about) in enumerate(self._made(key)[1]):
                 level = self.levels[index % len(self.levels)]
                 found += 1
-                yield Item(f"{key}/{i}", key, regime, level, kind, question, truth, habit, about)
+                yield Item(
+                    f"{key}/{i}", key, regime, level, kind, question, truth, prior_answer, about
+                )
             index += 1
 
     def _make(self, key: str) -> tuple[ClipSpec, list[Asked]]:

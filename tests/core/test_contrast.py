@@ -11,9 +11,9 @@ from core.decoding.contrast import (
     flip_points,
     floor_of,
     floor_of_top,
-    head,
     kept_candidates,
     log_partition,
+    plausibility_mask,
     score,
     winners,
 )
@@ -29,7 +29,7 @@ alphas, betas = st.floats(0, 8), st.sampled_from([0.0, 0.0036, 0.1, 0.5, 1.0, 1.
 @given(logits, betas)
 def test_the_head_is_never_empty_and_holds_the_base_argmax(views, beta):
     base, _ = views
-    assert head(base, beta)[base.argmax()]
+    assert plausibility_mask(base, beta)[base.argmax()]
 
 
 @given(logits, alphas, betas, st.floats(-50, 50))
@@ -62,7 +62,9 @@ def test_the_head_against_probabilities():
     p = np.exp(base - log_partition(base))
     assert p.sum() == pytest.approx(1)
     for beta in (0.0036, 0.1, 0.5, 1.0):
-        np.testing.assert_array_equal(head(base, beta), p >= beta * p.max() * (1 - 1e-12))
+        np.testing.assert_array_equal(
+            plausibility_mask(base, beta), p >= beta * p.max() * (1 - 1e-12)
+        )
 
 
 @given(logits, st.sampled_from([0.0, 0.1, 0.5]))
@@ -83,7 +85,7 @@ def test_stored_candidates_hold_top_head_and_choice():
     ids = kept_candidates([base, counter], 256, 0.9, chosen=17)
     assert set(np.argsort(-base)[:256]) <= set(ids)
     assert set(np.argsort(-counter)[:256]) <= set(ids)
-    assert set(np.flatnonzero(head(base, 0.9))) <= set(ids)
+    assert set(np.flatnonzero(plausibility_mask(base, 0.9))) <= set(ids)
     assert 17 in ids
     assert (np.diff(base[ids]) <= 0).all()
 
@@ -100,7 +102,7 @@ def test_large_vocabularies_and_a_single_token():
     base, counter = rng.normal(size=(2, 152_000)).astype(np.float32) * 4
     s = score(base, counter, 2.6, 0.0036)
     assert np.isfinite(s[base.argmax()])
-    assert np.isfinite(s).sum() == head(base, 0.0036).sum() < 152_000
+    assert np.isfinite(s).sum() == plausibility_mask(base, 0.0036).sum() < 152_000
     alone = score(base, counter, 2.6, 1.2)
     assert np.flatnonzero(np.isfinite(alone)).tolist() == [base.argmax()]
     assert score(np.array([3.0]), np.array([-9.0]), 1.0, 1.0).tolist() == [15.0]

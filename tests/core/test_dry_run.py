@@ -14,7 +14,7 @@ from core.backbones.host import to_host
 from core.backbones.load import adapter_of
 from core.decoding.loop import decode
 from core.methods import METHODS
-from core.methods.base import Case
+from core.methods.base import MethodContext
 from core.methods.run import run_method
 from core.options import (
     AscentOptions,
@@ -55,13 +55,13 @@ def place(family, device) -> HfVideoLM:
     return adapter_of(family)(lm.model.to(device), lm.processor, lm.info)
 
 
-def case_of(lm, **ascent) -> Case:
+def case_of(lm, **ascent) -> MethodContext:
     options = RunOptions(
         ascent=AscentOptions(**ascent),
         decode=DecodeOptions(max_tokens=3),
         sid=SidOptions(layer=1, ratio=0.5),
     )
-    return Case(lm, lm.encode(clip(), QUESTION), tracks(), options)
+    return MethodContext(lm, lm.encode(clip(), QUESTION), tracks(), options)
 
 
 @pytest.fixture(params=NAMES)
@@ -80,7 +80,7 @@ def test_placing_encoding_and_decoding_stay_on_the_device(family):
         assert base.cache.layers[0].keys.device.type == "cuda"
         assert base.cache.layers[0].keys.dtype == BF16
         assert base.logits.shape == (1, lm.model.config.get_text_config().vocab_size)
-        both = lm.prefill(encoded, torch.stack([encoded.video, encoded.video * 0]), like=base)
+        both = lm.prefill(encoded, torch.stack([encoded.video, encoded.video * 0]), reuse=base)
         joined = lm.join([base, lm.select(both, [1])])
         stepped = lm.step(joined, [5, 5])
         again = lm.step(lm.crop(stepped, stepped.prompt), [6, 6])
@@ -97,7 +97,7 @@ def test_pruning_stays_on_the_device(family):
         lm = place(family, "cuda")
         encoded = lm.encode(clip(), QUESTION)
         base = lm.prefill(encoded, encoded.video)
-        pruned = lm.prefill(encoded, encoded.video, Prune(1, 0.5), like=base)
+        pruned = lm.prefill(encoded, encoded.video, Prune(1, 0.5), reuse=base)
         assert lm.step(pruned, [5]).logits.device.type == "cuda"
 
 
@@ -130,7 +130,7 @@ def test_the_ascent_and_its_way_back_stay_on_the_device(family, gradient):
         lm = place(family, "meta")
         for memory in ("normal", "low"):
             case = case_of(lm, memory=memory, gradient=gradient)
-            (step,) = case.climb(case.options.mask, case.options.ascent)
+            (step,) = case.ascent_steps(case.options.mask, case.options.ascent)
             assert step.gradient.shape == (2,)
             assert step.frame_gradient.shape == (len(case.encoded.groups),)
 
@@ -185,8 +185,8 @@ def test_values_that_decide_shapes_are_known():
 READERS = {"cpu", "item", "numpy"}
 
 
-@pytest.mark.parametrize("place_", ["ascent.py", "decode.py", "ledger.py", "views.py", "search.py",
-                                    "objective.py", "methods", "backbones"])  # fmt: skip
+@pytest.mark.parametrize("place_", ["masking", "decoding", "whatif",
+                                    "methods", "backbones"])  # fmt: skip
 def test_only_one_function_reads_from_the_device(place_):
     path = ROOT / "core" / place_
     for file in path.rglob("*.py") if path.is_dir() else [path]:

@@ -204,7 +204,7 @@ def test_the_prompt_read_in_parts_equals_the_models_own_forward(lm, encoded):
 def looked_at(lm, monkeypatch):
     """Notes how many temporal patches the vision tower sees and tokens the decoder reads."""
     seen = {"patches": 0, "tokens": 0}
-    look, decoder = lm.look, lm.decoder.forward
+    look, decoder = lm.encode_patches, lm.decoder.forward
 
     def noted_look(encoded, views, at):
         seen["patches"] += len(at)
@@ -214,7 +214,7 @@ def looked_at(lm, monkeypatch):
         seen["tokens"] += kwargs["inputs_embeds"].shape[1]
         return decoder(*args, **kwargs)
 
-    monkeypatch.setattr(lm, "look", noted_look)
+    monkeypatch.setattr(lm, "encode_patches", noted_look)
     monkeypatch.setattr(lm.decoder, "forward", noted_read)
     return seen
 
@@ -227,7 +227,7 @@ def test_what_two_views_share_is_read_once_and_changes_nothing(lm, monkeypatch, 
     base = lm.prefill(encoded, encoded.video)
     alone = lm.prefill(encoded, video)
     seen = looked_at(lm, monkeypatch)
-    shared = lm.prefill(encoded, video, like=base)
+    shared = lm.prefill(encoded, video, reuse=base)
     groups = [g for g, frames in enumerate(encoded.groups) if set(frames) & set(hidden)]
     assert seen["patches"] == len(groups)
     length, slots = encoded.input_ids.shape[1], lm._slots(encoded)
@@ -269,12 +269,12 @@ def test_several_views_share_with_one(lm, encoded):
     late[-1] *= 0.3
     views = torch.stack([late, encoded.video, whole])
     base = lm.prefill(encoded, encoded.video)
-    shared, alone = lm.prefill(encoded, views, like=base), lm.prefill(encoded, views)
+    shared, alone = lm.prefill(encoded, views, reuse=base), lm.prefill(encoded, views)
     torch.testing.assert_close(shared.logits, alone.logits, rtol=1e-3, atol=1e-4)
     only_late = torch.stack([late, encoded.video, late * 1.0])
-    both, apart = lm.prefill(encoded, only_late, like=base), lm.prefill(encoded, only_late)
+    both, apart = lm.prefill(encoded, only_late, reuse=base), lm.prefill(encoded, only_late)
     torch.testing.assert_close(both.logits, apart.logits, rtol=1e-3, atol=1e-4)
-    one = lm.prefill(encoded, late, like=base)
+    one = lm.prefill(encoded, late, reuse=base)
     torch.testing.assert_close(one.logits[0], alone.logits[0], rtol=1e-3, atol=1e-4)
 
 
@@ -282,17 +282,17 @@ def test_several_views_share_with_one(lm, encoded):
 def test_gradients_reach_touched_frames_as_without_sharing(lm, low):
     encoded = lm.encode(make_clip(6), QUESTION)
     base = lm.prefill(encoded, encoded.video)
-    touched = torch.tensor([False, False, True, True, False, True])
+    changed_frames = torch.tensor([False, False, True, True, False, True])
 
     def gradient(**how):
-        video = (encoded.video * 0.9 ** touched[:, None, None, None]).requires_grad_()
+        video = (encoded.video * 0.9 ** changed_frames[:, None, None, None]).requires_grad_()
         loss = torch.nn.functional.cross_entropy(
             lm.query_logits(encoded, video, low, **how), encoded.input_ids[0, encoded.query]
         )
         return torch.autograd.grad(loss, video)[0]
 
-    shared, alone = gradient(like=base, touched=touched), gradient()
-    torch.testing.assert_close(shared[touched], alone[touched], rtol=1e-3, atol=1e-6)
+    shared, alone = gradient(reuse=base, changed_frames=changed_frames), gradient()
+    torch.testing.assert_close(shared[changed_frames], alone[changed_frames], rtol=1e-3, atol=1e-6)
 
 
 def test_a_graph_from_the_prefill_itself(lm, encoded):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.masking.masks import (
     draw_masks,
     frame_levels,
-    levels,
+    quantize_strengths,
     share_overlap,
     soft_boxes,
     soft_outline,
@@ -85,12 +85,12 @@ def test_outside_is_what_no_object_covers():
     [(0.7501, 0, 1), (0.7499, 0, 0), (0.75, 0, 0.75), (0.7501, 0.01, 0.75), (0.77, 0.01, 1)],
 )
 def test_levels(strength, tau, level):
-    assert levels(np.array([strength]), AscentOptions(tau=tau)) == [level]
+    assert quantize_strengths(np.array([strength]), AscentOptions(tau=tau)) == [level]
 
 
 def test_continuous_levels_are_the_strengths():
     r = np.array([0.1, 0.8])
-    np.testing.assert_array_equal(levels(r, AscentOptions(levels="continuous")), r)
+    np.testing.assert_array_equal(quantize_strengths(r, AscentOptions(levels="continuous")), r)
 
 
 def test_only_the_few_frames_with_the_largest_margin_stay_masked():

@@ -10,7 +10,7 @@ from bench.counted import peak_bytes
 from core.media.video import read_clip
 from core.metering import Cost, LivingTensors, Meter
 from core.methods import METHODS
-from core.methods.base import Case
+from core.methods.base import MethodContext
 from core.methods.run import run_method
 from core.options import RunOptions
 from core.pipeline import run
@@ -59,15 +59,17 @@ def test_pieces_inside_others_are_measured_apart():
 
 def test_a_piece_counts_in_full_for_everybody_who_needs_it():
     lm, seen = ByteLM(seed=5), clip()
-    case = Case(lm, lm.encode(seen, "is it?"), tuple(tracks((0.1, 0.1, 0.5, 0.5))), RunOptions())
-    case.know("base", None, 1, Cost(3.0, 30, 20))
-    case.know("other", None, 1, Cost(9.0, 90, 90))
-    case.know("ascent", None, 2, Cost(5.0, 50, 0), needs=[("base", None)])
-    case.begin()
-    case.once("ascent", None, lambda: pytest.fail("made twice"))
+    case = MethodContext(
+        lm, lm.encode(seen, "is it?"), tuple(tracks((0.1, 0.1, 0.5, 0.5))), RunOptions()
+    )
+    case.seed_cache("base", None, 1, Cost(3.0, 30, 20))
+    case.seed_cache("other", None, 1, Cost(9.0, 90, 90))
+    case.seed_cache("ascent", None, 2, Cost(5.0, 50, 0), needs=[("base", None)])
+    case.start_method()
+    case.memoize("ascent", None, lambda: pytest.fail("made twice"))
     whole = case.whole_cost(Cost(1.0, 10), case.needs())
     assert (whole.seconds, whole.rise_bytes, whole.kept_bytes) == (9.0, 70, 20)
-    case.begin()
+    case.start_method()
     assert case.whole_cost(Cost(1.0, 10), case.needs()) == Cost(1.0, 10)
 
 
@@ -81,7 +83,9 @@ def test_the_peaks_of_a_run_are_each_methods_own(toyworld, toy_detector, toy_mp4
     seen = read_clip(toy_mp4)
 
     def plain():
-        case = Case(toyworld, toyworld.encode(seen, "What is in the video?"), (), RunOptions())
+        case = MethodContext(
+            toyworld, toyworld.encode(seen, "What is in the video?"), (), RunOptions()
+        )
         run_method(case, METHODS["baseline"])
 
     alone = peak_bytes(toyworld.model, plain) / MB

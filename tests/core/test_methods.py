@@ -11,7 +11,7 @@ from core.cli.main import main
 from core.errors import BlindGradient, OptionError
 from core.media.video import read_clip
 from core.methods import METHODS, find_methods
-from core.methods.base import Case
+from core.methods.base import MethodContext
 from core.methods.noise import vcd_alphas_bar
 from core.methods.rivals import tcd_subset
 from core.methods.run import run_method
@@ -39,7 +39,7 @@ def a_case(boxes=((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9)), options=None, fra
     lm, seen = ByteLM(seed=5), clip(frames=frames)
     encoded = lm.encode(seen, "is there a dog?")
     found = tuple(tracks(*boxes, frames=frames))
-    return Case(lm, encoded, found, options or RunOptions())
+    return MethodContext(lm, encoded, found, options or RunOptions())
 
 
 def test_every_method_is_there_and_names_its_source():
@@ -273,7 +273,7 @@ def test_one_step_costs_four_prefills_and_objects_cost_nothing(toyworld, toy_mp4
 
 def toy_case(lm, seen_clip, found, **ascent):
     options = RunOptions(ascent=AscentOptions(**ascent))
-    return Case(lm, lm.encode(seen_clip, "What is in the video?"), found, options)
+    return MethodContext(lm, lm.encode(seen_clip, "What is in the video?"), found, options)
 
 
 @pytest.fixture(scope="module")
@@ -284,9 +284,11 @@ def toy_clip(toy_mp4):
 def test_the_base_passes_gradient_needs_no_pass_of_its_own(toyworld, toy_clip, monkeypatch):
     found = tuple(tracks((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9), frames=8))
     read = []
-    real = type(toyworld).look
+    real = type(toyworld).encode_patches
     monkeypatch.setattr(
-        type(toyworld), "look", lambda self, *a: (read.append(len(a[2])), real(self, *a))[1]
+        type(toyworld),
+        "encode_patches",
+        lambda self, *a: (read.append(len(a[2])), real(self, *a))[1],
     )
     run_method(toy_case(toyworld, toy_clip, found, gradient="base"), METHODS["macd"])
     approximate = sum(read)
@@ -299,8 +301,8 @@ def test_the_base_passes_gradient_needs_no_pass_of_its_own(toyworld, toy_clip, m
 def test_half_size_reads_fewer_pixels_and_other_families_say_so(toyworld, toy_clip):
     found = tuple(tracks((0.1, 0.1, 0.5, 0.5), frames=8))
     case = toy_case(toyworld, toy_clip, found, gradient="half")
-    (step,) = case.climb(case.options.mask, case.options.ascent)
-    (exact,) = toy_case(toyworld, toy_clip, found).climb(MaskOptions(), AscentOptions())
+    (step,) = case.ascent_steps(case.options.mask, case.options.ascent)
+    (exact,) = toy_case(toyworld, toy_clip, found).ascent_steps(MaskOptions(), AscentOptions())
     assert step.gradient.shape == exact.gradient.shape == (1,)
     assert step.frame_gradient.shape == exact.frame_gradient.shape == (4,)
     assert not np.allclose(step.gradient, exact.gradient)
@@ -310,7 +312,7 @@ def test_half_size_reads_fewer_pixels_and_other_families_say_so(toyworld, toy_cl
         lm = tiny(name)
         with pytest.raises(OptionError, match="one size only"):
             list(
-                toy_case(lm, toy_clip, found, gradient="half").climb(
+                toy_case(lm, toy_clip, found, gradient="half").ascent_steps(
                     MaskOptions(), AscentOptions(gradient="half")
                 )
             )
@@ -325,14 +327,14 @@ def test_frames_that_cannot_be_halved_say_so(toyworld, toy_clip):
         frames = lm.shrink(case.encoded.frames, (28, 28))
         case.encoded = lm.encode_frames(frames, "What?")
     with pytest.raises(OptionError, match="cannot be halved"):
-        list(case.climb(MaskOptions(), case.options.ascent))
+        list(case.ascent_steps(MaskOptions(), case.options.ascent))
 
 
 def test_masks_that_reach_nothing_are_told(toyworld, toy_clip):
     nowhere = tracks((0.5, 0.5, 0.5, 0.5), frames=8)
     case = toy_case(toyworld, toy_clip, tuple(nowhere))
     with pytest.raises(BlindGradient, match="cover something"):
-        list(case.climb(MaskOptions(frame_mask="off"), AscentOptions()))
+        list(case.ascent_steps(MaskOptions(frame_mask="off"), AscentOptions()))
 
 
 SECOND_VIEWS = ("macd", "vcd", "noise-object", "noise-frame", "random-mask", "mask-all", "blank")

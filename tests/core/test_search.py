@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.decoding.contrast import nucleus, raw_head, score
+from core.decoding.contrast import nucleus, raw_plausibility_mask, score
 from core.decoding.loop import decode
 from core.decoding.search import beam, find_answer, normalised, vote
 from core.media.video import read_clip
@@ -99,8 +99,8 @@ def test_views_of_different_length_are_decoded_beside_each_other(views):
 
 
 def test_the_raw_head_falls_back_to_the_argmax():
-    assert raw_head(np.array([-1.0, -2.0]), 0.5).tolist() == [True, False]
-    assert raw_head(np.array([4.0, 2.1, 1.9]), 0.5).tolist() == [True, True, False]
+    assert raw_plausibility_mask(np.array([-1.0, -2.0]), 0.5).tolist() == [True, False]
+    assert raw_plausibility_mask(np.array([4.0, 2.1, 1.9]), 0.5).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("beams", [2, 3])
@@ -147,24 +147,24 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
 
 
 def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
-    from core.decoding.loop import Pair, go_on, redecode
+    from core.decoding.loop import TwoViewBatch, continue_decoding, redecode
 
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     base = toyworld.prefill(encoded, encoded.video)
     counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-    pair = Pair(toyworld, base, counter)
-    first = list(go_on(pair, RULE, DecodeOptions()))
+    pair = TwoViewBatch(toyworld, base, counter)
+    first = list(continue_decoding(pair, RULE, DecodeOptions()))
     for index in (1, 3):
         other = next(int(c) for c in first[index].candidates if c != first[index].token)
         cropped = list(redecode(pair, index, other, RULE, DecodeOptions()))
-        anew = Pair(toyworld, base, counter)
+        anew = TwoViewBatch(toyworld, base, counter)
         for token in [s.token for s in first[:index]] + [other]:
             anew.step([token])
-        whole = list(go_on(anew, RULE, DecodeOptions(), first=index + 1))
+        whole = list(continue_decoding(anew, RULE, DecodeOptions(), first=index + 1))
         assert ids(cropped) == ids(whole)
         np.testing.assert_allclose(cropped[0].base, whole[0].base, atol=1e-4)
-        pair = Pair(toyworld, base, counter)
-        list(go_on(pair, RULE, DecodeOptions()))
+        pair = TwoViewBatch(toyworld, base, counter)
+        list(continue_decoding(pair, RULE, DecodeOptions()))
 
 
 def test_two_rows_of_the_embedded_model_equal_two_caches(toyworld, toy_mp4):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import BlindGradient, OptionError
-from core.masking.ascent import ascend, conclude, read_base
+from core.masking.ascent import ascend, finalize_ascent, read_base
 from core.masking.composite import masked_view
 from core.masking.masks import combine_masks, draw_masks
 from core.masking.objective import query_loss
@@ -112,7 +112,7 @@ def test_steps_climb_and_end_at_levels():
         steps[1].strength, (steps[0].strength + 0.05 * steps[0].gradient).clip(0, 1)
     )
     assert steps[-1].loss > steps[0].loss
-    found = conclude(steps[-1], options)
+    found = finalize_ascent(steps[-1], options)
     assert set(found.level) <= {0.0, 0.75, 1.0}
     assert np.count_nonzero(found.frame_level) <= 1
     np.testing.assert_allclose(found.margin, found.strength - 0.75)
@@ -123,7 +123,7 @@ def test_tiny_gradients_still_decide_a_level():
     lm.see *= 1e-9
     (step,) = ascend(lm, a_view(lm, FOUND), AscentOptions())
     assert 0 < np.abs(step.gradient).max() < 1e-7
-    assert set(conclude(step, AscentOptions()).level) <= {0.0, 1.0}
+    assert set(finalize_ascent(step, AscentOptions()).level) <= {0.0, 1.0}
 
 
 def test_a_loss_blind_to_the_video_is_an_error():
@@ -174,9 +174,9 @@ def test_touched_frames_are_those_a_mask_reaches():
     boxes[:3] = np.nan
     state = np.array([LOST, LOST, LOST, SEEN], np.int8)
     late = [replace(found[0], boxes=boxes, state=state)]
-    assert a_view(ByteLM(), late).touched().tolist() == [True] * 4
+    assert a_view(ByteLM(), late).changed_frames().tolist() == [True] * 4
     off = a_view(ByteLM(), late, frame_mask="off")
-    assert off.touched().tolist() == [False, False, False, True]
+    assert off.changed_frames().tolist() == [False, False, False, True]
 
 
 def test_white_cannot_grow_brighter():

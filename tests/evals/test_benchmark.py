@@ -60,7 +60,7 @@ def test_truths_hold_in_the_drawn_clip(benchmark, items):
         if item.regime == "background":
             assert not set(spec.labels) & set(p.typical[spec.scene])
         if item.regime == "motion":
-            assert item.truth != p.usual_motion[item.about] == item.habit
+            assert item.truth != p.usual_motion[item.about] == item.prior_answer
 
 
 def test_levels_are_opacities(benchmark, items):

@@ -13,7 +13,7 @@ import pytest
 
 from core.options import DecodeOptions, RunOptions
 from evals.__main__ import main
-from evals.answer import GRID, Wanted, with_contrast
+from evals.answer import GRID, PendingAnswer, with_contrast
 from evals.benchmarks import find_benchmark
 from evals.report import change, honest_table, load, markdown
 from evals.rows import Row, Setting, append, read, row_key
@@ -128,7 +128,7 @@ def test_rivals_get_their_own_contrast(method, part):
 
 def test_alpha_and_beta_are_the_best_on_the_split(benchmark):
     items = [i for i in benchmark.items("choose", 2) if i.regime == "motion"]
-    wanted = [Wanted(i, "macd", None, i.id) for i in items]
+    wanted = [PendingAnswer(i, "macd", None, i.id) for i in items]
     best = GRID.index((1.5, 0.3))
     rows = {
         i.id: Row(

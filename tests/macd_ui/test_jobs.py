@@ -123,11 +123,11 @@ def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, st
 def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
     handlers, store, make_video, monkeypatch
 ):
-    reading, go_on = threading.Event(), threading.Event()
+    reading, continue_decoding = threading.Event(), threading.Event()
 
     def slow(*_):
         reading.set()
-        assert go_on.wait(60)
+        assert continue_decoding.wait(60)
         raise AssertionError("nobody waits for this")
 
     monkeypatch.setattr("macd_ui.reading.read_clip", slow)
@@ -137,7 +137,7 @@ def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
     *_, last = job
     assert len(store.line) == 0
     assert "Stopped while the video was read" in last["viewer"]["status"]["message"]
-    go_on.set()
+    continue_decoding.set()
 
 
 @pytest.mark.parametrize("public", [False, True])
