@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from core.backbones import VideoLM, load_backbone
-from core.methods.base import MethodContext
 from core.options import AscentOptions, MaskOptions, RunOptions
 from core.types import SEEN, Track
+from core.views.context import MethodContext
 from evals.stats import bootstrap_ratio
 from toyworld.clips import drawn_clip
 from toyworld.world import frame_times, sample
@@ -53,9 +53,11 @@ def _compared(lm: VideoLM, seed: int) -> Iterator[tuple[str, list[bool]]]:
         for i, o in enumerate(spec.objects, 1)
     )
     encoded = lm.encode(clip, f"Is there a {spec.objects[0].label} in the video?")
-    exact = MethodContext(lm, encoded, tracks, RunOptions()).found(MaskOptions())
+    exact = MethodContext(lm, encoded, tracks, RunOptions()).counterfactual(MaskOptions())
     for kind in KINDS:
         options = AscentOptions(gradient=kind)  # type: ignore[arg-type]
-        near = MethodContext(lm, encoded, tracks, RunOptions(ascent=options)).found(MaskOptions())
+        near = MethodContext(lm, encoded, tracks, RunOptions(ascent=options)).counterfactual(
+            MaskOptions()
+        )
         yield f"{kind}_objects", (near.level == exact.level).tolist()
         yield f"{kind}_frames", (near.frame_level == exact.frame_level).tolist()

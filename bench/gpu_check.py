@@ -28,10 +28,12 @@ from core.backbones.dimensions import DIMENSIONS
 from core.backbones.hf import HfVideoLM
 from core.backbones.random_weights import build, depth_of, with_depth
 from core.decoding.loop import TwoViewBatch, decode
-from core.methods.base import MethodContext
 from core.options import AscentOptions, DecodeOptions, RunOptions
 from core.planning.plan import QUESTION, sample_clip, sample_tracks
+from core.rules.linear import Linear
 from core.types import AscentStep
+from core.views.context import MethodContext
+from core.views.masked import read_view
 from core.whatif.occlusion import measure
 
 MODELS = {
@@ -105,26 +107,30 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         assert case.base is not None
         steps = staged(
             f"ascent_{memory}",
-            lambda c=case: list(c.ascent_steps(c.options.mask, c.options.ascent)),
+            lambda c=case: c.ascent(c.options.mask),
         )
         last[memory] = steps[-1]
     _assert_same_slopes(last["normal"], last["low"])
     case = cases["normal"]
-    view = case.masked(case.options.mask)
-    levels = np.ones(len(tracks)), np.ones(len(encoded.groups))
-    counter = staged("second_view", lambda: case.prefill_levels(view, *levels))
+    whole = replace(
+        case.counterfactual(case.options.mask),
+        level=np.ones(len(tracks)),
+        frame_level=np.ones(len(encoded.groups)),
+    )
+    counter = staged("second_view", lambda: read_view(case, whole, case.options.mask).state)
     pruned = staged("pruned_view", lambda: case.prefill(encoded.video, Prune(1, 0.5)))
     options = DecodeOptions(max_tokens=TOKENS)
-    contrast = case.options.contrast
-    said = staged("decode", lambda: list(decode(lm, base, counter, contrast, options)))
-    assert len(list(decode(lm, base, pruned, contrast, replace(options, max_tokens=2)))) > 0
+    rule = Linear(case.options.contrast)
+    said = staged("decode", lambda: list(decode(lm, base, counter, rule, options)))
+    assert len(list(decode(lm, base, pruned, rule, replace(options, max_tokens=2)))) > 0
     _assert_crop_repeats(lm, base, counter)
     answer = [said[0].token, said[0].token]
-    staged("ledger", lambda: measure(lm, view, base, answer, last["normal"].gradient, levels[0]))
-    whole = share == 1 and device == "cuda" and frames == FRAMES
+    masks, gradient = case.masks(case.options.mask), last["normal"].gradient
+    staged("occlusion", lambda: measure(lm, masks, base, answer, gradient, whole.level))
+    is_whole = share == 1 and device == "cuda" and frames == FRAMES
     for kind, memory in (("macd", "normal"), ("macd_low_memory", "low")):
         staged(kind, lambda m=memory: _macd(lm, clip, tracks, m))
-        plan = planned(name) if whole else None
+        plan = planned(name) if is_whole else None
         stages[kind]["planned_peak_gb"] = plan[f"{kind}_peak_gb"] if plan else None
     stages["decode"]["ms_per_token"] = round(stages["decode"]["ms"] / len(said), 2)
     layers = dict(zip(("vision", "vision_full", "decoder"), depth, strict=True))
@@ -133,16 +139,14 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
 
 def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> MethodContext:
     options = RunOptions(ascent=AscentOptions(memory=memory))  # type: ignore[arg-type]
-    return MethodContext(lm, clip, lm.encode(clip, QUESTION), tracks, options)
+    return MethodContext(lm, lm.encode(clip, QUESTION), tracks, options)
 
 
 def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> TwoViewBatch:
     """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
-    view, _ = case.ascent(case.options.mask)
-    found = case.counterfactual(case.options.mask)
-    counter = case.prefill_levels(view, np.ones(len(tracks)), found.frame_level)
-    return TwoViewBatch(lm, case.base, counter)
+    masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
+    return TwoViewBatch(lm, case.base, read_view(case, masked, case.options.mask).state)
 
 
 def _draw(lm: HfVideoLM, device: str) -> None:

@@ -19,10 +19,10 @@ from bench.counted import flops as count
 from bench.trace import read
 from core.backbones import BackboneInfo, VideoLM
 from core.backbones.qwen2_5_vl import Qwen25VL
-from core.methods.base import MethodContext
 from core.options import AscentOptions, MaskOptions, RunOptions
 from core.shipped import shipped
 from core.types import LOST, SEEN, Clip, Track
+from core.views.context import MethodContext
 
 SIDE, FRAMES, TOKENS = 280, 8, 32
 QUESTION = "What is in the video?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,8 @@ import numpy as np
 from bench.counted import flops
 from core.backbones import Encoded, VideoLM, load_backbone
 from core.decoding.loop import TwoViewBatch
-from core.masking.ascent import finalize_ascent
 from core.media.video import read_clip
 from core.methods import METHODS
-from core.methods.base import MethodContext
 from core.methods.run import run_method
 from core.objects.detect import Detector, load_detector
 from core.objects.track import track
@@ -23,6 +22,8 @@ from core.options import AscentOptions, DetectOptions, RunOptions
 from core.pipeline import run
 from core.traces.bundle import pack
 from core.types import SEEN, Clip, Track
+from core.views.context import MethodContext
+from core.views.masked import read_view
 from toyworld.clips import write_mp4
 from toyworld.world import sample
 
@@ -109,12 +110,8 @@ def read(of: MethodContext, macd: bool) -> TwoViewBatch:
     """
     if not macd:
         return TwoViewBatch(of.lm, of.base, None)
-    view, last = of.ascent(of.options.mask)
-    assert last is not None
-    found = finalize_ascent(last, of.options.ascent)
-    frames = found.frame_level if len(found.frame_level) else np.zeros(len(of.encoded.groups))
-    counter, _ = of.prefill_levels(view, np.ones(len(of.tracks)), frames)
-    return TwoViewBatch(of.lm, of.base, counter)
+    masked = replace(of.counterfactual(of.options.mask), level=np.ones(len(of.tracks)))
+    return TwoViewBatch(of.lm, of.base, read_view(of, masked, of.options.mask).state)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:

@@ -12,6 +12,7 @@ MacdError
 │   └── DecodeLimit            decoding ran past its time or memory limit
 ├── QuestionError              blank, too long, control characters, or a model's special token
 ├── OptionError                an option out of its range (also a ValueError)
+├── NotApplicable              a method that cannot answer a question of this kind
 ├── DetectorError              weights not found, not loadable, or failing on a frame
 ├── BackboneError              the video language model cannot be used
 │   ├── BackboneNotFound       no such folder, or the hub cannot be reached
@@ -87,6 +88,10 @@ class QuestionError(MacdError):
 
 class OptionError(MacdError, ValueError):
     """An option out of its range."""
+
+
+class NotApplicable(MacdError):
+    """A method that cannot answer a question of this kind; others can."""
 
 
 class DetectorError(MacdError):

@@ -208,6 +208,22 @@ class TcdOptions(Checked):
 
 
 @dataclass(frozen=True)
+class RuleOptions(Checked):
+    """What the score rules beside the linear one take, with their published defaults.
+
+    delta: of yes-bias, added to the logit of "yes". code_power: a of CODE. only_threshold: γ of
+    ONLY. m3id_decay: λ of M3ID. log_lambda: λ of log-linear. beta: cut of ONLY, M3ID, log-linear.
+    """
+
+    delta: float = number(1.0, -100, 100)
+    code_power: float = number(0.2, 0.01, 10)
+    only_threshold: float = number(0.2, 0, 2)
+    m3id_decay: float = number(0.02, 0, 1)
+    log_lambda: float = number(1.0, 0, 20)
+    beta: float = number(0.1, 0, 2)
+
+
+@dataclass(frozen=True)
 class PlanOptions(Checked):
     """Input of `core.planning.plan`. frame_size: side in pixels."""
 
@@ -238,6 +254,7 @@ class RunOptions(Checked):
     vcd: VcdOptions = part(VcdOptions())
     sid: SidOptions = part(SidOptions())
     tcd: TcdOptions = part(TcdOptions())
+    rules: RuleOptions = part(RuleOptions())
     seed: int = whole(0, 0, MAX_SEED)
 
     def check_together(self) -> None:

@@ -18,24 +18,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.backbones.base import DecodeState, Encoded, VideoLM
-from core.backbones.host import to_float
-from core.decoding.loop import answer, decode
+from core.backbones.base import Encoded, VideoLM
 from core.environment import peak_memory_mb, versions
-from core.errors import Cancelled, OutOfMemory
-from core.masking.ascent import finalize_ascent
-from core.masking.objective import loss_of
+from core.errors import Cancelled, NotApplicable, OutOfMemory
 from core.masking.random_masks import placement_warnings
 from core.media.video import read_clip
-from core.metering import Cost, Meter
-from core.methods import Method, find_methods
-from core.methods.base import DecodingViews, MethodContext
-from core.methods.controls import baseline
-from core.methods.masked import macd
-from core.methods.run import answer_of, run_method, shown
+from core.metering import Meter
+from core.methods import METHODS, Method, find_methods
+from core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_events
+from core.methods.run import Decoding, run_method
 from core.objects.detect import Detector, only
 from core.objects.track import track
-from core.options import RunOptions, VideoOptions
+from core.options import DecodeOptions, RunOptions, VideoOptions
 from core.question import clean_question, nouns
 from core.types import (
     Answer,
@@ -44,10 +38,11 @@ from core.types import (
     Counterfactual,
     Detections,
     Progress,
-    TokenStep,
     Trace,
     Track,
 )
+from core.views.context import MethodContext
+from core.views.records import MaskedView
 from core.words import count
 
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
@@ -69,6 +64,8 @@ APPROXIMATE = {
     "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
     "half": "approximate gradient: taken on frames of half the size",
 }
+NEARLY_ALL = 0.98
+"""Mean of the mask from which on the counterfactual shows nothing."""
 ALL_MASKED = "the masks hide nearly the whole video: the counterfactual holds no evidence at all"
 
 
@@ -159,9 +156,9 @@ def run(
         tracks = yield from _tracks(state, clip, detector, options, cache)
         model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
         meter = Meter(model.info.device, memory=True)
-        case = MethodContext(model, encoded, tracks, options, meter)
-        yield from _analyse(state, case)
-        yield from _compare(state, case, further)
+        context = MethodContext(model, encoded, tracks, options, meter)
+        yield from _analyse(state, context)
+        yield from _compare(state, context, further)
     except Cancelled:
         pass
     except torch.OutOfMemoryError as error:
@@ -172,49 +169,77 @@ def run(
     yield Event("done", 1.0, state.trace.status, state.trace)
 
 
-@dataclass(frozen=True, eq=False)
-class _Views:
-    """What an answer is decoded from, with what that took.
-
-    cost: of the second view alone; needs: shared pieces; paid_s: seconds of those that another
-    answer pays for.
-    """
-
-    prepared: DecodingViews
-    cost: Cost
-    needs: frozenset[Hashable]
-    paid_s: float = 0.0
-
-
-def _analyse(run: _Run, case: MethodContext) -> Iterator[Event]:
-    plain = yield from _read_base(run, case)
-    last = yield from _ascend(run, case)
-    other = yield from _read_counterfactual(run, case, last)
-    yield from _decode(run, case, plain, other)
-
-
-def _read_base(run: _Run, case: MethodContext) -> Generator[Event, None, _Views]:
-    began = time.monotonic()
-    yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
-    kind = case.options.ascent.gradient
+def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
+    """MACD's events as events of the run, and what they add to the trace."""
+    kind = context.options.ascent.gradient
     if kind in APPROXIMATE:
         run.warnings.append(APPROXIMATE[kind])
-    case.start_method()
-    prepared = baseline(case)
-    run.timed("prefill", began)
-    run.raise_if_cancelled("ascent")
-    return _Views(prepared, Cost(), case.needs())
+    steps: list[AscentStep] = []
+    began = time.monotonic()
+    yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
+    for event in macd_events(context):
+        match event:
+            case BaseRead():
+                run.timed("prefill", began)
+                run.raise_if_cancelled("ascent")
+                began = time.monotonic()
+            case Ascending(step=step, counterfactual=found):
+                steps.append(step)
+                trace = run.update_trace(steps=tuple(steps), counterfactual=found)
+                run.timed("ascent", began)
+                done = len(steps) / context.options.ascent.steps
+                message = f"step {len(steps)}, loss {step.loss:.3f}"
+                yield Event("ascent", done, message, trace)
+                run.raise_if_cancelled("ascent")
+                if len(steps) == context.options.ascent.steps:
+                    began = time.monotonic()
+                    yield Event("views", 0.0, "Reading the counterfactual", run.trace)
+            case CounterfactualRead(counterfactual=found, masked=masked):
+                if steps:
+                    run.warnings += _mask_warnings(found, masked)
+                    run.update_trace(counterfactual=found)
+                run.timed("views", began)
+                yield Event("views", 1.0, "Both views read", run.trace)
+                began = time.monotonic()
+            case Decoding(answer=answer, finished=finished):
+                if finished and not answer.finished:
+                    length = count(len(answer.tokens), "token")
+                    run.warnings.append(f"the {answer.method} answer was cut at {length}")
+                answers = run.trace.answers | {answer.method: answer}
+                trace = run.update_trace(answers=answers)
+                if not finished:
+                    yield _decoding(answer, context.options.decode, trace)
+                    run.raise_if_cancelled("decode")
+    run.timed("decode", began)
 
 
-def _compare(run: _Run, case: MethodContext, methods: list[Method]) -> Iterator[Event]:
+def _mask_warnings(found: Counterfactual, masked: float) -> Iterator[str]:
+    if not found.level.any() and not found.frame_level.any():
+        yield SAME_VIEWS
+    if masked > NEARLY_ALL:
+        yield ALL_MASKED
+
+
+def _decoding(answer: Answer, options: DecodeOptions, trace: Trace) -> Event:
+    half = 0.5 * (answer.method == "macd")
+    done = half + 0.5 * len(answer.tokens) / options.max_tokens
+    return Event("decode", done, f"{METHODS[answer.method].title}: {answer.text}", trace)
+
+
+def _compare(run: _Run, context: MethodContext, methods: list[Method]) -> Iterator[Event]:
     began = time.monotonic()
     for i, method in enumerate(methods):
         run.raise_if_cancelled("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
-        found = run_method(case, method)
-        if "random" in found.view:
-            run.warnings += placement_warnings(found.view["random"])
-        run.update_trace(answers=run.trace.answers | {method.name: found}, shared=dict(case.shared))
+        try:
+            found = run_method(context, method)
+        except NotApplicable as error:
+            run.update_trace(skipped=run.trace.skipped | {method.name: str(error)})
+            continue
+        if isinstance(found.view, MaskedView) and found.view.random is not None:
+            run.warnings += placement_warnings(found.view.random)
+        answers = run.trace.answers | {method.name: found}
+        run.update_trace(answers=answers, shared=dict(context.shared))
     if methods:
         run.timed("compare", began)
 
@@ -352,113 +377,6 @@ def run_in_thread(call: Callable[[], VideoLM]) -> Future[VideoLM]:
 
     threading.Thread(target=work, name="load", daemon=True).start()
     return future
-
-
-def _ascend(run: _Run, case: MethodContext) -> Generator[Event, None, AscentStep | None]:
-    began, cost = time.monotonic(), Cost()
-    mask, options = case.options.mask, case.options.ascent
-    steps: list[AscentStep] = []
-    for step in case.meter.each(case.ascent_steps(mask, options), cost):
-        steps.append(step)
-        trace = run.update_trace(steps=tuple(steps), counterfactual=finalize_ascent(step, options))
-        done = len(steps) / options.steps
-        yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
-        run.raise_if_cancelled("ascent")
-    if not steps:
-        return None
-    needs = [("base prefill", None), ("masks", mask)]
-    case.seed_cache("ascent", (mask, options), steps[-1], cost, needs)
-    run.timed("ascent", began)
-    return steps[-1]
-
-
-def _read_counterfactual(
-    run: _Run, case: MethodContext, last: AscentStep | None
-) -> Generator[Event, None, _Views]:
-    began = time.monotonic()
-    yield Event("views", 0.0, "Reading the counterfactual", run.trace)
-    case.start_method()
-    with case.meter.measure() as cost:
-        prepared = macd(case)
-    needs = case.needs()
-    if last is not None:
-        chosen = finalize_ascent(last, case.options.ascent)
-        view = case.masked(case.options.mask)
-        device = view.objects.device
-        levels = (torch.as_tensor(z, device=device) for z in (chosen.level, chosen.frame_level))
-        hidden = to_float(view.mask(*levels).mean())
-        if not chosen.level.any() and not chosen.frame_level.any():
-            run.warnings.append(SAME_VIEWS)
-        if hidden > 0.98:
-            run.warnings.append(ALL_MASKED)
-        run.update_trace(
-            counterfactual=with_losses(
-                chosen, case.encoded, prepared.base, prepared.counter or prepared.base
-            )
-        )
-    run.timed("views", began)
-    yield Event("views", 1.0, "Both views read", run.trace)
-    base = case.whole_cost(Cost(), [("base prefill", None)])
-    return _Views(prepared, cost, needs, base.seconds)
-
-
-def with_losses(
-    chosen: Counterfactual, encoded: Encoded, base: DecodeState, counter: DecodeState
-) -> Counterfactual:
-    """The levels with the query loss given V and given V_d."""
-    assert base.query_logits is not None
-    assert counter.query_logits is not None
-    return replace(
-        chosen,
-        base_loss=to_float(loss_of(base.query_logits[0], encoded)),
-        loss=to_float(loss_of(counter.query_logits[0], encoded)),
-    )
-
-
-def _decode(run: _Run, case: MethodContext, baseline: _Views, other: _Views) -> Iterator[Event]:
-    """Both answers, token by token."""
-    began = time.monotonic()
-    for name, views in (("baseline", baseline), ("macd", other)):
-        yield from _answer(run, case, name, views)
-    run.timed("decode", began)
-
-
-def _answer(run: _Run, case: MethodContext, name: str, views: _Views) -> Iterator[Event]:
-    prepared, options = views.prepared, case.options.decode
-    own = replace(views.cost)
-    pixels = shown(case, prepared)
-
-    def signed(given: Answer) -> Answer:
-        whole = case.whole_cost(own, views.needs)
-        return replace(
-            given,
-            view=prepared.view,
-            shown=pixels,
-            ms=round(1000 * (whole.seconds - views.paid_s), 1),
-            total_ms=round(1000 * whole.seconds, 1),
-            memory_mb=case.memory_mb(whole),
-        )
-
-    if options.search in ("beam", "vote"):
-        with case.meter.measure() as cost:
-            given = answer_of(case, name, prepared)
-        own.add(cost)
-    else:
-        contrast = prepared.contrast if prepared.counter is not None else None
-        tokens = decode(case.lm, prepared.base, prepared.counter, prepared.contrast, options)
-        steps: list[TokenStep] = []
-        for step in case.meter.each(tokens, own):
-            steps.append(step)
-            given = answer(case.lm, name, steps, contrast)
-            done = 0.5 * (name == "macd") + 0.5 * len(steps) / options.max_tokens
-            title = "MACD" if name == "macd" else "Baseline"
-            trace = run.update_trace(answers=run.trace.answers | {name: signed(given)})
-            yield Event("decode", done, f"{title}: {given.text}", trace)
-            run.raise_if_cancelled("decode")
-    if not given.finished:
-        length = count(len(given.tokens), "token")
-        run.warnings.append(f"the {name} answer was cut at {length}")
-    run.update_trace(answers=run.trace.answers | {name: signed(given)})
 
 
 def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:

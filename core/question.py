@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from core.errors import QuestionError
+from core.errors import NotApplicable, QuestionError
 
 MAX_LENGTH = 2000
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
@@ -49,6 +49,39 @@ def nouns(question: str) -> tuple[str, ...]:
     """
     words = re.findall(r"[^\W\d_][\w'-]*", question.lower())
     return tuple(dict.fromkeys(w for w in words if w not in _NO_NOUNS))
+
+
+_AUXILIARY = re.compile(
+    r"(is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|shall|should|may|might"
+    r"|must|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|hasn't|haven't|can't)\b"
+)
+_YES_OR_NO = re.compile(r"\byes\b.{0,5}\bno\b")
+
+
+def asks_yes_no(question: str) -> bool:
+    """Whether "yes" or "no" would answer: English, by its first word and without alternatives.
+
+    >>> asks_yes_no("Is there a dog?"), asks_yes_no("Is it a dog or a cat?"), asks_yes_no("Why?")
+    (True, False, False)
+    """
+    text = question.strip().lower().replace("’", "'")
+    if _YES_OR_NO.search(text):
+        return True
+    last = re.split(r"(?<=[.!?])\s+", text)[-1]
+    return bool(_AUXILIARY.match(last)) and " or " not in last
+
+
+def require_yes_no(question: str, method: str) -> None:
+    """Raises NotApplicable, naming the method, where yes or no is not asked for."""
+    if not asks_yes_no(question):
+        raise NotApplicable(
+            f"{method} applies to yes-no questions only", "Ask one that yes or no can answer"
+        )
+
+
+def word_tokens(tokens: Callable[[str], Sequence[int]], word: str) -> tuple[int, ...]:
+    """First tokens of a word in lower case and capitalised; tokens: text → token ids."""
+    return tuple(dict.fromkeys(tokens(w)[0] for w in (word, word.capitalize())))
 
 
 _PLAIN = re.compile(r"[\w\s.,;:!?'\"’-]*")

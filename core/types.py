@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.options import MaskOptions
+from core.views.records import NoView, View
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -226,6 +227,20 @@ class Ledger:
     verdict: str
 
 
+@dataclass(frozen=True)
+class StepWeights:
+    """How one token was chosen: base·z + Σ others·z′ + bias, among tokens with z ≥ floor.
+
+    z: logits of the video, z′: of each second view. The token with the largest z is always among
+    them. bias: (token, amount) pairs added to the score.
+    """
+
+    base: float = 1.0
+    others: tuple[float, ...] = ()
+    floor: float = -np.inf
+    bias: tuple[tuple[int, float], ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class TokenStep:
     """One decoded token with its candidates under both views.
@@ -236,7 +251,8 @@ class TokenStep:
     winner for any α in [0, 20] and β in [0, 1]. floor: every token whose base logit is at least
     this is among them (−inf: all are; inf: not known), so probabilities over a head that ends above
     it are exact, and upper bounds over one that reaches below. hidden: (N,) vision tokens that the
-    second view did not see at this step; None where it hides none.
+    second view did not see at this step; None where it hides none. weights: how it was scored; None
+    where the answer's α, β and cut say so.
     """
 
     index: int
@@ -250,14 +266,16 @@ class TokenStep:
     counter_log_z: float | None = None
     hidden: NDArray[np.bool_] | None = None
     floor: float = -np.inf
+    weights: StepWeights | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
     """One method's answer. finished: the model ended it itself, not the token limit.
 
-    head: which head rule cut the candidates; votes: normalised answer → samples that gave it;
-    view: what the second view was (see core.methods); shown: its frames as the model read them,
+    rule: how the views were scored, see core.rules; alpha, beta and head, which logits the cut
+    compares, are those of the rule "linear". votes: normalised answer → samples that gave it;
+    view: what the second view was; shown: its frames as the model read them,
     (T, h, w, 3), None where there is no second view or it has the pixels of the first.
     ms: time that it added to the run, in which the first method to need a shared piece pays for it;
     total_ms: of everything it needs, from the prompt to the answer. memory_mb: peak of the tensors
@@ -271,8 +289,9 @@ class Answer:
     alpha: float = 0.0
     beta: float = 0.0
     head: str = "probability"
+    rule: str = "linear"
     votes: dict[str, int] = field(default_factory=dict)
-    view: dict[str, Any] = field(default_factory=dict)
+    view: View = field(default_factory=NoView)
     shown: Pixels | None = None
     ms: float = 0.0
     total_ms: float = 0.0
@@ -287,7 +306,7 @@ class Trace:
     backbone read, exactly; None before a backbone was asked. groups: the frames of each temporal
     patch.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
-    a piece of work served another method.
+    a piece of work served another method. skipped: method → why it does not apply to the question.
     """
 
     question: str
@@ -310,5 +329,6 @@ class Trace:
     warnings: tuple[str, ...] = ()
     seed: int = 0
     shared: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)

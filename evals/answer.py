@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from core.backbones.base import VideoLM
-from core.decoding.contrast import Head, score
+from core.decoding.contrast import Head, score, weighted
 from core.decoding.search import find_answer
 from core.errors import MacdError
-from core.methods import find_methods
-from core.methods.base import DecodingViews, MethodContext
+from core.methods import METHODS, find_methods
+from core.methods.run import DecodingViews, FixedAnswer, prepare
 from core.objects.detect import Detector
 from core.objects.track import track
 from core.options import ContrastOptions, RunOptions
-from core.types import Answer, Clip, TokenStep, Track
+from core.types import Answer, Clip, StepWeights, TokenStep, Track
+from core.views.context import MethodContext
 from evals.benchmarks.base import Benchmark, Item
 from evals.gather import GatheringLM
 from evals.rows import Row
@@ -28,7 +29,7 @@ BETAS = (0.01, 0.1, 0.3, 0.5)
 GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
 OWN_CONTRAST = ("vcd", "sid", "tcd")
-ONE_VIEW = ("baseline", "head-only", "prompt-bias", "output-bias", "always-yes")
+ONE_VIEW = tuple(m.name for m in METHODS.values() if not m.second_views)
 
 
 @dataclass(frozen=True)
@@ -76,44 +77,39 @@ def _answer_item(
     ready: list[tuple[PendingAnswer, DecodingViews]] = []
     try:
         own = replace(options, seed=_seed(item.id))
-        case = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
+        context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from (Row(w.key, item.id, w.method, error=str(error)) for w in wanted)
         return
     for want in wanted:
         try:
             (method,) = find_methods([want.method])
-            case.options = with_contrast(own, want.method, want.contrast or (1.0, 0.1))
-            ready.append((want, method.prepare(case)))
+            context.options = with_contrast(own, want.method, want.contrast or (1.0, 0.1))
+            views = prepare(context, method)
+            if isinstance(views, FixedAnswer):
+                yield Row(want.key, item.id, want.method, views.text)
+            else:
+                ready.append((want, views))
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
-    kept = gathering.keep([prepared for _, prepared in ready])
-    for (want, _), prepared in zip(ready, kept, strict=True):
+    resolved = gathering.resolve([views for _, views in ready])
+    for (want, _), views in zip(ready, resolved, strict=True):
         try:
-            yield _row(lm, case, want, prepared)
+            yield _row(lm, context, want, views)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 
 
-def _row(lm: VideoLM, case: MethodContext, want: PendingAnswer, prepared: DecodingViews) -> Row:
-    if prepared.said is not None:
-        return Row(want.key, want.item.id, want.method, prepared.said)
+def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
     found = find_answer(
-        lm,
-        want.method,
-        prepared.base,
-        prepared.counter,
-        prepared.contrast,
-        case.options.decode,
-        prepared.bias,
+        lm, want.method, views.base, views.counter, views.rule, context.options.decode
     )
     first = found.tokens[0] if found.tokens else None
     gradient: list[tuple[str, float]] = []
-    if want.method == "macd" and case.tracks:
-        _, last = case.ascent(case.options.mask)
-        if last is not None:
-            labels = [t.label for t in case.tracks]
-            gradient = list(zip(labels, (float(g) for g in last.gradient), strict=True))
+    if want.method == "macd" and context.tracks:
+        if steps := context.ascent(context.options.mask):
+            labels = [t.label for t in context.tracks]
+            gradient = list(zip(labels, (float(g) for g in steps[-1].gradient), strict=True))
     return Row(
         key=want.key,
         item=want.item.id,
@@ -150,10 +146,10 @@ def _margin(lm: VideoLM, first: TokenStep | None, found: Answer) -> float | None
     places = [[ids.index(t) for w in words if (t := lm.tokens(w)[0]) in ids] for words in WORDS]
     if not all(places):
         return None
-    base = np.asarray(first.base, np.float64)
-    scores = base
-    if first.counter is not None:
-        scores = (1 + found.alpha) * base - found.alpha * first.counter
+    weights = first.weights or StepWeights(1 + found.alpha, (-found.alpha,))
+    others = [] if first.counter is None else [first.counter]
+    uncut = replace(weights, floor=-np.inf)
+    scores = weighted(first.base, others, uncut, first.candidates)
     yes, no = (max(float(scores[i]) for i in z) for z in places)
     return yes - no
 

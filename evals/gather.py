@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
-from core.methods.base import DecodingViews
+from core.methods.run import DecodingViews
 
 BATCH = 16
 
@@ -38,7 +38,7 @@ class GatheringLM:
     def query_logits(
         self, encoded: Encoded, video: Tensor, low_memory: bool = False, *_: Any
     ) -> Tensor:
-        """The model's, sharing nothing: the base is a promise still."""
+        """The model's, sharing nothing: the base is deferred still."""
         return self._lm.query_logits(encoded, video, low_memory)
 
     def prefill(
@@ -49,15 +49,15 @@ class GatheringLM:
         _: Any = None,
         graph: bool = False,
     ) -> Any:
-        """A promise of the view's DecodeState, or the DecodeState where it cannot wait."""
+        """A DeferredState, or the DecodeState where it cannot wait."""
         self._encoded = self._encoded or encoded
         if graph or prune is not None or encoded is not self._encoded or video.ndim != 4:
             return self._lm.prefill(encoded, video, prune, graph=graph)
         self._videos.append(video)
         return DeferredState(len(self._videos) - 1)
 
-    def keep(self, prepared: list[DecodingViews]) -> list[DecodingViews]:
-        """The same with every promise kept."""
+    def resolve(self, deferred: list[DecodingViews]) -> list[DecodingViews]:
+        """The same views, prefilled."""
         states: list[DecodeState] = []
         for at in range(0, len(self._videos), BATCH):
             assert self._encoded is not None
@@ -68,4 +68,4 @@ class GatheringLM:
         def state(given: Any) -> Any:
             return states[given.index] if isinstance(given, DeferredState) else given
 
-        return [replace(p, base=state(p.base), counter=state(p.counter)) for p in prepared]
+        return [replace(p, base=state(p.base), counter=state(p.counter)) for p in deferred]

@@ -95,6 +95,11 @@ class ByteLM(VideoLM):
             logits[-1:], [(features, tokens)], len(tokens), len(tokens), logits[None, :-1]
         )
 
+    def prefill_text(self, question: str) -> DecodeState:
+        tokens, features = list(question.encode()), torch.zeros(12, dtype=torch.float64)
+        logits = self._logits(features, tokens)
+        return DecodeState(logits[-1:], [(features, tokens)], len(tokens), len(tokens))
+
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
         rows = [row for s in states for row in s.cache]
         first = states[0]

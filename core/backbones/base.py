@@ -223,6 +223,10 @@ class VideoLM(ABC):
         """
 
     @abstractmethod
+    def prefill_text(self, question: str) -> DecodeState:
+        """Runs the prompt of the question alone, without any video; a DecodeState of one row."""
+
+    @abstractmethod
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
         """States of one length and pruning → one DecodeState, rows in order. The originals stay."""
 

@@ -1,11 +1,15 @@
-"""Key-value caches as values: a changed one is a new one."""
+"""Key-value caches and the states around them as values: a changed one is a new one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import torch
 from torch import Tensor
 from transformers import DynamicCache
+
+from core.backbones.base import DecodeState
 
 
 def map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:
@@ -14,3 +18,44 @@ def map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> Dynami
     for i, layer in enumerate(cache.layers):
         out.update(change(layer.keys), change(layer.values), i)
     return out
+
+
+def join_states(states: Sequence[DecodeState]) -> DecodeState:
+    """One state of all rows in order. Raises ValueError for different lengths or prunings."""
+    first = states[0]
+    if any((s.length, s.prune) != (first.length, first.prune) for s in states):
+        raise ValueError("only states of one length and pruning can be joined")
+    cache = DynamicCache()
+    for i in range(len(first.cache.layers)):
+        layers = [s.cache.layers[i] for s in states]
+        keys, values = (torch.cat([getattr(z, k) for z in layers]) for k in ("keys", "values"))
+        cache.update(keys, values, i)
+    unseen = [s.hidden for s in states if s.hidden is not None]
+    return DecodeState(
+        torch.cat([s.logits for s in states]),
+        cache,
+        first.length,
+        first.prompt,
+        None,
+        first.inputs,
+        first.prune,
+        hidden=torch.cat(unseen) if unseen else None,
+    )
+
+
+def select_rows(state: DecodeState, index: Tensor) -> DecodeState:
+    """The rows at `index` (N,) long, in that order."""
+    return replace(
+        state,
+        logits=state.logits[index],
+        cache=map_cache(state.cache, lambda z: z[index]),
+        query_logits=None,
+        vision=None,
+        hidden=None if state.hidden is None else state.hidden[index],
+    )
+
+
+def crop_state(state: DecodeState, length: int) -> DecodeState:
+    """The state as it was `length` tokens into the cache; its logits are not those of then."""
+    cache = map_cache(state.cache, lambda z: z[:, :, :length])
+    return replace(state, cache=cache, length=length, query_logits=None, vision=None)

@@ -28,7 +28,7 @@ from core.backbones.base import (
     VisionCache,
     normalise,
 )
-from core.backbones.caches import map_cache
+from core.backbones.caches import crop_state, join_states, map_cache, select_rows
 from core.backbones.checkpointing import checkpointed
 from core.backbones.fitting import fitted
 from core.backbones.host import to_host
@@ -313,6 +313,31 @@ class HfVideoLM(VideoLM):
                 hidden=_hidden_among(slots, unseen),
             )
 
+    @torch.no_grad()
+    def prefill_text(self, question: str) -> DecodeState:
+        """See `VideoLM.prefill_text`: the family's chat template around text alone."""
+        self.refuse_control_tokens(question)
+        content = [{"type": "text", "text": question}]
+        prompt = self.processor.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+        ids = self.processor(text=[prompt], return_tensors="pt")["input_ids"].to(self.device)
+        length, cache = ids.shape[1], DynamicCache()
+        steps = torch.arange(length, device=self.device)
+        out = self.decoder(
+            input_ids=ids,
+            position_ids=self.step_positions(0, 1) + steps,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return DecodeState(
+            logits=_wide(self.head(out.last_hidden_state[:, -1])),
+            cache=cache,
+            length=length,
+            prompt=length,
+            inputs={"next": length, "vision": steps[:0]},
+        )
+
     def _slots(self, encoded: Encoded) -> Tensor:
         """(G, n) positions of each temporal patch's tokens in the prompt."""
         slots = (encoded.input_ids[0] == self.vision_token).nonzero()[:, 0]
@@ -403,44 +428,15 @@ class HfVideoLM(VideoLM):
 
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
         """See `VideoLM.join`."""
-        first = states[0]
-        if any((s.length, s.prune) != (first.length, first.prune) for s in states):
-            raise ValueError("only states of one length and pruning can be joined")
-        cache = DynamicCache()
-        for i in range(len(first.cache.layers)):
-            layers = [s.cache.layers[i] for s in states]
-            keys, values = (torch.cat([getattr(z, k) for z in layers]) for k in ("keys", "values"))
-            cache.update(keys, values, i)
-        logits = torch.cat([s.logits for s in states])
-        unseen = [s.hidden for s in states if s.hidden is not None]
-        return DecodeState(
-            logits,
-            cache,
-            first.length,
-            first.prompt,
-            None,
-            first.inputs,
-            first.prune,
-            hidden=torch.cat(unseen) if unseen else None,
-        )
+        return join_states(states)
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         """See `VideoLM.select`."""
-        index = torch.tensor(rows, device=self.device)
-        cache = map_cache(state.cache, lambda z: z[index])
-        return replace(
-            state,
-            logits=state.logits[index],
-            cache=cache,
-            query_logits=None,
-            vision=None,
-            hidden=None if state.hidden is None else state.hidden[index],
-        )
+        return select_rows(state, torch.tensor(rows, device=self.device))
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
         """See `VideoLM.crop`."""
-        cache = map_cache(state.cache, lambda z: z[:, :, :length])
-        return replace(state, cache=cache, length=length, query_logits=None, vision=None)
+        return crop_state(state, length)
 
     @torch.no_grad()
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:

@@ -114,6 +114,12 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--tcd-alpha", "tcd.contrast", "alpha", "TCD's α"),
     Flag("--tcd-beta", "tcd.contrast", "beta", "TCD's β"),
     Flag("--tcd-head", "tcd.contrast", "head", "TCD's head"),
+    Flag("--delta", "rules", "delta", "yes-bias: what is added to the logit of yes"),
+    Flag("--code-power", "rules", "code_power", "CODE's exponent a"),
+    Flag("--only-threshold", "rules", "only_threshold", "ONLY's γ"),
+    Flag("--m3id-decay", "rules", "m3id_decay", "M3ID's λ"),
+    Flag("--log-lambda", "rules", "log_lambda", "log-linear's λ"),
+    Flag("--rule-beta", "rules", "beta", "cut of ONLY, M3ID and log-linear"),
     Flag("--seed", "", "seed", "seed"),
 )
 
@@ -128,6 +134,7 @@ GROUPS = {
     "vcd": "VCD",
     "sid": "SID",
     "tcd": "TCD",
+    "rules": "other score rules",
     "": "seed",
 }
 """Titles of the parts in the help."""

@@ -6,65 +6,95 @@ argmax is among them, and results are exact for every token stored).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import NumericalError
+from core.types import StepWeights
 
 Logits = NDArray[Any]
 Head = Literal["probability", "raw"]
 Float64Array = NDArray[np.float64]
 
 
-def plausibility_mask(base: Logits, beta: float) -> NDArray[np.bool_]:
-    """V_head: p(t|V) ≥ β·max p(·|V), from the untempered original view.
+def cut_floor(base: Logits, beta: float, head: Head = "probability") -> float:
+    """The lowest base logit that the plausibility cut lets through; −inf: no cut.
 
-    The base argmax is always in, also for β > 1 (the paper sweeps β = 1.2); β = 0 keeps all.
+    "probability": p(t|V) ≥ β·max p(·|V), from the untempered original view; β = 0 keeps all.
+    "raw": TCD's, logit ≥ β·max logit.
+
+    >>> cut_floor(np.array([2.0, 1.9, -3.0]), 0.5), cut_floor(np.array([2.0, 0.9]), 0.5, "raw")
+    (1.3068528194400546, 1.0)
+    """
+    top = float(np.max(base))
+    if head == "raw":
+        return beta * top
+    return top + float(np.log(beta)) if beta > 0 else -np.inf
+
+
+def above(base: Logits, floor: float) -> NDArray[np.bool_]:
+    """Tokens whose base logit is at least `floor`, and always the base argmax.
+
+    >>> above(np.array([2.0, 1.9, -3.0]), floor=1.3).tolist()
+    [True, True, False]
+    """
+    base = np.asarray(base, np.float64)
+    inside: NDArray[np.bool_] = base >= floor
+    inside[int(base.argmax())] = True
+    return inside
+
+
+def plausibility_mask(base: Logits, beta: float, head: Head = "probability") -> NDArray[np.bool_]:
+    """V_head as a mask over the tokens; see `cut_floor`.
+
+    The base argmax is always in, also for β > 1 (the paper sweeps β = 1.2).
 
     >>> plausibility_mask(np.array([2.0, 1.9, -3.0]), beta=0.5).tolist()
     [True, True, False]
     """
     base = np.asarray(base, np.float64)
-    if beta <= 0:
-        return np.ones(base.shape, bool)
-    inside: NDArray[np.bool_] = base >= base.max() + np.log(beta)
-    inside[int(base.argmax())] = True
-    return inside
-
-
-def raw_plausibility_mask(base: Logits, beta: float) -> NDArray[np.bool_]:
-    """TCD's head: logit ≥ β·max logit, in raw logits; the base argmax alone where none is left.
-
-    >>> raw_plausibility_mask(np.array([2.0, 0.9, -3.0]), beta=0.5).tolist()
-    [True, False, False]
-    """
-    base = np.asarray(base, np.float64)
-    inside: NDArray[np.bool_] = base >= beta * base.max()
-    if not inside.any():
-        inside[int(base.argmax())] = True
-    return inside
+    return above(base, cut_floor(base, beta, head))
 
 
 def score(
-    base: Logits, counter: Logits, alpha: float, beta: float, rule: Head = "probability"
+    base: Logits, counter: Logits, alpha: float, beta: float, head: Head = "probability"
 ) -> Float64Array:
     """s(t) = (1+α)·logit(t|V) − α·logit(t|V_d) inside V_head, −inf outside.
 
     >>> score(np.array([2.0, 1.5]), np.array([2.0, 0.5]), alpha=1.0, beta=0.1).tolist()
     [2.0, 2.5]
     """
-    base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
-    if base.shape != counter.shape:
-        raise ValueError(f"views differ in shape: {base.shape} and {counter.shape}")
-    inside = (
-        plausibility_mask(base, beta)
-        if rule == "probability"
-        else raw_plausibility_mask(base, beta)
-    )
-    return np.where(inside, (1 + alpha) * base - alpha * counter, -np.inf)
+    base = np.asarray(base, np.float64)
+    weights = StepWeights(1 + alpha, (-alpha,), cut_floor(base, beta, head))
+    return weighted(base, [counter], weights)
+
+
+def weighted(
+    base: Logits,
+    others: Sequence[Logits],
+    weights: StepWeights,
+    tokens: NDArray[np.int64] | None = None,
+) -> Float64Array:
+    """The scores that the weights give, −inf below their floor.
+
+    tokens: ids of the logits where they are not those of the whole vocabulary, for the bias.
+
+    >>> w = StepWeights(1.0, (3.0,), floor=1.0, bias=((0, 0.5),))
+    >>> weighted(np.array([2.0, 1.5, 0.0]), [np.array([1.0, 1.0, 9.0])], w).tolist()
+    [5.5, 4.5, -inf]
+    """
+    base = np.asarray(base, np.float64)
+    found = weights.base * base
+    for other, weight in zip(others, weights.others, strict=False):
+        if np.shape(other) != base.shape:
+            raise ValueError(f"views differ in shape: {base.shape} and {np.shape(other)}")
+        found = found + weight * np.asarray(other, np.float64)
+    for token, amount in weights.bias:
+        found[token if tokens is None else tokens == token] += amount
+    return np.where(above(base, weights.floor), found, -np.inf)
 
 
 def nucleus(scores: Logits, temperature: float, top_p: float) -> Float64Array:
@@ -125,12 +155,13 @@ def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDAr
 
 
 def kept_candidates(
-    views: Iterable[Logits], keep: int, beta: float, chosen: int
+    views: Iterable[Logits], keep: int, floor: float, chosen: int
 ) -> NDArray[np.int64]:
     """Token ids worth storing, base best first: enough to score anew with any α and β.
 
-    Each view's top `keep`, V_head, the chosen one, and of two views all `winners`, so that the
-    choice found among them is the one over the whole vocabulary. The first view is the base.
+    Each view's top `keep`, all above the cut's floor, the chosen one, and of two views all
+    `winners`, so that the choice found among them is the one over the whole vocabulary. The first
+    view is the base.
     """
     views = [np.asarray(v) for v in views]
     base = views[0]
@@ -138,8 +169,8 @@ def kept_candidates(
     for v in views:
         n = min(keep, len(v))
         ids.update(np.argpartition(-v, n - 1)[:n].tolist())
-    if beta > 0:
-        ids.update(np.flatnonzero(plausibility_mask(base, beta)).tolist())
+    if floor > -np.inf:
+        ids.update(np.flatnonzero(above(base, floor)).tolist())
     if len(views) > 1:
         ids.update(winners(base, views[1]).tolist())
     found = np.array(sorted(ids), np.int64)

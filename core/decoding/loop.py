@@ -19,10 +19,12 @@ from core.decoding.contrast import (
     kept_candidates,
     log_partition,
     nucleus,
-    score,
+    weighted,
 )
-from core.options import ContrastOptions, DecodeOptions
-from core.types import Answer, TokenStep
+from core.options import DecodeOptions
+from core.rules.base import ScoreRule
+from core.rules.linear import Linear
+from core.types import Answer, StepWeights, TokenStep
 
 LogitRows = NDArray[np.floating]
 
@@ -85,76 +87,60 @@ def decode(
     lm: VideoLM,
     base: DecodeState,
     counter: DecodeState | None,
-    contrast: ContrastOptions,
+    rule: ScoreRule,
     options: DecodeOptions,
-    bias: dict[int, float] | None = None,
 ) -> Iterator[TokenStep]:
     """Yields one TokenStep per token, the end token included; greedy, or sampled from its seed.
 
-    base, counter: prefilled states, left as they are; without `counter` the score is the logit
-    itself, cut by the head. Greedy with α = 0 gives the same tokens as plain decoding. bias: added
-    to the scores of some tokens. Raises NumericalError at a logit that is not finite, naming the
-    token.
+    base, counter: prefilled states, left as they are. The linear rule with α = 0 gives the same
+    tokens as plain decoding. Raises NumericalError at a logit that is not finite, naming the token.
     """
-    yield from continue_decoding(TwoViewBatch(lm, base, counter), contrast, options, bias)
+    yield from continue_decoding(TwoViewBatch(lm, base, counter), rule, options)
 
 
 def redecode(
-    pair: TwoViewBatch,
-    index: int,
-    token: int,
-    contrast: ContrastOptions,
-    options: DecodeOptions,
-    bias: dict[int, float] | None = None,
+    batch: TwoViewBatch, index: int, token: int, rule: ScoreRule, options: DecodeOptions
 ) -> Iterator[TokenStep]:
     """Continues after replacing the token at `index` by another: what follows it, without it.
 
-    pair: as an earlier `continue_decoding` left it, which has fed at least `index` tokens. Crops
+    batch: as an earlier `continue_decoding` left it, which has fed at least `index` tokens. Crops
     the cache instead of reading the prompt again.
     """
-    if token in pair.lm.end_tokens:
+    if token in batch.lm.end_tokens:
         return
-    pair.crop(index)
-    pair.step([token])
-    yield from continue_decoding(pair, contrast, options, bias, index + 1)
+    batch.crop(index)
+    batch.step([token])
+    yield from continue_decoding(batch, rule, options, index + 1)
 
 
 def continue_decoding(
-    pair: TwoViewBatch,
-    contrast: ContrastOptions,
-    options: DecodeOptions,
-    bias: dict[int, float] | None = None,
-    first: int = 0,
+    batch: TwoViewBatch, rule: ScoreRule, options: DecodeOptions, first: int = 0
 ) -> Iterator[TokenStep]:
-    """Decodes from where `pair` stands; `first` is the index of the next token."""
-    lm, rng = pair.lm, np.random.default_rng([options.seed, first])
+    """Decodes from where the batch stands; `first` is the index of the next token."""
+    lm, rng = batch.lm, np.random.default_rng([options.seed, first])
     for index in range(first, options.max_tokens):
-        b, c = pair.logits(index)
-        other = None if c is None else c[0]
-        s = scores(b[0], other, contrast, bias)
+        rows, other_rows = batch.logits(index)
+        base, other = rows[0], None if other_rows is None else other_rows[0]
+        weights, scores = score_token(rule, base, other, index)
         if options.search == "sample":
-            token = int(rng.choice(len(s), p=nucleus(s, options.temperature, options.top_p)))
+            p = nucleus(scores, options.temperature, options.top_p)
+            token = int(rng.choice(len(p), p=p))
         else:
-            token = int(s.argmax())
-        step = token_step(lm, index, token, b[0], other, contrast, options)
-        yield replace(step, hidden=pair.hidden())
+            token = int(scores.argmax())
+        step = token_step(lm, index, token, base, other, weights, rule, options)
+        yield replace(step, hidden=batch.hidden())
         if token in lm.end_tokens:
             return
-        pair.step([token])
+        batch.step([token])
 
 
-def scores(
-    base: LogitRows,
-    counter: LogitRows | None,
-    contrast: ContrastOptions,
-    bias: dict[int, float] | None,
-) -> NDArray[np.float64]:
-    """Scores (V,) to choose the next token by."""
-    other, alpha = (base, 0.0) if counter is None else (counter, contrast.alpha)
-    s = score(base, other, alpha, contrast.beta, contrast.head)
-    for token, amount in (bias or {}).items():
-        s[token] += amount
-    return s
+def score_token(
+    rule: ScoreRule, base: LogitRows, counter: LogitRows | None, index: int
+) -> tuple[StepWeights, NDArray[np.float64]]:
+    """How the rule weighs the views of a token, and the scores (V,) to choose it by."""
+    others = [] if counter is None else [counter]
+    weights = rule.weigh(base, others, index)
+    return weights, weighted(base, others, weights)
 
 
 def token_step(
@@ -163,12 +149,13 @@ def token_step(
     token: int,
     base: LogitRows,
     counter: LogitRows | None,
-    contrast: ContrastOptions,
+    weights: StepWeights,
+    rule: ScoreRule,
     options: DecodeOptions,
 ) -> TokenStep:
     """The record of one choice: the candidates worth keeping under both views."""
     views = [base] if counter is None else [base, counter]
-    ids = kept_candidates(views, options.keep, contrast.beta if len(views) == 2 else 0.0, token)
+    ids = kept_candidates(views, options.keep, weights.floor, token)
     return TokenStep(
         index=index,
         token=token,
@@ -180,19 +167,20 @@ def token_step(
         counter=None if counter is None else counter[ids].astype(np.float32),
         counter_log_z=None if counter is None else log_partition(counter),
         floor=floor_of(base, ids),
+        weights=None if isinstance(rule, Linear) else weights,
     )
 
 
-def answer(
-    lm: VideoLM, method: str, steps: Sequence[TokenStep], contrast: ContrastOptions | None = None
-) -> Answer:
+def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:
     """The tokens so far as an Answer."""
-    return Answer(
+    found = Answer(
         method=method,
         text=lm.text([s.token for s in steps if s.token not in lm.end_tokens]),
         tokens=tuple(steps),
         finished=bool(steps) and steps[-1].token in lm.end_tokens,
-        alpha=contrast.alpha if contrast else 0.0,
-        beta=contrast.beta if contrast else 0.0,
-        head=contrast.head if contrast else "probability",
+        rule=rule.name,
     )
+    if not isinstance(rule, Linear):
+        return found
+    contrast = rule.contrast
+    return replace(found, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)

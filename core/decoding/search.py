@@ -9,9 +9,10 @@ import numpy as np
 
 from core.backbones.base import DecodeState, VideoLM
 from core.decoding.contrast import log_partition, nucleus
-from core.decoding.loop import TwoViewBatch, answer, decode, scores, token_step
-from core.options import ContrastOptions, DecodeOptions
-from core.types import Answer, TokenStep
+from core.decoding.loop import TwoViewBatch, answer, decode, score_token, token_step
+from core.options import DecodeOptions
+from core.rules.base import ScoreRule
+from core.types import Answer, StepWeights, TokenStep
 
 
 def find_answer(
@@ -19,18 +20,17 @@ def find_answer(
     method: str,
     base: DecodeState,
     counter: DecodeState | None,
-    contrast: ContrastOptions,
+    rule: ScoreRule,
     options: DecodeOptions,
-    bias: dict[int, float] | None = None,
 ) -> Answer:
     """A whole answer by the search that `options` names."""
     if options.search == "beam":
-        steps: list[TokenStep] = list(beam(lm, base, counter, contrast, options, bias))
+        steps: list[TokenStep] = list(beam(lm, base, counter, rule, options))
     elif options.search == "vote":
-        return vote(lm, method, base, counter, contrast, options, bias)
+        return vote(lm, method, base, counter, rule, options)
     else:
-        steps = list(decode(lm, base, counter, contrast, options, bias))
-    return answer(lm, method, steps, contrast if counter is not None else None)
+        steps = list(decode(lm, base, counter, rule, options))
+    return answer(lm, method, steps, rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,8 @@ def beam(
     lm: VideoLM,
     base: DecodeState,
     counter: DecodeState | None,
-    contrast: ContrastOptions,
+    rule: ScoreRule,
     options: DecodeOptions,
-    bias: dict[int, float] | None = None,
 ) -> tuple[TokenStep, ...]:
     """The best of `beams` hypotheses by Σ log p / length ** length_penalty.
 
@@ -55,14 +54,17 @@ def beam(
     length penalty above 0 a running hypothesis may still rise as it grows, so what is returned is
     the best that was found and need not be the best there is.
     """
-    pair = TwoViewBatch(lm, base, counter)
+    batch = TwoViewBatch(lm, base, counter)
     running, complete = [_Beam((), 0.0)], list[_Beam]()
     for index in range(options.max_tokens):
-        b, c = pair.logits(index)
+        b, c = batch.logits(index)
         found: list[tuple[float, int, int]] = []
+        weighed: list[StepWeights] = []
         for row, hypothesis in enumerate(running):
-            s = scores(b[row], None if c is None else c[row], contrast, bias)
-            log_p = s - log_partition(s)
+            other = None if c is None else c[row]
+            weights, scores = score_token(rule, b[row], other, index)
+            weighed.append(weights)
+            log_p = scores - log_partition(scores)
             for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
                 if np.isfinite(log_p[token]):
                     found.append((hypothesis.log_p + float(log_p[token]), row, int(token)))
@@ -70,7 +72,7 @@ def beam(
         going: list[tuple[int, _Beam]] = []
         for rank, (total, row, token) in enumerate(found[: 2 * options.beams]):
             other = None if c is None else c[row]
-            step = token_step(lm, index, token, b[row], other, contrast, options)
+            step = token_step(lm, index, token, b[row], other, weighed[row], rule, options)
             grown = _Beam((*running[row].steps, step), total)
             if token in lm.end_tokens:
                 if rank < options.beams:
@@ -80,8 +82,8 @@ def beam(
         if not going or _settled(complete, going[0][1], options):
             break
         running = [g for _, g in going]
-        pair.select([row for row, _ in going])
-        pair.step([g.steps[-1].token for g in running])
+        batch.select([row for row, _ in going])
+        batch.step([g.steps[-1].token for g in running])
     else:
         complete += running
     return max(complete or running, key=lambda h: _rank(h, options)).steps
@@ -103,9 +105,8 @@ def vote(
     method: str,
     base: DecodeState,
     counter: DecodeState | None,
-    contrast: ContrastOptions,
+    rule: ScoreRule,
     options: DecodeOptions,
-    bias: dict[int, float] | None = None,
 ) -> Answer:
     """Self-consistency: n samples from one expanded cache, the majority of normalised answers.
 
@@ -114,26 +115,27 @@ def vote(
     the head, and the baseline has no head.
     """
     n = options.samples
-    pair = TwoViewBatch(lm, base, counter, rows=n)
+    batch = TwoViewBatch(lm, base, counter, rows=n)
     rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
     steps: list[list[TokenStep]] = [[] for _ in range(n)]
     ends = min(lm.end_tokens)
     for index in range(options.max_tokens):
-        b, c = pair.logits(index)
+        b, c = batch.logits(index)
         chosen = []
         for i in range(n):
             if steps[i] and steps[i][-1].token in lm.end_tokens:
                 chosen.append(ends)
                 continue
             other = None if c is None else c[i]
-            s = scores(b[i], other, contrast, bias)
-            p = nucleus(s, options.temperature, options.top_p)
+            weights, scores = score_token(rule, b[i], other, index)
+            p = nucleus(scores, options.temperature, options.top_p)
             chosen.append(int(rngs[i].choice(len(p), p=p)))
-            steps[i].append(token_step(lm, index, chosen[i], b[i], other, contrast, options))
+            step = token_step(lm, index, chosen[i], b[i], other, weights, rule, options)
+            steps[i].append(step)
         if all(z[-1].token in lm.end_tokens for z in steps):
             break
-        pair.step(chosen)
-    answers = [answer(lm, method, z, contrast if counter is not None else None) for z in steps]
+        batch.step(chosen)
+    answers = [answer(lm, method, z, rule) for z in steps]
     votes = Counter(normalised(a.text) for a in answers)
     winner = votes.most_common(1)[0][0]
     first = next(a for a in answers if normalised(a.text) == winner)

@@ -12,7 +12,7 @@ from torch import Tensor
 from core.backbones.base import DecodeState, Encoded, VideoLM
 from core.backbones.host import to_float, to_host
 from core.errors import BlindGradient, NumericalError
-from core.masking.composite import MaskedView
+from core.masking.composite import MaskCompositor
 from core.masking.masks import frame_levels, quantize_strengths
 from core.masking.objective import loss_of, query_loss
 from core.options import AscentOptions
@@ -47,7 +47,7 @@ def read_base(lm: VideoLM, encoded: Encoded, options: AscentOptions) -> BaseRead
 
 
 def ascend(
-    lm: VideoLM, view: MaskedView, options: AscentOptions, base: BaseRead | None = None
+    lm: VideoLM, view: MaskCompositor, options: AscentOptions, base: BaseRead | None = None
 ) -> Iterator[AscentStep]:
     """Yields one AscentStep per step: r ← clamp(r + η·∇_r L, 0, 1) (docs/methods.md, step 7).
 
@@ -84,7 +84,7 @@ def ascend(
 
 def _slopes_at(
     lm: VideoLM,
-    view: MaskedView,
+    view: MaskCompositor,
     r: Tensor,
     rf: Tensor,
     options: AscentOptions,
@@ -103,7 +103,7 @@ def _slopes_at(
     return to_float(loss), g, gf
 
 
-def _slopes_of_base(view: MaskedView, base: BaseRead) -> tuple[float, Tensor, Tensor]:
+def _slopes_of_base(view: MaskCompositor, base: BaseRead) -> tuple[float, Tensor, Tensor]:
     assert base.slope is not None
     assert base.state.query_logits is not None
     loss = to_float(loss_of(base.state.query_logits[0], view.encoded))
@@ -137,3 +137,9 @@ def finalize_ascent(last: AscentStep, options: AscentOptions) -> Counterfactual:
         frame_margin=rf - options.r0,
         frame_level=frame_levels(rf, options),
     )
+
+
+def no_masks() -> Counterfactual:
+    """The counterfactual where there is nothing to mask."""
+    none = np.zeros(0)
+    return Counterfactual(none, none, none, none, none, none)

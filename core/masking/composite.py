@@ -19,7 +19,7 @@ from core.types import MaskSet, Track
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedView:
+class MaskCompositor:
     """Everything V_d(r) needs but the strengths.
 
     objects: (K, T, H, W); outside: (T, H, W), None when there is no frame mask; weight: (K,)
@@ -111,19 +111,19 @@ class MaskedView:
         return self.encoded.mean, self.encoded.std
 
 
-def masked_view(
+def mask_compositor(
     encoded: Encoded,
     masks: MaskSet,
     tracks: Sequence[Track],
     options: MaskOptions,
     dtype: torch.dtype = torch.float32,
-) -> MaskedView:
+) -> MaskCompositor:
     """Puts masks and fill where the model is. dtype: float32, or float64 for exact checks."""
     device = encoded.video.device
     group_of = torch.zeros(len(encoded.video), dtype=torch.long, device=device)
     for g, frames in enumerate(encoded.groups):
         group_of[list(frames)] = g
-    return MaskedView(
+    return MaskCompositor(
         encoded=encoded,
         options=options,
         objects=torch.as_tensor(masks.objects, device=device).to(dtype),

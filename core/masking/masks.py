@@ -171,7 +171,7 @@ def combine_masks(
     confidence: Sequence[float] | NDArray[Any],
     options: MaskOptions | None = None,
 ) -> Floats:
-    """M (T, H, W) in [0, 1] from levels; the NumPy reference of `composite.MaskedView.mask`.
+    """M (T, H, W) in [0, 1] from levels; the NumPy reference of `composite.MaskCompositor.mask`.
 
     level, confidence: (K,); frame_level: (G,), empty where no frame is hidden; groups: the frames
     of each frame group. Raises ValueError where the sizes do not fit.

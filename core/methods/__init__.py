@@ -1,82 +1,143 @@
-"""Every decoder by name. A new one is a function MethodContext → DecodingViews, and one line below.
+"""Every decoder by name: a second view, a rule that scores the two, and published defaults.
 
-Importing this package imports no torch: a method's module is loaded when it is first used.
+A method is one line below; any other pair is written VIEW+RULE, as "macd+code". Importing this
+package imports no torch: a view's module is loaded when it is first used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import OptionError
+from core.options import ContrastOptions, RunOptions
+from core.rules import ScoreRule, Setting, find_rule, rule_names
+from core.views import find_view, view_names
 
 if TYPE_CHECKING:
-    from core.methods.base import DecodingViews, MethodContext
+    from core.views.base import SecondView
+    from core.views.context import MethodContext
 
 
 @dataclass(frozen=True)
 class Method:
-    """A decoder by name. place: module and function that prepares its views."""
+    """A decoder. view, rule: names in core.views and core.rules; fixed: an answer of its own.
+
+    title: for tables.
+    """
 
     name: str
     title: str
-    place: str
+    view: str = "video"
+    rule: str = "linear"
+    fixed: str | None = None
 
-    def _function(self) -> Callable[[Any], Any]:
-        module, function = self.place.split(":")
-        found: Callable[[Any], Any] = getattr(import_module(f"core.methods.{module}"), function)
-        return found
+    @property
+    def second_views(self) -> int:
+        """How many second views it contrasts the video with."""
+        return 0 if self.fixed is not None else find_rule(self.rule).second_views
 
-    def prepare(self, case: MethodContext) -> DecodingViews:
-        """The views this method decodes from."""
-        prepared: DecodingViews = self._function()(case)
-        return prepared
+    def build(self, context: MethodContext) -> SecondView:
+        """Its second view, prefilled."""
+        return find_view(self.view)(context)
+
+    def rule_for(self, context: MethodContext) -> ScoreRule:
+        """Its rule as the options have it. Raises NotApplicable, see `ScoreRule.create`."""
+        return find_rule(self.rule).create(
+            Setting(
+                contrast=contrast_of(self.view, context.options),
+                options=context.options.rules,
+                tokens=context.lm.tokens,
+                question=context.encoded.question,
+            )
+        )
 
     @property
     def source(self) -> str:
-        """Where the method comes from: its function's docstring."""
-        return (self._function().__doc__ or "").strip()
+        """Where the method comes from: what its view and its rule say."""
+        if self.fixed is not None:
+            return f"A control: no model at all, the answer is always {self.fixed!r}."
+        parts = (find_view(self.view).__doc__, find_rule(self.rule).__doc__)
+        return " ".join((part or "").strip() for part in parts)
+
+
+def contrast_of(view: str, options: RunOptions) -> ContrastOptions:
+    """α, β and cut of a view: those published with it, or the run's own."""
+    match view:
+        case "vcd":
+            return options.vcd.contrast
+        case "sid":
+            return options.sid.contrast
+        case "tcd":
+            return options.tcd.contrast
+        case _:
+            return options.contrast
 
 
 METHODS: dict[str, Method] = {
     m.name: m
     for m in (
-        Method("baseline", "Baseline", "controls:baseline"),
-        Method("macd", "MACD", "masked:macd"),
-        Method("vcd", "VCD", "noise:vcd"),
-        Method("sid", "SID", "rivals:sid"),
-        Method("tcd", "TCD", "rivals:tcd"),
-        Method("macd-fixed", "MACD, no mask training", "masked:macd_fixed"),
-        Method("macd-object", "MACD, no frame mask", "masked:macd_object"),
+        Method("baseline", "Baseline", rule="plain"),
+        Method("macd", "MACD", "macd"),
+        Method("vcd", "VCD", "vcd"),
+        Method("sid", "SID", "sid"),
+        Method("tcd", "TCD", "tcd"),
+        Method("macd-fixed", "MACD, no mask training", "macd-fixed"),
+        Method("macd-object", "MACD, no frame mask", "macd-object"),
         Method(
-            "macd-object-subsampled",
-            "MACD, no frame mask, fewer frames",
-            "masked:macd_object_subsampled",
+            "macd-object-subsampled", "MACD, no frame mask, fewer frames", "macd-object-subsampled"
         ),
-        Method("macd-continuous", "MACD, continuous strengths", "masked:macd_continuous"),
-        Method("macd-swept", "MACD, swept masks", "masked:macd_swept"),
-        Method("noise-global", "Trained noise, whole clip", "noise:noise_global"),
-        Method("noise-object", "Trained noise, objects", "noise:noise_object"),
-        Method("noise-frame", "Trained noise, frames", "noise:noise_frame"),
-        Method("random-mask", "Random places, same area", "masked:random_mask"),
-        Method("mask-all", "Every object hidden", "masked:mask_all"),
-        Method("reversed", "Reversed signs", "masked:reversed_signs"),
-        Method("blank", "Blank video", "controls:blank"),
-        Method("head-only", "Head rule alone", "controls:head_only"),
-        Method("prompt-bias", "Prompt asks for yes", "controls:prompt_bias"),
-        Method("output-bias", "Bias on yes", "controls:output_bias"),
-        Method("always-yes", "Always yes", "controls:always_yes"),
+        Method("macd-continuous", "MACD, continuous strengths", "macd-continuous"),
+        Method("macd-swept", "MACD, swept masks", "macd-swept"),
+        Method("noise-global", "Trained noise, whole clip", "noise-global"),
+        Method("noise-object", "Trained noise, objects", "noise-object"),
+        Method("noise-frame", "Trained noise, frames", "noise-frame"),
+        Method("random-mask", "Random places, same area", "random-mask"),
+        Method("mask-all", "Every object masked", "mask-all"),
+        Method("reversed", "Reversed signs", "reversed"),
+        Method("blank", "Blank video", "blank"),
+        Method("head-only", "Plausibility cut alone", rule="cut-only"),
+        Method("yes-bias", "Constant on yes", rule="yes-bias"),
+        Method("olm", "Output-layer rule", rule="olm"),
+        Method("prompt-bias", "Prompt asks for yes", "prompt-bias", "plain"),
+        Method("always-yes", "Always yes", fixed="yes"),
     )
 }
 
+FORMER_NAMES = {"output-bias": "yes-bias"}
+"""Names that methods had in an earlier version, still understood."""
+
+
+def find_method(name: str) -> Method:
+    """A method by its name, or a VIEW+RULE pair. Raises OptionError where there is none."""
+    name = FORMER_NAMES.get(name, name)
+    if name in METHODS:
+        return METHODS[name]
+    view, plus, rule = name.partition("+")
+    if not plus:
+        raise OptionError(
+            f"there is no method {name!r}",
+            f"Choose of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
+        )
+    for kind, part, names in (("view", view, view_names()), ("rule", rule, rule_names())):
+        if part not in names:
+            raise OptionError(f"there is no {kind} {part!r}", f"Choose of {', '.join(names)}")
+    if find_rule(rule).second_views and view in ("video", "prompt-bias"):
+        raise OptionError(
+            f"the rule {rule!r} needs a second view, and {view!r} has none",
+            "Choose another view, such as macd",
+        )
+    known = METHODS[view].title if view in METHODS else view.replace("-", " ").capitalize()
+    return Method(name, f"{known} + {find_rule(rule).title}", view, rule)
+
 
 def find_methods(names: Iterable[str]) -> list[Method]:
-    """Methods by name, each once, in the order given; "all" is every one. Raises OptionError."""
+    """Methods by name, each once, in the order given; "all" is every named one.
+
+    Raises OptionError for a name that is none.
+    """
     wanted = list(dict.fromkeys(names))
     if wanted == ["all"]:
         return list(METHODS.values())
-    if unknown := [n for n in wanted if n not in METHODS]:
-        raise OptionError(f"there is no method {unknown[0]!r}", f"Choose of {', '.join(METHODS)}")
-    return [METHODS[n] for n in wanted]
+    return list({m.name: m for m in map(find_method, wanted)}.values())

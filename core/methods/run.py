@@ -1,52 +1,139 @@
-"""Runs one method on a case."""
+"""Runs one method: from its views to its answer, with what that took."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from core.backbones.base import to_pixels
+from torch import Tensor
+
+from core.backbones.base import DecodeState, to_pixels
+from core.decoding.loop import TwoViewBatch, answer, continue_decoding
 from core.decoding.search import find_answer
+from core.metering import Cost
 from core.methods import Method
-from core.methods.base import DecodingViews, MethodContext
-from core.types import Answer, Pixels
+from core.rules.base import ScoreRule
+from core.types import Answer, Pixels, TokenStep
+from core.views.base import SecondView
+from core.views.context import MethodContext
+from core.views.records import NoView, View
 
 
-def run_method(case: MethodContext, method: Method) -> Answer:
-    """One method's answer, with its own time, the time from clip to answer, and peak memory."""
+@dataclass(frozen=True, eq=False)
+class DecodingViews:
+    """What a method decodes from: the views, prefilled, and the rule that scores them.
+
+    counter: None where there is no second view. view, video: what it is and its pixels (T, 3, h, w)
+    normalised, see `SecondView`.
+    """
+
+    base: DecodeState
+    counter: DecodeState | None
+    rule: ScoreRule
+    view: View = NoView()  # noqa: RUF009  (frozen)
+    video: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class FixedAnswer:
+    """An answer that needs neither a view nor the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """An answer as far as it is. batch: the views' caches with its tokens, None after a search."""
+
+    answer: Answer
+    batch: TwoViewBatch | None
+    finished: bool
+
+
+def run_method(context: MethodContext, method: Method) -> Answer:
+    """One method's answer, with its own time, the time from clip to answer, and peak memory.
+
+    Raises NotApplicable where the method cannot answer the question.
+    """
     began = time.perf_counter()
-    case.start_method()
-    with case.meter.measure() as own:
-        prepared = method.prepare(case)
-        found = answer_of(case, method.name, prepared)
-    whole = case.whole_cost(own, case.needs())
-    return replace(
-        found,
-        view=prepared.view,
-        shown=shown(case, prepared),
-        ms=round(1000 * (time.perf_counter() - began), 1),
-        total_ms=round(1000 * whole.seconds, 1),
-        memory_mb=case.memory_mb(whole),
+    context.start_method()
+    with context.meter.measure() as cost:
+        views = prepare(context, method)
+    if isinstance(views, FixedAnswer):
+        return Answer(method.name, views.text, (), True)
+    *_, last = answer_events(context, method.name, views, cost, context.needs())
+    return replace(last.answer, ms=round(1000 * (time.perf_counter() - began), 1))
+
+
+def prepare(context: MethodContext, method: Method) -> DecodingViews | FixedAnswer:
+    """The views and the rule of a method. Raises NotApplicable, see `ScoreRule.create`."""
+    if method.fixed is not None:
+        return FixedAnswer(method.fixed)
+    return decoding_views(context, method)
+
+
+def decoding_views(
+    context: MethodContext, method: Method, second: SecondView | None = None
+) -> DecodingViews:
+    """The views of a method that has some; second: its second view, where it was built already."""
+    rule = method.rule_for(context)  # before anything is computed: it may not apply
+    second = second or method.build(context)
+    return DecodingViews(
+        base=second.base or context.base,
+        counter=second.state,
+        rule=rule,
+        view=second.record,
+        video=second.video,
     )
 
 
-def answer_of(case: MethodContext, name: str, prepared: DecodingViews) -> Answer:
-    """The answer that a method's views give."""
-    if prepared.said is not None:
-        return Answer(name, prepared.said, (), True)
-    return find_answer(
-        case.lm,
-        name,
-        prepared.base,
-        prepared.counter,
-        prepared.contrast,
-        case.options.decode,
-        prepared.bias,
-    )
+def answer_events(
+    context: MethodContext,
+    name: str,
+    views: DecodingViews,
+    cost: Cost,
+    needs: Iterable[Hashable],
+    paid_s: float = 0.0,
+) -> Iterator[Decoding]:
+    """The answer token by token; beam search and voting give it at once. At least one event.
+
+    cost, needs: of the views, and the shared pieces they are made of. paid_s: seconds of those that
+    another answer pays for.
+    """
+    options, own, needs = context.options.decode, replace(cost), frozenset(needs)
+    pixels = shown(context, views)
+
+    def signed(given: Answer) -> Answer:
+        whole = context.whole_cost(own, needs)
+        return replace(
+            given,
+            view=views.view,
+            shown=pixels,
+            ms=round(1000 * (whole.seconds - paid_s), 1),
+            total_ms=round(1000 * whole.seconds, 1),
+            memory_mb=context.memory_mb(whole),
+        )
+
+    lm, rule = context.lm, views.rule
+    if options.search in ("beam", "vote"):
+        with context.meter.measure() as spent:
+            found = find_answer(lm, name, views.base, views.counter, rule, options)
+        own.add(spent)
+        yield Decoding(signed(found), None, True)
+        return
+    with context.meter.measure() as spent:
+        batch = TwoViewBatch(lm, views.base, views.counter)
+    own.add(spent)
+    steps: list[TokenStep] = []
+    for step in context.meter.each(continue_decoding(batch, rule, options), own):
+        steps.append(step)
+        yield Decoding(signed(answer(lm, name, steps, rule)), batch, False)
+    yield Decoding(signed(answer(lm, name, steps, rule)), batch, True)
 
 
-def shown(case: MethodContext, prepared: DecodingViews) -> Pixels | None:
+def shown(context: MethodContext, views: DecodingViews) -> Pixels | None:
     """The second view's frames as the model read them, (T, h, w, 3)."""
-    if prepared.video is None:
+    if views.video is None:
         return None
-    return to_pixels(prepared.video, case.encoded.mean, case.encoded.std)
+    return to_pixels(views.video, context.encoded.mean, context.encoded.std)

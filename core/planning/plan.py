@@ -9,6 +9,7 @@ are added in `fits` only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -26,10 +27,12 @@ from core.decoding.loop import TwoViewBatch
 from core.errors import UnsupportedBackbone
 from core.metering import AliveBytes
 from core.methods import METHODS
-from core.methods.base import MethodContext
+from core.methods.run import decoding_views
 from core.options import AscentOptions, PlanOptions, RunOptions
 from core.planning.dry_run import dry_run
 from core.types import SEEN, Clip, Track
+from core.views.context import MethodContext
+from core.views.masked import read_view
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8
@@ -182,19 +185,18 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
     options = RunOptions(
         ascent=AscentOptions(steps=steps, memory="low" if kind == "macd_low_memory" else "normal")
     )
-    case = MethodContext(lm, lm.encode(clip, QUESTION), sample_tracks(len(clip.frames)), options)
+    encoded = lm.encode(clip, QUESTION)
+    context = MethodContext(lm, encoded, sample_tracks(len(clip.frames)), options)
     if kind == "baseline":
-        TwoViewBatch(lm, case.base, None)
+        TwoViewBatch(lm, context.base, None)
     elif kind == "vcd":
-        prepared = METHODS["vcd"].prepare(case)
-        TwoViewBatch(lm, prepared.base, prepared.counter)
+        views = decoding_views(context, METHODS["vcd"])
+        TwoViewBatch(lm, views.base, views.counter)
     else:
-        view, _ = case.ascent(options.mask)
-        found = case.counterfactual(options.mask)
-        # the level 1 is set by hand: an object that is left alone would make the view cheaper
-        hidden = np.ones(len(case.tracks))
-        counter, _ = case.prefill_levels(view, hidden, found.frame_level)
-        TwoViewBatch(lm, case.base, counter)
+        found = context.counterfactual(options.mask)
+        # an object that is left alone would make the view cheaper
+        masked = replace(found, level=np.ones(len(context.tracks)))
+        TwoViewBatch(lm, context.base, read_view(context, masked, options.mask).state)
 
 
 def _embedded() -> HfVideoLM:

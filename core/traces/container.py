@@ -79,10 +79,10 @@ def _check_version(manifest: dict[str, Any]) -> None:
     if manifest.get("format") != FORMAT:
         raise TraceError("the file is not a MACD trace", "Choose a .macd file")
     schema = manifest.get("schema")
-    if type(schema) is not int or schema not in (1, SCHEMA):
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
         told = schema if isinstance(schema, int) and abs(schema) < 10**9 else "another kind"
         raise TraceError(
-            f"the trace has a schema of {told}, not 1 or {SCHEMA}",
+            f"the trace has a schema of {told}, not 1 to {SCHEMA}",
             "Open it with the version that wrote it",
         )
 

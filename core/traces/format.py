@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from core.errors import TraceError
 
-FORMAT, SCHEMA = "macd-trace", 2
+FORMAT, SCHEMA = "macd-trace", 3
 
 MAX_BYTES = 40 * 2**20
 """Of a file, and of everything in it before pictures are decoded."""
@@ -45,6 +45,7 @@ PLAIN_FIELDS = (
     "peak_memory_mb",
     "seed",
     "shared",
+    "skipped",
     "status",
     "versions",
 )

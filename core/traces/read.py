@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from core.decoding.contrast import floor_of_top
 from core.errors import MacdError, OptionError, TraceError
-from core.media.webp import LOSSLESS_PIXELS, decode_picture, decode_pictures, picture_size
+from core.media.webp import decode_picture, decode_pictures, picture_size
 from core.options import MaskOptions, RunOptions
 from core.traces.container import DAMAGED, Pictures, open_bundle
 from core.traces.format import (
@@ -25,6 +25,7 @@ from core.traces.format import (
     SOURCE_PIXELS,
     Arrays,
 )
+from core.traces.migrations import migrate
 from core.traces.schema import LARGE, MANIFEST, REAL, TEXT
 from core.types import (
     LOST,
@@ -35,12 +36,14 @@ from core.types import (
     Ledger,
     ModelFrames,
     Outline,
+    StepWeights,
     Stroke,
     TokenStep,
     Trace,
     Track,
 )
 from core.validation import Part
+from core.views.records import view_from
 from core.whatif.edits import MAX_EDITS, Edit, sound_edit
 
 MAX_POINTS, MAX_RINGS = 400, 8
@@ -53,10 +56,12 @@ def unpack(content: bytes) -> Trace:
     """The trace in a file's bytes; raises TraceError."""
     try:
         manifest, arrays, pictures = open_bundle(content)
-        if manifest["schema"] == 1:
-            _upgrade_from_1(manifest, pictures)
+        source_pixels = MODEL_PIXELS if manifest["schema"] == 1 else SOURCE_PIXELS
+        migrate(manifest, pictures)
         edits, keep = _restore_options(manifest)
-        return _restore(MANIFEST.read(manifest, ""), arrays, pictures, edits, keep)
+        checked = MANIFEST.read(manifest, "")
+        _check_pictures(checked, pictures, source_pixels)
+        return _restore(checked, arrays, pictures, edits, keep)
     except TraceError:
         raise
     except MacdError as error:
@@ -69,21 +74,6 @@ def unpack(content: bytes) -> Trace:
         raise TraceError(
             f"the file is not a sound trace ({type(error).__name__})", DAMAGED
         ) from None
-
-
-def _upgrade_from_1(m: dict[str, Any], pictures: Pictures) -> None:
-    """Schema 1 held the model's frames alone, without loss where they are small."""
-    height, width = picture_size(pictures["frames"][0])
-    m["model"] = None
-    if height * width <= LOSSLESS_PIXELS:
-        m["model"] = {
-            "content": [0, 0, width, height],
-            "stretch": 1.0,
-            "duration": m["clip"].get("duration", 0.0),
-        }
-        pictures["model"] = pictures["frames"]
-    for answer in m["answers"]:
-        answer["total_ms"] = answer["ms"]
 
 
 def _restore_options(m: dict[str, Any]) -> tuple[list[Edit], int | None]:
@@ -114,11 +104,10 @@ def _restore_options(m: dict[str, Any]) -> tuple[list[Edit], int | None]:
     return edits, options.decode.keep if "keep" in told.get("decode", ()) else None
 
 
-def _check_pictures(m: dict[str, Any], pictures: Pictures, frames: int) -> None:
+def _check_pictures(m: dict[str, Any], pictures: Pictures, source_pixels: int) -> None:
     """Counts and sizes by the headers, before a single picture is decoded."""
-    folders = {"frames": SOURCE_PIXELS} | ({"model": MODEL_PIXELS} if m["model"] else {})
-    if m["schema"] == 1:
-        folders["frames"] = MODEL_PIXELS
+    frames = m["counts"]["frames"]
+    folders = {"frames": source_pixels} | ({"model": MODEL_PIXELS} if m["model"] else {})
     for folder, most in folders.items():
         found = pictures.get(folder, {})
         if not 0 < len(found) == frames or sorted(found) != list(range(frames)):
@@ -149,7 +138,6 @@ def _restore(
     for edit in edits:
         if edit.frame >= max(t, 1) or (edit.kind == "frames" and edit.track >= g):
             raise TraceError("a change by hand is to a frame that is not there", DAMAGED)
-    _check_pictures(m, pictures, t)
     times = _shaped(arrays, "times", (t,))
     if (np.diff(times) < 0).any():
         raise TraceError("the times of the trace's frames go backwards", DAMAGED)
@@ -325,8 +313,9 @@ def _restore_answer(
         alpha=row["alpha"],
         beta=row["beta"],
         head=row["head"],
+        rule=row["rule"],
         votes=row["votes"],
-        view=row["view"],
+        view=view_from(row["view"]),
         ms=row["ms"],
         total_ms=row["total_ms"],
         memory_mb=row["memory_mb"],
@@ -356,6 +345,7 @@ def _restore_tokens(
         logits[view] = np.split(one.astype(np.float32), ends[:-1])
     hidden = _restore_hidden(arrays, key, n)
     floors = _restore_floors(arrays, key, logits["base"], keep)
+    weights = _restore_weights(row, arrays, key, n)
     tokens = []
     for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
         mine, chosen = ids[a:b], int(token[j])
@@ -374,6 +364,7 @@ def _restore_tokens(
                 counter_log_z=float(log_z["counter"][j]) if two else None,
                 hidden=None if hidden is None else hidden[j],
                 floor=floors[j],
+                weights=weights[j],
             )
         )
     return tuple(tokens)
@@ -397,6 +388,31 @@ def _restore_floors(arrays: Arrays, key: str, bases: list[Floats], keep: object)
         return [floor_of_top(b, keep) for b in bases]
     found = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
     return [float(x) for x in np.where(np.isnan(found), np.inf, found)]
+
+
+def _restore_weights(
+    row: dict[str, Any], arrays: Arrays, key: str, tokens: int
+) -> list[StepWeights | None]:
+    """One per token; None under the linear rule, which the answer's α, β and cut give."""
+    if row["rule"] == "linear":
+        return [None] * tokens
+    if f"{key}_weights" not in arrays:
+        return [StepWeights()] * tokens
+    rows = _shaped(arrays, f"{key}_weights", (tokens, 3), lost=True)
+    if not np.isfinite(rows[:, :2]).all() or np.isnan(rows[:, 2]).any():
+        raise TraceError("a token in the trace is weighed by what is no number", DAMAGED)
+    biases: list[list[tuple[int, float]]] = [[] for _ in range(tokens)]
+    if f"{key}_bias" in arrays:
+        length = arrays[f"{key}_bias"].shape[:1]
+        for index, token, amount in _shaped(arrays, f"{key}_bias", (*length, 3)).tolist():
+            if not (0 <= index < tokens and index == int(index) and token == int(token)):
+                raise TraceError("a bias in the trace is of no token", DAMAGED)
+            biases[int(index)].append((int(token), amount))
+    others = rows[:, 1:2].tolist() if row["two_views"] else [()] * tokens
+    return [
+        StepWeights(base, tuple(other), floor, tuple(bias))
+        for (base, _, floor), other, bias in zip(rows.tolist(), others, biases, strict=True)
+    ]
 
 
 def _found(arrays: Arrays, name: str) -> NDArray[Any]:

@@ -198,6 +198,8 @@ VIEW = Table(
         "layer": COUNT,
         "ratio": REAL,
         "grid": Many(Number(1, 2**20, whole=True), 3, 3),
+        "caption": LINE,
+        "boxes": Many(Many(Maybe(Many(REAL, 4, 4)))),
         "random": Table(
             {
                 "area_ratio": REAL,
@@ -216,6 +218,7 @@ ANSWER = Table(
         "alpha": CONTRAST["alpha"],
         "beta": CONTRAST["beta"],
         "head": CONTRAST["head"],
+        "rule": Words(100, 1),
         "votes": ByName(Number(0, 10**6, whole=True), 1000, TEXT),
         "view": VIEW,
         "shown": Flag(),
@@ -226,8 +229,8 @@ ANSWER = Table(
         "tokens": Number(0, 8192, whole=True),
     },
     needed=(
-        "method", "text", "finished", "alpha", "beta", "head", "votes", "view", "ms", "total_ms",
-        "memory_mb", "two_views", "tokens",
+        "method", "text", "finished", "alpha", "beta", "head", "rule", "votes", "view", "ms",
+        "total_ms",        "memory_mb", "two_views", "tokens",
     ),
 )  # fmt: skip
 STROKE = Table(
@@ -276,6 +279,7 @@ MANIFEST = Table(
         "peak_memory_mb": Number(0.0, LARGE),
         "seed": SEED,
         "shared": ByName(COUNT),
+        "skipped": ByName(TEXT, 100),
         "status": NAME,
         "versions": ByName(NAME),
         "warnings": Many(TEXT, 0, 1000),
@@ -286,6 +290,6 @@ MANIFEST = Table(
     needed=(
         "question", "groups", "model", "counts", "tracks", "answers", "pieces", "losses", "mask",
         "clip", "backbone", "detector", "options", "timings_ms", "peak_memory_mb", "seed", "shared",
-        "status", "versions", "warnings", "sha256",
+        "skipped",        "status", "versions", "warnings", "sha256",
     ),
 )  # fmt: skip

@@ -5,12 +5,14 @@ The JSON's schema is documented in docs/json-schema.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from core.cli.edit_flags import edit_words, stored_edits
-from core.types import LOST, Answer, TokenStep, Trace
+from core.decoding.contrast import Float64Array, weighted
+from core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from core.words import count, visible
 
 _LEVEL_NAMES = {1.0: "hidden", 0.0: "left as it is"}
@@ -55,6 +57,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "peak_memory_mb": trace.peak_memory_mb,
         "warnings": list(trace.warnings),
         "shared": trace.shared,
+        "skipped": trace.skipped,
         "status": trace.status,
         "seed": trace.seed,
         "options": trace.options,
@@ -132,8 +135,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "alpha": answer.alpha,
         "beta": answer.beta,
         "head": answer.head,
+        "rule": answer.rule,
         "votes": answer.votes,
-        "view": answer.view,
+        "view": answer.view.as_dict(),
         "ms": answer.ms,
         "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
@@ -150,13 +154,19 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
         "probability": float(np.exp(step.base[at] - step.base_log_z)),
     }
     if step.counter is not None:
-        base, counter = float(step.base[at]), float(step.counter[at])
         row |= {
-            "counterfactual_logit": counter,
-            "score": (1 + answer.alpha) * base - answer.alpha * counter,
+            "counterfactual_logit": float(step.counter[at]),
+            "score": float(_weighted(step, answer)[at]),
             "base_choice": step.texts[int(step.base.argmax())],
         }
     return row
+
+
+def _weighted(step: TokenStep, answer: Answer) -> Float64Array:
+    """Scores of the candidates (C,), without the cut, which the chosen token passed."""
+    weights = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
+    others = [] if step.counter is None else [step.counter]
+    return weighted(step.base, others, replace(weights, floor=-np.inf), step.candidates)
 
 
 def as_text(trace: Trace) -> str:
@@ -231,6 +241,7 @@ def as_table(trace: Trace) -> str:
             f"  {said:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
+    lines += [f"{name:<24}does not apply: {why}" for name, why in trace.skipped.items()]
     lines += ["", f"Shared: {shared or 'nothing'}; the first to need a piece pays for it.", ""]
     lines += _edit_lines(trace)
     lines += [f"Note: {w}" for w in trace.warnings]

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
@@ -30,7 +31,7 @@ from core.traces.format import (
     STEP_FIELDS,
     Arrays,
 )
-from core.types import Answer, ModelFrames, Pixels, Trace
+from core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
 
 ROOM = 4 * 2**20
 """Of a file's bytes, what is left for the manifest."""
@@ -187,6 +188,7 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
             counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
             arrays[f"{key}_counter"] = np.concatenate(counters)
             arrays[f"{key}_counter_log_z"] = np.array([t.counter_log_z for t in a.tokens], float)
+        _flatten_weights(a.tokens, key, arrays)
         hidden = [t.hidden for t in a.tokens if t.hidden is not None]
         if len(hidden) == len(a.tokens):
             arrays[f"{key}_hidden"] = np.packbits(np.stack(hidden), axis=1)
@@ -198,8 +200,9 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "alpha": a.alpha,
         "beta": a.beta,
         "head": a.head,
+        "rule": a.rule,
         "votes": a.votes,
-        "view": a.view,
+        "view": a.view.as_dict(),
         "shown": a.shown is not None,
         "ms": a.ms,
         "total_ms": a.total_ms,
@@ -207,6 +210,19 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "two_views": two,
         "tokens": len(a.tokens),
     }
+
+
+def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> None:
+    """How each token was scored, where neither the answer's α, β and cut nor nothing says so."""
+    weights = [t.weights for t in tokens if t.weights is not None]
+    if len(weights) < len(tokens) or all(w == StepWeights() for w in weights):
+        return
+    arrays[f"{key}_weights"] = np.array(
+        [[w.base, w.others[0] if w.others else 0.0, w.floor] for w in weights]
+    )
+    bias = [(i, *pair) for i, w in enumerate(weights) for pair in w.bias]
+    if bias:
+        arrays[f"{key}_bias"] = np.array(bias, np.float64)
 
 
 def _npy(array: NDArray[Any]) -> bytes:

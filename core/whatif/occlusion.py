@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 from core.backbones.base import DecodeState, VideoLM
 from core.backbones.host import to_float, to_host
 from core.errors import OptionError
-from core.masking.composite import MaskedView
+from core.masking.composite import MaskCompositor
 from core.masking.objective import loss_of
 from core.types import Ledger
 from core.words import count
@@ -27,7 +27,7 @@ Float64Array = NDArray[np.float64]
 @torch.no_grad()
 def measure(
     lm: VideoLM,
-    view: MaskedView,
+    view: MaskCompositor,
     base: DecodeState,
     answer: Sequence[int],
     gradient: Float64Array,

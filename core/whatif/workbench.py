@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from core.backbones.base import VideoLM, to_pixels
-from core.decoding.loop import TwoViewBatch, answer, continue_decoding, redecode, scores
-from core.decoding.search import find_answer
+from core.backbones.base import VideoLM
+from core.decoding.loop import TwoViewBatch, answer, redecode, score_token
 from core.errors import OptionError
-from core.masking.ascent import finalize_ascent
-from core.methods.base import MethodContext
+from core.methods.macd import Ascending, CounterfactualRead, macd_events
+from core.methods.run import Decoding
 from core.options import ContrastOptions, RunOptions, recorded_options
-from core.pipeline import Event, with_losses
-from core.types import Answer, AscentStep, Counterfactual, TokenStep, Trace, Track
+from core.pipeline import Event
+from core.rules.linear import Linear
+from core.types import Answer, AscentStep, Counterfactual, Trace, Track
+from core.views.context import MethodContext
+from core.views.masked import read_view
 from core.whatif.edits import (
     KINDS,
     MAX_EDITS,
@@ -53,8 +55,8 @@ class Workbench:
                 f"{lm.info.name} reads this question in another prompt than the trace holds",
                 "Choose the backbone that made the trace",
             )
-        self.case = MethodContext(lm, self.encoded, trace.tracks, self.options)
-        self._pair: TwoViewBatch | None = None
+        self.context = MethodContext(lm, self.encoded, trace.tracks, self.options)
+        self._batch: TwoViewBatch | None = None
 
     def change(self, edit: Edit) -> Iterator[Event]:
         """Runs again what one change invalidates; the last event holds the new trace.
@@ -71,12 +73,12 @@ class Workbench:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
         tracks = edited_tracks(self.trace, edit)
         options = self.trace.options | {"edits": [*edits, edit.as_dict()]}
-        before, case = self.trace, self.case
+        before, case = self.trace, self.context
         try:
             yield from self._change(edit, tracks, options, before)
         except BaseException:  # what was begun is taken back, so that the next change starts whole
-            self.case, self.trace, self._pair = case, before, None
-            self.case.tracks = before.tracks
+            self.context, self.trace, self._batch = case, before, None
+            self.context.tracks = before.tracks
             raise
         yield Event("done", 1.0, "complete", self.trace)
 
@@ -99,67 +101,50 @@ class Workbench:
     ) -> Iterator[Event]:
         now = replace(before, tracks=tracks, options=options, ledger=None, shared={})
         if edit.kind == "label":
-            self.case.tracks = tracks
+            self.context.tracks = tracks
             self.trace = replace(now, ledger=before.ledger, shared=before.shared)
         elif edit.kind in ("level", "frames"):
-            self.case.tracks = tracks
-            yield from self._decode_again(now, _with_level(before, edit))
+            self.context.tracks = tracks
+            yield from self._compute(now, _with_level(before, edit))
         else:
-            former = self.case
-            self.case = MethodContext(self.lm, self.encoded, tracks, self.options)
-            self.case.seed_cache("base prefill", None, former.read)
-            yield from self._ascend_again(now)
+            former = self.context
+            self.context = MethodContext(self.lm, self.encoded, tracks, self.options)
+            self.context.seed_cache("base prefill", None, former.read)
+            yield from self._compute(now, None)
 
-    def _ascend_again(self, trace: Trace) -> Iterator[Event]:
-        chosen = self.options.ascent
-        none = np.zeros(0)
-        found = Counterfactual(none, none, none, none, none, none)
-        steps: list[AscentStep] = []
-        for step in self.case.ascent_steps(self.options.mask, chosen):
-            steps.append(step)
-            found = finalize_ascent(step, chosen)
-            trace = replace(trace, steps=tuple(steps), counterfactual=found)
-            done = len(steps) / chosen.steps
-            yield Event("ascent", done, f"step {len(steps)}, loss {step.loss:.3f}", trace)
-        yield from self._decode_again(
-            replace(trace, steps=tuple(steps)), _kept_by_hand(trace, found)
-        )
-
-    def _decode_again(self, trace: Trace, found: Counterfactual) -> Iterator[Event]:
+    def _compute(self, trace: Trace, counterfactual: Counterfactual | None) -> Iterator[Event]:
+        """MACD's answer on these tracks, by an ascent unless the levels are given."""
         began = time.monotonic()
-        yield Event("views", 0.5, "Reading the counterfactual", trace)
-        view, base = self.case.masked(self.options.mask), self.case.base
-        frame_level = found.frame_level if len(found.frame_level) else np.zeros(len(trace.groups))
-        counter, video = self.case.prefill_levels(view, found.level, frame_level)
-        trace = replace(trace, counterfactual=with_losses(found, self.encoded, base, counter))
-        pixels = to_pixels(video, self.encoded.mean, self.encoded.std)
-        self._pair = TwoViewBatch(self.lm, base, counter)
+        options = self.options
+        steps: list[AscentStep] = []
         kept = {"baseline": trace.answers["baseline"]}
-        search, contrast = self.options.decode, self.options.contrast
-        if search.search in ("beam", "vote"):
-            said = find_answer(self.lm, "macd", base, counter, contrast, search)
+        events = macd_events(
+            self.context,
+            counterfactual=counterfactual,
+            adjust=lambda ascended: _kept_by_hand(trace, ascended),
+            answers=("macd",),
+        )
+        if counterfactual is not None:
+            yield Event("views", 0.5, "Reading the counterfactual", trace)
         else:
-            steps: list[TokenStep] = []
-            for step in continue_decoding(self._pair, contrast, search):
-                steps.append(step)
-                said = answer(self.lm, "macd", steps, contrast)
-                yield Event("decode", len(steps) / search.max_tokens, said.text,
-                            replace(trace, answers=kept | {"macd": said}))  # fmt: skip
-        said = self._signed(replace(said, shown=pixels), trace, began)
-        self.trace = replace(trace, answers=kept | {"macd": said}, status="complete")
-
-    def _signed(self, said: Answer, trace: Trace, began: float) -> Answer:
-        found = trace.counterfactual
-        assert found is not None
-        view = {
-            "kind": "masks",
-            "level": found.level.tolist(),
-            "frame_level": found.frame_level.tolist(),
-            "swept": trace.mask.swept,
-            "frame_mask": trace.mask.frame_mask,
-        }
-        spent = round(1000 * (time.monotonic() - began), 1)
-        return replace(said, view=view, ms=spent, total_ms=spent)
+            trace = replace(trace, steps=())
+        for event in events:
+            match event:
+                case Ascending(step=step, counterfactual=found):
+                    steps.append(step)
+                    trace = replace(trace, steps=tuple(steps), counterfactual=found)
+                    message = f"step {len(steps)}, loss {step.loss:.3f}"
+                    yield Event("ascent", len(steps) / options.ascent.steps, message, trace)
+                case CounterfactualRead(counterfactual=found):
+                    trace = replace(trace, counterfactual=found)
+                    yield Event("views", 1.0, "Both views read", trace)
+                case Decoding(answer=answered, batch=batch, finished=finished):
+                    trace = replace(trace, answers=kept | {"macd": _timed(answered, began)})
+                    if not finished:
+                        done = len(answered.tokens) / options.decode.max_tokens
+                        yield Event("decode", done, answered.text, trace)
+                    self._batch = batch
+        self.trace = replace(trace, status="complete")
 
     def redecode(self, alpha: float, beta: float) -> Trace:
         """The MACD answer under another α and β: from the first token they change, by cropping.
@@ -173,47 +158,46 @@ class Workbench:
             )
         contrast = replace(self.options.contrast, alpha=alpha, beta=beta)
         self.options = replace(self.options, contrast=contrast)
-        self.case.options = self.options
+        self.context.options = self.options
         began = time.monotonic()
         kept, token = self._kept_until(contrast)
-        pair = self._standing_pair()
+        batch = self._standing_batch()
         steps = list(self.trace.answers["macd"].tokens)
         if token is not None:
             changed = replace(steps[kept], token=token, text=self.lm.token_text(token))
-            after = redecode(pair, kept, token, contrast, self.options.decode)
+            after = redecode(batch, kept, token, Linear(contrast), self.options.decode)
             steps = [*steps[:kept], changed, *after]
         before = self.trace.answers["macd"]
-        said = replace(answer(self.lm, "macd", steps, contrast), shown=before.shown)
+        answered = replace(
+            answer(self.lm, "macd", steps, Linear(contrast)),
+            shown=before.shown,
+            view=before.view,
+        )
         options = self.trace.options | {"contrast": asdict(contrast)}
-        said = self._signed(said, self.trace, began)
         answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
-        self.trace = replace(self.trace, answers=answers | {"macd": said}, options=options)
+        answers["macd"] = _timed(answered, began)
+        self.trace = replace(self.trace, answers=answers, options=options)
         return self.trace
 
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
         """How many tokens stand under the new rule, and the one that then comes instead."""
         for step in self.trace.answers["macd"].tokens:
-            s = scores(step.base, step.counter, contrast, None)
-            token = int(step.candidates[int(s.argmax())])
+            scores = score_token(Linear(contrast), step.base, step.counter, step.index)[1]
+            token = int(step.candidates[int(scores.argmax())])
             if token != step.token:
                 return step.index, token
         return len(self.trace.answers["macd"].tokens), None
 
-    def _standing_pair(self) -> TwoViewBatch:
+    def _standing_batch(self) -> TwoViewBatch:
         """Both views' caches with the present answer in them; made once, then only cropped."""
-        tokens = [s.token for s in self.trace.answers["macd"].tokens]
-        if self._pair is None:
-            found = self.trace.counterfactual
-            assert found is not None
-            view = self.case.masked(self.options.mask)
-            groups = len(self.trace.groups)
-            frame_level = found.frame_level if len(found.frame_level) else np.zeros(groups)
-            counter, _ = self.case.prefill_levels(view, found.level, frame_level)
-            self._pair = TwoViewBatch(self.lm, self.case.base, counter)
-            for token in tokens:
-                if token not in self.lm.end_tokens:
-                    self._pair.step([token])
-        return self._pair
+        if self._batch is None:
+            assert self.trace.counterfactual is not None
+            second = read_view(self.context, self.trace.counterfactual, self.options.mask)
+            self._batch = TwoViewBatch(self.lm, self.context.base, second.state)
+            for step in self.trace.answers["macd"].tokens:
+                if step.token not in self.lm.end_tokens:
+                    self._batch.step([step.token])
+        return self._batch
 
     def ledger(self) -> Trace:
         """The trace with its causal ledger; see `core.whatif.occlusion`."""
@@ -222,10 +206,16 @@ class Workbench:
         steps = self.trace.steps
         gradient = steps[0].gradient if steps else np.zeros(len(self.trace.tracks))
         said = [s.token for s in self.trace.answers["baseline"].tokens]
-        view = self.case.masked(self.options.mask)
-        made = measure(self.lm, view, self.case.base, said, gradient, found.level)
+        view = self.context.masks(self.options.mask)
+        made = measure(self.lm, view, self.context.base, said, gradient, found.level)
         self.trace = replace(self.trace, ledger=made)
         return self.trace
+
+
+def _timed(answer: Answer, began: float) -> Answer:
+    """The answer with the time since the change was asked for."""
+    spent = round(1000 * (time.monotonic() - began), 1)
+    return replace(answer, ms=spent, total_ms=spent)
 
 
 def _with_level(trace: Trace, edit: Edit) -> Counterfactual:

@@ -89,7 +89,7 @@ class Compare {
       frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
       pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
     };
-    caption.textContent = notes[view.kind] || (view.kind === "none" ? "" : view.said || "");
+    caption.textContent = notes[view.kind] || (view.kind === "none" ? "" : view.caption || "");
     if (view.frames && !view.frames.includes(frame)) {
       context.fillStyle = "#808080";
       context.fillRect(0, 0, canvas.width, canvas.height);

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from core.errors import OptionError
 from core.media.webp import encode_picture
 from core.traces.reproduce import command, snippet
-from core.types import LOST, Answer, Ledger, ModelFrames, Trace
+from core.types import LOST, Answer, Ledger, ModelFrames, StepWeights, Trace
 
 
 def status(
@@ -221,8 +221,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "alpha": answer.alpha,
         "beta": answer.beta,
         "head": answer.head,
+        "rule": answer.rule,
         "votes": answer.votes,
-        "view": answer.view,
+        "view": answer.view.as_dict(),
         "ms": answer.ms,
         "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
@@ -240,9 +241,20 @@ def _answer(answer: Answer) -> dict[str, Any]:
                 "hidden": None if t.hidden is None else _bits(t.hidden),
                 "floor": t.floor if math.isfinite(t.floor) else None,
                 "complete": t.floor == -math.inf,
+                "weights": None if t.weights is None else _weights(t.weights),
             }
             for t in answer.tokens
         ],
+    }
+
+
+def _weights(weights: StepWeights) -> dict[str, Any]:
+    """How the token was scored; floor is null where nothing was cut."""
+    return {
+        "base": weights.base,
+        "other": weights.others[0] if weights.others else 0.0,
+        "floor": weights.floor if math.isfinite(weights.floor) else None,
+        "bias": [list(pair) for pair in weights.bias],
     }
 
 

@@ -1,11 +1,14 @@
-// The contrastive rule on stored logits, as core/decoding/contrast.py has it. Pure functions, no DOM.
+// The score rules on stored logits, as core/decoding/contrast.py has it. Pure functions, no DOM.
 
 // Candidates of one token under both views -> rows with score, probabilities and head membership;
-// exact: whether every token of the head is stored, so that `after` is no mere upper bound.
+// exact: whether every token of the head is stored, so that `after` is no mere upper bound. A token
+// that was scored by another rule than the linear one holds its weights; α, β and head do not count.
 function rescore(step, alpha, beta, head = "probability") {
   const other = step.counter || step.base;
   const baseTop = Math.max(...step.base);
-  const cut = head === "raw" ? beta * baseTop : beta > 0 ? baseTop + Math.log(beta) : -Infinity;
+  const weights = step.weights || linearWeights(baseTop, alpha, beta, head);
+  const cut = weights.floor === null ? -Infinity : weights.floor;
+  const bias = new Map(weights.bias);
   const first = step.base.indexOf(baseTop);
   const rows = step.candidates.map((id, i) => {
     const inside = step.base[i] >= cut || i === first;
@@ -16,7 +19,9 @@ function rescore(step, alpha, beta, head = "probability") {
       counter: other[i],
       difference: step.base[i] - other[i],
       inside,
-      score: inside ? (1 + alpha) * step.base[i] - alpha * other[i] : -Infinity,
+      score: inside
+        ? weights.base * step.base[i] + weights.other * other[i] + (bias.get(id) || 0)
+        : -Infinity,
       before: Math.exp(step.base[i] - step.base_log_z),
     };
   });
@@ -30,4 +35,9 @@ function rescore(step, alpha, beta, head = "probability") {
   const known = step.floor !== null && step.floor !== undefined;
   const exact = Boolean(step.complete) || cut > baseTop || (known && cut >= step.floor);
   return { rows, chosen, exact };
+}
+
+function linearWeights(baseTop, alpha, beta, head) {
+  const floor = head === "raw" ? beta * baseTop : beta > 0 ? baseTop + Math.log(beta) : null;
+  return { base: 1 + alpha, other: -alpha, floor, bias: [] };
 }

@@ -12,11 +12,13 @@ from core.backbones.prompt import query_positions
 from core.decoding.loop import decode
 from core.errors import BackboneCorrupt, QuestionError, UnsupportedBackbone
 from core.masking.ascent import ascend
-from core.masking.composite import masked_view
+from core.masking.composite import mask_compositor
 from core.masking.masks import draw_masks
 from core.masking.objective import query_loss
 from core.media.video import read_clip
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
+from core.rules.linear import Linear
+from core.rules.plain import Plain
 from core.types import SEEN, Track
 from tests.families import outer
 from toyworld.model import use_fused_norms
@@ -47,7 +49,7 @@ def found(toy_spec, clip):
 def view_of(encoded, found, dtype=torch.float32, **options):
     chosen = MaskOptions(**options)
     masks = draw_masks(found, 8, encoded.frames.size, chosen)
-    return masked_view(encoded, masks, found, chosen, dtype)
+    return mask_compositor(encoded, masks, found, chosen, dtype)
 
 
 def test_pixels_equal_the_processors(toyworld, clip, encoded):
@@ -135,7 +137,7 @@ def test_the_gradient_of_r_against_central_differences(
     encoded = lm.encode(clip, QUESTION)
     apart = draw_masks(found, 8, (96, 96))
     # objects that do not overlap and no frame mask: M is smooth in r, so the slope is one number
-    view = masked_view(encoded, apart, found, MaskOptions(frame_mask=frame_mask), torch.float64)
+    view = mask_compositor(encoded, apart, found, MaskOptions(frame_mask=frame_mask), torch.float64)
     (step,) = ascend(lm, view, AscentOptions(r0=0.6 if frame_mask == "off" else 0.75))
     at = np.concatenate([step.strength, step.frame_strength])
     if frame_mask == "outside":  # away from the tie of all strengths, where max() has a kink
@@ -159,7 +161,7 @@ def test_the_gradient_of_r_against_central_differences(
 def test_a_whole_frame_mask_leaves_the_objects_their_gradients(toyworld, encoded, found):
     chosen = MaskOptions(frame_mask="whole", fusion="or")
     masks = draw_masks(found, 8, (96, 96), chosen)
-    (step,) = ascend(toyworld, masked_view(encoded, masks, found, chosen), AscentOptions())
+    (step,) = ascend(toyworld, mask_compositor(encoded, masks, found, chosen), AscentOptions())
     assert (np.abs(step.gradient) > 1e-7).all()
     assert (np.abs(step.frame_gradient) > 1e-7).all()
 
@@ -185,7 +187,7 @@ def test_stepwise_logits_equal_a_full_forward(toyworld, encoded):
 
 
 def test_two_videos_in_one_process_do_not_disturb_each_other(toyworld, clip, encoded):
-    options = ContrastOptions(), DecodeOptions(max_tokens=12)
+    options = Plain(), DecodeOptions(max_tokens=12)
     alone = [
         s.token for s in decode(toyworld, toyworld.prefill(encoded, encoded.video), None, *options)
     ]
@@ -228,7 +230,7 @@ def test_alpha_zero_equals_generate_token_for_token(toyworld, clip):
         encoded = toyworld.encode(clip, question)
         base = toyworld.prefill(encoded, encoded.video)
         counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-        steps = decode(toyworld, base, counter, ContrastOptions(alpha=0.0), DecodeOptions())
+        steps = decode(toyworld, base, counter, Linear(ContrastOptions(alpha=0.0)), DecodeOptions())
         kinds = torch.where(encoded.input_ids == toyworld.vision_token, 2, 0).int()
         with torch.no_grad():
             own = toyworld.model.generate(
@@ -247,7 +249,7 @@ def test_the_embedded_model_sees_what_is_there(toyworld, encoded, found, clip):
     def says(question):
         e = toyworld.encode(clip, question)
         base = toyworld.prefill(e, e.video)
-        steps = decode(toyworld, base, None, ContrastOptions(), DecodeOptions())
+        steps = decode(toyworld, base, None, Plain(), DecodeOptions())
         return toyworld.text([s.token for s in steps])
 
     assert says(QUESTION) == "yes"

@@ -250,7 +250,7 @@ def test_a_file_of_schema_1_is_read_and_can_be_changed(toyworld):
     np.testing.assert_array_equal(trace.frames, trace.model_frames.pixels)
     assert trace.model_frames.content == (0, 0, 96, 96)
     bench = Workbench(trace, toyworld)
-    pair = bench._standing_pair()
+    pair = bench._standing_batch()
     pair.crop(0)
     assert bench.encoded.prompt == trace.backbone["prompt"]
     again = toyworld.prefill(bench.encoded, bench.encoded.video)

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from core.decoding.contrast import (
     check_finite,
+    cut_floor,
     flip_points,
     floor_of,
     floor_of_top,
@@ -82,7 +83,7 @@ def test_flip_points_agree_with_a_scan(views, beta):
 def test_stored_candidates_hold_top_head_and_choice():
     rng = np.random.default_rng(1)
     base, counter = rng.normal(size=(2, 5000))
-    ids = kept_candidates([base, counter], 256, 0.9, chosen=17)
+    ids = kept_candidates([base, counter], 256, cut_floor(base, 0.9), chosen=17)
     assert set(np.argsort(-base)[:256]) <= set(ids)
     assert set(np.argsort(-counter)[:256]) <= set(ids)
     assert set(np.flatnonzero(plausibility_mask(base, 0.9))) <= set(ids)
@@ -120,7 +121,7 @@ def large_views(seed, size=20_000):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_choice_among_the_candidates_is_that_of_the_whole_vocabulary(seed):
     base, counter = large_views(seed)
-    ids = kept_candidates([base, counter], 8, 1.0, int(base.argmax()))
+    ids = kept_candidates([base, counter], 8, cut_floor(base, 1.0), int(base.argmax()))
     assert len(ids) < 2000
     found = winners(base, counter)
     assert set(found) <= set(ids)
@@ -148,7 +149,7 @@ def test_every_winner_wins_somewhere(seed):
 
 def test_the_floor_is_just_above_what_was_left_out():
     base, counter = large_views(2)
-    ids = kept_candidates([base, counter], 300, 0.1, 17)
+    ids = kept_candidates([base, counter], 300, cut_floor(base, 0.1), 17)
     floor = floor_of(base, ids)
     left = np.setdiff1d(np.arange(len(base)), ids)
     assert set(np.flatnonzero(base >= floor)) <= set(ids)

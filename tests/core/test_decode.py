@@ -5,6 +5,7 @@ from core.decoding.contrast import score
 from core.decoding.loop import answer, decode
 from core.errors import NumericalError
 from core.options import ContrastOptions, DecodeOptions
+from core.rules.linear import Linear
 from tests.fakes import ByteLM, clip
 
 
@@ -16,7 +17,9 @@ def views():
 
 
 def tokens(lm, base, counter, alpha=1.0, beta=0.1, **options):
-    steps = decode(lm, base, counter, ContrastOptions(alpha, beta), DecodeOptions(**options))
+    steps = decode(
+        lm, base, counter, Linear(ContrastOptions(alpha, beta)), DecodeOptions(**options)
+    )
     return list(steps)
 
 
@@ -58,18 +61,19 @@ def test_prefilled_states_stay_usable(views):
 def test_the_end_token_is_told_and_left_out_of_the_text(views):
     lm, base, counter = views
     steps = tokens(lm, base, counter)
-    said = answer(lm, "macd", steps, ContrastOptions(1.0, 0.1))
+    rule = Linear(ContrastOptions(1.0, 0.1))
+    said = answer(lm, "macd", steps, rule)
     assert said.finished
     assert len(said.tokens) == 7
     assert said.text == bytes(s.token for s in steps[:-1]).decode("utf-8", "replace")
-    cut = answer(lm, "macd", tokens(lm, base, counter, max_tokens=3))
+    cut = answer(lm, "macd", tokens(lm, base, counter, max_tokens=3), rule)
     assert not cut.finished
 
 
 def test_nan_stops_at_its_token(views):
     lm, base, counter = views
     lm.poison_at = 2
-    steps = decode(lm, base, counter, ContrastOptions(), DecodeOptions())
+    steps = decode(lm, base, counter, Linear(ContrastOptions()), DecodeOptions())
     assert [next(steps).index, next(steps).index] == [0, 1]
     with pytest.raises(NumericalError, match="token 3"):
         next(steps)

@@ -14,7 +14,6 @@ from core.backbones.host import to_host
 from core.backbones.load import adapter_of
 from core.decoding.loop import decode
 from core.methods import METHODS
-from core.methods.base import MethodContext
 from core.methods.run import run_method
 from core.options import (
     AscentOptions,
@@ -25,7 +24,10 @@ from core.options import (
     SidOptions,
 )
 from core.planning.dry_run import dry_run
+from core.rules.linear import Linear
+from core.rules.plain import Plain
 from core.types import SEEN, Clip, Track
+from core.views.context import MethodContext
 from core.whatif.occlusion import measure
 from tests.families import NAMES, tiny
 
@@ -86,10 +88,10 @@ def test_placing_encoding_and_decoding_stay_on_the_device(family):
         again = lm.step(lm.crop(stepped, stepped.prompt), [6, 6])
         assert again.logits.device.type == "cuda"
         assert again.length == stepped.length
-        contrast, options = ContrastOptions(), DecodeOptions(max_tokens=3)
+        contrast, options = Linear(ContrastOptions()), DecodeOptions(max_tokens=3)
         assert len(list(decode(lm, base, lm.select(both, [0]), contrast, options))) == 3
         nucleus = replace(options, search="sample")
-        assert len(list(decode(lm, base, None, contrast, nucleus))) == 3
+        assert len(list(decode(lm, base, None, Plain(), nucleus))) == 3
 
 
 def test_pruning_stays_on_the_device(family):
@@ -107,11 +109,11 @@ def test_views_stay_on_the_device(fill):
         lm = place("qwen2_5_vl", "cuda")
         case = case_of(lm)
         for fusion in ("max", "confidence", "average", "or"):
-            view = case.masked(MaskOptions(fill=fill, fusion=fusion))
+            view = case.masks(MaskOptions(fill=fill, fusion=fusion))
             levels = [torch.ones(n, device="cuda") for n in (2, len(case.encoded.groups))]
             assert view.video(*levels).device.type == "cuda"
         # the model reads every one of these views alike
-        state, _ = case.prefill_levels(view, np.ones(2), np.ones(len(case.encoded.groups)))
+        state = case.prefill(case.composite(view, np.ones(2), np.ones(len(case.encoded.groups))))
         assert state.logits.device.type == "cuda"
 
 
@@ -119,7 +121,7 @@ def test_the_ledger_stays_on_the_device(family):
     with dry_run("cuda"):
         lm = place(family, "cuda")
         case = case_of(lm)
-        view = case.masked(case.options.mask)
+        view = case.masks(case.options.mask)
         found = measure(lm, view, case.base, [5, 6], np.ones(2), np.ones(2))
     assert found.token_change.shape == (2, 2)
 

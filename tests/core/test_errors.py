@@ -7,8 +7,8 @@ from core import errors
 
 TREE = [
     "BackboneCorrupt BackboneError BackboneNotFound BlindGradient Cancelled CorruptVideo",
-    "DecodeLimit DetectorError MacdError NoVideoStream NotAVideo NumericalError OptionError",
-    "OutOfMemory QuestionError TraceError UnsupportedBackbone VideoError VideoNotFound",
+    "DecodeLimit DetectorError MacdError NoVideoStream NotAVideo NotApplicable NumericalError",
+    "OptionError OutOfMemory QuestionError TraceError UnsupportedBackbone VideoError VideoNotFound",
     "VideoTooLarge VideoTooLong VideoTooSmall",
 ]
 

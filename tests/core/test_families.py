@@ -12,10 +12,11 @@ from core.backbones.hf import HfVideoLM
 from core.decoding.loop import decode
 from core.errors import OptionError
 from core.masking.ascent import ascend
-from core.masking.composite import masked_view
+from core.masking.composite import mask_compositor
 from core.masking.masks import draw_masks
 from core.masking.objective import query_loss
-from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
+from core.options import AscentOptions, DecodeOptions, MaskOptions
+from core.rules.plain import Plain
 from core.types import SEEN, Clip, Track
 from tests.families import NAMES, outer, tiny
 
@@ -128,7 +129,7 @@ def test_the_gradient_of_r_against_central_differences(family, in_double):
     tracks = [Track(k, "x", 0.9, np.tile(b, (4, 1)), state, 4) for k, b in enumerate(boxes)]
     options = MaskOptions()
     masks = draw_masks(tracks, 4, encoded.frames.size, options)
-    view = masked_view(encoded, masks, tracks, options, torch.float64)
+    view = mask_compositor(encoded, masks, tracks, options, torch.float64)
     groups = len(encoded.groups)
     # apart, so that no two strengths tie: there max() has a kink
     at = torch.tensor([0.75, 0.62] + [0.3 + 0.05 * g for g in range(groups)], dtype=torch.float64)
@@ -151,7 +152,7 @@ def test_the_ascent_moves_every_strength(lm, encoded):
     box = np.tile(np.array([0.1, 0.1, 0.6, 0.6], np.float32), (4, 1))
     tracks = [Track(1, "x", 0.9, box, np.full(4, SEEN, np.int8), 4)]
     masks = draw_masks(tracks, 4, encoded.frames.size)
-    (step,) = ascend(lm, masked_view(encoded, masks, tracks, MaskOptions()), AscentOptions())
+    (step,) = ascend(lm, mask_compositor(encoded, masks, tracks, MaskOptions()), AscentOptions())
     assert step.gradient.all()
     assert step.frame_gradient.all()
     assert len(step.frame_gradient) == len(encoded.groups)
@@ -327,7 +328,7 @@ def test_crop_and_step_again_equals_the_first_time(lm, encoded):
 
 
 def test_two_videos_in_one_process_do_not_disturb_each_other(lm, encoded):
-    options = ContrastOptions(), DecodeOptions(max_tokens=6)
+    options = Plain(), DecodeOptions(max_tokens=6)
 
     def said(between):
         tokens = []

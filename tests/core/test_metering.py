@@ -10,10 +10,10 @@ from bench.counted import peak_bytes
 from core.media.video import read_clip
 from core.metering import Cost, LivingTensors, Meter
 from core.methods import METHODS
-from core.methods.base import MethodContext
 from core.methods.run import run_method
 from core.options import RunOptions
 from core.pipeline import run
+from core.views.context import MethodContext
 from tests.core.test_views import tracks
 from tests.fakes import ByteLM, clip
 

@@ -11,10 +11,7 @@ from core.cli.main import main
 from core.errors import BlindGradient, OptionError
 from core.media.video import read_clip
 from core.methods import METHODS, find_methods
-from core.methods.base import MethodContext
-from core.methods.noise import vcd_alphas_bar
-from core.methods.rivals import tcd_subset
-from core.methods.run import run_method
+from core.methods.run import prepare, run_method
 from core.options import (
     AscentOptions,
     ContrastOptions,
@@ -24,6 +21,9 @@ from core.options import (
     VideoOptions,
 )
 from core.pipeline import run
+from core.views.context import MethodContext
+from core.views.tcd import subset as tcd_subset
+from core.views.vcd import alphas_bar
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 from tests.families import tiny
@@ -31,7 +31,7 @@ from tests.families import tiny
 NAMES = (
     "baseline macd vcd sid tcd macd-fixed macd-object macd-object-subsampled noise-global "
     "noise-object noise-frame macd-continuous macd-swept random-mask mask-all reversed blank "
-    "head-only prompt-bias output-bias always-yes"
+    "head-only prompt-bias yes-bias olm always-yes"
 ).split()
 
 
@@ -54,11 +54,11 @@ def test_every_method_is_there_and_names_its_source():
 def test_every_method_answers_with_and_without_objects(name, boxes):
     found = run_method(a_case(boxes), METHODS[name])
     assert found.text
-    json.dumps(found.view, allow_nan=False)
+    json.dumps(found.view.as_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in NAMES if n not in ("prompt-bias", "output-bias", "always-yes")]
+    "name", [n for n in NAMES if n not in ("prompt-bias", "yes-bias", "olm", "always-yes")]
 )
 def test_alpha_zero_is_the_baseline_for_every_two_view_method(name):
     rule = ContrastOptions(alpha=0.0)
@@ -77,23 +77,23 @@ def test_shared_work_is_done_once():
     case = a_case()
     for name in ("baseline", "macd", "reversed", "random-mask"):
         run_method(case, METHODS[name])
-    assert case.shared == {"base prefill": 3, "masks": 2, "ascent": 2}
+    assert case.shared == {"base prefill": 3, "masks": 1, "ascent": 2}
     assert case.shared["base prefill"] >= 3
 
 
 def test_levels_of_the_controls():
     case = a_case()
-    macd, turned = (METHODS[n].prepare(case).view for n in ("macd", "reversed"))
+    macd, turned = (prepare(case, METHODS[n]).view for n in ("macd", "reversed"))
     swap = {0.0: 1.0, 1.0: 0.0, 0.75: 0.75}
-    assert turned["level"] == [swap[x] for x in macd["level"]]
-    assert METHODS["mask-all"].prepare(case).view["level"] == [1.0, 1.0]
-    assert METHODS["macd-fixed"].prepare(case).view["level"] == [0.75, 0.75]
-    moved = METHODS["random-mask"].prepare(case).view
-    assert moved["level"] == macd["level"]
-    assert sorted(moved["frame_level"]) == sorted(macd["frame_level"])
-    for before, after in zip(case.tracks, moved["boxes"], strict=True):
+    assert list(turned.level) == [swap[x] for x in macd.level]
+    assert prepare(case, METHODS["mask-all"]).view.level == (1.0, 1.0)
+    assert prepare(case, METHODS["macd-fixed"]).view.level == (0.75, 0.75)
+    moved = prepare(case, METHODS["random-mask"]).view
+    assert moved.level == macd.level
+    assert sorted(moved.frame_level) == sorted(macd.frame_level)
+    for before, after in zip(case.tracks, moved.boxes, strict=True):
         a, b = before.boxes[0], np.array(after[0])
-        sides = moved["random"]["scale"] * (a[2:] - a[:2])
+        sides = moved.random["scale"] * (a[2:] - a[:2])
         np.testing.assert_allclose(b[2:] - b[:2], sides, atol=1e-5)
         assert not np.allclose(a, b, atol=0.05)
 
@@ -103,19 +103,19 @@ def test_levels_of_the_controls():
 def test_random_masks_hide_as_many_pixels_as_macds(fusion, seed):
     options = RunOptions(mask=MaskOptions(fusion=fusion), seed=seed)
     case = a_case(((0.0, 0.1, 0.3, 0.5), (0.5, 0.4, 0.7, 0.9)), options)
-    macd, moved = (METHODS[n].prepare(case).view for n in ("macd", "random-mask"))
-    assert max(macd["level"] + macd["frame_level"]) == 1
-    boxes = [np.array(b, np.float32) for b in moved["boxes"]]
+    macd, moved = (prepare(case, METHODS[n]).view for n in ("macd", "random-mask"))
+    assert max(macd.level + macd.frame_level) == 1
+    boxes = [np.array(b, np.float32) for b in moved.boxes]
     placed = tuple(replace(t, boxes=b) for t, b in zip(case.tracks, boxes, strict=True))
 
     def area(view, found):
-        levels = (torch.tensor(view[k]) for k in ("level", "frame_level"))
-        return float(case.masked(options.mask, found).mask(*levels).double().sum())
+        levels = (torch.tensor(z) for z in (view.level, view.frame_level))
+        return float(case.masks(options.mask, found).mask(*levels).double().sum())
 
     ratio = area(moved, placed) / area(macd, case.tracks)
     assert ratio == pytest.approx(1, abs=0.01)
-    assert moved["random"]["area_ratio"] == pytest.approx(ratio, abs=1e-4)
-    assert moved["random"]["unmoved"] == []
+    assert moved.random["area_ratio"] == pytest.approx(ratio, abs=1e-4)
+    assert moved.random["unmoved"] == []
     for before, after in zip(case.tracks, boxes, strict=True):
         shift = np.abs(after - before.boxes)[:, :2] + np.abs(after - before.boxes)[:, 2:]
         sides = before.boxes[:, 2:] - before.boxes[:, :2]
@@ -126,25 +126,25 @@ def test_a_random_mask_that_cannot_be_had_is_a_warning(make_video):
     whole = BoxDetector((("wall", 0.9, (0.02, 0.02, 0.98, 0.98)),))
     options = RunOptions(video=VideoOptions(frames=4))
     *_, last = run(make_video(), "is it?", ByteLM, lambda: whole, options, methods=["random-mask"])
-    assert last.trace.answers["random-mask"].view["random"]["unmoved"] == [1]
+    assert last.trace.answers["random-mask"].view.random["unmoved"] == [1]
     assert any("random-mask could not move" in w for w in last.trace.warnings)
 
 
 def test_vcds_schedule_against_its_vector():
-    kept = vcd_alphas_bar()[500]
+    kept = alphas_bar()[500]
     assert np.sqrt(kept) == pytest.approx(0.86302, abs=1e-4)
     assert np.sqrt(1 - kept) == pytest.approx(0.50517, abs=1e-4)
-    assert (np.diff(vcd_alphas_bar()) < 0).all()
+    assert (np.diff(alphas_bar()) < 0).all()
 
 
 def test_sids_count_and_tcds_subsets():
     assert Prune(2, 100 / 576).kept(576) == 100
     assert Prune(2, 0.0).kept(10) == 1
     assert [len(tcd_subset(n)) for n in (16, 12, 32, 8, 1)] == [4, 8, 8, 4, 1]
-    assert tcd_subset(16) == [0, 5, 10, 15]
-    assert tcd_subset(16, keep=16) == list(range(16))
+    assert tcd_subset(16) == (0, 5, 10, 15)
+    assert tcd_subset(16, keep=16) == tuple(range(16))
     case = a_case(options=RunOptions(tcd=TcdOptions(keep=2)))
-    assert METHODS["tcd"].prepare(case).view["frames"] == [0, 3]
+    assert prepare(case, METHODS["tcd"]).view.frames == (0, 3)
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
     import copy
 
     from core.masking.ascent import ascend
-    from core.masking.composite import masked_view
+    from core.masking.composite import mask_compositor
     from core.masking.masks import draw_masks
     from core.options import AscentOptions, MaskOptions
 
@@ -226,7 +226,7 @@ def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
     lm.dtype = torch.bfloat16
     encoded = lm.encode(read_clip(toy_mp4), "Which animal is in the video?")
     found = tracks((0.2, 0.5, 0.6, 0.9), frames=8)
-    view = masked_view(encoded, draw_masks(found, 8, (96, 96)), found, MaskOptions())
+    view = mask_compositor(encoded, draw_masks(found, 8, (96, 96)), found, MaskOptions())
     (step,) = ascend(lm, view, AscentOptions())
     assert view.objects.dtype == torch.float32
     assert step.strength.dtype == step.gradient.dtype == np.float64
@@ -244,7 +244,7 @@ def test_the_pipeline_runs_any_set_and_says_what_it_shared(make_video):
     assert list(trace.answers) == ["baseline", "macd", "vcd", "tcd", "reversed"]
     assert trace.shared["base prefill"] >= 3
     assert trace.shared["ascent"] >= 1
-    assert trace.answers["reversed"].view["kind"] == "masks"
+    assert trace.answers["reversed"].view.kind == "masks"
 
 
 def test_compare_on_the_command_line(toy_mp4, capsys):
@@ -252,7 +252,7 @@ def test_compare_on_the_command_line(toy_mp4, capsys):
     table = capsys.readouterr().out
     for name in NAMES:
         assert f"\n{name} " in table
-    assert "base prefill 19×" in table
+    assert "base prefill 20×" in table
     code = main(
         ["compare", str(toy_mp4), "Is there a dog in the video?", "--json", "--search", "vote"]
     )
@@ -362,7 +362,7 @@ def test_what_is_shown_is_what_the_model_read(toyworld, toy_clip, monkeypatch, n
 def test_sid_tells_which_tokens_its_second_view_did_not_see(toyworld, toy_clip):
     case = toy_case(toyworld, toy_clip, ())
     answer = run_method(case, METHODS["sid"])
-    patches, rows, columns = answer.view["grid"]
+    patches, rows, columns = answer.view.grid
     vision = patches * rows * columns
     assert (rows, columns) == (3, 3)
     assert vision == case.encoded.vision_tokens
@@ -375,5 +375,5 @@ def test_sid_tells_which_tokens_its_second_view_did_not_see(toyworld, toy_clip):
 
 def test_tcd_reads_the_frames_that_the_other_view_read(toyworld, toy_clip):
     case = toy_case(toyworld, toy_clip, ())
-    subset = case.subset([0, 2, 5, 7])
+    subset = case.subset((0, 2, 5, 7))
     assert torch.equal(subset.video, case.encoded.video[[0, 2, 5, 7]])

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from core.decoding.contrast import nucleus, raw_plausibility_mask, score
+from core.decoding.contrast import nucleus, plausibility_mask, score
 from core.decoding.loop import decode
 from core.decoding.search import beam, find_answer, normalised, vote
 from core.media.video import read_clip
 from core.options import ContrastOptions, DecodeOptions
+from core.rules.linear import Linear
 from tests.fakes import ByteLM, clip
 
 
@@ -17,7 +18,7 @@ def views():
     return lm, lm.prefill(encoded, encoded.video), lm.prefill(encoded, 0 * encoded.video + 0.9)
 
 
-RULE = ContrastOptions(1.0, 0.1)
+RULE = Linear(ContrastOptions(1.0, 0.1))
 
 
 def ids(steps):
@@ -58,10 +59,10 @@ def test_beams_find_what_a_whole_search_finds():
     encoded = lm.encode(clip(seed=2), "what?")
     base, counter = lm.prefill(encoded, encoded.video), lm.prefill(encoded, -encoded.video)
     best = {}
-    rule = ContrastOptions(0.7, 0.01)
+    rule = Linear(ContrastOptions(0.7, 0.01))
 
     def walk(a, b, tokens, log_p):
-        s = score(a.logits[0].numpy(), b.logits[0].numpy(), rule.alpha, rule.beta)
+        s = score(a.logits[0].numpy(), b.logits[0].numpy(), rule.contrast.alpha, rule.contrast.beta)
         p = s - np.log(np.exp(s - s.max()).sum()) - s.max()
         for t in np.flatnonzero(np.isfinite(p)):
             if int(t) in lm.end_tokens:
@@ -99,8 +100,8 @@ def test_views_of_different_length_are_decoded_beside_each_other(views):
 
 
 def test_the_raw_head_falls_back_to_the_argmax():
-    assert raw_plausibility_mask(np.array([-1.0, -2.0]), 0.5).tolist() == [True, False]
-    assert raw_plausibility_mask(np.array([4.0, 2.1, 1.9]), 0.5).tolist() == [True, True, False]
+    assert plausibility_mask(np.array([-1.0, -2.0]), 0.5, "raw").tolist() == [True, False]
+    assert plausibility_mask(np.array([4.0, 2.1, 1.9]), 0.5, "raw").tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("beams", [2, 3])
@@ -109,7 +110,7 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     hidden = torch.zeros_like(encoded.video)
     base, counter = toyworld.prefill(encoded, encoded.video), toyworld.prefill(encoded, hidden)
-    rule = ContrastOptions(1.0, 0.1)
+    rule = Linear(ContrastOptions(1.0, 0.1))
     video_token = toyworld.model.config.video_token_id
 
     def logits_of(rows, video):
@@ -126,7 +127,12 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
         with torch.no_grad():
             views = [logits_of(rows, v).numpy() for v in (encoded.video, hidden)]
         s = torch.from_numpy(
-            np.stack([score(a, b, rule.alpha, rule.beta) for a, b in zip(*views, strict=True)])
+            np.stack(
+                [
+                    score(a, b, rule.contrast.alpha, rule.contrast.beta)
+                    for a, b in zip(*views, strict=True)
+                ]
+            )
         )
         return s.log_softmax(-1).float()
 

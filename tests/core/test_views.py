@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import BlindGradient, OptionError
 from core.masking.ascent import ascend, finalize_ascent, read_base
-from core.masking.composite import masked_view
+from core.masking.composite import mask_compositor
 from core.masking.masks import combine_masks, draw_masks
 from core.masking.objective import query_loss
 from core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
@@ -30,7 +30,7 @@ def a_view(lm, found, **options):
     encoded = lm.encode(clip(), "is it?")
     chosen = MaskOptions(**options)
     masks = draw_masks(found, 4, (16, 16), chosen)
-    return masked_view(encoded, masks, found, chosen, torch.float64)
+    return mask_compositor(encoded, masks, found, chosen, torch.float64)
 
 
 LM = ByteLM()
@@ -62,7 +62,7 @@ def test_the_frame_mask_hides_its_own_frames_only():
 def test_max_applies_each_strength_once_and_shares_tied_gradients():
     masks = MaskSet(np.ones((2, 4, 16, 16), np.float32), np.zeros((4, 16, 16), np.float32))
     encoded = ByteLM().encode(clip(), "is it?")
-    view = masked_view(encoded, masks, FOUND, MaskOptions(), torch.float64)
+    view = mask_compositor(encoded, masks, FOUND, MaskOptions(), torch.float64)
     r = torch.full((2,), 0.75, dtype=torch.float64, requires_grad=True)
     mask = view.mask(r, ZERO)
     assert mask.detach().unique().tolist() == [0.75]
@@ -74,7 +74,7 @@ def test_other_fusions_average_the_strengths():
     masks = MaskSet(np.ones((2, 4, 16, 16), np.float32), np.zeros((4, 16, 16), np.float32))
     encoded, r = ByteLM().encode(clip(), "is it?"), torch.tensor([1.0, 0.0]).double()
     for fusion, expected in (("average", 0.5), ("confidence", 0.9 / 1.6)):
-        view = masked_view(encoded, masks, FOUND, MaskOptions(fusion=fusion), torch.float64)
+        view = mask_compositor(encoded, masks, FOUND, MaskOptions(fusion=fusion), torch.float64)
         torch.testing.assert_close(
             view.mask(r, ZERO), torch.full((4, 16, 16), expected, dtype=torch.float64)
         )
@@ -220,7 +220,7 @@ def test_or_hides_what_either_mask_hides():
     masks = MaskSet(np.full((2, 4, 16, 16), 0.5, np.float32), np.ones((4, 16, 16), np.float32))
     encoded = LM.encode(clip(), "is it?")
     chosen = MaskOptions(fusion="or", frame_mask="whole")
-    view = masked_view(encoded, masks, FOUND, chosen, torch.float64)
+    view = mask_compositor(encoded, masks, FOUND, chosen, torch.float64)
     mask = view.mask(torch.tensor([1.0, 0.5]), torch.tensor([0.0, 0.4]))
     assert mask[0, 0, 0] == pytest.approx(1 - 0.5 * 0.75)
     assert mask[2, 0, 0] == pytest.approx(1 - 0.5 * 0.75 * 0.6)

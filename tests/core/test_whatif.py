@@ -13,6 +13,7 @@ from core.options import AscentOptions, ContrastOptions, RunOptions, options_fro
 from core.pipeline import run
 from core.traces.bundle import pack, unpack
 from core.types import LOST, SEEN, Stroke, Track
+from core.views.masked import fixed_view, read_view
 from core.whatif.occlusion import measure
 from core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
@@ -58,10 +59,7 @@ def test_a_level_by_hand_is_the_view_with_that_level(bench, trace):
     out = changed(bench, kind="level", track=first, level=0.0)
     assert out.counterfactual.level[0] == 0
     np.testing.assert_array_equal(out.counterfactual.level[1:], trace.counterfactual.level[1:])
-    view = bench.case.masked(bench.options.mask)
-    state, _ = bench.case.prefill_levels(
-        view, out.counterfactual.level, out.counterfactual.frame_level
-    )
+    state = read_view(bench.context, out.counterfactual, bench.options.mask).state
     expected = float(loss_of(state.query_logits[0], bench.encoded))
     assert out.counterfactual.loss == pytest.approx(expected, abs=1e-6)
     assert out.steps == trace.steps
@@ -112,9 +110,9 @@ def test_dropping_every_object_leaves_the_frame_mask(bench, trace):
 def test_a_new_ascent_equals_a_run_with_those_tracks(bench, trace, toyworld):
     out = changed(bench, kind="drop", track=trace.tracks[1].id)
     fresh = Workbench(replace(trace, tracks=trace.tracks[:1]), toyworld)
-    view = fresh.case.masked(fresh.options.mask)
+    view = fresh.context.masks(fresh.options.mask)
     assert len(view.objects) == 1
-    _, step = fresh.case.ascent(fresh.options.mask)
+    (step,) = fresh.context.ascent(fresh.options.mask)
     np.testing.assert_allclose(out.steps[-1].gradient, step.gradient, atol=1e-9)
 
 
@@ -199,11 +197,10 @@ def test_decoding_on_equals_decoding_from_the_start(bench, trace, toyworld):
 
 def test_the_ledger_measures_each_object_alone(bench, trace):
     made = bench.ledger().ledger
-    view, base = bench.case.masked(bench.options.mask), bench.case.base
+    base = bench.context.base
     said = tokens(trace, "baseline")
     for k in range(len(trace.tracks)):
-        level = np.eye(len(trace.tracks))[k]
-        state, _ = bench.case.prefill_levels(view, level, np.zeros(len(trace.groups)))
+        state = fixed_view(bench.context, np.eye(len(trace.tracks))[k]).state
         loss = float(loss_of(state.query_logits[0], bench.encoded))
         own = float(loss_of(base.query_logits[0], bench.encoded))
         assert made.loss_change[k] == pytest.approx(loss - own, abs=1e-5)
@@ -217,10 +214,10 @@ def test_the_ledger_measures_each_object_alone(bench, trace):
 
 
 def test_hiding_nothing_changes_nothing(bench):
-    view = bench.case.masked(bench.options.mask)
+    view = bench.context.masks(bench.options.mask)
     empty = replace(view, objects=torch.zeros_like(view.objects))
     said = tokens(bench.trace, "baseline")
-    made = measure(bench.lm, empty, bench.case.base, said, np.array([1.0, -1.0]), np.zeros(2))
+    made = measure(bench.lm, empty, bench.context.base, said, np.array([1.0, -1.0]), np.zeros(2))
     np.testing.assert_allclose(made.loss_change, 0, atol=1e-5)
     np.testing.assert_allclose(made.token_change, 0, atol=1e-4)
 
@@ -282,12 +279,12 @@ def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
     def blind(*_):
         raise BlindGradient("no mask changes the query loss at all", "x")
 
-    monkeypatch.setattr("core.methods.base.ascend", blind)
+    monkeypatch.setattr("core.views.context.ascend", blind)
     with pytest.raises(BlindGradient):
         changed(bench, kind="drop", track=trace.tracks[0].id)
     monkeypatch.undo()
     assert bench.trace is trace
-    assert bench.case.tracks == trace.tracks
+    assert bench.context.tracks == trace.tracks
     first = trace.tracks[0].id
     fresh = Workbench(trace, bench.lm)
     mine, theirs = (changed(b, kind="level", track=first, level=0.5) for b in (bench, fresh))

@@ -1,47 +1,24 @@
-"""What a method is: from one clip and question to the views its tokens are chosen by."""
+"""One clip and one question, with the work that views and methods share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
 from core.backbones.host import to_float
 from core.errors import OptionError
-from core.masking.ascent import BaseRead, ascend, finalize_ascent, read_base
-from core.masking.composite import MaskedView, masked_view
+from core.masking.ascent import BaseRead, ascend, finalize_ascent, no_masks, read_base
+from core.masking.composite import MaskCompositor, mask_compositor
 from core.masking.masks import draw_masks
 from core.metering import Cost, Meter
-from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions
-from core.types import AscentStep, Counterfactual, MaskSet, Track
+from core.options import AscentOptions, MaskOptions, RunOptions
+from core.types import AscentStep, Counterfactual, Track
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class DecodingViews:
-    """The views a method decodes from. Without `counter` it decodes from `base` alone.
-
-    bias: added to the scores of some tokens; said: an answer that needs no model at all.
-    view: what the second view is, for whoever shows it. Its `kind` is "none", "masks" (with level,
-    frame_level), "noise" (scale), "frames" (frames), "pruned" (layer, ratio), "blank", or another
-    one with its caption as `said`. "masks" may say where its boxes are (boxes) and how well a
-    random placement met its terms (random, see `core.masking.random_masks`). video: the second view
-    itself, (T, 3, h, w) normalised, None where it has the pixels of the first.
-    """
-
-    base: DecodeState
-    counter: DecodeState | None
-    contrast: ContrastOptions
-    view: dict[str, Any] = field(default_factory=dict)
-    bias: dict[int, float] | None = None
-    said: str | None = None
-    video: Tensor | None = None
 
 
 class MethodContext:
@@ -64,6 +41,7 @@ class MethodContext:
         self.shared: dict[str, int] = {}
         self.meter = meter or Meter(lm.info.device)
         self._used: set[str] | None = None
+        self._made: set[str] = set()
         self._done: dict[Hashable, Any] = {}
         self._costs: dict[Hashable, Cost] = {}
         self._needs: dict[Hashable, set[Hashable]] = {}
@@ -71,7 +49,7 @@ class MethodContext:
 
     def start_method(self) -> None:
         """From here on another method asks."""
-        self._used = set()
+        self._used, self._made = set(), set()
         self._making = [set()]
 
     def memoize(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
@@ -81,11 +59,8 @@ class MethodContext:
             with self.meter.measure() as cost:
                 result = make()
             self.seed_cache(name, key, result, cost, self._making.pop())
-        elif self._used is not None and name not in self._used:
-            self.shared[name] = self.shared.get(name, 0) + 1
-        if self._used is not None:
-            self._used.add(name)
-        self._making[-1].add((name, key))
+            self._made.add(name)
+        self._note_use(name, key)
         found: T = self._done[name, key]
         return found
 
@@ -101,6 +76,13 @@ class MethodContext:
         self._done[name, key] = result
         self._costs[name, key] = cost or Cost()
         self._needs[name, key] = set(needs)
+
+    def _note_use(self, name: str, key: Hashable) -> None:
+        if self._used is not None:
+            if name not in self._used | self._made:
+                self.shared[name] = self.shared.get(name, 0) + 1
+            self._used.add(name)
+        self._making[-1].add((name, key))
 
     def memory_mb(self, whole: Cost) -> float:
         """Peak of the tensors alive for what `whole_cost` gave, weights included."""
@@ -142,34 +124,60 @@ class MethodContext:
 
     def prefill(self, video: Tensor, prune: Prune | None = None) -> DecodeState:
         """Another view of the same frames; what it shares with the base is not read again."""
+        if video is self.encoded.video and prune is None:
+            return self.base
         return self.lm.prefill(self.encoded, video, prune, self.base)
 
-    def masked(self, mask: MaskOptions, tracks: tuple[Track, ...] | None = None) -> MaskedView:
+    def masks(
+        self, options: MaskOptions, tracks: tuple[Track, ...] | None = None
+    ) -> MaskCompositor:
         """Masks of the tracks (of others, if given) over this clip."""
 
-        def make() -> MaskedView:
-            found = self.tracks if tracks is None else tracks
-            return masked_view(self.encoded, self.draw(found, mask, self.encoded), found, mask)
+        def make() -> MaskCompositor:
+            masked = self.tracks if tracks is None else tracks
+            return self._compositor(self.encoded, masked, options)
 
-        return make() if tracks is not None else self.memoize("masks", mask, make)
+        return make() if tracks is not None else self.memoize("masks", options, make)
 
     @staticmethod
-    def draw(tracks: tuple[Track, ...], mask: MaskOptions, encoded: Encoded) -> MaskSet:
-        """Soft masks of some tracks on the model's frames."""
+    def _compositor(
+        encoded: Encoded, tracks: tuple[Track, ...], options: MaskOptions
+    ) -> MaskCompositor:
         frames = encoded.frames
-        return draw_masks(tracks, len(frames.pixels), frames.size, mask, frames.content)
+        drawn = draw_masks(tracks, len(frames.pixels), frames.size, options, frames.content)
+        return mask_compositor(encoded, drawn, tracks, options)
 
-    def ascent_steps(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
-        """The ascent's steps on those masks, one by one; none where nothing can be masked."""
-        view = self.masked(mask)
-        if not len(view.objects) and view.outside is None:
+    def ascent_steps(
+        self, mask: MaskOptions, options: AscentOptions | None = None
+    ) -> Iterator[AscentStep]:
+        """The ascent's steps on those masks, as they come; none where nothing can be masked.
+
+        They are computed once, and only an ascent that was taken to its end is kept.
+        """
+        key = (mask, options or self.options.ascent)
+        if ("ascent", key) not in self._done:
+            cost, steps = Cost(), list[AscentStep]()
+            for step in self.meter.each(self._ascend(*key), cost):
+                steps.append(step)
+                yield step
+            needs = [("base prefill", None), ("masks", mask)]
+            self.seed_cache("ascent", key, tuple(steps), cost, needs)
+            self._made.add("ascent")
+            self._note_use("ascent", key)
+        else:
+            self._note_use("ascent", key)
+            yield from self._done["ascent", key]
+
+    def _ascend(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
+        masks = self.masks(mask)
+        if not len(masks.objects) and masks.outside is None:
             return
         if options.gradient == "half":
-            yield from ascend(self.lm, self._small(mask), options)
+            yield from ascend(self.lm, self._half_size(mask), options)
         else:
-            yield from ascend(self.lm, view, options, self.read)
+            yield from ascend(self.lm, masks, options, self.read)
 
-    def _small(self, mask: MaskOptions) -> MaskedView:
+    def _half_size(self, mask: MaskOptions) -> MaskCompositor:
         """The same masks over frames of half the size."""
         _, _, height, width = self.encoded.video.shape
         frames = self.lm.shrink(self.encoded.frames, (height // 2, width // 2))
@@ -178,56 +186,36 @@ class MethodContext:
             raise OptionError(
                 f"frames of {width} × {height} cannot be halved", "Take the exact gradient"
             )
-        return masked_view(small, self.draw(self.tracks, mask, small), self.tracks, mask)
+        return self._compositor(small, self.tracks, mask)
 
     def ascent(
         self, mask: MaskOptions, options: AscentOptions | None = None
-    ) -> tuple[MaskedView, AscentStep | None]:
-        """The masks and the last step of the ascent on them, None where nothing can be masked."""
-        chosen = options or self.options.ascent
-
-        def make() -> AscentStep | None:
-            last = None
-            for step in self.ascent_steps(mask, chosen):
-                last = step
-            return last
-
-        return self.masked(mask), self.memoize("ascent", (mask, chosen), make)
+    ) -> tuple[AscentStep, ...]:
+        """All steps of the ascent on those masks; see `ascent_steps`."""
+        return tuple(self.ascent_steps(mask, options))
 
     def counterfactual(
         self, mask: MaskOptions, options: AscentOptions | None = None
     ) -> Counterfactual:
-        """Where that ascent ended, as levels; none at all where there is nothing to mask."""
-        chosen = options or self.options.ascent
-        _, last = self.ascent(mask, chosen)
-        if last is None:
-            none = np.zeros(0)
-            return Counterfactual(none, none, none, none, none, none)
-        return finalize_ascent(last, chosen)
+        """Where that ascent ended, as levels; empty where there is nothing to mask."""
+        steps = self.ascent(mask, options)
+        return finalize_ascent(steps[-1], options or self.options.ascent) if steps else no_masks()
 
     @torch.no_grad()
-    def prefill_levels(
-        self, view: MaskedView, level: Any, frame_level: Any
-    ) -> tuple[DecodeState, Tensor]:
-        """The view under given levels, prefilled, and its video (T, 3, h, w).
-
-        The base itself where nothing is hidden.
-        """
-        device = view.objects.device
+    def composite(self, masks: MaskCompositor, level: Any, frame_level: Any) -> Tensor:
+        """The video (T, 3, h, w) behind masks of the given levels; itself where none masks."""
+        device = masks.objects.device
         levels = torch.as_tensor(level, device=device), torch.as_tensor(frame_level, device=device)
-        nothing = not len(view.objects) and view.outside is None
-        if nothing or not to_float(view.mask(*levels).max()) > 0:
-            return self.base, self.encoded.video
-        video = view.video(*levels)
-        return self.prefill(video), video
+        nothing = not len(masks.objects) and masks.outside is None
+        if nothing or not to_float(masks.mask(*levels).max()) > 0:
+            return self.encoded.video
+        return masks.video(*levels)
 
-    def subset(self, index: list[int]) -> Encoded:
+    def subset(self, index: tuple[int, ...]) -> Encoded:
         """The same question over some of the sampled frames."""
         frames = self.encoded.frames.subset(index)
         return self.memoize(
-            "encoding",
-            tuple(index),
-            lambda: self.lm.encode_frames(frames, self.encoded.question),
+            "encoding", index, lambda: self.lm.encode_frames(frames, self.encoded.question)
         )
 
     def noise(self, seed: int = 0) -> Tensor:

@@ -1,0 +1,28 @@
+"""No contrast: the model as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from core.decoding.contrast import Logits
+from core.rules.base import ScoreRule, Setting
+from core.types import StepWeights
+
+
+@dataclass(frozen=True)
+class Plain(ScoreRule):
+    """z: plain decoding of the video."""
+
+    title = "Plain decoding"
+    second_views = 0
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """Takes no option."""
+        return cls()
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The base alone."""
+        return StepWeights()

@@ -1,0 +1,53 @@
+"""Manifests of older schemas → the present one, one named step per version, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from core.errors import TraceError
+from core.media.webp import LOSSLESS_PIXELS, picture_size
+from core.traces.container import DAMAGED, Pictures
+from core.traces.format import SCHEMA
+
+Step = Callable[[dict[str, Any], Pictures], None]
+
+
+def model_frames_apart(manifest: dict[str, Any], pictures: Pictures) -> None:
+    """1 → 2. Schema 1 held the model's frames alone, without loss where they are small."""
+    height, width = picture_size(pictures["frames"][0])
+    manifest["model"] = None
+    if height * width <= LOSSLESS_PIXELS:
+        manifest["model"] = {
+            "content": [0, 0, width, height],
+            "stretch": 1.0,
+            "duration": manifest["clip"].get("duration", 0.0),
+        }
+        pictures["model"] = pictures["frames"]
+    for answer in manifest["answers"]:
+        answer["total_ms"] = answer["ms"]
+
+
+def rules_by_name(manifest: dict[str, Any], pictures: Pictures) -> None:
+    """2 → 3. Schema 2 knew the linear rule only, and called a view's caption `said`."""
+    manifest["skipped"] = {}
+    for answer in manifest["answers"]:
+        answer["rule"] = "linear"
+        view = answer["view"]
+        if "said" in view:
+            view["caption"] = view.pop("said")
+        view.setdefault("kind", "none")
+
+
+MIGRATIONS: dict[int, Step] = {1: model_frames_apart, 2: rules_by_name}
+"""What brings a manifest of each schema to the next one."""
+
+
+def migrate(manifest: dict[str, Any], pictures: Pictures) -> None:
+    """Brings a manifest to the present schema, in place. Raises TraceError for one of no schema."""
+    while manifest["schema"] != SCHEMA:
+        step = MIGRATIONS.get(manifest["schema"])
+        if step is None:
+            raise TraceError("the trace is of an unknown schema", DAMAGED)
+        step(manifest, pictures)
+        manifest["schema"] += 1

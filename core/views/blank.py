@@ -1,0 +1,15 @@
+"""A video without content."""
+
+from __future__ import annotations
+
+import torch
+
+from core.views.base import SecondView
+from core.views.context import MethodContext
+from core.views.records import BlankView
+
+
+def build(context: MethodContext) -> SecondView:
+    """A control: every pixel is the channel mean."""
+    video = torch.zeros_like(context.encoded.video)
+    return SecondView(context.prefill(video), BlankView(), video)

@@ -1,0 +1,12 @@
+"""The counterfactual of MACD."""
+
+from __future__ import annotations
+
+from core.views.base import SecondView
+from core.views.context import MethodContext
+from core.views.masked import trained_view
+
+
+def build(context: MethodContext) -> SecondView:
+    """MACD as its paper has it: object and frame masks, ascent, three levels."""
+    return trained_view(context)

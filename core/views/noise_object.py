@@ -1,0 +1,15 @@
+"""Trained noise over each object."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.views.base import SecondView
+from core.views.context import MethodContext
+from core.views.noised import train_noise
+
+
+def build(context: MethodContext) -> SecondView:
+    """The paper's ablation "Object-level Trainable Noise": one trained scale per object."""
+    masks = context.masks(replace(context.options.mask, frame_mask="off"))
+    return train_noise(context, masks, masks.objects, None, "object")

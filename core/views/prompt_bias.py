@@ -1,0 +1,15 @@
+"""The video under a prompt that asks for "yes"."""
+
+from __future__ import annotations
+
+from core.views.base import SecondView
+from core.views.context import MethodContext
+
+YES_SUFFIX = " Whenever possible, please select yes."
+
+
+def build(context: MethodContext) -> SecondView:
+    """A control: Mirage's prompt-based adjustment (arXiv 2504.10020)."""
+    encoded = context.encoded
+    asked = context.lm.encode_frames(encoded.frames, encoded.question, YES_SUFFIX)
+    return SecondView(base=context.lm.prefill(asked, asked.video))

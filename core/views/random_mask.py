@@ -1,0 +1,34 @@
+"""MACD's masks at random places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from core.masking.random_masks import place_at_random
+from core.views.base import SecondView
+from core.views.context import MethodContext
+from core.views.masked import read_view
+from core.views.records import MaskedView
+
+
+def build(context: MethodContext) -> SecondView:
+    """A control: MACD's masks, of the same levels and area, moved to random places and frames.
+
+    How well that could be done stands in the record; see `core.masking.random_masks`.
+    """
+    mask = context.options.mask
+    found = context.counterfactual(mask)
+    x0, y0, x1, y1 = context.encoded.frames.content
+    size, groups, seed = (y1 - y0, x1 - x0), context.encoded.groups, context.options.seed
+    placed = place_at_random(
+        context.tracks, found.level, found.frame_level, groups, size, mask, seed
+    )
+    moved = replace(found, frame_level=placed.frame_level)
+    view = read_view(context, moved, mask, placed.tracks)
+    boxes = tuple(
+        tuple(None if np.isnan(b[0]) else tuple(b.tolist()) for b in t.boxes) for t in placed.tracks
+    )
+    assert isinstance(view.record, MaskedView)
+    return replace(view, record=replace(view.record, boxes=boxes, random=placed.as_dict()))

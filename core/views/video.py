@@ -1,0 +1,11 @@
+"""The video alone: no second view."""
+
+from __future__ import annotations
+
+from core.views.base import SecondView
+from core.views.context import MethodContext
+
+
+def build(context: MethodContext) -> SecondView:
+    """Nothing beside the video."""
+    return SecondView()

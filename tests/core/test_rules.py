@@ -1,0 +1,259 @@
+"""Score rules against references of a few lines, written from their published formulas."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from core.cli.main import main
+from core.decoding.contrast import cut_floor, score, weighted
+from core.decoding.loop import decode
+from core.errors import NotApplicable, OptionError
+from core.methods import METHODS, Method, find_method, find_methods
+from core.methods.run import run_method
+from core.options import ContrastOptions, DecodeOptions, RuleOptions
+from core.question import asks_yes_no
+from core.rules import ScoreRule, Setting, find_rule, rule_names
+from core.traces.bundle import pack, unpack
+from core.types import StepWeights
+from core.views import find_view, view_names
+from tests.core.test_methods import a_case
+from tests.fakes import ByteLM
+
+LOGITS = arrays(np.float64, 12, elements=st.floats(-8, 8))
+VIEWS = st.tuples(LOGITS, LOGITS)
+
+
+def make(name, question="Is there a dog?", **options):
+    rules = RuleOptions(**options)
+    setting = Setting(ContrastOptions(), rules, lambda text: [ord(text[0]) % 12], question)
+    return find_rule(name).create(setting)
+
+
+def scores(rule, base, other, index=0):
+    return weighted(base, [other], rule.weigh(base, [other], index))
+
+
+def softmax(z):
+    p = np.exp(z - z.max())
+    return p / p.sum()
+
+
+def cut(z, beta):
+    """Where log z ≥ max + log β, the argmax always."""
+    inside = z >= z.max() + np.log(beta)
+    inside[z.argmax()] = True
+    return inside
+
+
+def assert_same(found, expected, inside):
+    """Equal scores inside, up to a constant that changes no choice, and −inf outside."""
+    assert np.isfinite(found).tolist() == inside.tolist()
+    shift = (found - expected)[inside]
+    np.testing.assert_allclose(shift, shift[0], atol=1e-9)
+
+
+@given(VIEWS)
+def test_code(views):
+    z, c = views
+    p, q = softmax(z), softmax(c)
+    d = sum(0.5 * np.log2(abs(a - b) ** 0.2 + 1) * (a + b) for a, b in zip(p, q, strict=True))
+    found = scores(make("code"), z, c)
+    assert 0 <= d <= 1 + 1e-9
+    near = np.abs(p - d * p.max()) < 1e-3 * p.max()  # on the cut itself rounding decides
+    expected = np.where(p >= d * p.max(), (2 - d) * z - (1 - d) * c, -np.inf)
+    expected[p.argmax()] = (2 - d) * z[p.argmax()] - (1 - d) * c[p.argmax()]
+    # the power 0.2 makes 1e-3 of a rounding error of 1e-15
+    np.testing.assert_allclose(found[~near], expected[~near], atol=0.05)
+
+
+@given(VIEWS, st.floats(0.01, 2))
+def test_only(views, gamma):
+    z, c = views
+    near = sum(abs(a - b) for a, b in zip(softmax(z), softmax(c), strict=True)) < gamma
+    found = scores(make("only", only_threshold=gamma), z, c)
+    assert_same(found, z + 3 * c if near else 2 * z - c, cut(z, 0.1))
+
+
+@given(VIEWS, st.integers(0, 60))
+def test_m3id(views, index):
+    z, c = views
+    gamma = np.exp(-0.02 * (index + 1))
+    lc, lu = np.log(softmax(z)), np.log(softmax(c))
+    found = scores(make("m3id"), z, c, index)
+    assert_same(found, lc + (1 - gamma) / gamma * (lc - lu), cut(z, 0.1))
+
+
+@given(VIEWS, st.floats(0, 3))
+def test_log_linear_and_crg(views, strength):
+    z, c = views
+    found = scores(make("log-linear", log_lambda=strength, beta=0.2), z, c)
+    assert_same(found, np.log(softmax(z)) - strength * np.log(softmax(c)), cut(z, 0.2))
+    np.testing.assert_allclose(scores(make("crg"), z, c), 2 * z - c)
+
+
+@given(VIEWS, st.floats(0, 20), st.floats(0, 1.5), st.sampled_from(["probability", "raw"]))
+def test_linear(views, alpha, beta, head):
+    z, c = views
+    rule = find_rule("linear").create(replace(SETTING, contrast=ContrastOptions(alpha, beta, head)))
+    found = scores(rule, z, c)
+    np.testing.assert_array_equal(found, score(z, c, alpha, beta, head))
+    p = softmax(z)
+    inside = p >= beta * p.max() if head == "probability" else z >= beta * z.max()
+    near = np.abs(z - cut_floor(z, beta, head)) < 1e-9 * (1 + np.abs(z))
+    inside[z.argmax()] = True
+    assert np.isfinite(found)[~near].tolist() == inside[~near].tolist()
+    np.testing.assert_allclose(
+        found[np.isfinite(found)], ((1 + alpha) * z - alpha * c)[np.isfinite(found)]
+    )
+
+
+SETTING = Setting(ContrastOptions(), RuleOptions(), lambda text: [1], "Is it?")
+
+
+@given(VIEWS, st.floats(-5, 5))
+def test_a_constant_on_yes(views, delta):
+    z, c = views
+    rule = make("yes-bias", delta=delta)
+    expected = z.copy()
+    for token in {ord("y") % 12, ord("Y") % 12}:
+        expected[token] += delta
+    np.testing.assert_allclose(scores(rule, z, c), expected)
+    np.testing.assert_array_equal(scores(rule, z, c, 1), z)
+
+
+@given(VIEWS)
+def test_the_output_layer_rule(views):
+    z, c = views
+    p = softmax(z)
+    yes = max((ord(w) % 12 for w in "yY"), key=lambda i: p[i])
+    no = max((ord(w) % 12 for w in "nN"), key=lambda i: p[i])
+    close = p[yes] + p[no] > 0.2 and abs(p[yes] - p[no]) < 0.5
+    found = scores(make("olm"), z, c)
+    assert int(found.argmax()) == (yes if close else int(z.argmax()))
+    np.testing.assert_array_equal(scores(make("olm"), z, c, 1), z)
+
+
+def test_the_cut_alone_and_no_rule_at_all():
+    z = np.array([2.0, 1.9, -3.0])
+    alone = find_rule("cut-only").create(replace(SETTING, contrast=ContrastOptions(1.0, 0.5)))
+    assert weighted(z, [], alone.weigh(z, [], 0)).tolist() == [2.0, 1.9, -np.inf]
+    assert weighted(z, [], make("plain").weigh(z, [], 0)).tolist() == z.tolist()
+
+
+def test_a_rule_may_weigh_three_views():
+    class Three(ScoreRule):
+        """2·z − 0.5·z′ − 0.5·z″."""
+
+        second_views = 2
+
+        @classmethod
+        def create(cls, setting):
+            return cls()
+
+        def weigh(self, base, others, index):
+            return StepWeights(2.0, tuple(-1 / len(others) for _ in others))
+
+    z, a, b = np.eye(3)
+    rule = Three.create(SETTING)
+    found = weighted(z, [a, b], rule.weigh(z, [a, b], 0))
+    np.testing.assert_allclose(found, 2 * z - 0.5 * a - 0.5 * b)
+
+
+def test_every_rule_and_view_says_where_it_comes_from():
+    assert {"linear", "code", "only", "m3id", "crg", "log-linear"} <= set(rule_names())
+    for name in rule_names():
+        rule = find_rule(name)
+        assert rule.title
+        assert len(rule.__doc__) > 15
+    for name in view_names():
+        assert len(find_view(name).__doc__) > 15
+    assert {m.view for m in METHODS.values()} <= set(view_names())
+    assert "no-video" in view_names()
+
+
+@pytest.mark.parametrize(("question", "expected"), [
+    ("Is there a dog in the video?", True),
+    ("Does the dog run? Please answer yes or no.", True),
+    ("What happens? Answer yes or no:", True),
+    ("Isn’t it a cat?", True),
+    ("Look closely. Was it raining?", True),
+    ("Is it a dog or a cat?", False),
+    ("What is in the video?", False),
+    ("Isle of Man or not?", False),
+    ("Which animal is it?", False),
+])  # fmt: skip
+def test_yes_no_questions_are_told_apart(question, expected):
+    assert asks_yes_no(question) is expected
+    for name in ("yes-bias", "olm"):
+        if expected:
+            make(name, question)
+        else:
+            with pytest.raises(NotApplicable, match=name):
+                make(name, question)
+
+
+def test_any_view_runs_under_any_rule():
+    assert find_method("macd+code").title == "MACD + CODE"
+    assert find_method("output-bias") is METHODS["yes-bias"]
+    assert [m.name for m in find_methods(["vcd", "vcd+only", "vcd"])] == ["vcd", "vcd+only"]
+    for name, told in (("macd+x", "no rule 'x'"), ("x+code", "no view 'x'"),
+                       ("video+code", "needs a second view"), ("macd+", "no rule ''"),
+                       ("x", "VIEW+RULE")):  # fmt: skip
+        with pytest.raises(OptionError, match=told.replace("+", r"\+")):
+            find_method(name)
+    context = a_case()
+    rules = [r for r in rule_names() if find_rule(r).second_views]
+    for view in ("macd", "vcd", "no-video", "mask-all", "tcd", "sid"):
+        for rule in rules:
+            answer = run_method(context, find_method(f"{view}+{rule}"))
+            assert (answer.rule, bool(answer.text)) == (rule, True)
+            for token in answer.tokens:
+                assert (token.weights is None) == (rule == "linear")
+
+
+@pytest.mark.parametrize("name", ["macd+code", "vcd+m3id", "baseline", "yes-bias", "olm", "crg"])
+def test_weights_are_saved_and_tell_the_choice(name):
+    from tests.small_trace import small_trace
+
+    method = Method("crg", "x", "mask-all", "crg") if name == "crg" else find_method(name)
+    answer = run_method(a_case(), method)
+    trace = replace(small_trace(), answers={name: replace(answer, shown=None)})
+    again = unpack(pack(trace)).answers[name]
+    assert again.rule == method.rule
+    assert [t.weights for t in again.tokens] == [t.weights for t in answer.tokens]
+    for token in again.tokens:
+        others = [] if token.counter is None else [token.counter]
+        found = weighted(token.base, others, token.weights, token.candidates)
+        assert int(token.candidates[found.argmax()]) == token.token
+
+
+def test_no_video_reads_the_question_alone():
+    lm = ByteLM(seed=5)
+    context = a_case()
+    found = run_method(context, find_method("no-video+m3id"))
+    assert (found.view.kind, found.shown) == ("no-video", None)
+    alone = decode(lm, lm.prefill_text("is there a dog?"), None, make("plain"), DecodeOptions())
+    first = next(alone)
+    expected = dict(zip(first.candidates.tolist(), first.base.tolist(), strict=True))
+    mine = found.tokens[0]
+    for token, logit in zip(mine.candidates.tolist(), mine.counter.tolist(), strict=True):
+        assert expected.get(token, logit) == pytest.approx(logit, rel=1e-5)
+    assert len(expected) > 200
+
+
+def test_a_method_that_does_not_apply_is_told(toy_mp4, capsys):
+    methods = ["--methods", "baseline,yes-bias,olm,no-video+m3id", "--json"]
+    assert main(["compare", str(toy_mp4), "Which animal is in the video?", *methods]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "no-video+m3id" in told["answers"]
+    assert set(told["skipped"]) == {"yes-bias", "olm"}
+    assert "yes-no questions" in told["skipped"]["olm"]
+    assert main(["compare", str(toy_mp4), "Is there a dog?", *methods[:2], "--delta", "30"]) == 0
+    table = capsys.readouterr().out
+    row = next(line for line in table.splitlines() if line.startswith("yes-bias"))
+    assert row.rstrip().lower().endswith("yes")
