@@ -88,9 +88,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(args: argparse.Namespace) -> int:
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
     named = [m for m in args.methods.split(",") if m]
-    methods = list(
-        dict.fromkeys(["baseline", *(named or (QUICK_METHODS if args.quick else DEFAULT_METHODS))])
-    )
+    chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
+    methods = [m.name for m in find_methods(["baseline", *chosen])]
     _check_run(args, methods)
     # with torch: only what cannot be refused without it
     from evals.answer import ONE_VIEW
@@ -103,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
     setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
     benchmark, rows = find_benchmark(args.benchmark), args.out / "rows"
     if args.alpha is not None:
-        contrasts: Contrasts = dict.fromkeys(METHODS, (args.alpha, args.beta))
+        contrasts: Contrasts = dict.fromkeys(methods, (args.alpha, args.beta))
         how = "given"
     else:
         tried = plan(benchmark, setting, "choose", split, methods, None)

@@ -132,7 +132,7 @@ def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float
 
 
 def _grid(first: TokenStep | None, found: Answer) -> list[str]:
-    if first is None or first.counter is None:
+    if first is None or first.counter is None or found.rule != "linear":
         return []
     rule: Head = "raw" if found.head == "raw" else "probability"
     picks = [int(score(first.base, first.counter, a, b, rule).argmax()) for a, b in GRID]

@@ -11,7 +11,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-from core.methods import METHODS
+from core.methods import find_method
 
 Figures = dict[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c8c8c")
@@ -47,7 +47,7 @@ def forest(figures: Figures) -> str:
                 ax.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
                 ax.plot(d, y, "o" if low <= 0 <= high else "s", color=colour, ms=5)
             ax.axvline(0, color="#999999", lw=0.8)
-            ax.set_yticks(range(len(methods)), [METHODS[m].title for m in methods])
+            ax.set_yticks(range(len(methods)), [find_method(m).title for m in methods])
             base = 100 * part["methods"]["baseline"]["right"][0]
             ax.set_title(
                 f"{regime}\nbaseline {base:.1f} %, n = {part['n']}", fontsize=9, loc="left"
@@ -88,7 +88,7 @@ def by_level(figures: Figures, methods: tuple[str, ...]) -> str:
                     marker=MARKS[i],
                     ms=4,
                     lw=1.2,
-                    label=METHODS[method].title,
+                    label=find_method(method).title,
                 )
             ax.set_xticks(range(len(levels)), levels)
             ax.set_ylim(0, 102)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from core.methods import METHODS
+from core.methods import find_method
 
 Report = dict[str, Any]
 SHOWN_BY_LEVEL = ("baseline", "vcd", "macd-object", "macd", "macd-swept", "mask-all")
@@ -49,7 +49,7 @@ def honest_table(report: Report) -> list[str]:
                 change(figures["delta"]) if "delta" in figures else percent(figures["right"])
             )
         pair = report["contrasts"].get(method)
-        lines.append(f"| {METHODS[method].title} | {_pair(pair)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {find_method(method).title} | {_pair(pair)} | " + " | ".join(cells) + " |")
     counts = [f"{part['n']} ({part['clips']})" for part in regimes.values()]
     lines.append("| *questions (clips)* | | " + " | ".join(counts) + " |")
     return lines
@@ -111,7 +111,7 @@ def _markdown(report: Report) -> Iterator[str]:
         for method in report["methods"]:
             cells = [v["methods"][method] for v in part["levels"].values()]
             shown = [change(c["delta"]) if "delta" in c else percent(c["right"]) for c in cells]
-            yield f"| {METHODS[method].title} | " + " | ".join(shown) + " |"
+            yield f"| {find_method(method).title} | " + " | ".join(shown) + " |"
     yield from _yes_no(report)
     yield from _captions(report)
     yield from _errors(report)
@@ -135,9 +135,9 @@ def _yes_no(report: Report) -> Iterator[str]:
             cells = [_p(f[c]) for c in columns]
             cells += [f"{area:.3f}" if math.isfinite(area) else "–", f"{f['unmatched']:.0f}"]
             cells.append("–" if p is None else f"{p:.2g}")
-            yield f"| {METHODS[method].title} | " + " | ".join(cells) + " |"
+            yield f"| {find_method(method).title} | " + " | ".join(cells) + " |"
         line = next(iter(rows.values()))["always_yes"]
-        weak = [METHODS[m].title for m, f in rows.items() if f["accuracy"] <= line]
+        weak = [find_method(m).title for m, f in rows.items() if f["accuracy"] <= line]
         yield ""
         yield f"Answering yes every time gets {_p(line)} here. " + (
             f"Not better than that: {', '.join(weak)}." if weak else "Every method beats that."
@@ -162,7 +162,7 @@ def _captions(report: Report) -> Iterator[str]:
         for method, f in rows.items():
             cells = [percent(f["chair_i"]), _change(f, "chair_i_delta")]
             cells += [percent(f["recall"]), _change(f, "recall_delta")]
-            yield f"| {METHODS[method].title} | " + " | ".join(cells) + " |"
+            yield f"| {find_method(method).title} | " + " | ".join(cells) + " |"
 
 
 def _change(figures: dict[str, Any], name: str) -> str:
@@ -179,7 +179,7 @@ def _errors(report: Report) -> Iterator[str]:
     if failed:
         yield ""
         yield "Answers that failed, and count as wrong: " + ", ".join(
-            f"{n} of {METHODS[m].title} in {r}" for (r, m), n in failed.items()
+            f"{n} of {find_method(m).title} in {r}" for (r, m), n in failed.items()
         )
 
 

@@ -18,8 +18,8 @@ from evals.benchmarks.base import Benchmark, Item
 
 ROOT = Path(__file__).parents[1]
 CODE = tuple(
-    "masks.py views.py ascent.py objective.py contrast.py decode.py search.py track.py detect.py"
-    " detect_hf.py question.py methods backbones ../evals/answer.py ../evals/gather.py".split()
+    "masking decoding objects rules views methods backbones question.py"
+    " ../evals/answer.py ../evals/gather.py".split()
 )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.methods import METHODS, find_methods
+from core.methods import find_methods
 from evals.answer import GRID, ONE_VIEW, PendingAnswer, answer_clip
 from evals.benchmarks import find_benchmark
 from evals.benchmarks.base import Benchmark, Item, Split
@@ -167,8 +167,8 @@ def choose(
         means = [sum(c) / len(c) for c in zip(*shares, strict=True)]
         best = max(range(len(GRID)), key=lambda i: (round(means[i], 9), -GRID[i][0], GRID[i][1]))
         chosen[method] = GRID[best]
-    for method in METHODS:
-        chosen.setdefault(method, (1.0, 0.1))
+    for want in wanted:
+        chosen.setdefault(want.method, (1.0, 0.1))
     return chosen
 
 

@@ -16,11 +16,13 @@ from core.types import (
     Counterfactual,
     Ledger,
     ModelFrames,
+    StepWeights,
     Stroke,
     TokenStep,
     Trace,
     Track,
 )
+from core.views.records import MaskedView, NoView, PrunedTokensView
 from macd_ui.viewer.payload import payload
 
 EDITS = [
@@ -47,13 +49,12 @@ def small_trace():
     )  # fmt: skip
     two, one = np.array([0.75, 0.7]), np.array([0.75])
     answers = [
-        Answer("baseline", "yes", (token(0), token(1)), True, view={"kind": "none"}),
+        Answer("baseline", "yes", (token(0), token(1)), True, rule="plain", view=NoView()),
         Answer("macd", "no", (token(0, True), token(1, True)), True, 1.0, 0.1,
                votes={"no": 2, "yes": 1}, shown=255 - frames,
-               view={"kind": "masks", "level": [1.0, 0.0], "frame_level": [0.75],
-                     "swept": False, "frame_mask": "outside"}),
+               view=MaskedView((1.0, 0.0), (0.75,))),
         Answer("sid", "no", (token(0, True, np.array([True, False, True])),), False, 0.5, 0.1,
-               view={"kind": "pruned", "layer": 2, "ratio": 0.2, "grid": [1, 1, 3]}),
+               view=PrunedTokensView(2, 0.2, (1, 1, 3))),
     ]  # fmt: skip
     return Trace(
         question="Is there a dog?",
@@ -96,6 +97,7 @@ def token(index, two=False, hidden=None):
         counter_log_z=3.0 if two else None,
         hidden=hidden,
         floor=-np.inf,
+        weights=None if two else StepWeights(),
     )
 
 

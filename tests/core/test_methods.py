@@ -252,7 +252,7 @@ def test_compare_on_the_command_line(toy_mp4, capsys):
     table = capsys.readouterr().out
     for name in NAMES:
         assert f"\n{name} " in table
-    assert "base prefill 20×" in table
+    assert "base prefill 19×" in table
     code = main(
         ["compare", str(toy_mp4), "Is there a dog in the video?", "--json", "--search", "vote"]
     )
