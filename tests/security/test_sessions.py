@@ -109,6 +109,29 @@ def test_a_session_without_a_tab_ends_and_one_with_a_tab_stays():
         assert not store._sessions
 
 
+def test_what_the_framework_keeps_of_a_tab_goes_with_it():
+    with serving(grace_s=3600) as store:
+        holder, queue = store.page.state_holder, store.page._queue
+        open_, closed = Visitor(store.url), Visitor(store.url)
+        for visitor in (open_, closed):
+            visitor.open_tab()
+            visitor.send("type_", question="why?")
+        body = {"data": [], "fn_index": open_.event("stop")["id"], "session_hash": "invented"}
+        open_.http.post(f"{API}/run/predict", json=body)
+        assert len(holder.session_data) == 3
+        closed.close_tab()
+        wait_for(lambda: len(store._connections) == 1)
+        store.sweep()
+        assert len(holder.session_data) == 3  # for tabs that come back
+        store.grace_s = 0.0
+        wait_for(lambda: store.sweep() or len(holder.session_data) == 1)
+        assert set(holder.session_data) == set(store._connections)
+        assert set(queue.pending_event_ids_session) <= set(store._connections)
+        assert set(queue.pending_messages_per_session) <= set(store._connections)
+        assert holder.session_data.keys() == holder.time_last_used.keys()
+        assert "error" not in open_.send("type_", question="still there?")
+
+
 def wait_for(condition):
     for _ in range(9000):
         if condition():
