@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from macd_ui.examples import examples
 from tests.raw import API, Visitor, words
 from tests.security.conftest import serving
@@ -79,12 +81,13 @@ def test_a_program_cannot_use_the_pages_events(store):
     assert set(store._sessions) == before
 
 
-def test_invented_hashes_make_no_sessions_or_folders():
+@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_invented_hashes_make_no_sessions_or_folders(count):
     with serving(grace_s=3600) as store:
         folders = sorted(store.folder.path.rglob("*"))
         program, tab = Visitor(store.url, cookies=False), Visitor(store.url)
         number = tab.event("stop")["id"]
-        for i in range(300):
+        for i in range(count):
             visitor = (program, tab)[i % 2]
             body = {"data": [], "fn_index": number, "session_hash": f"invented{i}"}
             assert visitor.http.post(f"{API}/run/predict", json=body).status_code == 200
