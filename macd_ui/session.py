@@ -21,6 +21,7 @@ from macd_ui.estimate import Estimator
 from macd_ui.health import Figures
 from macd_ui.line import Line
 from macd_ui.quota import Quota, QuotaError
+from macd_ui.serving.states import TabStates, return_free_memory
 from macd_ui.settings import ServerSettings, VisitorLimits
 from macd_ui.storage import ServerFolder, Uploads
 
@@ -150,6 +151,7 @@ class Store:
         self.logins = Quota(LOGINS)
         self.readers = threading.BoundedSemaphore(READERS)
         self.closing = False
+        self.tab_states: TabStates | None = None
         self.read_limits = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
         self._closed = threading.Event()
         threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
@@ -207,6 +209,12 @@ class Store:
             if key in self._sessions:
                 self._sessions[key].seen_at = time.monotonic()
 
+    def is_live(self, key: str) -> bool:
+        """Whether a session hash is that of an open tab, or of a program whose call is running."""
+        with self._lock:
+            owned = any(key in (s.key, s.owner) for s in self._sessions.values())
+            return owned or self._connections.get(key, 0) > 0
+
     def of_token(self, token: str) -> Session | None:
         """The session whose files' addresses hold this secret."""
         with self._lock:
@@ -261,6 +269,9 @@ class Store:
         for key in over:
             self.forget(key)
         self.uploads.sweep()
+        dropped = self.tab_states.drop(self.is_live, self.grace_s) if self.tab_states else 0
+        if over or dropped:
+            return_free_memory()
 
     def _is_over(self, session: Session, now: float) -> bool:
         if session.left_at is not None:

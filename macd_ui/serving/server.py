@@ -54,6 +54,7 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
     """
     from macd_ui.layout import QUEUE, build_page, launch_options
     from macd_ui.serving.logs import set_up_logging
+    from macd_ui.serving.states import TabStates
     from macd_ui.session import Store
 
     set_up_logging(settings.log_content)
@@ -61,6 +62,7 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
     page: Any = None
     try:
         page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
+        store.tab_states = TabStates(page)
         options = launch_options(store)
         store.warm_up()
         try:

@@ -164,6 +164,7 @@ def test_a_reload_shows_the_run_again_and_a_new_tab_does_not(browser, page, serv
     third.close()
 
 
+@pytest.mark.long
 def test_a_reload_keeps_what_a_link_or_a_visitor_asks_for(page, server):
     page.wait_for_selector(".mv-token")
     run(page, QUESTION)
@@ -184,6 +185,7 @@ def test_a_reload_keeps_what_a_link_or_a_visitor_asks_for(page, server):
     wait_until_restored(page)
 
 
+@pytest.mark.long
 def test_without_storage_the_page_works_as_ever(browser, server):
     context = browser.new_context()
     context.add_init_script(
@@ -206,6 +208,7 @@ def test_without_storage_the_page_works_as_ever(browser, server):
     context.close()
 
 
+@pytest.mark.long
 def test_a_server_that_ends_during_a_run_shows_how_far_it_came(restartable, tab):
     long_run(tab)
     restartable.process.send_signal(signal.SIGTERM)

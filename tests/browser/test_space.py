@@ -13,6 +13,7 @@ from tests.patience import PATIENCE_S
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 def test_a_cpu_space_serves_its_visitors(browser):
     """browser: only to skip where there is none."""
     command = [sys.executable, "-m", "bench.space_check", "--short", "--json", "--port", "0"]

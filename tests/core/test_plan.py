@@ -91,6 +91,7 @@ def test_extra_layers_of_a_kind_are_added():
     assert depth_of(dimensions) == (28, 4, 36)
 
 
+@pytest.mark.long
 def test_the_command_plans_the_embedded_backbone(capsys):
     assert main(["plan", "--json", "--steps", "2"]) == 0
     found = json.loads(capsys.readouterr().out)

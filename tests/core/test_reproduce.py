@@ -94,6 +94,7 @@ def every_kind_of_edit(trace):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_commands_make_every_kind_of_edit_again(
     trace, toy_mp4, toyworld, tmp_path, monkeypatch
 ):

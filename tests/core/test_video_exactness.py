@@ -137,6 +137,7 @@ def built(tmp_path_factory):
     return clip
 
 
+@pytest.mark.long
 def test_the_clips_are_as_named(built):
     for name in CLIPS:
         numbers = [number for _, number in built(name)[1]]

@@ -89,6 +89,7 @@ def test_the_report_is_whole_and_safe(finished):
     assert len(honest_table(report)) == 2 + 3 + 1
 
 
+@pytest.mark.long
 def test_an_alpha_that_was_given_is_told(tmp_path):
     command = ["run", "toyworld", "--n", "1", "--methods", "macd", "--alpha", "1", "--beta", "0"]
     assert main([*command, "--workers", "1", "--out", str(tmp_path)]) == 0

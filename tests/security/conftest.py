@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from macd_ui.layout import QUEUE, build_page, launch_options
+from macd_ui.serving.states import TabStates
 from macd_ui.session import Store
 from macd_ui.settings import ServerSettings
 from tests.fakes import BoxDetector, ByteLM
@@ -59,6 +60,7 @@ def serving(settings=None, grace_s=3600.0):
     store.backbone = lambda name, *_: store.lm
     store.detector = lambda name: BoxDetector()
     page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
+    store.tab_states = TabStates(page)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from macd_ui.examples import examples
 from tests.raw import API, Visitor, words
 from tests.security.conftest import serving
@@ -79,12 +81,13 @@ def test_a_program_cannot_use_the_pages_events(store):
     assert set(store._sessions) == before
 
 
-def test_invented_hashes_make_no_sessions_or_folders():
+@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_invented_hashes_make_no_sessions_or_folders(count):
     with serving(grace_s=3600) as store:
         folders = sorted(store.folder.path.rglob("*"))
         program, tab = Visitor(store.url, cookies=False), Visitor(store.url)
         number = tab.event("stop")["id"]
-        for i in range(300):
+        for i in range(count):
             visitor = (program, tab)[i % 2]
             body = {"data": [], "fn_index": number, "session_hash": f"invented{i}"}
             assert visitor.http.post(f"{API}/run/predict", json=body).status_code == 200
@@ -107,6 +110,29 @@ def test_a_session_without_a_tab_ends_and_one_with_a_tab_stays():
         wait_for(lambda: not store._connections)
         store.sweep()
         assert not store._sessions
+
+
+def test_what_the_framework_keeps_of_a_tab_goes_with_it():
+    with serving(grace_s=3600) as store:
+        holder, queue = store.page.state_holder, store.page._queue
+        open_, closed = Visitor(store.url), Visitor(store.url)
+        for visitor in (open_, closed):
+            visitor.open_tab()
+            visitor.send("type_", question="why?")
+        body = {"data": [], "fn_index": open_.event("stop")["id"], "session_hash": "invented"}
+        open_.http.post(f"{API}/run/predict", json=body)
+        assert len(holder.session_data) == 3
+        closed.close_tab()
+        wait_for(lambda: len(store._connections) == 1)
+        store.sweep()
+        assert len(holder.session_data) == 3  # for tabs that come back
+        store.grace_s = 0.0
+        wait_for(lambda: store.sweep() or len(holder.session_data) == 1)
+        assert set(holder.session_data) == set(store._connections)
+        assert set(queue.pending_event_ids_session) <= set(store._connections)
+        assert set(queue.pending_messages_per_session) <= set(store._connections)
+        assert holder.session_data.keys() == holder.time_last_used.keys()
+        assert "error" not in open_.send("type_", question="still there?")
 
 
 def wait_for(condition):

@@ -1,0 +1,50 @@
+"""Drops what Gradio keeps of a tab once the tab is gone, and gives freed memory back.
+
+Gradio holds a copy of the page's components for each session hash, about 0.5 MB, until there are
+`state_session_capacity` of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class TabStates:
+    """The states that Gradio holds for one page."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self._first_seen: dict[str, float] = {}
+
+    def drop(self, is_live: Callable[[str], bool], older_s: float) -> int:
+        """Drops those that no tab has used for so many seconds; how many.
+
+        is_live: whether a session hash belongs to a tab, or to a call that is still running.
+        """
+        holder, now = self._page.state_holder, time.monotonic()
+        states, queue = holder.session_data, self._page._queue
+        hashes = {*states, *queue.pending_event_ids_session}
+        self._first_seen = {h: self._first_seen.get(h, now) for h in hashes if not is_live(h)}
+        over = [h for h, since in self._first_seen.items() if now - since >= older_s]
+        for tab in over:
+            with holder.lock:
+                states.pop(tab, None)
+                holder.time_last_used.pop(tab, None)
+            queue.pending_event_ids_session.pop(tab, None)
+            queue.pending_messages_per_session.pop(tab, None)
+            del self._first_seen[tab]
+        return len(over)
+
+
+def return_free_memory() -> None:
+    """Gives pages that the C library holds free back to the system, where it is glibc.
+
+    Runs allocate on many threads, each with a heap of its own that would stay as large as its
+    largest run.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
