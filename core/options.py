@@ -37,14 +37,20 @@ class VideoOptions(Checked):
     another; "native": whatever the family's own processor does, which may stretch it.
     """
 
-    frames: int = whole(8, 1, 256)
-    start: float = number(0.0, 0, 1e6)
-    end: float | None = number(None, 0, 1e6)
-    dense_fps: float = number(10.0, 0, 60)
-    dense_limit: int = whole(200, 1, 2000)
-    max_megabytes: float = number(100.0, 0.001, 100_000)
-    max_seconds: float = number(600.0, 1, 36_000)
-    fit: Fit = choice("pad", Fit)
+    frames: int = whole(8, 1, 256, "frames sampled for the backbone")
+    start: float = number(0.0, 0, 1e6, "start of the range", "seconds")
+    end: float | None = number(
+        None, 0, 1e6, "end of the range, the whole clip without it", "seconds"
+    )
+    dense_fps: float = number(10.0, 0, 60, "frames per second for the tracker, 0 for none")
+    dense_limit: int = whole(200, 1, 2000, "most frames for the tracker")
+    max_megabytes: float = number(100.0, 0.001, 100_000, "largest file that is read", "MB")
+    max_seconds: float = number(600.0, 1, 36_000, "longest range that is read", "seconds")
+    fit: Fit = choice(
+        "pad",
+        Fit,
+        "pad keeps the clip's shape; native leaves it to the backbone's processor",
+    )
 
     def check_together(self) -> None:
         """Raises OptionError for a range that ends before it starts."""
@@ -64,12 +70,16 @@ class DetectOptions(Checked):
     for, "dog. umbrella."; if empty, the nouns of the question.
     """
 
-    confidence: float = number(0.5, 0.01, 0.99)
-    low: float = number(0.2, 0.01, 0.99)
-    image_size: int | None = whole(None, 32, 2048)
-    max_per_frame: int = whole(100, 1, 500)
-    classes: tuple[str, ...] = texts(200, 100)
-    prompt: str = text("", 2000)
+    confidence: float = number(0.5, 0.01, 0.99, "detection confidence that starts a track")
+    low: float = number(0.2, 0.01, 0.99, "lowest confidence that continues a track")
+    image_size: int | None = whole(
+        None, 32, 2048, "long side the detector sees, its own choice without it", "pixels"
+    )
+    max_per_frame: int = whole(100, 1, 500, "most detections per frame")
+    classes: tuple[str, ...] = texts(200, 100, "only these labels, as in dog,cup")
+    prompt: str = text(
+        "", 2000, "what an open-vocabulary detector looks for; the nouns of the question without it"
+    )
 
     @property
     def floor(self) -> float:
@@ -84,10 +94,10 @@ class TrackOptions(Checked):
     min_seen: fewest sightings that must confirm a track after its first.
     """
 
-    max_gap: float = number(1.0, 0, 10)
-    min_seen: int = whole(3, 1, 100)
-    smoothing: float = number(0.15, 0, 5)
-    max_tracks: int = whole(20, 1, 100)
+    max_gap: float = number(1.0, 0, 10, "longest gap that is interpolated", "seconds")
+    min_seen: int = whole(3, 1, 100, "fewest detections of a track after its first")
+    smoothing: float = number(0.15, 0, 5, "width of the smoothing of boxes", "seconds")
+    max_tracks: int = whole(20, 1, 100, "most tracks that are kept")
 
 
 @dataclass(frozen=True)
@@ -99,15 +109,23 @@ class MaskOptions(Checked):
     needs the fusion "or"; see `check_trainable`.
     """
 
-    pad: float = number(0.02, 0, 0.5)
-    feather: float = number(0.0145, 0.001, 0.5)
-    overlap: Overlap = choice("normalise", Overlap)
-    swept: bool = flag(False)
-    fusion: Fusion = choice("max", Fusion)
-    fill: Fill = choice("mean", Fill)
-    frame_mask: FrameMask = choice("outside", FrameMask)
-    fill_seed: int = whole(0, 0, MAX_SEED)
-    shape: Shape = choice("outline", Shape)
+    pad: float = number(0.02, 0, 0.5, "growth of every mask", "share of the short side")
+    feather: float = number(0.0145, 0.001, 0.5, "softness of mask edges", "share of the short side")
+    overlap: Overlap = choice(
+        "normalise", Overlap, "strengths where masks overlap: normalised by confidence, or raw"
+    )
+    swept: bool = flag(False, "sweep masks over time, so that they do not tell the motion")
+    fusion: Fusion = choice("max", Fusion, "how masks and strengths become one mask")
+    fill: Fill = choice("mean", Fill, "what masked pixels become")
+    frame_mask: FrameMask = choice(
+        "outside",
+        FrameMask,
+        "what a frame mask covers: pixels outside the objects, the whole frame, or nothing",
+    )
+    fill_seed: int = whole(0, 0, MAX_SEED, "seed of the noise in masked pixels")
+    shape: Shape = choice(
+        "outline", Shape, "outline where the detector segments, or always the box"
+    )
 
     def check_trainable(self) -> None:
         """Raises OptionError where the objects' strengths would have no gradient.
@@ -133,14 +151,18 @@ class AscentOptions(Checked):
     from the pass that reads the plain video anyway; the slope at r0 on frames of half the size.
     """
 
-    steps: int = whole(1, 1, 200)
-    eta: float = number(0.01, 1e-8, 1e6)
-    r0: float = number(0.75, 0.01, 0.99)
-    tau: float = number(0.0, 0, 1)
-    levels: Levels = choice("three", Levels)
-    frame_fraction: float = number(0.25, 0, 1)
-    memory: Memory = choice("normal", Memory)
-    gradient: Gradient = choice("exact", Gradient)
+    steps: int = whole(1, 1, 200, "ascent steps")
+    eta: float = number(0.01, 1e-8, 1e6, "ascent step size η")
+    r0: float = number(0.75, 0.01, 0.99, "strength at which the ascent starts")
+    tau: float = number(0.0, 0, 1, "dead band τ around r0 in which a level stays at r0")
+    levels: Levels = choice(
+        "three", Levels, "three levels 0 / r0 / 1, or strengths as the ascent left them"
+    )
+    frame_fraction: float = number(0.25, 0, 1, "largest share of frame groups that stay masked")
+    memory: Memory = choice("normal", Memory, "low keeps fewer activations and takes longer")
+    gradient: Gradient = choice(
+        "exact", Gradient, "exact is MACD; base and half are cheaper approximations"
+    )
 
     def check_together(self) -> None:
         """Raises OptionError for several steps along a gradient that stays the same."""
@@ -158,9 +180,11 @@ class ContrastOptions(Checked):
     head "raw" is TCD's: logit ≥ β·max logit.
     """
 
-    alpha: float = number(1.0, 0, 20)
-    beta: float = number(0.1, 0, 2)
-    head: HeadRule = choice("probability", HeadRule)
+    alpha: float = number(1.0, 0, 20, "contrast strength α")
+    beta: float = number(0.1, 0, 2, "plausibility cut β")
+    head: HeadRule = choice(
+        "probability", HeadRule, "what the cut compares: probabilities, or raw logits"
+    )
 
 
 @dataclass(frozen=True)
@@ -171,22 +195,26 @@ class DecodeOptions(Checked):
     length ** length_penalty; vote: self-consistency, `samples` samples, majority of answers.
     """
 
-    search: Search = choice("greedy", Search)
-    max_tokens: int = whole(64, 1, 1024)
-    temperature: float = number(1.0, 0.01, 10)
-    top_p: float = number(0.9, 0.01, 1)
-    beams: int = whole(4, 1, 32)
-    length_penalty: float = number(1.0, -5, 5)
-    samples: int = whole(5, 1, 64)
-    seed: int = whole(0, 0, MAX_SEED)
-    keep: int = whole(256, 1, 4096)
+    search: Search = choice(
+        "greedy",
+        Search,
+        "how the answer is decoded: greedy, nucleus sampling, beam search, or a vote of samples",
+    )
+    max_tokens: int = whole(64, 1, 1024, "longest answer", "tokens")
+    temperature: float = number(1.0, 0.01, 10, "of sample and vote")
+    top_p: float = number(0.9, 0.01, 1, "of sample and vote")
+    beams: int = whole(4, 1, 32, "beam width")
+    length_penalty: float = number(1.0, -5, 5, "of beam search")
+    samples: int = whole(5, 1, 64, "samples that vote")
+    seed: int = whole(0, 0, MAX_SEED, "seed of sample and vote")
+    keep: int = whole(256, 1, 4096, "candidates per token kept in the trace")
 
 
 @dataclass(frozen=True)
 class VcdOptions(Checked):
     """VCD's noise step t of 1000, with the α and β published beside it (see VCD_PRESETS)."""
 
-    step: int = whole(500, 0, 999)
+    step: int = whole(500, 0, 999, "noise step, of 1000")
     contrast: ContrastOptions = part(ContrastOptions(alpha=1.0, beta=0.2))
 
 
@@ -194,8 +222,8 @@ class VcdOptions(Checked):
 class SidOptions(Checked):
     """SID: from decoder layer `layer` on only `ratio` of the vision tokens stay, the least read."""
 
-    layer: int = whole(2, 1, 200)
-    ratio: float = number(100 / 576, 0, 1)
+    layer: int = whole(2, 1, 200, "decoder layer from which vision tokens are hidden")
+    ratio: float = number(100 / 576, 0, 1, "share of vision tokens that stay")
     contrast: ContrastOptions = part(ContrastOptions(alpha=0.5, beta=0.1))
 
 
@@ -203,7 +231,9 @@ class SidOptions(Checked):
 class TcdOptions(Checked):
     """TCD: frames kept in the reference view; None takes the published 16→4, 12→8, 32→8."""
 
-    keep: int | None = whole(None, 1, 256)
+    keep: int | None = whole(
+        None, 1, 256, "frames in the second view; 16→4, 12→8, 32→8 as published without it"
+    )
     contrast: ContrastOptions = part(ContrastOptions(alpha=0.5, beta=0.5, head="raw"))
 
 
@@ -215,12 +245,12 @@ class RuleOptions(Checked):
     ONLY. m3id_decay: λ of M3ID. log_lambda: λ of log-linear. beta: cut of ONLY, M3ID, log-linear.
     """
 
-    delta: float = number(1.0, -100, 100)
-    code_power: float = number(0.2, 0.01, 10)
-    only_threshold: float = number(0.2, 0, 2)
-    m3id_decay: float = number(0.02, 0, 1)
-    log_lambda: float = number(1.0, 0, 20)
-    beta: float = number(0.1, 0, 2)
+    delta: float = number(1.0, -100, 100, "yes-bias: δ, added to the logit of yes")
+    code_power: float = number(0.2, 0.01, 10, "CODE's exponent a")
+    only_threshold: float = number(0.2, 0, 2, "ONLY's γ")
+    m3id_decay: float = number(0.02, 0, 1, "M3ID's λ per token")
+    log_lambda: float = number(1.0, 0, 20, "log-linear's λ")
+    beta: float = number(0.1, 0, 2, "plausibility cut of ONLY, M3ID and log-linear")
 
 
 @dataclass(frozen=True)
@@ -255,7 +285,9 @@ class RunOptions(Checked):
     sid: SidOptions = part(SidOptions())
     tcd: TcdOptions = part(TcdOptions())
     rules: RuleOptions = part(RuleOptions())
-    seed: int = whole(0, 0, MAX_SEED)
+    seed: int = whole(
+        0, 0, MAX_SEED, "seed of noise, random masks and, without one of its own, of the search"
+    )
 
     def check_together(self) -> None:
         """Raises OptionError where objects would have no gradient; see `check_trainable`."""

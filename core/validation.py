@@ -15,8 +15,8 @@ from typing import Any, Protocol, get_args
 
 from core.errors import OptionError
 
-RULE = "rule"
-"""Under this key a field's metadata holds its rule."""
+RULE, HELP, UNIT = "rule", "help", "unit"
+"""Under these keys a field's metadata holds its rule, what it does, and its unit."""
 
 
 class Rule(Protocol):
@@ -183,34 +183,35 @@ class Checked:
         """Raises OptionError where values exclude each other that are sound alone."""
 
 
-def number(default: float | None, low: float, high: float) -> Any:
+def number(default: float | None, low: float, high: float, help: str = "", unit: str = "") -> Any:
     """A field for a number in [low, high]; None is allowed where it is the default."""
-    return _field(default, Number(float(low), float(high), optional=default is None))
+    rule = Number(float(low), float(high), optional=default is None)
+    return _field(default, rule, help, unit)
 
 
-def whole(default: int | None, low: int, high: int) -> Any:
+def whole(default: int | None, low: int, high: int, help: str = "", unit: str = "") -> Any:
     """A field for a whole number in [low, high]; None is allowed where it is the default."""
-    return _field(default, Number(low, high, whole=True, optional=default is None))
+    return _field(default, Number(low, high, whole=True, optional=default is None), help, unit)
 
 
-def flag(default: bool) -> Any:
+def flag(default: bool, help: str = "") -> Any:
     """A field for true or false."""
-    return _field(default, Flag())
+    return _field(default, Flag(), help)
 
 
-def choice(default: str, among: Any) -> Any:
+def choice(default: str, among: Any, help: str = "") -> Any:
     """A field for one of the words of a Literal type."""
-    return _field(default, Choice(get_args(among)))
+    return _field(default, Choice(get_args(among)), help)
 
 
-def text(default: str, longest: int) -> Any:
+def text(default: str, longest: int, help: str = "") -> Any:
     """A field for a text."""
-    return _field(default, Text(longest))
+    return _field(default, Text(longest), help)
 
 
-def texts(most: int, longest: int) -> Any:
+def texts(most: int, longest: int, help: str = "") -> Any:
     """A field for texts, none by default."""
-    return _field((), Texts(most, Text(longest)))
+    return _field((), Texts(most, Text(longest)), help)
 
 
 def part(default: Any) -> Any:
@@ -218,5 +219,11 @@ def part(default: Any) -> Any:
     return _field(default, Part(default))
 
 
-def _field(default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={RULE: rule})
+def help_of(one: Field[Any]) -> str:
+    """What an option does, with its unit."""
+    unit = one.metadata.get(UNIT)
+    return f"{one.metadata.get(HELP, '')}{f', {unit}' if unit else ''}"
+
+
+def _field(default: Any, rule: Rule, help: str = "", unit: str = "") -> Any:
+    return field(default=default, metadata={RULE: rule, HELP: help, UNIT: unit})

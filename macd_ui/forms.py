@@ -1,63 +1,118 @@
-"""Widget values → options. Pure: no widget is imported here."""
+"""The page's settings: which option each stands for, and their values → options.
+
+Choices, ranges, defaults and help come from the option classes. No widget is imported here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields
 from typing import Any
 
 from core.errors import OptionError
-from core.options import (
-    AscentOptions,
-    ContrastOptions,
-    DecodeOptions,
-    DetectOptions,
-    MaskOptions,
-    RunOptions,
-    VideoOptions,
-)
+from core.options import RunOptions, options_from
+from core.validation import Choice, Flag, Number, Rule, help_of, rule_of
 
-FUSIONS = ("max", "confidence", "average", "or")
-LEVELS = ("three", "continuous")
-FILLS = ("mean", "black", "blur", "noise", "additive")
-SHAPES = ("outline", "box")
-FRAME_MASKS = ("outside", "whole", "off")
+
+@dataclass(frozen=True)
+class Setting:
+    """A widget for an option.
+
+    part, field: where RunOptions keeps it. label: beside the widget. names: choices → how they are
+    shown, for those whose word is not enough. word: the choice that a checkbox stands for.
+    """
+
+    name: str
+    part: str
+    field: str
+    label: str
+    names: Mapping[str, str] | None = None
+    word: str | None = None
+
+    @property
+    def _field(self) -> Field[Any]:
+        owner = getattr(RunOptions(), self.part) if self.part else RunOptions()
+        return next(f for f in fields(owner) if f.name == self.field)
+
+    @property
+    def rule(self) -> Rule:
+        """What the option may be."""
+        return rule_of(self._field)
+
+    @property
+    def help(self) -> str:
+        """What the option does."""
+        return help_of(self._field)
+
+    @property
+    def default(self) -> Any:
+        """The widget's value for the option's default."""
+        value = self._field.default
+        return value == self.word if self.word is not None else value
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """(shown, word) of an option that is one of a few words."""
+        assert isinstance(self.rule, Choice)
+        return [((self.names or {}).get(word, word), word) for word in self.rule.among]
+
+    def read(self, value: Any) -> Any:
+        """The widget's value as the option takes it; an empty field is an OptionError."""
+        if self.word is not None:
+            return self.word if value else self._field.default
+        if isinstance(self.rule, Flag):
+            return bool(value)
+        if isinstance(self.rule, Number) and (value is None or isinstance(value, bool | str)):
+            raise OptionError(f"{self.name.replace('_', ' ')} is empty", "Type a number")
+        return value
+
+
+SETTINGS: dict[str, Setting] = {
+    s.name: s
+    for s in (
+        Setting(
+            "search",
+            "decode",
+            "search",
+            "search",
+            {
+                "sample": "nucleus sampling",
+                "beam": "beam search",
+                "vote": "self-consistency vote",
+            },
+        ),
+        Setting("seed", "", "seed", "seed"),
+        Setting("alpha", "contrast", "alpha", "α contrast strength"),
+        Setting("beta", "contrast", "beta", "β plausibility cut"),
+        Setting("steps", "ascent", "steps", "ascent steps"),
+        Setting("eta", "ascent", "eta", "η step size"),
+        Setting("tau", "ascent", "tau", "τ dead band"),
+        Setting("frames", "video", "frames", "frames"),
+        Setting("confidence", "detect", "confidence", "detector confidence"),
+        Setting("fill", "mask", "fill", "mask fill"),
+        Setting("frame_mask", "mask", "frame_mask", "frame mask"),
+        Setting("shape", "mask", "shape", "mask shape"),
+        Setting("fusion", "mask", "fusion", "mask fusion"),
+        Setting("levels", "ascent", "levels", "levels"),
+        Setting("swept", "mask", "swept", "sweep masks over time"),
+        Setting("low_memory", "ascent", "memory", "low-memory mode (slower)", word="low"),
+        Setting(
+            "gradient",
+            "ascent",
+            "gradient",
+            "gradient",
+            {"base": "≈ on the plain video", "half": "≈ on half-size frames"},
+        ),
+    )
+}
+"""By the name of the widget."""
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
-    """Options from the settings by name; an empty field is an OptionError that names it."""
-    return RunOptions(
-        video=VideoOptions(frames=_whole(values, "frames")),
-        detect=DetectOptions(confidence=_number(values, "confidence")),
-        mask=MaskOptions(
-            fill=values["fill"],
-            fusion=values["fusion"],
-            frame_mask=values["frame_mask"],
-            swept=bool(values["swept"]),
-            shape=values["shape"],
-        ),
-        ascent=AscentOptions(
-            steps=_whole(values, "steps"),
-            eta=_number(values, "eta"),
-            tau=_number(values, "tau"),
-            levels=values["levels"],
-            memory="low" if values["low_memory"] else "normal",
-            gradient=values["gradient"],
-        ),
-        contrast=ContrastOptions(alpha=_number(values, "alpha"), beta=_number(values, "beta")),
-        decode=DecodeOptions(search=values["search"], seed=_whole(values, "seed")),
-        seed=_whole(values, "seed"),
-    )
-
-
-def _number(values: Mapping[str, Any], name: str) -> float:
-    value = values[name]
-    if value is None or isinstance(value, bool | str):
-        raise OptionError(f"{name.replace('_', ' ')} is empty", "Type a number")
-    return float(value)
-
-
-def _whole(values: Mapping[str, Any], name: str) -> int:
-    value = _number(values, name)
-    if not value.is_integer():
-        raise OptionError(f"{name} is {value:g}", "Type a whole number")
-    return int(value)
+    """Options from the settings by name. Raises OptionError, naming the setting, for a bad one."""
+    told: dict[str, Any] = {}
+    for setting in SETTINGS.values():
+        owner = told.setdefault(setting.part, {}) if setting.part else told
+        owner[setting.field] = setting.read(values[setting.name])
+    told["decode"]["seed"] = told["seed"]
+    return options_from(told)

@@ -1,8 +1,8 @@
-"""Every option as a flag of the command line: one table, from which three things follow.
+"""Every option as a flag of the command line, generated from the option classes.
 
-The parser's arguments (`add_flags`), the options of a parsed command (`options_of`), and the words
-of the command that gives certain options (`words`). Types, choices and defaults are those of the
-option classes' fields. Imports no torch.
+Three things follow: the parser's arguments (`add_flags`), the options of a parsed command
+(`options_of`), and the words of the command that gives certain options (`words`). Names, types,
+choices, defaults and help are those of the fields. Imports no torch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import argparse
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from core.options import PRESETS, VCD_PRESETS, RunOptions, options_from
+from core.validation import Part, help_of, rule_of
 
 
 @dataclass(frozen=True)
@@ -53,75 +54,31 @@ class Flag:
         return getattr(owner, self.field)
 
 
-FLAGS: tuple[Flag, ...] = (
-    Flag("--frames", "video", "frames", "frames sampled for the backbone"),
-    Flag("--start", "video", "start", "start of the range, seconds"),
-    Flag("--end", "video", "end", "end of the range, seconds"),
-    Flag("--dense-fps", "video", "dense_fps", "frames a second for the tracker, 0: none"),
-    Flag("--dense-limit", "video", "dense_limit", "most frames for the tracker"),
-    Flag("--max-megabytes", "video", "max_megabytes", "largest file that is read"),
-    Flag("--max-seconds", "video", "max_seconds", "longest range that is read"),
-    Flag("--fit", "video", "fit", "native: as the backbone's own processor does, stretching"),
-    Flag("--confidence", "detect", "confidence", "what starts a track; weaker continue it"),
-    Flag("--low", "detect", "low", "weakest detection that continues a track"),
-    Flag("--image-size", "detect", "image_size", "long side the detector sees, pixels"),
-    Flag("--max-detections", "detect", "max_per_frame", "most detections of one frame"),
-    Flag("--classes", "detect", "classes", "only these labels, as in dog,cup"),
-    Flag("--prompt", "detect", "prompt", "what an open-vocabulary detector looks for"),
-    Flag("--max-gap", "track", "max_gap", "longest gap that is filled in, seconds"),
-    Flag("--min-seen", "track", "min_seen", "fewest sightings of a track after its first"),
-    Flag("--smoothing", "track", "smoothing", "width of the smoothing of boxes, seconds"),
-    Flag("--max-tracks", "track", "max_tracks", "most tracks that are kept"),
-    Flag("--fill", "mask", "fill", "what masked pixels become"),
-    Flag("--fill-seed", "mask", "fill_seed", "seed of the noise in masked pixels"),
-    Flag("--fusion", "mask", "fusion", "how masks join"),
-    Flag("--overlap", "mask", "overlap", "strengths where masks overlap"),
-    Flag("--frame-mask", "mask", "frame_mask", "what a frame mask hides"),
-    Flag("--mask-shape", "mask", "shape", "outline: where the detector gives one"),
-    Flag("--pad", "mask", "pad", "growth of every mask, share of the short side"),
-    Flag("--feather", "mask", "feather", "softness of mask edges, share of the short side"),
-    Flag("--swept", "mask", "swept", "sweep masks over time"),
-    Flag("--steps", "ascent", "steps", "ascent steps"),
-    Flag("--eta", "ascent", "eta", "ascent step size"),
-    Flag("--r0", "ascent", "r0", "strength at which the ascent starts"),
-    Flag("--tau", "ascent", "tau", "dead band around r0"),
-    Flag("--levels", "ascent", "levels", "what strengths become"),
-    Flag("--frame-fraction", "ascent", "frame_fraction", "largest share of frames that is hidden"),
-    Flag("--memory", "ascent", "memory", "low: slower, with fewer activations kept"),
-    Flag("--gradient", "ascent", "gradient", "base, half: cheaper approximations"),
-    Flag("--alpha", "contrast", "alpha", "contrast strength"),
-    Flag("--beta", "contrast", "beta", "plausibility head"),
-    Flag("--head", "contrast", "head", "what the head compares; raw: logits"),
-    Flag("--search", "decode", "search", "how the answer is searched"),
-    Flag("--max-tokens", "decode", "max_tokens", "longest answer"),
-    Flag("--temperature", "decode", "temperature", "for sample and vote"),
-    Flag("--top-p", "decode", "top_p", "for sample and vote"),
-    Flag("--length-penalty", "decode", "length_penalty", "of beam search"),
-    Flag("--beams", "decode", "beams", "beam width"),
-    Flag("--samples", "decode", "samples", "samples that vote"),
-    Flag("--keep", "decode", "keep", "candidates of each token kept in the trace"),
-    Flag("--search-seed", "decode", "seed", "seed of sample and vote"),
-    Flag("--vcd-step", "vcd", "step", "noise step, of 1000"),
-    Flag("--vcd-alpha", "vcd.contrast", "alpha", "VCD's α"),
-    Flag("--vcd-beta", "vcd.contrast", "beta", "VCD's β"),
-    Flag("--vcd-head", "vcd.contrast", "head", "VCD's head"),
-    Flag("--sid-layer", "sid", "layer", "decoder layer that drops vision tokens"),
-    Flag("--sid-ratio", "sid", "ratio", "share of vision tokens that stay"),
-    Flag("--sid-alpha", "sid.contrast", "alpha", "SID's α"),
-    Flag("--sid-beta", "sid.contrast", "beta", "SID's β"),
-    Flag("--sid-head", "sid.contrast", "head", "SID's head"),
-    Flag("--tcd-keep", "tcd", "keep", "frames in the reference view, default: as published"),
-    Flag("--tcd-alpha", "tcd.contrast", "alpha", "TCD's α"),
-    Flag("--tcd-beta", "tcd.contrast", "beta", "TCD's β"),
-    Flag("--tcd-head", "tcd.contrast", "head", "TCD's head"),
-    Flag("--delta", "rules", "delta", "yes-bias: what is added to the logit of yes"),
-    Flag("--code-power", "rules", "code_power", "CODE's exponent a"),
-    Flag("--only-threshold", "rules", "only_threshold", "ONLY's γ"),
-    Flag("--m3id-decay", "rules", "m3id_decay", "M3ID's λ"),
-    Flag("--log-lambda", "rules", "log_lambda", "log-linear's λ"),
-    Flag("--rule-beta", "rules", "beta", "cut of ONLY, M3ID and log-linear"),
-    Flag("--seed", "", "seed", "seed"),
-)
+NAMES = {
+    ("detect", "max_per_frame"): "--max-detections",
+    ("mask", "shape"): "--mask-shape",
+    ("decode", "seed"): "--search-seed",
+    ("rules", "beta"): "--rule-beta",
+}
+"""Flags whose name is not that of their field."""
+OF_A_METHOD = ("vcd", "sid", "tcd")
+"""Parts whose flags begin with their name."""
+
+
+def _flags(kind: type, path: tuple[str, ...] = ()) -> Iterator[Flag]:
+    for one in fields(kind):
+        rule = rule_of(one)
+        if isinstance(rule, Part):
+            yield from _flags(type(rule.default), (*path, one.name))
+            continue
+        prefix = [path[0]] if path and path[0] in OF_A_METHOD else []
+        usual = "--" + "-".join([*prefix, *one.name.split("_")])
+        part = ".".join(path)
+        yield Flag(NAMES.get((part, one.name), usual), part, one.name, help_of(one))
+
+
+FLAGS: tuple[Flag, ...] = tuple(_flags(RunOptions))
+"""A flag for every option, in the order of the classes."""
 
 GROUPS = {
     "video": "reading the video",

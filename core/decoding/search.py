@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 import numpy as np
 
@@ -24,13 +25,15 @@ def find_answer(
     options: DecodeOptions,
 ) -> Answer:
     """A whole answer by the search that `options` names."""
-    if options.search == "beam":
-        steps: list[TokenStep] = list(beam(lm, base, counter, rule, options))
-    elif options.search == "vote":
-        return vote(lm, method, base, counter, rule, options)
-    else:
-        steps = list(decode(lm, base, counter, rule, options))
-    return answer(lm, method, steps, rule)
+    match options.search:
+        case "beam":
+            return answer(lm, method, beam(lm, base, counter, rule, options), rule)
+        case "vote":
+            return vote(lm, method, base, counter, rule, options)
+        case "greedy" | "sample":
+            return answer(lm, method, list(decode(lm, base, counter, rule, options)), rule)
+        case _:
+            assert_never(options.search)
 
 
 @dataclass(frozen=True, eq=False)

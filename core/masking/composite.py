@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import torch
 import torch.nn.functional as F
@@ -144,17 +145,21 @@ def fill_for(encoded: Encoded, options: MaskOptions) -> Tensor:
     """
     video = encoded.video
     mean, std = (z.to(video.dtype)[:, None, None] for z in (encoded.mean, encoded.std))
-    if options.fill == "mean":
-        return torch.zeros_like(video)
-    if options.fill == "black":
-        return (-mean / std).expand_as(video)
-    if options.fill == "blur":
-        return _blur(video, 0.1 * min(video.shape[-2:]))
-    if options.fill == "noise":
-        generator = torch.Generator().manual_seed(options.fill_seed)
-        noise = torch.rand(video.shape, generator=generator, dtype=video.dtype).to(video.device)
-        return (noise - mean) / std
-    return ((1 - mean) / std).expand_as(video)
+    match options.fill:
+        case "mean":
+            return torch.zeros_like(video)
+        case "black":
+            return (-mean / std).expand_as(video)
+        case "blur":
+            return _blur(video, 0.1 * min(video.shape[-2:]))
+        case "noise":
+            generator = torch.Generator().manual_seed(options.fill_seed)
+            noise = torch.rand(video.shape, generator=generator, dtype=video.dtype)
+            return (noise.to(video.device) - mean) / std
+        case "additive":
+            return ((1 - mean) / std).expand_as(video)
+        case _:
+            assert_never(options.fill)
 
 
 def _blur(video: Tensor, sigma: float) -> Tensor:

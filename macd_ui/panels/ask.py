@@ -6,9 +6,10 @@ import gradio as gr
 
 from core.backbones.catalogue import CATALOGUE
 from core.methods import METHODS
-from core.options import SWEEPS, RunOptions
+from core.options import SWEEPS
+from core.validation import Choice, Number
 from macd_ui.examples import Example
-from macd_ui.forms import FILLS, FRAME_MASKS, FUSIONS, LEVELS, SHAPES
+from macd_ui.forms import SETTINGS, Setting
 from macd_ui.settings import EMBEDDED, ServerSettings
 
 ALWAYS = ("baseline", "macd")
@@ -39,7 +40,6 @@ class AskPanel:
     def __init__(
         self, examples: list[Example], first: Example | None, settings: ServerSettings
     ) -> None:
-        defaults = RunOptions()
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
             value=None if first is None else examples.index(first),
@@ -76,63 +76,29 @@ class AskPanel:
         with gr.Accordion("Compare methods", open=False, elem_id="compare"):
             methods = gr.CheckboxGroup(
                 [(m.title, m.name) for m in METHODS.values() if m.name not in ALWAYS],
-                label="Beside the baseline and MACD",
+                label="Additional methods",
                 elem_id="methods",
             )
-            search = gr.Dropdown(
-                [
-                    ("greedy", "greedy"),
-                    ("nucleus sampling", "sample"),
-                    ("beam search", "beam"),
-                    ("self-consistency vote", "vote"),
-                ],
-                value=defaults.decode.search,
-                label="search",
-            )
-            seed = gr.Number(0, label="seed", precision=0)
+            search, seed = (widget(SETTINGS[n]) for n in ("search", "seed"))
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             with gr.Row():
-                alpha = gr.Number(defaults.contrast.alpha, label="α contrast", step=0.1)
-                beta = gr.Number(defaults.contrast.beta, label="β head", step=0.01)
+                alpha, beta = (widget(SETTINGS[n]) for n in ("alpha", "beta"))
             with gr.Row():
-                steps = gr.Number(
-                    defaults.ascent.steps, label="ascent steps", precision=0, info=_paper("steps")
-                )
-                eta = gr.Number(
-                    defaults.ascent.eta, label="η step size", step=0.01, info=_paper("eta")
-                )
-                tau = gr.Number(defaults.ascent.tau, label="τ dead band", step=0.0001)
+                steps = widget(SETTINGS["steps"], _paper("steps"))
+                eta = widget(SETTINGS["eta"], _paper("eta"))
+                tau = widget(SETTINGS["tau"])
             with gr.Row():
-                frames = gr.Number(defaults.video.frames, label="frames", precision=0)
-                confidence = gr.Number(
-                    defaults.detect.confidence,
-                    label="detector confidence",
-                    step=0.1,
-                    info=_paper("confidence"),
-                )
-            fill = gr.Dropdown(list(FILLS), value=defaults.mask.fill, label="fill of masks")
-            frame_mask = gr.Dropdown(
-                list(FRAME_MASKS), value=defaults.mask.frame_mask, label="frame mask"
+                frames = widget(SETTINGS["frames"])
+                confidence = widget(SETTINGS["confidence"], _paper("confidence"))
+            masks = {n: widget(SETTINGS[n]) for n in ("fill", "frame_mask")}
+            masks["shape"] = widget(
+                SETTINGS["shape"],
+                "outlines come from a detector that segments, such as yolo11n-seg",
             )
-            shape = gr.Dropdown(
-                list(SHAPES),
-                value=defaults.mask.shape,
-                label="shape of masks",
-                info="outlines come from a detector that segments, such as yolo11n-seg",
-            )
-            fusion = gr.Dropdown(list(FUSIONS), value=defaults.mask.fusion, label="fusion of masks")
-            levels = gr.Dropdown(list(LEVELS), value=defaults.ascent.levels, label="levels")
-            swept = gr.Checkbox(defaults.mask.swept, label="sweep masks over time")
-            low_memory = gr.Checkbox(False, label="less memory, more time")
-            gradient = gr.Dropdown(
-                [
-                    ("exact", "exact"),
-                    ("≈ on the plain video", "base"),
-                    ("≈ on half-size frames", "half"),
-                ],
-                value=defaults.ascent.gradient,
-                label="gradient",
-                info="≈ costs less and often gives other signs; MACD is defined by the exact one",
+            masks |= {n: widget(SETTINGS[n]) for n in ("fusion", "levels", "swept", "low_memory")}
+            gradient = widget(
+                SETTINGS["gradient"],
+                "≈ costs less and often gives other signs; MACD is defined by the exact one",
             )
             backbone, detector = _listed(settings) if settings.public else _free()
         self.fields = {
@@ -149,17 +115,31 @@ class AskPanel:
             "tau": tau,
             "frames": frames,
             "confidence": confidence,
-            "fill": fill,
-            "frame_mask": frame_mask,
-            "shape": shape,
-            "fusion": fusion,
-            "levels": levels,
-            "swept": swept,
-            "low_memory": low_memory,
+            **masks,
             "gradient": gradient,
             "backbone": backbone,
             "detector": detector,
         }
+
+
+STEPS = {"alpha": 0.1, "beta": 0.01, "eta": 0.01, "tau": 0.0001, "confidence": 0.1}
+"""By how much the arrows of a number change it."""
+
+
+def widget(setting: Setting, info: str | None = None) -> gr.components.Component:
+    """The widget of a setting; info: below its label."""
+    match setting.rule:
+        case Number(whole=True):
+            return gr.Number(setting.default, label=setting.label, precision=0, info=info)
+        case Number():
+            step = STEPS[setting.name]
+            return gr.Number(setting.default, label=setting.label, step=step, info=info)
+        case Choice() if setting.word is None:
+            return gr.Dropdown(
+                setting.choices, value=setting.default, label=setting.label, info=info
+            )
+        case _:
+            return gr.Checkbox(setting.default, label=setting.label, info=info)
 
 
 def _free() -> tuple[gr.Dropdown, gr.Textbox]:

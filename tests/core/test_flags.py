@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import is_dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 
 from core.cli.flags import FLAGS, _kind, add_flags, options_of, words
 from core.cli.main import _parser
+from core.cli.options_table import table
 from core.errors import OptionError
 from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
 from core.traces.reproduce import command
 from core.types import Trace
 from tests.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
 
 
 def fields_of(kind, part=""):
@@ -166,3 +170,9 @@ def test_help_says_every_flag(sub, capsys):
 def test_the_parser_imports_no_torch():
     code = "import sys, core.cli.main as m; m._parser(); assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE_S).returncode == 0
+
+
+def test_the_docs_hold_the_table_of_options():
+    text = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert text == table(), "run python -m core.cli.options_table > docs/options.md"
+    assert all(flag.help for flag in FLAGS)

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import core.options
 from core.errors import OptionError
 from core.options import RunOptions
 from core.traces.bundle import save
 from core.traces.summary import as_text
+from core.validation import Choice, Flag, Number
 from macd_ui.examples import examples
 from macd_ui.figures.strengths import COLOURS, strengths_figure
 from macd_ui.files import routes
-from macd_ui.forms import FUSIONS, run_options
+from macd_ui.forms import SETTINGS, run_options
 from macd_ui.handlers import Handlers
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_ui.session import Store
@@ -63,7 +63,24 @@ def get(store, address, found=(), cookies=BROWSER):
 
 def test_the_forms_defaults_are_the_cores():
     assert run_options(FIELDS) == RunOptions()
-    assert FUSIONS == core.options.FUSIONS
+    assert set(FIELDS) >= set(SETTINGS)
+    defaults = {name: setting.default for name, setting in SETTINGS.items()}
+    assert run_options(FIELDS | defaults) == RunOptions()
+
+
+def test_every_setting_reaches_its_option():
+    for setting in SETTINGS.values():
+        match setting.rule:
+            case Choice(among=among):
+                other = True if setting.word else among[-1]
+            case Flag():
+                other = True
+            case Number(high=high, whole=whole):
+                other = min(high, 7) if whole else min(high, 0.55)
+        found = run_options(FIELDS | {setting.name: other}).as_dict()
+        owner = found[setting.part] if setting.part else found
+        assert owner[setting.field] == (setting.word or other)
+        assert owner != RunOptions().as_dict().get(setting.part)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +92,8 @@ def test_the_forms_defaults_are_the_cores():
         {"beta": "1"},
         {"frames": -1},
         {"frame_mask": "whole"},
+        {"fill": "pink"},
+        {"seed": -1},
     ],
 )
 def test_bad_fields_say_what_to_type(change):

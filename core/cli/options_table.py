@@ -1,0 +1,61 @@
+"""Every option as a Markdown table: `python -m core.cli.options_table > docs/options.md`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from core.cli.flags import FLAGS, GROUPS, Flag
+from core.options import PRESETS, VCD_PRESETS, RunOptions
+from core.validation import Choice, Number, rule_of
+
+HEAD = """# Options
+
+Generated from the option classes by `python -m core.cli.options_table`. `Key` is the name in the
+JSON of a trace, of `/trace` and of Python; the flag is that of `python -m core trace`.
+"""
+
+
+def table() -> str:
+    """The whole page."""
+    lines = [HEAD]
+    for part, title in GROUPS.items():
+        rows = [_row(flag) for flag in FLAGS if flag.part.split(".")[0] == part]
+        lines += [f"## {title.capitalize() if title.islower() else title}", ""]
+        lines += ["| key | flag | default | values | |", "|---|---|---|---|---|", *rows, ""]
+    lines += ["## Presets", ""]
+    lines += [f"- `--preset {n}`: α {c.alpha:g}, β {c.beta:g}" for n, c in PRESETS.items()]
+    for name, options in VCD_PRESETS.items():
+        contrast = options.contrast
+        numbers = f"step {options.step}, α {contrast.alpha:g}, β {contrast.beta:g}"
+        lines.append(f"- `--vcd {name}`: {numbers}")
+    return "\n".join(lines) + "\n"
+
+
+def _row(flag: Flag) -> str:
+    key = f"{flag.part}.{flag.field}" if flag.part else flag.field
+    return f"| `{key}` | `{flag.name}` | {_default(flag)} | {_values(flag)} | {flag.help} |"
+
+
+def _default(flag: Flag) -> str:
+    value = flag.value(RunOptions())
+    return "–" if value in (None, (), "") else f"`{_plain(value)}`"
+
+
+def _values(flag: Flag) -> str:
+    rule: Any = next(rule_of(f) for f in fields(flag.owner) if f.name == flag.field)
+    match rule:
+        case Number(low=low, high=high, whole=whole):
+            return f"{'whole, ' if whole else ''}{_plain(low)} to {_plain(high)}"
+        case Choice(among=among):
+            return ", ".join(f"`{word}`" for word in among)
+        case _:
+            return type(rule).__name__.lower()
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value).lower()
+
+
+if __name__ == "__main__":
+    print(table(), end="")
