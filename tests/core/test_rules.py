@@ -1,7 +1,10 @@
 """Score rules against references of a few lines, written from their published formulas."""
 
 import json
+import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -257,3 +260,40 @@ def test_a_method_that_does_not_apply_is_told(toy_mp4, capsys):
     table = capsys.readouterr().out
     row = next(line for line in table.splitlines() if line.startswith("yes-bias"))
     assert row.rstrip().lower().endswith("yes")
+
+
+@pytest.mark.parametrize(("package", "method"), [
+    ("rules", "macd+average"), ("views", "upside-down+linear"),
+])  # fmt: skip
+def test_the_documented_example_registers_itself(package, method, tmp_path, monkeypatch):
+    import core.rules
+    import core.views
+
+    text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    name, code = re.search(
+        rf"`core/{package}/(\w+)\.py`:\n\n```python\n(.*?)```", text, re.S
+    ).groups()
+    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    where = {"rules": core.rules, "views": core.views}[package]
+    monkeypatch.setattr(where, "__path__", [*where.__path__, str(tmp_path)])
+    for cached in (core.rules.rule_names, core.rules.find_rule, core.views.view_names):
+        cached.cache_clear()
+    try:
+        context = a_case()
+        answer = run_method(context, find_method(method))
+        assert answer.text
+        assert answer.rule == method.split("+")[1]
+        if package == "rules":
+            for token in answer.tokens:
+                mean = weighted(token.base, [token.counter], StepWeights(0.5, (0.5,)))
+                assert token.candidates[mean.argmax()] == token.token
+        else:
+            flipped = context.encoded.frames.pixels[:, ::-1]
+            np.testing.assert_array_equal(answer.shown, flipped)
+            assert answer.view.as_dict() == {
+                "kind": "upside-down", "caption": "the video upside down"
+            }  # fmt: skip
+    finally:
+        sys.modules.pop(f"{where.__name__}.{name}", None)
+        for cached in (core.rules.rule_names, core.rules.find_rule, core.views.view_names):
+            cached.cache_clear()
