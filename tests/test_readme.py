@@ -121,11 +121,24 @@ def test_a_space_can_install_the_requirements():
         assert pinned[name] in versions, name
 
 
+def anchors(page):
+    """Ids that GitHub gives the headings of a page."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for title in re.findall(r"^#+ (.+)$", text, re.M):
+        plain = re.sub(r"[^\w\s-]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)).lower()
+        yield plain.strip().replace(" ", "-")
+
+
 def test_links_lead_somewhere():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name} → {link}"
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for link, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text):
+            if "://" in link:
+                continue
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.name} → {link}"
+            if anchor:
+                assert anchor in anchors(target), f"{page.name} → {link}#{anchor}"
 
 
 def test_the_honest_table_is_the_reports():
