@@ -24,4 +24,4 @@ def peak_bytes(model: nn.Module, call: Callable[[], object]) -> int:
     weights = {p.untyped_storage() for p in model.parameters()}
     with LivingTensors(weights) as living:
         call()
-    return living.alive.peak + sum(w.nbytes() for w in weights)
+    return int(living.alive.peak + sum(w.nbytes() for w in weights))

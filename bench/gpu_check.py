@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,7 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     cases = {memory: _case(lm, clip, tracks, memory) for memory in ("normal", "low")}
     for memory, case in cases.items():
         assert case.base is not None
-        steps = staged(
-            f"ascent_{memory}",
-            lambda c=case: c.ascent(c.options.mask),
-        )
+        steps = staged(f"ascent_{memory}", partial(case.ascent, case.options.mask))
         last[memory] = steps[-1]
     _assert_same_slopes(last["normal"], last["low"])
     case = cases["normal"]
@@ -129,7 +127,7 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     staged("occlusion", lambda: measure(lm, masks, base, answer, gradient, whole.level))
     is_whole = share == 1 and device == "cuda" and frames == FRAMES
     for kind, memory in (("macd", "normal"), ("macd_low_memory", "low")):
-        staged(kind, lambda m=memory: _macd(lm, clip, tracks, m))
+        staged(kind, partial(_macd, lm, clip, tracks, memory))
         plan = planned(name) if is_whole else None
         stages[kind]["planned_peak_gb"] = plan[f"{kind}_peak_gb"] if plan else None
     stages["decode"]["ms_per_token"] = round(stages["decode"]["ms"] / len(said), 2)

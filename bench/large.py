@@ -99,7 +99,7 @@ def case(lm: VideoLM, objects: int = 2, late: bool = False, **ascent: object) ->
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 256, (FRAMES, SIDE, SIDE, 3), dtype=np.uint8)
     none = np.zeros((0, SIDE, SIDE, 3), np.uint8)
-    times = np.arange(FRAMES) + 0.5
+    times = np.arange(FRAMES, dtype=np.float64) + 0.5
     clip = Clip(frames, times, none, np.zeros(0), "x.mp4", "0" * 64, float(FRAMES), (SIDE, SIDE))
     state = np.full(FRAMES, SEEN, np.int8)
     boxes = rng.uniform(0, 0.7, (objects, 2))

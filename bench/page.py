@@ -121,7 +121,7 @@ def _paint_ms(browser: Browser, page: Page, selector: str, top: float) -> float:
         sum(dur for at, dur in tasks if begin <= at + dur and at < end)
         for (begin, *_), (end, *_) in pairwise(marks)
     ]
-    return statistics.median(spent) / 1000
+    return float(statistics.median(spent)) / 1000
 
 
 def _real(page: Page) -> dict[str, float]:

@@ -154,7 +154,7 @@ def page(found: dict[str, Any]) -> str:
     lines += ["", "## Qwen2.5-VL-3B, the whole of it, over plain decoding", "", DEEP]
     lines += ["", "| what | on the CPU | on a GPU | paper |", "|---|---|---|---|"]
     for name, key in WHOLE.items():
-        cells = (_shown(found, f"{key}_cpu"), _shown(found, key.removesuffix("_3b") + "_gpu"))
+        cells = [_shown(found, f"{key}_cpu"), _shown(found, key.removesuffix("_3b") + "_gpu")]
         lines.append(f"| {name} | {' | '.join(cells)} | {PAPER.get(name, '–')} |")
     return "\n".join([*lines, ""])
 

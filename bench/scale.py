@@ -122,7 +122,7 @@ def _ratio(one: Timed, other: Timed, runs: int) -> float:
             spent.append(time.perf_counter() - began)
         pairs.append(spent)
     a, b = (statistics.median(z) for z in zip(*pairs, strict=True))
-    return a / b
+    return float(a / b)
 
 
 def _activations(lm: VideoLM, clip: Clip, low: bool) -> int:

@@ -174,7 +174,7 @@ class Space:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(WAIT_S)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         process = getattr(self, "process", None)
         if process is not None and process.poll() is None:
             process.kill()

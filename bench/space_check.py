@@ -64,7 +64,8 @@ class Report:
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[Callable[[str], None]]:
         """A check that fails if its block raises; the block may add a detail."""
-        began, details = time.monotonic(), []
+        began = time.monotonic()
+        details: list[str] = []
         try:
             yield details.append
         except Exception as error:

@@ -6,6 +6,7 @@ import statistics
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,8 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
 
         def spend(*methods: str) -> float:
             began = time.perf_counter()
-            clip, tracks = read_clip(path), ()
+            clip = read_clip(path)
+            tracks: tuple[Track, ...] = ()
             if "macd" in methods:
                 seen = list(detector.detect(clip.dense_frames, DetectOptions()))
                 tracks, _ = track(seen, clip.dense_times, clip.times)
@@ -80,14 +82,18 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
 
         pairs = [(spend(*names), sum(spend(n) for n in names)) for _ in range(runs)]
     together, apart = (statistics.median(z) for z in zip(*pairs, strict=True))
-    return together / apart
+    return float(together / apart)
 
 
 def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
     """One-step MACD over the base prefill, and 20 objects over one; counted, not timed."""
     prefill = flops(lambda: read(case(lm, clip, 1), macd=False))
-    one, twenty = (flops(lambda k=k: read(case(lm, clip, k), macd=True)) for k in (1, 20))
+    one, twenty = (flops(partial(_read_case, lm, clip, k)) for k in (1, 20))
     return {"flops_macd1_over_base": one / prefill, "flops_k20_over_k1": twenty / one}
+
+
+def _read_case(lm: VideoLM, clip: Clip, objects: int) -> TwoViewBatch:
+    return read(case(lm, clip, objects), macd=True)
 
 
 def case(

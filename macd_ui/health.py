@@ -16,7 +16,7 @@ class Figures:
 
     def __init__(self) -> None:
         self._ends: Counter[str] = Counter()
-        self._seconds: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
         self._lock = threading.Lock()
         self._began = time.monotonic()
 
@@ -25,7 +25,7 @@ class Figures:
         with self._lock:
             self._ends[how] += 1
             for stage, ms in {} if trace is None else trace.timings_ms.items():
-                self._seconds[stage] += ms / 1000
+                self._seconds[stage] = self._seconds.get(stage, 0.0) + ms / 1000
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -92,7 +92,8 @@ def build_page(store: Store) -> gr.Blocks:
             with gr.Column(scale=4, min_width=320):
                 view = ViewPanel(handlers.first_paint())
         _wire(page, handlers, ask, view, files)
-    return page
+    built: gr.Blocks = page
+    return built
 
 
 def _wire(
@@ -168,7 +169,7 @@ def _wire(
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     # jobs wait in the line for the device, not in Gradio's queue, which tells nobody anything
     jobs: dict[str, Any] = private | {"concurrency_id": "jobs", "concurrency_limit": JOBS}
-    inputs = set(ask.fields.values())
+    inputs: set[Any] = set(ask.fields.values())
     for trigger in (ask.run.click, ask.question.submit):
         trigger(run, inputs, outputs, **jobs)
     ask.stop.click(stop, None, outputs, queue=False, **private)

@@ -327,7 +327,8 @@ class Store:
 
             return load_backbone(name, progress=progress)
 
-        return self._kept(("backbone", name), load)
+        lm: VideoLM = self._kept(("backbone", name), load)
+        return lm
 
     def detector(self, name: str) -> Detector:
         """A loaded detector, the same for all sessions."""
@@ -338,7 +339,8 @@ class Store:
 
             return load_detector(name, device_of().type)
 
-        return self._kept(("detector", name), load)
+        detector: Detector = self._kept(("detector", name), load)
+        return detector
 
     def _kept(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
         if key in self._models:  # what is there is had at once, whatever is being loaded
@@ -375,6 +377,8 @@ class Store:
 
 def try_out(lm: VideoLM, detector: Detector) -> None:
     """One pass of every kind that a run makes, on blank frames."""
+    import torch
+
     from core.options import DetectOptions
 
     frames = np.zeros((8, 96, 96, 3), np.uint8)
@@ -384,6 +388,6 @@ def try_out(lm: VideoLM, detector: Detector) -> None:
     clip = Clip(frames, times, frames[:0], times[:0], "", "", 8.0, (96, 96))
     encoded = lm.encode(clip, "What is in the video?")
     video = encoded.video.clone().requires_grad_()
-    lm.query_logits(encoded, video).sum().backward()
+    torch.autograd.grad(lm.query_logits(encoded, video).sum(), video)
     state = lm.prefill(encoded, encoded.video)
     lm.step(lm.join([state, state]), [next(iter(lm.end_tokens))] * 2)

@@ -6,7 +6,7 @@ Works on traces: the frames in one are what the backbone saw, so the video itsel
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -58,7 +58,7 @@ class Workbench:
         self.context = MethodContext(lm, self.encoded, trace.tracks, self.options)
         self._batch: TwoViewBatch | None = None
 
-    def change(self, edit: Edit) -> Iterator[Event]:
+    def change(self, edit: Edit) -> Generator[Event, None, None]:
         """Runs again what one change invalidates; the last event holds the new trace.
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
