@@ -38,10 +38,10 @@ export function rescore(step, alpha, beta, head = "probability") {
     };
   });
   const top = Math.max(...rows.map((r) => r.score));
-  const total = rows.reduce((sum, r) => sum + (r.inside ? Math.exp(r.score - top) : 0), 0);
+  const total = rows.reduce((sum, r) => sum + Math.exp(r.score - top), 0); // 0 outside of the head
   let chosen = 0;
   rows.forEach((r, i) => {
-    r.after = r.inside ? Math.exp(r.score - top) / total : 0;
+    r.after = Math.exp(r.score - top) / total;
     if (r.score > rows[chosen].score) chosen = i;
   });
   const known = step.floor !== null && step.floor !== undefined;
