@@ -1,7 +1,7 @@
 # make run    install, then serve the page on the embedded default
 # make test   install, then run the tests (a browser is installed where it is missing)
 # make test-all  every test, the long suites whole
-# make check  lint, types and every test
+# make check  lint, types (of the JavaScript too) and every test
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make fuzz   100,000 hostile cases of each reader
@@ -53,6 +53,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/check_types.py
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m bench $(ARGS)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.clips import cut
 from bench.server import ROOT, chromium, serving
-from macd_ui.viewer.component import script
+from viewer import JS, bundle
 
 QUESTION = "Which animal is in the video?"
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
@@ -55,7 +55,7 @@ _MOVE = """([selector, top]) => {
 _RESCORE = """
   const logits = () => Array.from({ length: 512 }, () => 10 * Math.random());
   const step = { candidates: [...Array(512).keys()], texts: Array(512).fill("x"),
-    base: logits(), counter: logits(), base_log_z: 20 };
+    base: logits(), counter: logits(), base_log_z: 20, weights: null };
   const times = Array.from({ length: 20 }, (_, i) => {
     const began = performance.now();
     for (let t = 0; t < 64; t++) rescore(step, i / 10, 0.1);
@@ -164,7 +164,9 @@ def _warm(page: Page) -> dict[str, float]:
     out = {"page_load_to_paint_s": time.perf_counter() - began}
     out["page_scrub_ms"] = statistics.median(page.evaluate(_MOVE, [".mv-scrub", 8]))
     out["page_rescore_ms"] = statistics.median(page.evaluate(_MOVE, [".mv-live input", 5]))
-    out["page_rescore_64x512_ms"] = page.evaluate(f"(() => {{ {script()}\n {_RESCORE} }})()")
+    out["page_rescore_64x512_ms"] = page.evaluate(
+        f"(() => {{ const {{ rescore }} = {bundle(JS / 'rescore.js')};\n {_RESCORE} }})()"
+    )
     page.fill("#question textarea", QUESTION)
     page.wait_for_timeout(1000)
     began = time.perf_counter()

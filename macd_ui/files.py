@@ -22,7 +22,7 @@ from macd_ui.examples import Example
 from macd_ui.serving.identity import browser_key, read_cookie
 from macd_ui.session import Session, Store
 from macd_ui.settings import is_loopback
-from macd_ui.viewer import standalone
+from viewer import standalone
 
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."

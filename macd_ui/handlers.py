@@ -25,7 +25,6 @@ from macd_ui.reading import digest, read_beside, stamp
 from macd_ui.session import Asked, Form, Session, Turn
 from macd_ui.settings import EMBEDDED, check_limits
 from macd_ui.showing import Showing, Updates, plot, running, saving
-from macd_ui.viewer import identity, status
 from macd_ui.wording import (
     UNFORESEEN,
     explained,
@@ -34,6 +33,7 @@ from macd_ui.wording import (
     place_in_words,
     stopped_in_words,
 )
+from viewer import identity, status
 
 if TYPE_CHECKING:
     from core.pipeline import Event

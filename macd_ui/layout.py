@@ -24,8 +24,8 @@ from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
 from macd_ui.session import Store
-from macd_ui.viewer.component import style
 from macd_ui.wording import UNFORESEEN, explained
+from viewer import style
 
 TITLE = "MACD Studio"
 LEAD = "See which objects a video language model leans on, and what it says without them."

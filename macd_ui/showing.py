@@ -16,7 +16,7 @@ from macd_ui.files import addresses
 from macd_ui.reading import digest
 from macd_ui.session import Asked, Form, Session, Store
 from macd_ui.shown import difference
-from macd_ui.viewer import payload
+from viewer import payload
 
 Updates = dict[str, Any]
 

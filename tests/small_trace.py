@@ -23,7 +23,7 @@ from core.types import (
     Track,
 )
 from core.views.records import MaskedView, NoView, PrunedTokensView
-from macd_ui.viewer.payload import payload
+from viewer.payload import payload
 
 EDITS = [
     {"kind": "level", "track": 1, "level": 0.5},

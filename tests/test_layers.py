@@ -1,4 +1,4 @@
-"""The import rules: core ← evals, ratings ← macd_ui ← app.py; who may import which library."""
+"""The import rules: core ← viewer, evals, ratings ← macd_ui ← app.py; who imports which library."""
 
 import ast
 import re
@@ -10,11 +10,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 HOUSES = {
     "core": set(),
+    "viewer": {"core"},
     "toyworld": {"core"},
     "evals": {"core", "toyworld"},
     "ratings": {"core"},
-    "macd_ui": {"core", "evals", "ratings"},
-    "bench": {"core", "toyworld", "macd_ui", "evals"},
+    "macd_ui": {"core", "viewer", "evals", "ratings"},
+    "bench": {"core", "viewer", "toyworld", "macd_ui", "evals"},
 }
 OWNERS = {
     "ultralytics": ["core/objects/detect.py", "toyworld/train_detector.py"],
@@ -135,6 +136,14 @@ def test_a_trace_opens_without_torch(module):
         assert name.split(".")[0] not in HEAVY
         if name.startswith("core."):
             assert name.removeprefix("core.") in WITHOUT_TORCH, f"{module} imports {name}"
+
+
+def test_the_viewer_needs_no_torch():
+    for path in sources("viewer"):
+        for name in imports(path, typing=False):
+            assert name.split(".")[0] not in {*HEAVY, "gradio"}, f"{path.name} imports {name}"
+            if name.startswith("core."):
+                assert name.removeprefix("core.") in WITHOUT_TORCH, f"{path.name} imports {name}"
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -26,6 +26,9 @@ KINDS = {
 }
 """What can be changed, and what each change is told by."""
 MAX_POINTS, MAX_EDITS = 400, 200
+LABEL_CHARACTERS = 60
+SMALLEST_SIDE = 0.01
+"""Of a box that is drawn, in shares of the frame."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ def sound_edit(raw: Any) -> Edit:
         told["label"] = _label(raw.get("label"))
     elif kind == "add":
         box = told["box"] = _shares(raw.get("box"), 4, 0, 1)
-        if box[2] - box[0] < 0.01 or box[3] - box[1] < 0.01:
+        if min(box[2] - box[0], box[3] - box[1]) < SMALLEST_SIDE:
             raise OptionError("the new object has no size", "Draw a larger box")
         told["label"] = _label(raw.get("label") or "drawn")
     elif kind == "brush":
@@ -178,10 +181,12 @@ def _label(value: Any) -> str:
     if (
         not isinstance(value, str)
         or not value.strip()
-        or len(value) > 60
+        or len(value) > LABEL_CHARACTERS
         or not value.isprintable()
     ):
-        raise OptionError("this is no name for an object", "Give 1 to 60 printable characters")
+        raise OptionError(
+            "this is no name for an object", f"Give 1 to {LABEL_CHARACTERS} printable characters"
+        )
     return value.strip()
 
 

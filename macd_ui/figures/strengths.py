@@ -7,13 +7,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from core.types import Trace
+from viewer.constants import COLOURS
 
-COLOURS = (
-    "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442",
-    "#8DD3C7", "#FB8072", "#BEBADA", "#B3DE69", "#A6761D", "#FCCDE5", "#7F7F7F",
-    "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
-)  # fmt: skip
-"""Those of the viewer, in its order."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 LABEL_CHARACTERS = 28
 GREY = "#888888"

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from macd_ui.viewer import viewer_component
+from macd_ui.component import viewer_component
 
 
 class ViewPanel:

@@ -7,8 +7,9 @@ import pytest
 
 from core.traces.bundle import save
 from core.types import Ledger
-from macd_ui.viewer import standalone
+from core.views.records import OtherView
 from tests.core.test_bundle import make_trace
+from viewer import standalone
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +26,7 @@ def hostile_trace(folder):
         tokens = tuple(
             replace(t, text=HOSTILE, texts=(HOSTILE,) * len(t.texts)) for t in answer.tokens
         )
-        return replace(answer, text=HOSTILE, tokens=tokens, view=answer.view | {"kind": HOSTILE})
+        return replace(answer, text=HOSTILE, tokens=tokens, view=OtherView(HOSTILE))
 
     k = len(trace.tracks)
     edits = [{"kind": "label", "track": 1, "label": SHORT},

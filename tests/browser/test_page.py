@@ -1,8 +1,8 @@
 """What a person does with the page."""
 
-import json
-
 import pytest
+
+from viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
 
@@ -120,54 +120,6 @@ def test_alpha_moves_the_answer_back(page):
     assert page.locator(".mv-beyond").count() >= 1
 
 
-def test_the_browser_redraws_masks_and_scores_as_the_core_does(bare):
-    import numpy as np
-
-    from core.decoding.contrast import score
-    from core.masking.masks import draw_masks
-    from core.options import MaskOptions
-    from core.types import SEEN, Track
-    from macd_ui.viewer.component import script
-
-    rng = np.random.default_rng(0)
-    low = rng.uniform(0, 0.6, (3, 1, 2))
-    boxes = np.concatenate([low, low + rng.uniform(0.1, 0.4, (3, 1, 2))], 2).astype(np.float32)
-    state = np.full(1, SEEN, np.int8)
-    tracks = [Track(k, "dog", 0.5 + 0.1 * k, boxes[k], state, 1) for k in range(3)]
-    options = MaskOptions()
-    own = draw_masks(tracks, 1, (48, 64), options)
-    trace = {
-        "size": [64, 48],
-        "mask": vars(options),
-        "tracks": [{"boxes": [b[0].tolist()], "confidence": 0.5 + 0.1 * k}
-                   for k, b in enumerate(boxes)],
-    }  # fmt: skip
-    found = bare.evaluate(
-        f"(() => {{ {script()}\n const m = frameMasks({json.dumps(trace)}, 0);"
-        "return { objects: m.objects.map((x) => Array.from(x)), outside: Array.from(m.outside) };"
-        "})()"
-    )
-    shape = (3, 48, 64)
-    np.testing.assert_allclose(np.reshape(found["objects"], shape), own.objects[:, 0], atol=1e-5)
-    np.testing.assert_allclose(np.reshape(found["outside"], shape[1:]), own.outside[0], atol=1e-5)
-
-    base, counter = rng.normal(size=(2, 50)) * 3
-    step = {
-        "base": base.tolist(), "counter": counter.tolist(), "base_log_z": 5.0,
-        "candidates": list(range(50)), "texts": ["x"] * 50,
-    }  # fmt: skip
-    for alpha, beta in ((0, 0), (1, 0.1), (2.6, 0.0036), (1, 1.2)):
-        rows = bare.evaluate(
-            f"(() => {{ {script()}\n const r = rescore({json.dumps(step)}, {alpha}, {beta});"
-            "return { chosen: r.chosen, scores: r.rows.map((x) => x.inside ? x.score : null) };"
-            "})()"
-        )
-        s = score(base, counter, alpha, beta)
-        assert rows["chosen"] == s.argmax()
-        ours = np.array([np.nan if x is None else x for x in rows["scores"]])
-        np.testing.assert_allclose(ours, np.where(np.isfinite(s), s, np.nan), atol=1e-9)
-
-
 def test_methods_stand_side_by_side(page, toy_mp4):
     upload(page, toy_mp4)
     page.click("#compare button >> nth=0")
@@ -256,10 +208,8 @@ def contrast(a, b):
 
 
 def test_a_gradient_of_zero_looks_unlike_a_small_one(bare):
-    from macd_ui.viewer.component import script
-
     said = bare.evaluate(
-        f"(() => {{ {script()}\n return [0, 1e-9, -2].map((g) => gradientText(g, false)); }})()"
+        f"[0, 1e-9, -2].map((g) => ({bundle(JS / 'text.js')}).gradientText(g, false))"
     )
     assert said == ["∂L/∂r = 0 exactly: cannot act", "∂L/∂r +1.0e-9", "∂L/∂r −2.000"]
 

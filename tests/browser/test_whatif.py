@@ -7,8 +7,10 @@ import pytest
 
 from core.traces.bundle import load
 from tests.browser.test_page import canvas_pixels, run, upload
+from viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
+SCRIPT = bundle(JS / "rescore.js", JS / "tokens.js")
 
 
 def open_what_if(page):
@@ -116,28 +118,6 @@ def test_each_object_can_be_measured(page):
     assert ranks == list(range(1, len(effects) + 1))
 
 
-def test_the_flips_are_those_of_the_core(bare):
-    import numpy as np
-
-    from core.decoding.contrast import flip_points
-    from macd_ui.viewer.component import script
-
-    rng = np.random.default_rng(1)
-    for beta in (0.0, 0.1, 0.6):
-        base, counter = rng.normal(size=(2, 40)) * 3
-        step = {
-            "base": base.tolist(), "counter": counter.tolist(), "base_log_z": 5.0,
-            "candidates": list(range(40)), "texts": ["x"] * 40,
-        }  # fmt: skip
-        found = bare.evaluate(
-            f"(() => {{ {script()}\n return flipPoints({json.dumps(step)}, {beta})"
-            ".map((p) => [p.alpha, p.row.id]); })()"
-        )
-        own = flip_points(base, counter, beta)
-        assert [k for _, k in found] == [k for _, k in own]
-        np.testing.assert_allclose([a for a, _ in found], [a for a, _ in own], atol=1e-9)
-
-
 def test_the_flip_map_opens(page):
     page.wait_for_selector(".mv-token")
     page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
@@ -156,86 +136,19 @@ def test_the_flip_map_opens(page):
     assert [t.strip() for t in shown] == told[2:]
 
 
-@pytest.mark.parametrize("outline", [False, True])
-def test_the_browser_draws_masks_as_the_core_does(bare, outline):
-    import numpy as np
-
-    from core.masking.masks import draw_masks
-    from core.options import MaskOptions
-    from core.types import SEEN, Stroke, Track
-    from macd_ui.viewer.component import script
-
-    strokes = (
-        Stroke(np.array([[0.2, 1.4], [0.9, 1.1]], np.float32), 0.08),
-        Stroke(np.array([[0.5, 0.5]], np.float32), 0.1, True),
-    )
-    box = np.array([[0.2, 0.3, 0.5, 0.6]], np.float32)
-    line = np.array([[0.5, 0.0], [1.0, 0.7], [0.6, 0.5], [0.1, 1.0]], np.float32)
-    small = 0.3 * line + np.float32(1.1)
-    outlines = ((line, small),) if outline else ()
-    track = Track(1, "dog", 0.9, box, np.full(1, SEEN, np.int8), 1, strokes, outlines)
-    own = draw_masks([track], 1, (48, 64), MaskOptions()).objects[0, 0]
-    trace = {
-        "size": [64, 48],
-        "mask": vars(MaskOptions()),
-        "tracks": [{
-            "boxes": box.tolist(), "confidence": 0.9,
-            "outlines": [[r.tolist() for r in o] for o in outlines],
-            "brush": [{"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
-                      for s in strokes],
-        }],
-    }  # fmt: skip
-    found = bare.evaluate(
-        f"(() => {{ {script()}\n return Array.from(frameMasks({json.dumps(trace)}, 0).objects[0]);"
-        "})()"
-    )
-    np.testing.assert_allclose(np.reshape(found, (48, 64)), own, atol=1e-5)
-
-
-@pytest.mark.parametrize("fusion", ["max", "confidence", "average", "or"])
-@pytest.mark.parametrize("frame_mask", ["outside", "whole"])
-def test_the_browser_joins_masks_as_the_core_does(bare, fusion, frame_mask):
-    import numpy as np
-
-    from core.masking.masks import combine_masks, draw_masks
-    from core.options import MaskOptions
-    from core.types import SEEN, Track
-    from macd_ui.viewer.component import script
-
-    boxes = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.4, 0.9, 0.8]], np.float32)
-    state = np.full(1, SEEN, np.int8)
-    tracks = [Track(i, "dog", 0.9 - 0.5 * i, b[None], state, 1) for i, b in enumerate(boxes)]
-    options = MaskOptions(fusion=fusion, frame_mask=frame_mask)
-    masks, level, frame_level = draw_masks(tracks, 1, (48, 64), options), [1.0, 0.3], 0.4
-    own = combine_masks(masks, level, [frame_level], [[0]], [0.9, 0.4], options)
-    trace = {
-        "size": [64, 48],
-        "mask": vars(options),
-        "tracks": [{"boxes": t.boxes.tolist(), "confidence": t.confidence} for t in tracks],
-    }
-    found = bare.evaluate(
-        f"(() => {{ {script()}\n const trace = {json.dumps(trace)};"
-        f" return Array.from(unionMask(trace, frameMasks(trace, 0), {level}, {frame_level}));"
-        "})()"
-    )
-    np.testing.assert_allclose(np.reshape(found, (48, 64)), own[0], atol=1e-5)
-
-
 def test_a_head_that_reaches_below_what_is_stored_gives_upper_bounds(bare):
-    from macd_ui.viewer.component import script
-
     step = {
         "index": 0, "token": 0, "base": [3.0, 2.0, -4.0], "counter": [2.0, 2.0, 2.0],
-        "base_log_z": 4.0, "candidates": [0, 1, 2], "texts": ["a", "b", "c"],
+        "base_log_z": 4.0, "candidates": [0, 1, 2], "texts": ["a", "b", "c"], "weights": None,
     }  # fmt: skip
 
     def shown(beta, head="probability", **depth):
         given = json.dumps(step | depth)
         return bare.evaluate(
-            f"(() => {{ {script()}\n const step = {given};"
-            f" const found = rescore(step, 1, {beta}, '{head}');"
-            " const row = Tokens.prototype.row.call({}, found.rows[0], true, true, 1, step, [1, 1],"
-            " found.exact); return [found.exact, row.innerText.includes('≤')]; })()"
+            f"(() => {{ const {{ rescore, candidateRow }} = {SCRIPT};\n const step = {given};"
+            f" const {{ rows, exact }} = rescore(step, 1, {beta}, '{head}');"
+            " const place = { chosen: true, widest: 1, before: 1, after: 1, exact };"
+            " return [exact, candidateRow(rows[0], step, place).innerText.includes('≤')]; })()"
         )
 
     deep = {"floor": 1.5, "complete": False}

@@ -1,7 +1,6 @@
 """What the page is made of, without a browser."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,17 +11,18 @@ from core.options import RunOptions
 from core.traces.bundle import save
 from core.traces.summary import as_text
 from core.validation import Choice, Flag, Number
+from macd_ui.component import viewer_component
 from macd_ui.examples import examples
-from macd_ui.figures.strengths import COLOURS, strengths_figure
+from macd_ui.figures.strengths import strengths_figure
 from macd_ui.files import routes
 from macd_ui.forms import SETTINGS, run_options
 from macd_ui.handlers import Handlers
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_ui.session import Store
-from macd_ui.viewer import payload, status
-from macd_ui.viewer.component import script, viewer_component
 from tests.core.test_bundle import make_trace
 from tests.fakes import BoxDetector, ByteLM
+from viewer import JS, bundle, payload, status
+from viewer.constants import COLOURS
 
 FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
@@ -128,8 +128,10 @@ def test_the_payload_is_strict_json_and_complete(trace):
 def test_the_template_has_no_placeholder_that_could_run_data():
     viewer = viewer_component()
     assert viewer.html_template == '<div class="mv-host"></div>'
-    assert "innerHTML" not in script()
-    assert "insertAdjacentHTML" not in script()
+    assert "mountPage({ element, props, trigger, watch })" in viewer.js_on_load
+    for script in (viewer.js_on_load, bundle(JS / "standalone.js")):
+        assert "innerHTML" not in script
+        assert "insertAdjacentHTML" not in script
 
 
 def test_figures(trace):
@@ -252,11 +254,11 @@ def test_actions_that_are_none_are_refused(store, action):
     assert told["viewer"]["status"]["error"]
 
 
-def test_twenty_objects_have_colours_of_their_own_in_viewer_and_plot():
-    listed = re.search(r"OBJECT_COLOURS = \[(.*?)\]", script(), re.S).group(1)
-    colours = re.findall(r"#[0-9A-F]{6}", listed)
-    assert tuple(colours) == COLOURS
-    assert len(set(colours)) == len(colours) >= 20
+def test_twenty_objects_have_colours_of_their_own_in_viewer_and_plot(trace):
+    assert len(set(COLOURS)) == len(COLOURS) >= 20
+    shown = [track["colour"] for track in payload(trace)["trace"]["tracks"]]
+    lines = strengths_figure(trace).data[: len(shown)]
+    assert [line.line.color for line in lines] == shown == list(COLOURS[: len(shown)])
 
 
 def test_a_gradient_of_zero_is_told_apart_in_text_and_plot(trace):

@@ -14,8 +14,8 @@ from core.errors import TraceError
 from core.masking.masks import draw_masks
 from core.traces.bundle import load, pack, save, unpack
 from macd_ui.figures.strengths import strengths_figure
-from macd_ui.viewer.export import standalone
 from tests.small_trace import npy, put_together, read_everywhere, small_trace, taken_apart
+from viewer.export import standalone
 
 CONTENT = pack(small_trace())
 TOO_DEEP = json.loads("[" * 200 + "]" * 200)

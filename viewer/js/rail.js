@@ -1,6 +1,14 @@
+// @ts-check
 // The object rail: what was found, which way the loss pulled each mask, where it ended.
 
-class Rail {
+import { all, el } from "./dom.js";
+import { gradientText, levelName, signed } from "./text.js";
+
+/** @import { Trace, Track } from "./types" */
+/** @import { State } from "./state.js" */
+
+export class Rail {
+  /** @param {State} state */
   constructor(state) {
     this.state = state;
     this.list = el("ol", { class: "mv-rail-list" });
@@ -9,6 +17,7 @@ class Rail {
       el("h3", {}, "Objects"), this.list, this.losses);
   }
 
+  /** @param {Trace} trace */
   load(trace) {
     const first = trace.steps[0];
     const scale = first ? Math.max(...first.gradient.map(Math.abs), 1e-12) : 1;
@@ -16,29 +25,36 @@ class Rail {
     if (!trace.tracks.length) {
       this.list.append(el("li", { class: "mv-empty" },
         trace.tracked ? "No objects were found: only the frame mask is used."
-          : trace.status.running ? "looking for objects …"
+          : this.state.running ? "looking for objects …"
             : "The run ended before it had looked for objects."));
     }
-    this.losses.textContent = trace.final && trace.final.loss !== null
+    this.losses.textContent = trace.final && trace.final.loss !== null && trace.final.base_loss !== null
       ? `Query loss ${trace.final.base_loss.toFixed(3)} given the video, `
         + `${trace.final.loss.toFixed(3)} given the counterfactual (nats per token).`
       : "";
     this.draw();
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Track} track
+   * @param {number} k
+   * @param {number} scale the largest gradient
+   */
   row(trace, track, k, scale) {
     const gradient = trace.steps.length ? trace.steps[0].gradient[k] : null;
     const level = trace.final ? trace.final.level[k] : null;
     const share = gradient === null ? 0 : Math.min(1, Math.abs(gradient) / scale);
+    const up = gradient !== null && gradient > 0;
     const bar = el("span", { class: "mv-bar", "aria-hidden": "true" },
       el("span", {
-        class: gradient > 0 ? "mv-bar-up" : "mv-bar-down",
-        style: { width: `${50 * share}%`, [gradient > 0 ? "left" : "right"]: "50%" },
+        class: up ? "mv-bar-up" : "mv-bar-down",
+        style: { width: `${50 * share}%`, [up ? "left" : "right"]: "50%" },
       }));
     return el("li", {},
       el("button", {
         type: "button", class: "mv-object", "data-track": k, "aria-pressed": "false",
-        style: { "--object": objectColour(k) },
+        style: { "--object": track.colour },
         on: {
           click: () => this.state.set({ track: this.state.track === k ? null : k }),
           mouseenter: () => this.state.set({ hover: k }),
@@ -57,8 +73,8 @@ class Rail {
   }
 
   draw() {
-    const { trace, track, hover, frame } = this.state;
-    for (const button of this.list.querySelectorAll(".mv-object")) {
+    const { shown: trace, track, hover, frame } = this.state;
+    for (const button of all(this.list, ".mv-object")) {
       const k = Number(button.dataset.track);
       button.setAttribute("aria-pressed", String(k === track));
       button.classList.toggle("mv-lit", k === hover);
@@ -69,12 +85,12 @@ class Rail {
 
   // Measured effects on the chosen token of the baseline's answer, the largest first.
   rank() {
-    const { trace, method, token } = this.state;
-    const known = trace.ledger && method === "baseline" && trace.ledger.token_change.length
-      && token < trace.ledger.token_change[0].length;
-    const effect = known ? trace.ledger.token_change.map((row) => row[token]) : [];
+    const { shown, method, token } = this.state;
+    const changes = shown.ledger && method === "baseline" ? shown.ledger.token_change : [];
+    const known = changes.length > 0 && token < changes[0].length;
+    const effect = known ? changes.map((row) => row[token]) : [];
     const order = effect.map((_, k) => k).sort((a, b) => Math.abs(effect[b]) - Math.abs(effect[a]));
-    for (const place of this.list.querySelectorAll("[data-effect]")) {
+    for (const place of all(this.list, "[data-effect]")) {
       const k = Number(place.dataset.effect);
       place.textContent = known
         ? `hiding it alone: ${signed(effect[k])} to this token's log p (rank ${order.indexOf(k) + 1})` : "";

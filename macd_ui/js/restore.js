@@ -1,6 +1,23 @@
+// @ts-check
 // Keeps the trace on show in the browser and shows it again when the tab is reloaded, by hand or
 // because the server was restarted and has forgotten every run.
 // A tab that was opened anew restores nothing. Browsers that offer no storage lose only this.
+
+import { openTrace, openTraceInput } from "./open.js";
+
+/** @import { Payload, Trace } from "../../viewer/js/types" */
+/** @import { Viewer } from "../../viewer/js/viewer.js" */
+/**
+ * @typedef {object} Saved one record a tab
+ * @property {string} tab
+ * @property {string} user
+ * @property {string} run
+ * @property {boolean} untouched
+ * @property {string} name
+ * @property {number} savedAt
+ * @property {ArrayBuffer} content
+ */
+/** @typedef {{ app_id?: string, username?: string }} GradioConfig */
 
 const RESTORE = {
   tabKey: "macd-tab",
@@ -16,17 +33,29 @@ const RESTORE = {
   typingMs: 60000,
 };
 
+/** @type {(ms: number) => Promise<void>} */
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
+/**
+ * @template T
+ * @param {IDBRequest<T>} request
+ * @returns {Promise<T>}
+ */
 function asPromise(request) {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
-    request.onerror = request.onblocked = () => reject(request.error);
+    request.onerror = () => reject(request.error);
+    if (request instanceof IDBOpenDBRequest) request.onblocked = () => reject(request.error);
   });
 }
 
-// One record a tab: {tab, user, run, untouched, name, savedAt, content}.
 class TraceStore {
+  constructor() {
+    /** @type {Promise<IDBDatabase> | null} */
+    this.opened = null;
+  }
+
+  /** @param {IDBTransactionMode} mode */
   async objects(mode) {
     this.opened = this.opened || this.open();
     return (await this.opened).transaction("tabs", mode).objectStore("tabs");
@@ -40,14 +69,20 @@ class TraceStore {
     return asPromise(request);
   }
 
+  /**
+   * @param {string} tab
+   * @returns {Promise<Saved | undefined>}
+   */
   async get(tab) {
     return asPromise((await this.objects("readonly")).get(tab));
   }
 
+  /** @param {Saved} record */
   async put(record) {
     await asPromise((await this.objects("readwrite")).put(record));
   }
 
+  /** @param {string} tab */
   async remove(tab) {
     await asPromise((await this.objects("readwrite")).delete(tab));
   }
@@ -63,25 +98,34 @@ class TraceStore {
   }
 }
 
-class TabRestorer {
-  // viewer: where a restored trace is announced.
+// What Gradio says of the page.
+function gradioConfig() {
+  return /** @type {{ gradio_config?: GradioConfig }} */ (/** @type {unknown} */ (window)).gradio_config || {};
+}
+
+export class TabRestorer {
+  /** @param {Viewer} viewer where a restored trace is announced */
   constructor(viewer) {
     this.viewer = viewer;
     this.store = new TraceStore();
     this.restoring = true; // until the trace is shown again, or the visitor does something else
+    /** @type {Saved | null} */
     this.awaited = null; // the record that was handed over and is not shown yet
+    this.tab = "";
+    /** @type {ReturnType<typeof setTimeout> | null} */
+    this.saving = null;
+    this.typedAt = -Infinity;
     this.quietly(() => this.restore());
     const poll = () => this.quietly(() => this.reloadAfterRestart());
     setInterval(poll, RESTORE.pollMs);
     document.addEventListener("visibilitychange", poll);
-    this.typedAt = -Infinity;
     document.addEventListener("input", () => { this.typedAt = Date.now(); }, true);
   }
 
   // Gradio notices a lost server only when an event is under way; a page at rest would send its
   // next one to a server that does not know the tab.
   async reloadAfterRestart() {
-    const { app_id: known } = window.gradio_config || {};
+    const { app_id: known } = gradioConfig();
     if (known === undefined || document.visibilityState !== "visible") return;
     const answer = await fetch(new URL("gradio_api/app_id", document.baseURI), { cache: "no-store" });
     if (!answer.ok || (await answer.json()).app_id === known) return;
@@ -89,7 +133,11 @@ class TabRestorer {
     if (!typing && !this.viewer.state.busy && !this.saving) location.reload();
   }
 
-  // Storage can fail in many ways; none of them may disturb the page.
+  /**
+   * Storage can fail in many ways; none of them may disturb the page.
+   *
+   * @param {() => unknown} work
+   */
   async quietly(work) {
     try {
       await work();
@@ -99,10 +147,14 @@ class TabRestorer {
   }
 
   get user() {
-    return (window.gradio_config || {}).username || "";
+    return gradioConfig().username || "";
   }
 
-  // Each value that the viewer shows comes here.
+  /**
+   * Each value that the viewer shows comes here.
+   *
+   * @param {Partial<Payload> | null} value
+   */
   observe(value) {
     const { status, trace, files } = value || {};
     if (!status) return;
@@ -117,13 +169,17 @@ class TabRestorer {
       this.awaited = null;
       this.viewer.showStatus({ ...status, message: "Restored after a reload" });
     }
-    clearTimeout(this.saving);
+    if (this.saving !== null) clearTimeout(this.saving);
     this.saving = setTimeout(async () => {
       await this.quietly(() => this.save(trace, address));
       this.saving = null;
     }, RESTORE.saveDelayMs);
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {string} address
+   */
   async save(trace, address) {
     const answer = await fetch(new URL(address, document.baseURI));
     if (!answer.ok) return;
@@ -139,7 +195,7 @@ class TabRestorer {
       tab: this.tab,
       user: this.user,
       run: trace.run,
-      untouched: Boolean((trace.again || {}).link) && !trace.edits.length && !trace.former,
+      untouched: Boolean(trace.again?.link) && !trace.edits.length && !trace.former,
       name: name ? name[1] : "trace.macd",
       savedAt: Date.now(),
       content,
@@ -148,7 +204,7 @@ class TabRestorer {
   }
 
   async restore() {
-    this.tab = sessionStorage.getItem(RESTORE.tabKey);
+    this.tab = sessionStorage.getItem(RESTORE.tabKey) || "";
     if (!this.tab) { // a new tab
       this.tab = Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
       sessionStorage.setItem(RESTORE.tabKey, this.tab);
@@ -158,8 +214,9 @@ class TabRestorer {
     const record = await this.store.get(this.tab);
     if (!record || record.user !== this.user || this.isOtherPage(record)) return;
     const stop = () => { this.restoring = false; };
+    /** @type {(event: Event) => void} */
     const form = (event) => {
-      if (event.type !== "click" || event.target.closest("#ask button")) stop();
+      if (event.type !== "click" || /** @type {Element} */ (event.target).closest("#ask button")) stop();
     };
     const kinds = ["input", "change", "drop", "click"]; // the visitor's own choice counts more
     for (const kind of kinds) document.addEventListener(kind, form, true);
@@ -170,11 +227,16 @@ class TabRestorer {
     }
   }
 
-  // A link to an example shows the example, unless the visitor had changed or replaced it.
+  /**
+   * A link to an example shows the example, unless the visitor had changed or replaced it.
+   *
+   * @param {Saved} record
+   */
   isOtherPage(record) {
     if (!new URLSearchParams(location.search).get("example")) return false;
     const [navigation] = performance.getEntriesByType("navigation");
-    return record.untouched || !navigation || navigation.type !== "reload";
+    const type = /** @type {PerformanceNavigationTiming | undefined} */ (navigation)?.type;
+    return record.untouched || type !== "reload";
   }
 
   async serverAnswers() {
@@ -189,6 +251,7 @@ class TabRestorer {
     return false;
   }
 
+  /** @param {Saved} record */
   async handOver(record) {
     const until = Date.now() + RESTORE.inputWaitMs;
     const file = new File([record.content], record.name);

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import OptionError
+from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.traces.reproduce import command, snippet
 from core.types import LOST, Answer, Ledger, ModelFrames, StepWeights, Trace
+from viewer.constants import COLOURS, constants
 
 
 def status(
@@ -56,7 +58,7 @@ def payload(
     former: the trace before the last change by hand, whose answer is shown beside. link: address
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}.
     """
-    out: dict[str, Any] = {"status": state or status()}
+    out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
         out["files"] = files
     if trace is not None:
@@ -81,7 +83,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "model": _model(trace, pixels),
         "times": _list(trace.times),
         "groups": [list(g) for g in trace.groups],
-        "mask": vars(trace.mask),
+        "mask": vars(trace.mask) | {"reach": REACH},
         "r0": float(ascent.get("r0", 0.75)),
         "tau": float(ascent.get("tau", 0.0)),
         "approximate": ascent.get("gradient", "exact") != "exact",
@@ -90,7 +92,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             {
                 "id": t.id,
                 "label": t.label,
-                "confidence": round(t.confidence, 3),
+                "colour": COLOURS[k % len(COLOURS)],
+                "confidence": round(t.confidence, 6),
                 "state": t.state.tolist(),
                 "brush": [
                     {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
@@ -104,7 +107,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
                     None if s == LOST else _list(b) for b, s in zip(t.boxes, t.state, strict=True)
                 ],
             }
-            for t in trace.tracks
+            for k, t in enumerate(trace.tracks)
         ],
         "steps": [
             {
@@ -249,11 +252,14 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _weights(weights: StepWeights) -> dict[str, Any]:
-    """How the token was scored; floor is null where nothing was cut."""
+    """How the token was scored; floor is null where nothing was cut.
+
+    It is rounded as the logits are: what was let through with it still is.
+    """
     return {
         "base": weights.base,
         "other": weights.others[0] if weights.others else 0.0,
-        "floor": weights.floor if math.isfinite(weights.floor) else None,
+        "floor": round(weights.floor, 5) if math.isfinite(weights.floor) else None,
         "bias": [list(pair) for pair in weights.bias],
     }
 

@@ -1,6 +1,17 @@
+// @ts-check
 // The causal ledger: what hiding each object alone does, measured, beside what its gradient said.
 
-class LedgerPanel {
+import { el } from "./dom.js";
+import { signed } from "./text.js";
+
+/** @import { Ledger, Send, Trace } from "./types" */
+/** @import { State } from "./state.js" */
+
+export class LedgerPanel {
+  /**
+   * @param {State} state
+   * @param {Send} send
+   */
   constructor(state, send) {
     this.state = state;
     this.ask = el("button", {
@@ -14,19 +25,25 @@ class LedgerPanel {
       el("h3", {}, "Is the gradient right?"), this.hint, this.ask, this.error, this.body);
   }
 
+  /** @param {Trace} trace */
   load(trace) {
     const known = trace.ledger;
-    const able = this.state.server && trace.final && trace.tracks.length > 0;
+    const able = this.state.server && trace.final !== null && trace.tracks.length > 0;
     this.root.hidden = !known && !able;
     this.ask.hidden = Boolean(known) || !able;
     this.hint.hidden = Boolean(known);
     this.body.replaceChildren(...(known ? this.table(trace, known) : []));
   }
 
+  /** @param {boolean} now */
   busy(now) {
     this.ask.disabled = now;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Ledger} ledger
+   */
   table(trace, ledger) {
     const widest = Math.max(...ledger.loss_change.map(Math.abs), 1e-9);
     const rho = ledger.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(ledger.correlation)}.`;
@@ -47,8 +64,13 @@ class LedgerPanel {
   }
 }
 
-// A bar around zero: to the right where positive.
-function differenceBar(value, widest) {
+/**
+ * A bar around zero: to the right where positive.
+ *
+ * @param {number} value
+ * @param {number} widest
+ */
+export function differenceBar(value, widest) {
   return el("span", { class: "mv-diff" }, el("span", {
     class: value >= 0 ? "mv-more" : "mv-less",
     style: { width: `${(50 * Math.abs(value)) / widest}%`, [value >= 0 ? "left" : "right"]: "50%" },

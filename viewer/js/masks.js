@@ -1,32 +1,58 @@
+// @ts-check
 // Soft masks, redrawn from boxes exactly as core/masking/masks.py draws them. Pure functions, no DOM.
 
+/** @import { Box, FrameLevels, FrameMasks, MaskRecipe, Outline, Point, Stroke, Trace, Track } from "./types" */
+
+/** @param {number} z */
 function sigmoid(z) {
   return 1 / (1 + Math.exp(-Math.max(-30, Math.min(30, z))));
 }
 
-// One box [x0, y0, x1, y1] in shares of the frame -> Float32Array(W * H).
-function softBox(box, width, height, recipe) {
+/**
+ * One box [x0, y0, x1, y1] in shares of the frame -> Float32Array(W * H).
+ *
+ * @param {Box} box
+ * @param {number} width
+ * @param {number} height
+ * @param {MaskRecipe} recipe
+ */
+export function softBox(box, width, height, recipe) {
+  const mask = new Float32Array(width * height);
+  if (!hasArea(box)) return mask;
   const short = Math.min(width, height);
   const grow = recipe.pad * short;
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
+  /** @type {(low: number, high: number, n: number) => Float32Array} */
   const edges = (low, high, n) =>
     Float32Array.from({ length: n }, (_, i) =>
       sigmoid((i + 0.5 - low + grow) * slope) * sigmoid((high + grow - i - 0.5) * slope));
   const across = edges(box[0] * width, box[2] * width, width);
   const down = edges(box[1] * height, box[3] * height, height);
-  const mask = new Float32Array(width * height);
   for (let y = 0, i = 0; y < height; y++) {
     for (let x = 0; x < width; x++, i++) mask[i] = down[y] * across[x];
   }
   return mask;
 }
 
-// An outline in shares of its box: core/masking/masks.py soft_outline.
-function softOutline(outline, box, width, height, recipe) {
+/** @param {Box} box */
+function hasArea(box) {
+  return box[2] > box[0] && box[3] > box[1];
+}
+
+/**
+ * An outline in shares of its box: core/masking/masks.py soft_outline.
+ *
+ * @param {Outline} outline
+ * @param {Box} box
+ * @param {number} width
+ * @param {number} height
+ * @param {MaskRecipe} recipe
+ */
+export function softOutline(outline, box, width, height, recipe) {
   const short = Math.min(width, height);
   const grow = recipe.pad * short;
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
-  const reach = grow + 10 / slope;
+  const reach = grow + recipe.reach / slope;
   const far = new Float32Array(width * height).fill(reach * reach);
   const inside = new Uint8Array(width * height);
   for (const ring of outline) {
@@ -50,12 +76,30 @@ function softOutline(outline, box, width, height, recipe) {
   return mask;
 }
 
-// Pixels [low, high) of a side of n within reach of a stretch.
+/**
+ * Pixels [low, high) of a side of n within reach of a stretch.
+ *
+ * @param {number} a
+ * @param {number} b
+ * @param {number} reach
+ * @param {number} n
+ */
 function spanOf(a, b, reach, n) {
+  /** @type {(v: number) => number} */
   const clamp = (v) => Math.max(0, Math.min(n, v));
   return [clamp(Math.floor(Math.min(a, b) - reach)), clamp(Math.ceil(Math.max(a, b) + reach))];
 }
 
+/**
+ * @param {Float32Array} far squares of distances, changed
+ * @param {number} ax
+ * @param {number} ay
+ * @param {number} bx
+ * @param {number} by
+ * @param {number} reach
+ * @param {number} width
+ * @param {number} height
+ */
 function nearEdge(far, ax, ay, bx, by, reach, width, height) {
   const dx = bx - ax, dy = by - ay, scale = 1 / Math.max(dx * dx + dy * dy, 1e-12);
   const [left, right] = spanOf(ax, bx, reach, width), [top, bottom] = spanOf(ay, by, reach, height);
@@ -70,6 +114,15 @@ function nearEdge(far, ax, ay, bx, by, reach, width, height) {
   }
 }
 
+/**
+ * @param {Uint8Array} inside changed
+ * @param {number} ax
+ * @param {number} ay
+ * @param {number} bx
+ * @param {number} by
+ * @param {number} width
+ * @param {number} height
+ */
 function crossEdge(inside, ax, ay, bx, by, width, height) {
   const [top, bottom] = spanOf(ay, by, 0, height);
   for (let row = top; row < bottom; row++) {
@@ -80,13 +133,30 @@ function crossEdge(inside, ax, ay, bx, by, width, height) {
   }
 }
 
-// Points in shares of a box, in pixels of the frame.
+/**
+ * Points in shares of a box, in pixels of the frame.
+ *
+ * @param {Point[]} points
+ * @param {Box} box
+ * @param {number} width
+ * @param {number} height
+ * @returns {Point[]}
+ */
 function onFrame(points, box, width, height) {
   return points.map(([u, v]) =>
     [(box[0] + u * (box[2] - box[0])) * width, (box[1] + v * (box[3] - box[1])) * height]);
 }
 
-// One stroke of a brush drawn on or erased from a mask: core/masking/masks.py brushed.
+/**
+ * One stroke of a brush drawn on or erased from a mask: core/masking/masks.py brushed.
+ *
+ * @param {Float32Array} mask changed
+ * @param {Box} box
+ * @param {Stroke} stroke
+ * @param {number} width
+ * @param {number} height
+ * @param {MaskRecipe} recipe
+ */
 function brushed(mask, box, stroke, width, height, recipe) {
   const short = Math.min(width, height);
   const slope = 1 / Math.max(recipe.feather * short, 1e-3);
@@ -99,18 +169,29 @@ function brushed(mask, box, stroke, width, height, recipe) {
       mask[i] = stroke.erase ? Math.min(mask[i], 1 - disc) : Math.max(mask[i], disc);
     }
   }
-  return mask;
 }
 
+/**
+ * @param {Track} track
+ * @param {number} frame
+ * @param {number} width
+ * @param {number} height
+ * @param {MaskRecipe} recipe
+ */
 function trackMask(track, frame, width, height, recipe) {
   const box = track.boxes[frame];
   if (!box) return null;
-  const outline = outlineOf(track, frame, recipe);
+  const outline = hasArea(box) ? outlineOf(track, frame, recipe) : null;
   const mask = outline
     ? softOutline(outline, box, width, height, recipe) : softBox(box, width, height, recipe);
-  return (track.brush || []).reduce((m, stroke) => brushed(m, box, stroke, width, height, recipe), mask);
+  for (const stroke of track.brush) brushed(mask, box, stroke, width, height, recipe);
+  return mask;
 }
 
+/**
+ * @param {(Float32Array | null)[]} masks
+ * @param {number} n
+ */
 function largest(masks, n) {
   const out = new Float32Array(n);
   for (const mask of masks) {
@@ -119,19 +200,32 @@ function largest(masks, n) {
   return out;
 }
 
-// What the mask of a track follows on a frame: its outline in shares of its box, or null: the box.
-function outlineOf(track, frame, recipe) {
-  return recipe.shape === "box" ? null : (track.outlines || [])[frame] || null;
+/**
+ * What the mask of a track follows on a frame: its outline in shares of its box, or null: the box.
+ *
+ * @param {Track} track
+ * @param {number} frame
+ * @param {MaskRecipe} recipe
+ */
+export function outlineOf(track, frame, recipe) {
+  return recipe.shape === "box" ? null : track.outlines[frame] || null;
 }
 
-// Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array }.
-function frameMasks(trace, frame) {
+/**
+ * Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array }.
+ *
+ * @param {Trace} trace
+ * @param {number} frame
+ * @returns {FrameMasks}
+ */
+export function frameMasks(trace, frame) {
   const [width, height] = trace.size;
   const n = width * height;
   const recipe = trace.mask;
+  /** @type {(track: Track) => number[]} */
   const framesOf = (track) => (recipe.swept ? track.boxes.map((_, i) => i) : [frame]);
   const raw = trace.tracks.map((track) => {
-    const drawn = framesOf(track).map((i) => trackMask(track, i, width, height, recipe)).filter(Boolean);
+    const drawn = framesOf(track).map((i) => trackMask(track, i, width, height, recipe)).filter((m) => m !== null);
     return drawn.length ? largest(drawn, n) : null;
   });
   const covered = largest(raw, n);
@@ -141,42 +235,67 @@ function frameMasks(trace, frame) {
   return { objects: recipe.overlap === "normalise" ? shareOverlap(trace, raw, n) : raw, outside };
 }
 
+/**
+ * @param {Trace} trace
+ * @param {(Float32Array | null)[]} raw
+ * @param {number} n
+ */
 function shareOverlap(trace, raw, n) {
-  const present = raw.map((m, k) => (m ? k : -1)).filter((k) => k >= 0);
-  if (present.length < 2) return raw;
-  const out = raw.map((m) => (m ? new Float32Array(n) : null));
+  const present = raw.flatMap((mask, k) => (mask
+    ? [{ mask, out: new Float32Array(n), weight: Math.max(trace.tracks[k].confidence, 1e-6), k }] : []));
+  if (raw.length < 2) return raw;
   for (let i = 0; i < n; i++) {
     let sum = 0, weighted = 0;
-    for (const k of present) {
-      sum += raw[k][i];
-      weighted += raw[k][i] * Math.max(trace.tracks[k].confidence, 1e-6);
+    for (const { mask, weight } of present) {
+      sum += mask[i];
+      weighted += mask[i] * weight;
     }
     if (weighted <= 1e-12) continue;
     const share = Math.min(1, sum) / weighted;
-    for (const k of present) {
-      out[k][i] = raw[k][i] * Math.max(trace.tracks[k].confidence, 1e-6) * share;
-    }
+    for (const { mask, out, weight } of present) out[i] = mask[i] * weight * share;
   }
-  return out;
+  return raw.map((_, k) => present.find((p) => p.k === k)?.out || null);
 }
 
-// M of one frame from levels: core/masking/composite.py MaskedView.mask.
-function unionMask(trace, masks, levels, frameLevel) {
+/**
+ * What the objects and one frame are hidden at; at r0 as long as no ascent has ended.
+ *
+ * @param {Trace} trace
+ * @param {number} frame
+ * @returns {FrameLevels}
+ */
+export function levelsAt(trace, frame) {
+  const group = trace.groups.findIndex((g) => g.includes(frame));
+  return {
+    objects: trace.final ? trace.final.level : trace.tracks.map(() => trace.r0),
+    frame: trace.final && trace.final.frame_level.length ? trace.final.frame_level[group] : 0,
+  };
+}
+
+/**
+ * M of one frame from levels: core/masking/masks.py combine_masks.
+ *
+ * @param {Trace} trace
+ * @param {FrameMasks} masks
+ * @param {FrameLevels} levels
+ */
+export function unionMask(trace, masks, levels) {
+  const frameLevel = trace.mask.frame_mask === "off" ? 0 : levels.frame;
   const [width, height] = trace.size;
   const n = width * height;
   const out = new Float32Array(n);
   if (trace.mask.fusion === "or") {
     const left = new Float32Array(n).fill(1);
     masks.objects.forEach((mask, k) => {
-      const r = levels[k];
+      const r = levels.objects[k];
       if (mask && r) for (let i = 0; i < n; i++) left[i] *= 1 - r * mask[i];
     });
-    for (let i = 0; i < n; i++) out[i] = 1 - left[i] * (1 - (frameLevel || 0) * masks.outside[i]);
+    for (let i = 0; i < n; i++) out[i] = 1 - left[i] * (1 - frameLevel * masks.outside[i]);
     return out;
   }
   if (trace.mask.fusion === "max") {
     masks.objects.forEach((mask, k) => {
-      const r = levels[k];
+      const r = levels.objects[k];
       if (mask && r) for (let i = 0; i < n; i++) out[i] = Math.max(out[i], r * mask[i]);
     });
   } else {
@@ -187,7 +306,7 @@ function unionMask(trace, masks, levels, frameLevel) {
         const share = mask[i] * (trace.mask.fusion === "confidence" ? trace.tracks[k].confidence : 1);
         top = Math.max(top, mask[i]);
         total += share;
-        mean += share * levels[k];
+        mean += share * levels.objects[k];
       });
       if (total > 1e-9) out[i] = (mean / total) * top;
     }

@@ -1,7 +1,20 @@
+// @ts-check
 // Methods side by side: answers aligned with the baseline, what each second view shows, per-token
 // differences, time and memory. Only shown when more than baseline and MACD ran.
 
-class Compare {
+import { contextOf, el } from "./dom.js";
+import { percent, signed, unpackBits, visible } from "./text.js";
+
+/** @import { Answer, Trace } from "./types" */
+/** @import { Stage } from "./stage.js" */
+/** @import { State } from "./state.js" */
+/** @typedef {{ canvas: HTMLCanvasElement, caption: HTMLElement, choice: HTMLSelectElement, root: HTMLElement }} Screen */
+
+export class Compare {
+  /**
+   * @param {State} state
+   * @param {Stage} stage
+   */
   constructor(state, stage) {
     this.state = state;
     this.stage = stage;
@@ -19,6 +32,7 @@ class Compare {
       this.shared);
   }
 
+  /** @returns {Screen} */
   screen() {
     const canvas = el("canvas", { class: "mv-canvas", role: "img" });
     const caption = el("div", { class: "mv-caption" });
@@ -26,6 +40,7 @@ class Compare {
     return { canvas, caption, choice, root: el("div", {}, choice, canvas, caption) };
   }
 
+  /** @param {Trace} trace */
   load(trace) {
     const answers = Object.values(trace.answers);
     this.root.hidden = answers.length < 3;
@@ -36,7 +51,7 @@ class Compare {
       const former = screen.choice.value;
       screen.choice.replaceChildren(...views.map((a) => el("option", { value: a.method }, a.method)));
       screen.choice.value = views.some((a) => a.method === former)
-        ? former : (views[Math.min(i, views.length - 1)] || {}).method;
+        ? former : views[Math.min(i, views.length - 1)]?.method || "";
     });
     this.rows.replaceChildren(...answers.map((a) => this.row(a, base)));
     const shared = Object.entries(trace.shared).map(([k, n]) => `${k} ${n}×`).join(", ");
@@ -45,6 +60,10 @@ class Compare {
       + "alive for the method, weights included.";
   }
 
+  /**
+   * @param {Answer} answer
+   * @param {Answer} base
+   */
   row(answer, base) {
     const at = answer === base ? -1 : answer.tokens.findIndex((t, i) =>
       !base.tokens[i] || base.tokens[i].token !== t.token);
@@ -74,14 +93,21 @@ class Compare {
     }
   }
 
+  /**
+   * @param {Screen} screen
+   * @param {Answer} answer
+   * @param {Trace} trace
+   * @param {number} frame
+   */
   drawView({ canvas, caption }, answer, trace, frame) {
     const { view } = answer;
     const [width, height] = trace.model ? trace.model.size : trace.source;
     const scale = 480 / Math.max(width, height);
     [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
-    const context = canvas.getContext("2d");
+    const context = contextOf(canvas);
     const picture = this.stage.secondView(answer, frame);
     if (picture) this.stage.drawModelPicture(context, picture, true);
+    /** @type {Record<string, string>} */
     const notes = {
       masks: "the frames behind the masks, as the model read them",
       blank: "a video without content",
@@ -102,11 +128,19 @@ class Compare {
     }
   }
 
+  /** @param {Answer} answer */
   tokenOf(answer) {
     return Math.max(0, Math.min(this.state.token, answer.tokens.length - 1));
   }
 
-  // Darkens the vision tokens that the second view did not see when it chose this token.
+  /**
+   * Darkens the vision tokens that the second view did not see when it chose this token.
+   *
+   * @param {CanvasRenderingContext2D} context
+   * @param {Answer} answer
+   * @param {Trace} trace
+   * @param {number} frame
+   */
   drawHidden(context, answer, trace, frame) {
     const step = answer.tokens[this.tokenOf(answer)];
     if (!step || !step.hidden || !answer.view.grid) return;
@@ -124,14 +158,23 @@ class Compare {
   }
 }
 
-// Which of two answers is right is not known here, so no word says "fixed".
+/**
+ * Which of two answers is right is not known here, so no word says "fixed".
+ *
+ * @param {Answer} answer
+ * @param {Answer} base
+ */
 function againstBaseline(answer, base) {
   const [ours, theirs] = [answer, base].map((a) => a.text.toLowerCase().replace(/^[\s.!]+|[\s.!]+$/g, ""));
   if (ours === theirs) return "agrees";
   return [ours, theirs].sort().join() === "no,yes" ? "flipped" : "changed";
 }
 
-// Small multiples: logit under V minus logit under the second view, of each chosen token.
+/**
+ * Small multiples: logit under V minus logit under the second view, of each chosen token.
+ *
+ * @param {Answer} answer
+ */
 function differences(answer) {
   const values = answer.tokens.map((t) => {
     const i = t.candidates.indexOf(t.token);

@@ -1,23 +1,29 @@
+// @ts-check
 // One component: fed a trace (see payload.py), everything else happens in the browser.
-// Expects the other scripts of this folder before it, in the order component.py gives.
+// It knows nothing of the page around it: whoever mounts it gives what it may ask and tell.
 
-const STAGE_NAMES = {
-  video: "Read video", detect: "Detect", track: "Track", load: "Load model",
-  ascent: "Gradient ascent", views: "Read both views", decode: "Decode",
-};
+import { Compare } from "./compare.js";
+import { el } from "./dom.js";
+import { Help, Reproduce } from "./keep.js";
+import { LedgerPanel } from "./ledger.js";
+import { Rail } from "./rail.js";
+import { Stage } from "./stage.js";
+import { State } from "./state.js";
+import { Tokens } from "./tokens.js";
+import { WhatIf } from "./whatif.js";
 
-class Viewer {
-  // send: hands a commit to the server; without one the viewer only shows.
-  constructor(root, send = null) {
-    const viewer = this;
-    const commit = (action) => { if (send && !this.state.busy) { this.hold(true); send({ ...action, run: this.state.trace.run }); } };
-    this.commit = commit;
-    this.state = {
-      trace: null, frame: 0, track: null, hover: null, token: 0, method: "macd", playing: false,
-      speed: 1, loop: true, tool: null, busy: false, server: Boolean(send),
-      layers: { boxes: true, soft: false, levels: false, counter: false, model: false },
-      set(changes) { Object.assign(this, changes); viewer.draw(); },
-    };
+/** @import { Action, Host, Payload, Status, Trace } from "./types" */
+
+export class Viewer {
+  /**
+   * @param {Element} root
+   * @param {Host} host
+   */
+  constructor(root, host = {}) {
+    this.host = host;
+    this.state = new State(() => this.draw(), Boolean(host.send));
+    /** @type {(action: Action) => void} */
+    const commit = (action) => this.commit(action);
     this.bar = el("ol", { class: "mv-stages", "aria-label": "Progress" });
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
     this.notes = el("ul", { class: "mv-notes" });
@@ -27,11 +33,13 @@ class Viewer {
     this.compare = new Compare(this.state, this.stage);
     this.ledger = new LedgerPanel(this.state, commit);
     this.whatif = new WhatIf(this.state, commit, this.stage);
+    /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
     this.panels = { whatif: this.whatif, ledger: this.ledger, tokens: this.tokens };
-    this.reproduce = new Reproduce();
+    this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
+    this.question = el("p", { class: "mv-question" });
     this.body = el("div", { class: "mv-body", hidden: true },
-      el("div", { class: "mv-head" }, el("p", { class: "mv-question" }),
+      el("div", { class: "mv-head" }, this.question,
         el("button", {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
@@ -44,43 +52,81 @@ class Viewer {
     }, this.bar, this.message, this.body, this.help.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.root.addEventListener("dragover", (e) => e.preventDefault());
-    this.root.addEventListener("drop", (e) => openDropped(e));
+    this.root.addEventListener("drop", (e) => this.drop(e));
     this.attach(root);
     this.shownAt = 0;
     setInterval(() => this.tick(), 50);
   }
 
+  /** @param {Element} root */
   attach(root) {
     if (this.root.parentElement !== root) root.replaceChildren(this.root);
   }
 
-  update(payload) {
-    if (!payload || !payload.status) return;
-    this.showStatus(payload.status);
-    this.hold(Boolean(payload.status.running));
-    if (payload.trace) this.load({ ...payload.trace, status: payload.status });
+  /**
+   * Hands an action to the server, one at a time.
+   *
+   * @param {Action} action
+   */
+  commit(action) {
+    const { send } = this.host;
+    if (!send || this.state.busy) return;
+    this.hold(true);
+    send({ ...action, run: this.state.shown.run });
   }
 
-  // While a run or a commit goes on, nothing else can be sent.
+  /** @param {DragEvent} event */
+  drop(event) {
+    event.preventDefault();
+    const file = event.dataTransfer && event.dataTransfer.files[0];
+    if (file && this.host.onDrop) this.host.onDrop(file);
+  }
+
+  /**
+   * Lights up an object as if it were pointed at; null: none.
+   *
+   * @param {number | null} k
+   */
+  point(k) {
+    const { trace } = this.state;
+    if (trace && (k === null || k < trace.tracks.length)) this.state.set({ hover: k });
+  }
+
+  /** @param {Partial<Payload> | null | undefined} payload */
+  update(payload) {
+    if (!payload || !payload.status) return;
+    if (payload.constants) this.state.agreed = payload.constants;
+    this.showStatus(payload.status);
+    this.state.running = payload.status.running;
+    this.hold(payload.status.running);
+    if (payload.trace) this.load({ ...payload.trace });
+  }
+
+  /**
+   * While a run or a commit goes on, nothing else can be sent.
+   *
+   * @param {boolean} now
+   */
   hold(now) {
     this.state.busy = now;
     this.whatif.busy(now);
     this.ledger.busy(now);
   }
 
+  /** @param {Trace} trace */
   load(trace) {
     const former = this.state.trace;
     if (former && former.run === trace.run) this.keepPictures(trace, former);
     const fresh = !former || former.run !== trace.run;
     this.state.trace = trace;
     if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd", tool: null, picked: false });
-    if (!fresh && this.state.track !== null) { // the same object, wherever it stands now
+    if (former && !fresh && this.state.track !== null) { // the same object, wherever it stands now
       const chosen = former.tracks[this.state.track];
       const now = trace.tracks.findIndex((t) => chosen && t.id === chosen.id);
       this.state.track = now < 0 ? null : now;
     }
     this.body.hidden = false;
-    this.body.querySelector(".mv-question").textContent = trace.question;
+    this.question.textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
     for (const part of [this.stage, this.rail, this.tokens, this.compare, this.ledger, this.whatif, this.reproduce]) {
       part.load(trace);
@@ -90,7 +136,12 @@ class Viewer {
     this.draw();
   }
 
-  // A payload without pictures belongs to those that came before.
+  /**
+   * A payload without pictures belongs to those that came before.
+   *
+   * @param {Trace} trace
+   * @param {Trace} former
+   */
   keepPictures(trace, former) {
     if (!trace.frames.length) trace.frames = former.frames;
     if (trace.model && former.model && !trace.model.frames.length) {
@@ -103,9 +154,10 @@ class Viewer {
     if (!this.state.picked && parts >= 0) Object.assign(this.state, { token: parts, method: "macd" });
   }
 
+  /** @param {Status} status */
   showStatus(status) {
-    const done = status.stages_done || [];
-    this.bar.replaceChildren(...Object.entries(STAGE_NAMES).map(([key, name]) => {
+    const done = status.stages_done;
+    this.bar.replaceChildren(...this.state.constants.stages.map(([key, name]) => {
       const now = status.stage === key && !status.error;
       return el("li", {
         class: now ? "mv-stage-now" : done.includes(key) ? "mv-stage-done" : "",
@@ -135,22 +187,26 @@ class Viewer {
   }
 
   draw() {
-    if (!this.state.trace) return;
+    const { trace, hover, track } = this.state;
+    if (!trace) return;
     this.stage.draw();
     this.rail.draw();
     this.tokens.draw();
     this.compare.draw();
     this.whatif.draw();
-    lightPlot(this.state);
+    if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     const { trace, frame, token, method, layers, track } = this.state;
     if (!trace || event.ctrlKey || event.metaKey || event.altKey) return;
     if (this.help.root.open && event.key !== "?") return;
-    if (["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName) && event.target.type !== "range") return;
+    const at = /** @type {HTMLInputElement} */ (event.target);
+    if (["INPUT", "TEXTAREA", "SELECT"].includes(at.tagName) && at.type !== "range") return;
     const answer = trace.answers[method];
     const last = { frame: trace.times.length - 1, token: answer ? answer.tokens.length - 1 : 0 };
+    /** @type {Record<string, () => Partial<State>>} */
     const actions = {
       ArrowRight: () => ({ frame: Math.min(last.frame, frame + 1), playing: false }),
       ArrowLeft: () => ({ frame: Math.max(0, frame - 1), playing: false }),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from core.types import Trace
-from macd_ui.viewer.component import script, style
-from macd_ui.viewer.payload import payload, status
+from viewer.bundle import JS, bundle, style
+from viewer.payload import payload, status
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -26,10 +26,7 @@ STYLE
 <main id="viewer"></main>
 <script type="application/json" id="trace">DATA</script>
 <script>
-SCRIPT
-if (matchMedia("(prefers-color-scheme: dark)").matches) document.body.classList.add("dark");
-new Viewer(document.getElementById("viewer")).update(
-  JSON.parse(document.getElementById("trace").textContent));
+SCRIPT;
 </script>
 </body>
 </html>
@@ -42,4 +39,4 @@ def standalone(trace: Trace) -> str:
     data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     before, after = _PAGE.split("DATA")
     before = before.replace("STYLE", style())
-    return before + data + after.replace("SCRIPT", script())
+    return before + data + after.replace("SCRIPT", bundle(JS / "standalone.js"))

@@ -1,39 +1,40 @@
-// What can be taken away: the picture on show, and how to run the same again.
+// @ts-check
+// How to run the same again, and the list of keys.
 
-function saveFile(name, content) {
-  const link = el("a", { href: URL.createObjectURL(content), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
+import { el } from "./dom.js";
 
-function savePicture(canvas, name) {
-  canvas.toBlob((blob) => saveFile(name, blob), "image/png");
-}
+/** @import { Trace } from "./types" */
 
-class Reproduce {
-  constructor() {
+export class Reproduce {
+  /** @param {string} base what links are relative to */
+  constructor(base) {
+    this.base = base;
     this.body = el("div", {});
     this.root = el("details", { class: "mv-reproduce" }, el("summary", {}, "Run the same again"), this.body);
   }
 
+  /** @param {Trace} trace */
   load(trace) {
     const { command, snippet, link } = trace.again || {};
     this.root.hidden = !command;
-    if (this.root.hidden) return;
+    if (!command || !snippet) return;
+    /** @type {(title: string, text: string) => HTMLElement} */
     const block = (title, text) => el("div", {},
       el("div", { class: "mv-block-head" }, el("h3", {}, title),
         el("button", {
           type: "button", class: "mv-button",
-          on: { click: (e) => copied(e.target, text) },
+          on: { click: (/** @type {MouseEvent} */ e) => copied(/** @type {HTMLElement} */ (e.target), text) },
         }, "Copy")),
       el("pre", { tabindex: "0" }, text));
-    this.body.replaceChildren(...[
-      block("Command", command), block("Python", snippet),
-      link ? block("Link to this example", new URL(link, document.baseURI).href) : null,
-    ].filter(Boolean));
+    this.body.replaceChildren(block("Command", command), block("Python", snippet));
+    if (link) this.body.append(block("Link to this example", new URL(link, this.base).href));
   }
 }
 
+/**
+ * @param {HTMLElement} button
+ * @param {string} text
+ */
 async function copied(button, text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -51,7 +52,7 @@ const KEYS = [
   ["Esc", "let go of object and brush"], ["?", "this list"],
 ];
 
-class Help {
+export class Help {
   constructor() {
     this.root = el("dialog", { class: "mv-help", "aria-label": "Keys" },
       el("h3", {}, "Keys"),
@@ -63,26 +64,4 @@ class Help {
     if (this.root.open) this.root.close();
     else this.root.showModal();
   }
-}
-
-// The file input behind the button "Open trace", once the page has drawn it.
-function openTraceInput() {
-  const button = document.querySelector("#open");
-  return button && button.parentElement.querySelector("input[type=file]");
-}
-
-// Gives a file to the page as if it had been chosen by the button "Open trace".
-function openTrace(file) {
-  const input = openTraceInput();
-  if (!input) return;
-  const given = new DataTransfer();
-  given.items.add(file);
-  input.files = given.files;
-  input.dispatchEvent(new Event("change", { bubbles: true }));
-}
-
-function openDropped(event) {
-  event.preventDefault();
-  const file = event.dataTransfer && event.dataTransfer.files[0];
-  if (file) openTrace(file);
 }

@@ -1,38 +1,58 @@
+// @ts-check
 // What if: levels, masks and objects changed by hand. Sends one change at a time; the server runs
 // what it invalidates and answers with a new trace.
 
-const LEVELS_BY_HAND = [[0, "leave"], [0.75, "half"], [1, "hide"]];
-const TOOLS = { draw: "Draw mask", erase: "Erase mask", box: "Add object" };
+import { all, contextOf, el } from "./dom.js";
 
-class WhatIf {
+/** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
+/** @import { Stage } from "./stage.js" */
+/** @import { State } from "./state.js" */
+
+/** @type {[Tool, string][]} */
+const TOOLS = [["draw", "Draw mask"], ["erase", "Erase mask"], ["box", "Add object"]];
+
+export class WhatIf {
+  /**
+   * @param {State} state
+   * @param {Send} send
+   * @param {Stage} stage
+   */
   constructor(state, send, stage) {
     this.state = state;
     this.send = send;
     this.stage = stage;
+    this.shown = ""; // what the controls were drawn for
+    this.shownFrames = "";
     this.object = el("div", { class: "mv-edit" });
     this.frame = el("div", { class: "mv-edit" });
     this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": "Brush" });
-    this.toolButtons = Object.fromEntries(Object.entries(TOOLS).map(([tool, name]) => [tool,
+    this.toolButtons = new Map(TOOLS.map(([tool, name]) => [tool,
       this.button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));
     this.radius = el("input", { type: "range", min: 0.02, max: 0.2, step: 0.01, value: 0.06, "aria-label": "Brush size" });
     this.undo = this.button("Undo", () => send({ do: "undo" }));
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
-    this.tools.append(...Object.values(this.toolButtons), el("label", { class: "mv-size" }, "size ", this.radius));
+    this.tools.append(...this.toolButtons.values(), el("label", { class: "mv-size" }, "size ", this.radius));
     this.root = el("details", { class: "mv-whatif" },
       el("summary", {}, "What if …"), this.hint, this.object, this.frame, this.tools, this.error, this.done, this.undo);
     this.watchCanvas(stage.canvas);
   }
 
+  /**
+   * @param {string} name
+   * @param {() => void} action
+   */
   button(name, action) {
     return el("button", { type: "button", class: "mv-button", on: { click: action } }, name);
   }
 
+  /** @param {Edit} change */
   edit(change) {
     this.send({ do: "edit", edit: change });
   }
 
+  /** @param {Trace} trace */
   load(trace) {
     this.root.hidden = !this.state.server || !trace.final || !trace.answers.macd;
     if (this.root.hidden) return;
@@ -40,13 +60,18 @@ class WhatIf {
     this.undo.disabled = !trace.former;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Edit} edit
+   */
   told(trace, edit) {
+    /** @type {(id: number | undefined) => string} */
     const name = (id) => {
       const track = trace.tracks.find((t) => t.id === id);
       return track ? `${track.id} ${track.label}` : `object ${id}`;
     };
     const level = edit.level || 0;
-    return {
+    const telling = {
       level: () => `${name(edit.track)}: level ${level}`,
       frames: () => `frames ${(trace.groups[edit.track || 0] || []).map((f) => f + 1).join(", ")}: level ${level}`,
       drop: () => `object ${edit.track} dropped`,
@@ -54,17 +79,21 @@ class WhatIf {
       label: () => `object ${edit.track} called ${edit.label}`,
       brush: () => `${name(edit.track)}: mask ${edit.erase ? "erased" : "drawn"} by hand`,
       add: () => `added ${edit.label}`,
-    }[edit.kind]();
+    };
+    return telling[edit.kind]();
   }
 
+  /** @param {boolean} now */
   busy(now) {
-    for (const control of this.root.querySelectorAll("button, select, input")) control.disabled = now;
+    for (const control of all(this.root, "button, select, input")) {
+      /** @type {HTMLButtonElement} */ (control).disabled = now;
+    }
     if (!now && this.state.trace) this.undo.disabled = !this.state.trace.former;
   }
 
   draw() {
     const { trace, track, frame, tool } = this.state;
-    if (this.root.hidden || !trace) return;
+    if (this.root.hidden || !trace || !trace.final) return;
     const chosen = track === null ? null : trace.tracks[track];
     this.hint.textContent = chosen
       ? "Everything is run again from where your change begins."
@@ -72,10 +101,10 @@ class WhatIf {
     const key = JSON.stringify([trace.run, track, chosen && chosen.label, trace.tracks.length, trace.final.level]);
     if (key !== this.shown) {
       this.shown = key;
-      this.object.replaceChildren(...(chosen ? this.objectControls(trace, chosen, track) : []));
+      this.object.replaceChildren(...(chosen && track !== null ? this.objectControls(trace, chosen, trace.final.level[track]) : []));
     }
     this.drawFrames(trace, frame);
-    for (const [name, button] of Object.entries(this.toolButtons)) {
+    for (const [name, button] of this.toolButtons) {
       button.setAttribute("aria-pressed", String(tool === name));
       button.hidden = name !== "box" && !chosen;
     }
@@ -83,16 +112,27 @@ class WhatIf {
     this.busy(this.state.busy);
   }
 
+  /**
+   * @param {number} now
+   * @param {(level: number) => void} change
+   */
   levels(now, change) {
+    /** @type {[number, string][]} */
+    const steps = [[0, "leave"], [this.state.shown.r0, "half"], [1, "hide"]];
     return el("span", { class: "mv-segments", role: "group", "aria-label": "Level" },
-      LEVELS_BY_HAND.map(([level, name]) => el("button", {
+      steps.map(([level, name]) => el("button", {
         type: "button", class: "mv-button", "aria-pressed": String(now === level),
         on: { click: () => { if (level !== now) change(level); } },
       }, `${level} ${name}`)));
   }
 
-  objectControls(trace, chosen, k) {
-    const name = el("input", { type: "text", maxlength: 60, value: chosen.label, "aria-label": "Name of the object" });
+  /**
+   * @param {Trace} trace
+   * @param {Track} chosen
+   * @param {number} level
+   */
+  objectControls(trace, chosen, level) {
+    const name = el("input", { type: "text", maxlength: this.state.constants.edit.label, value: chosen.label, "aria-label": "Name of the object" });
     name.value = chosen.label;
     name.addEventListener("keydown", (e) => {
       if (e.key === "Enter" && name.value.trim()) this.edit({ kind: "label", track: chosen.id, label: name.value.trim() });
@@ -104,18 +144,23 @@ class WhatIf {
     merge.addEventListener("change", () => {
       if (merge.value) this.edit({ kind: "merge", track: chosen.id, other: Number(merge.value) });
     });
-    return [
+    const controls = [
       el("span", { class: "mv-edit-name" }, `${chosen.id} ${chosen.label}`),
-      this.levels(trace.final.level[k], (level) => this.edit({ kind: "level", track: chosen.id, level })),
-      name, others.length ? merge : null,
-      this.button("Drop", () => this.edit({ kind: "drop", track: chosen.id })),
-    ].filter(Boolean);
+      this.levels(level, (other) => this.edit({ kind: "level", track: chosen.id, level: other })),
+      name, merge, this.button("Drop", () => this.edit({ kind: "drop", track: chosen.id })),
+    ];
+    return others.length ? controls : controls.filter((control) => control !== merge);
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {number} frame
+   */
   drawFrames(trace, frame) {
     const group = trace.groups.findIndex((g) => g.includes(frame));
-    this.frame.hidden = !trace.final.frame_level.length || group < 0;
-    const level = trace.final.frame_level[group];
+    const levels = trace.final ? trace.final.frame_level : [];
+    this.frame.hidden = !levels.length || group < 0;
+    const level = levels[group];
     const key = `${trace.run} ${group} ${level}`;
     if (this.frame.hidden || key === this.shownFrames) return;
     this.shownFrames = key;
@@ -125,8 +170,11 @@ class WhatIf {
       this.levels(level, (chosen) => this.edit({ kind: "frames", track: group, level: chosen })));
   }
 
+  /** @param {HTMLCanvasElement} canvas */
   watchCanvas(canvas) {
+    /** @type {Point[] | null} */
     let line = null;
+    /** @type {(e: PointerEvent) => Point} */
     const place = (e) => this.stage.toSource(e);
     canvas.addEventListener("pointerdown", (e) => {
       if (!this.state.tool || this.state.busy) return;
@@ -144,17 +192,19 @@ class WhatIf {
     });
     canvas.addEventListener("pointerup", (e) => {
       if (!line) return;
-      const drawn = [...line, place(e)].slice(0, 400);
+      const drawn = [...line, place(e)].slice(0, this.state.constants.edit.points);
       line = null;
       this.commit(drawn);
     });
   }
 
+  /** @param {Point[]} line */
   preview(line) {
     this.stage.draw();
     const { canvas } = this.stage;
-    const context = canvas.getContext("2d");
+    const context = contextOf(canvas);
     const area = this.stage.area();
+    /** @type {(point: Point) => Point} */
     const at = ([x, y]) => [area.x + x * area.w, area.y + y * area.h];
     context.save();
     context.strokeStyle = this.state.tool === "erase" ? "#ffffffcc" : "#111111aa";
@@ -166,22 +216,24 @@ class WhatIf {
     } else {
       context.lineWidth = 2 * Number(this.radius.value) * Math.min(area.w, area.h);
       context.beginPath();
-      line.forEach((p) => context.lineTo(...at(p)));
+      for (const p of line) context.lineTo(...at(p));
       context.stroke();
     }
     context.restore();
   }
 
+  /** @param {Point[]} line */
   commit(line) {
-    const { tool, track, trace, frame } = this.state;
+    const { tool, track, shown: { tracks }, frame, constants: { edit: { side } } } = this.state;
     if (tool === "box") {
       const xs = line.map((p) => p[0]), ys = line.map((p) => p[1]);
+      /** @type {Box} */
       const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
       setTimeout(() => this.state.set({ tool: null }), 0); // the click that ends the drag picks nothing
-      if (box[2] - box[0] > 0.01 && box[3] - box[1] > 0.01) this.edit({ kind: "add", label: "drawn", box });
+      if (Math.min(box[2] - box[0], box[3] - box[1]) >= side) this.edit({ kind: "add", label: "drawn", box });
     } else if (track !== null) {
       this.edit({
-        kind: "brush", track: trace.tracks[track].id, frame, points: line,
+        kind: "brush", track: tracks[track].id, frame, points: line,
         radius: Number(this.radius.value), erase: tool === "erase",
       });
     }

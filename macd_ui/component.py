@@ -1,0 +1,34 @@
+"""Builds the gr.HTML that holds the viewer.
+
+The template is static and has no placeholder: Gradio evaluates templates as code, so data reaches
+the page only as `props.value`, and the script writes it with textContent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from viewer import bundle
+
+PAGE = Path(__file__).parent / "js" / "page.js"
+"""Mounts the viewer; with what is part of the page, but not of an exported one."""
+
+
+def viewer_script() -> str:
+    """What runs once the component is there; Gradio names what it gives to it."""
+    return f"{bundle(PAGE)}.mountPage({{ element, props, trigger, watch }});"
+
+
+def viewer_component(value: dict[str, Any] | None = None) -> gr.HTML:
+    """A viewer showing `value` (see viewer/payload.py)."""
+    return gr.HTML(
+        value=value or {},
+        html_template='<div class="mv-host"></div>',
+        js_on_load=viewer_script(),
+        apply_default_css=False,
+        elem_id="viewer",
+        padding=False,
+    )

@@ -1,0 +1,37 @@
+// @ts-check
+// Mounts the viewer in Gradio's page, and joins it with what stands around it there.
+
+import { Viewer } from "../../viewer/js/viewer.js";
+import { openTrace } from "./open.js";
+import { lightPlot, savePlot } from "./plot.js";
+import { TabRestorer } from "./restore.js";
+
+/** @import { Payload } from "../../viewer/js/types" */
+/**
+ * @typedef {object} Component what Gradio gives to the script of a gr.HTML
+ * @property {HTMLElement} element
+ * @property {{ value: Partial<Payload> }} props
+ * @property {(event: string, data?: unknown) => void} trigger
+ * @property {(name: string, changed: () => void) => void} watch
+ */
+
+/** @param {Component} component */
+export function mountPage({ element, props, trigger, watch }) {
+  const place = () => element.querySelector(".mv-host") || element;
+  /** @type {Viewer} */
+  const viewer = new Viewer(place(), {
+    send: (action) => trigger("submit", action),
+    onDrop: openTrace,
+    onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),
+    base: document.baseURI,
+  });
+  const restorer = new TabRestorer(viewer);
+  const show = () => {
+    viewer.attach(place());
+    viewer.update(props.value);
+    restorer.observe(props.value);
+  };
+  Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
+  watch("value", show);
+  show();
+}

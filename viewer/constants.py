@@ -1,0 +1,52 @@
+"""What the viewer's scripts and Python must agree on, said once and sent with every payload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.decoding.contrast import LARGEST_ALPHA
+from core.types import INTERPOLATED, LOST, SEEN
+from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
+
+STAGE_NAMES = {
+    "video": "Read video",
+    "detect": "Detect",
+    "track": "Track",
+    "load": "Load model",
+    "ascent": "Gradient ascent",
+    "views": "Read both views",
+    "decode": "Decode",
+}
+"""The stages of `core.pipeline.STAGES` in words, in its order."""
+STATE_NAMES = {LOST: "lost", INTERPOLATED: "interpolated", SEEN: "seen"}
+"""Of a track on a frame; the CSS has a class for each."""
+COLOURS = (
+    "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442",
+    "#8DD3C7", "#FB8072", "#BEBADA", "#B3DE69", "#A6761D", "#FCCDE5", "#7F7F7F",
+    "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
+)  # fmt: skip
+"""Of objects, by track. Okabe-Ito first, neighbours of unlike lightness; then further ones that
+stay apart from these."""
+ALPHA_MAX, BETA_MAX = 5.0, 1.0
+"""Ends of the sliders and of the flip map, which start at 0."""
+FLIP_ALPHAS = tuple(i * ALPHA_MAX / 40 for i in range(41))
+FLIP_BETAS = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, BETA_MAX)
+
+
+def constants() -> dict[str, Any]:
+    """Plain values; `Constants` in js/types.d.ts says what each is."""
+    return {
+        "stages": [[stage, name] for stage, name in STAGE_NAMES.items()],
+        "states": [STATE_NAMES[state] for state in sorted(STATE_NAMES)],
+        "interpolated": INTERPOLATED,
+        "colours": list(COLOURS),
+        "alpha": {"max": ALPHA_MAX, "step": 0.05},
+        "beta": {"max": BETA_MAX, "step": 0.01},
+        "largest_alpha": LARGEST_ALPHA,
+        "flips": {"alphas": list(FLIP_ALPHAS), "betas": list(FLIP_BETAS)},
+        "edit": {
+            "points": MAX_POINTS,
+            "label": LABEL_CHARACTERS,
+            "side": SMALLEST_SIDE,
+        },
+    }

@@ -1,0 +1,83 @@
+// @ts-check
+// Small helpers. Text always goes through textContent: names, labels and tokens are never markup.
+
+/** @import { Child } from "./types" */
+
+/**
+ * An element. `on` holds event handlers and `style` properties; null, undefined and false leave an
+ * attribute out.
+ *
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, any>} attributes
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, handler] of Object.entries(value)) node.addEventListener(event, handler);
+    } else if (name === "class") {
+      node.className = value;
+    } else if (name === "style") {
+      for (const [property, v] of Object.entries(value)) node.style.setProperty(property, v);
+    } else if (value !== undefined && value !== null && value !== false) {
+      node.setAttribute(name, value === true ? "" : value);
+    }
+  }
+  append(node, children);
+  return node;
+}
+
+/**
+ * @param {Node} node
+ * @param {Child[]} children
+ */
+function append(node, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    if (Array.isArray(child)) append(node, child);
+    else node.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/**
+ * The descendants that match, as elements of HTML.
+ *
+ * @param {Element} root
+ * @param {string} selector
+ * @returns {NodeListOf<HTMLElement>}
+ */
+export function all(root, selector) {
+  return root.querySelectorAll(selector);
+}
+
+/**
+ * A canvas' context; every browser that can run this has one.
+ *
+ * @param {HTMLCanvasElement} canvas
+ */
+export function contextOf(canvas) {
+  return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+}
+
+/**
+ * Gives a file to the visitor.
+ *
+ * @param {string} name
+ * @param {Blob} content
+ */
+export function saveFile(name, content) {
+  const link = el("a", { href: URL.createObjectURL(content), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {string} name
+ */
+export function savePicture(canvas, name) {
+  canvas.toBlob((blob) => { if (blob) saveFile(name, blob); }, "image/png");
+}

@@ -1,0 +1,10 @@
+// @ts-check
+// The script of an exported page: the trace stands in the page, and there is no server.
+
+import { Viewer } from "./viewer.js";
+
+if (matchMedia("(prefers-color-scheme: dark)").matches) document.body.classList.add("dark");
+const root = document.getElementById("viewer");
+const trace = document.getElementById("trace");
+if (!root || !trace) throw new Error("the page has no place for the viewer");
+new Viewer(root, { base: document.baseURI }).update(JSON.parse(trace.textContent || "{}"));

@@ -1,0 +1,55 @@
+// @ts-check
+// What is shown: the trace, and what of it is chosen. Every part reads it; `set` draws all again.
+
+/** @import { Constants, Layer, Tool, Trace } from "./types" */
+
+export class State {
+  /**
+   * @param {() => void} changed what is called after a change
+   * @param {boolean} server whether there is one that computes
+   */
+  constructor(changed, server) {
+    this.changed = changed;
+    this.server = server;
+    /** @type {Trace | null} */
+    this.trace = null;
+    /** @type {Constants | null} */
+    this.agreed = null;
+    /** Whether the trace belongs to a run that goes on. */
+    this.running = false;
+    this.frame = 0;
+    /** @type {number | null} */
+    this.track = null;
+    /** @type {number | null} */
+    this.hover = null;
+    this.token = 0;
+    this.method = "macd";
+    this.picked = false;
+    this.playing = false;
+    this.speed = 1;
+    this.loop = true;
+    /** @type {Tool | null} */
+    this.tool = null;
+    this.busy = false;
+    /** @type {Record<Layer, boolean>} */
+    this.layers = { boxes: true, soft: false, levels: false, counter: false, model: false };
+  }
+
+  /** @param {Partial<State>} changes */
+  set(changes) {
+    Object.assign(this, changes);
+    this.changed();
+  }
+
+  /** @returns {Trace} */
+  get shown() {
+    if (!this.trace) throw new Error("no trace is shown");
+    return this.trace;
+  }
+
+  /** @returns {Constants} */
+  get constants() {
+    if (!this.agreed) throw new Error("no payload has come yet");
+    return this.agreed;
+  }
+}

@@ -1,0 +1,56 @@
+// @ts-check
+// Values as text. Pure functions, no DOM.
+
+/** @param {number | null | undefined} level */
+export function levelName(level) {
+  if (level === undefined || level === null) return "not yet known";
+  if (level === 1) return "hidden";
+  if (level === 0) return "left as it is";
+  return "half hidden";
+}
+
+/** @param {number} x */
+export function signed(x, digits = 2) {
+  if (!Number.isFinite(x)) return "−∞";
+  const text = Math.abs(x) >= 0.01 || x === 0 ? Math.abs(x).toFixed(digits) : Math.abs(x).toExponential(1);
+  return (x < 0 ? "−" : "+") + text;
+}
+
+/**
+ * A gradient of exactly zero is another thing than a small one: the mask reaches no pixel.
+ *
+ * @param {number | null | undefined} gradient
+ * @param {boolean} approximate
+ */
+export function gradientText(gradient, approximate) {
+  if (gradient === null || gradient === undefined) return "";
+  const sign = `${approximate ? "≈ " : ""}∂L/∂r`;
+  return gradient === 0 ? `${sign} = 0 exactly: cannot act` : `${sign} ${signed(gradient, 3)}`;
+}
+
+/** @param {number} p */
+export function percent(p) {
+  if (p >= 0.9995) return "100 %";
+  if (p < 0.0005) return p === 0 ? "0" : "<0.1 %";
+  return `${(100 * p).toFixed(1)} %`;
+}
+
+/**
+ * A token's text with its blanks and ends visible.
+ *
+ * @param {string} text
+ */
+export function visible(text) {
+  return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
+}
+
+/**
+ * Bit i of a base64 text of packed bits, as Python's np.packbits writes them.
+ *
+ * @param {string} text
+ * @param {number} count
+ */
+export function unpackBits(text, count) {
+  const bytes = atob(text);
+  return Array.from({ length: count }, (_, i) => (bytes.charCodeAt(i >> 3) >> (7 - (i & 7))) & 1);
+}

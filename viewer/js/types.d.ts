@@ -1,0 +1,256 @@
+// What Python sends (viewer/payload.py) and what the modules here hand to each other.
+// tests/viewer/test_types.py compares the payload's types with what Python writes.
+
+export interface Payload {
+  constants: Constants;
+  status: Status;
+  trace?: Trace;
+  /** Where the trace can be downloaded, relative to the page. */
+  files?: { trace: string; page: string };
+}
+
+/** What both sides must agree on; see viewer/constants.py. */
+export interface Constants {
+  /** [name, what it is called] of every stage of a run, in order. */
+  stages: [string, string][];
+  /** What the states of a track on a frame are called. */
+  states: string[];
+  interpolated: number;
+  colours: string[];
+  alpha: Slider;
+  beta: Slider;
+  /** No stored token can be scored anew with a larger α. */
+  largest_alpha: number;
+  flips: { alphas: number[]; betas: number[] };
+  /** Bounds of a change by hand: points of a stroke, characters of a name, side of a box. */
+  edit: { points: number; label: number; side: number };
+}
+
+export interface Slider { max: number; step: number }
+
+export interface Status {
+  stage: string;
+  fraction: number;
+  message: string;
+  stages_done: string[];
+  running: boolean;
+  error: string;
+  where: string;
+}
+
+export interface Trace {
+  run: string;
+  question: string;
+  clip: string;
+  /** [w, h] of a source frame, in pixels. */
+  source: [number, number];
+  /** [w, h] of the masks. */
+  size: [number, number];
+  frames: string[];
+  model: ModelFrames | null;
+  times: number[];
+  groups: number[][];
+  mask: MaskRecipe;
+  r0: number;
+  tau: number;
+  approximate: boolean;
+  tracked: boolean;
+  tracks: Track[];
+  steps: AscentStep[];
+  final: Counterfactual | null;
+  answers: Record<string, Answer>;
+  edits: Edit[];
+  ledger: Ledger | null;
+  shared: Record<string, number>;
+  seed: number;
+  warnings: string[];
+  former?: Answer;
+  again?: { command?: string; snippet?: string; link?: string };
+}
+
+export interface ModelFrames {
+  size: [number, number];
+  /** x0 y0 x1 y1, the pixels that show the source frame. */
+  content: [number, number, number, number];
+  frames: string[];
+  fit: string;
+}
+
+export interface MaskRecipe {
+  pad: number;
+  feather: number;
+  /** Feather widths from an outline beyond which its mask no longer changes. */
+  reach: number;
+  overlap: "normalise" | "raw";
+  swept: boolean;
+  fusion: "max" | "confidence" | "average" | "or";
+  fill: string;
+  frame_mask: "outside" | "whole" | "off";
+  fill_seed: number;
+  shape: "outline" | "box";
+}
+
+/** x0 y0 x1 y1 in shares of the frame. */
+export type Box = [number, number, number, number];
+export type Point = [number, number];
+/** Rings of points in shares of the box. */
+export type Outline = Point[][];
+
+export interface Track {
+  id: number;
+  label: string;
+  colour: string;
+  confidence: number;
+  state: number[];
+  brush: Stroke[];
+  outlines: (Outline | null)[];
+  boxes: (Box | null)[];
+}
+
+export interface Stroke { points: Point[]; radius: number; erase: boolean }
+
+export interface AscentStep {
+  loss: number;
+  strength: number[];
+  gradient: number[];
+  frame_strength: number[];
+  frame_gradient: number[];
+}
+
+export interface Counterfactual {
+  strength: number[];
+  margin: number[];
+  level: number[];
+  frame_strength: number[];
+  frame_margin: number[];
+  frame_level: number[];
+  base_loss: number | null;
+  loss: number | null;
+}
+
+export type Head = "probability" | "raw";
+
+export interface Answer {
+  method: string;
+  text: string;
+  finished: boolean;
+  alpha: number;
+  beta: number;
+  head: Head;
+  rule: string;
+  votes: Record<string, number>;
+  view: View;
+  ms: number;
+  total_ms: number;
+  memory_mb: number;
+  tokens: TokenStep[];
+  /** Frames of the second view; null for one that the model read as it is. */
+  shown?: (string | null)[] | null;
+}
+
+export interface View {
+  kind: string;
+  caption?: string;
+  frames?: number[];
+  layer?: number;
+  ratio?: number;
+  grid?: [number, number, number];
+}
+
+export interface TokenStep {
+  index: number;
+  token: number;
+  text: string;
+  candidates: number[];
+  texts: string[];
+  base: number[];
+  base_log_z: number;
+  counter: number[] | null;
+  counter_log_z: number | null;
+  hidden: string | null;
+  /** Every token with at least this base logit is a candidate; null: all, or not known. */
+  floor: number | null;
+  complete: boolean;
+  weights: StepWeights | null;
+}
+
+export interface StepWeights {
+  base: number;
+  other: number;
+  floor: number | null;
+  bias: [number, number][];
+}
+
+export interface Ledger {
+  gradient: number[];
+  loss_change: number[];
+  odds_change: number[];
+  token_change: number[][];
+  correlation: number | null;
+  verdict: string;
+}
+
+/** A change by hand: core/whatif/edits.py says which of these belong to which kind. */
+export interface Edit {
+  kind: "level" | "frames" | "drop" | "merge" | "label" | "brush" | "add";
+  track?: number;
+  other?: number;
+  level?: number;
+  label?: string;
+  frame?: number;
+  points?: Point[];
+  radius?: number;
+  erase?: boolean;
+  box?: Box;
+}
+
+/** What the viewer asks of the server, which is told the run as well. */
+export type Action =
+  | { do: "edit"; edit: Edit }
+  | { do: "undo" }
+  | { do: "ledger" }
+  | { do: "redecode"; alpha: number; beta: number };
+export type Send = (action: Action) => void;
+
+/** What surrounds a viewer; each part may be missing. */
+export interface Host {
+  /** Hands an action to the server; without it the viewer only shows. */
+  send?: ((action: Action & { run: string }) => void) | null;
+  /** Takes a file that was dropped on the viewer. */
+  onDrop?: ((file: File) => void) | null;
+  /** Hears which object is chosen or pointed at, of how many, after each drawing. */
+  onDraw?: ((chosen: number | null, objects: number) => void) | null;
+  /** What links are relative to. */
+  base?: string;
+}
+
+export interface Rule { alpha: number; beta: number }
+
+/** A candidate of a token, scored anew. */
+export interface Row {
+  id: number;
+  text: string;
+  base: number;
+  counter: number;
+  difference: number;
+  inside: boolean;
+  score: number;
+  before: number;
+  after: number;
+}
+
+export interface Rescored { rows: Row[]; chosen: number; exact: boolean }
+
+/** From this α on the row is chosen. */
+export interface Flip { alpha: number; row: Row }
+
+export interface FrameMasks { objects: (Float32Array | null)[]; outside: Float32Array }
+
+/** What the objects and the frame are hidden at. */
+export interface FrameLevels { objects: number[]; frame: number }
+
+/** What an element can hold; nothing where it is null, undefined or false. */
+export type Child = Node | string | number | null | undefined | false | Child[];
+
+export type Tool = "draw" | "erase" | "box";
+export type Layer = "boxes" | "soft" | "levels" | "counter" | "model";
