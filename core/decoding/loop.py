@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from core.backbones.base import DecodeState, VideoLM
 from core.backbones.host import to_host
 from core.decoding.contrast import check_finite, nucleus
-from core.decoding.steps import LogitRows, make_token_step, score_token
+from core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
 from core.options import DecodeOptions
 from core.rules.base import ScoreRule
-from core.rules.linear import Linear
 from core.types import Answer, StepWeights, TokenStep
 
 
@@ -142,14 +141,5 @@ def token_step(
 
 def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:
     """The tokens so far as an Answer."""
-    found = Answer(
-        method=method,
-        text=lm.text([s.token for s in steps if s.token not in lm.end_tokens]),
-        tokens=tuple(steps),
-        finished=bool(steps) and steps[-1].token in lm.end_tokens,
-        rule=rule.name,
-    )
-    if not isinstance(rule, Linear):
-        return found
-    contrast = rule.contrast
-    return replace(found, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)
+    text = lm.text([s.token for s in steps if s.token not in lm.end_tokens])
+    return make_answer(method, text, steps, lm.end_tokens, rule)

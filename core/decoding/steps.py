@@ -1,8 +1,9 @@
-"""Two rows of logits and a chosen token → its TokenStep. Imports no torch and knows no model."""
+"""Logits of both views and a chosen token → its TokenStep; those → an Answer. Knows no model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
 from core.rules.base import ScoreRule
 from core.rules.linear import Linear
-from core.types import StepWeights, TokenStep
+from core.types import Answer, StepWeights, TokenStep
 
 LogitRows = NDArray[np.floating[Any]]
 
@@ -54,3 +55,24 @@ def make_token_step(
         floor=floor_of(base, ids),
         weights=None if isinstance(rule, Linear) else weights,
     )
+
+
+def make_answer(
+    method: str,
+    text: str,
+    steps: Sequence[TokenStep],
+    end_tokens: Collection[int],
+    rule: ScoreRule,
+) -> Answer:
+    """Tokens as an Answer; finished where the last one ends it."""
+    made = Answer(
+        method=method,
+        text=text,
+        tokens=tuple(steps),
+        finished=bool(steps) and steps[-1].token in end_tokens,
+        rule=rule.name,
+    )
+    if not isinstance(rule, Linear):
+        return made
+    contrast = rule.contrast
+    return replace(made, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)
