@@ -36,6 +36,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}(@[\w./-]{1,200})?")
 
 def trace(
     video: str | Path | Clip,
+    /,
     question: str,
     *,
     backbone: str | Path | VideoLM = "toyworld",
@@ -49,7 +50,8 @@ def trace(
     """Runs plain decoding and MACD on one clip and one question.
 
     Args:
-        video: a file, or a Clip that was read already.
+        video: a file, or a Clip that was read already. By position, as `video={...}` is a part
+            of the options.
         question: about the clip, as plain text.
         backbone: "toyworld" (embedded), a folder or a hub id; or a model that
             `core.backbones.load_backbone` gave, which is then not loaded again.
@@ -59,7 +61,8 @@ def trace(
         options: all options at once.
         progress: called with the message of each event and how much of its stage is done, [0, 1].
         parts: the parts of RunOptions instead, each a mapping or of its class, such as
-            `ascent={"steps": 3}` or `mask=MaskOptions(fill="black")`, and `seed`.
+            `ascent={"steps": 3}`, `video={"frames": 16}` or `mask=MaskOptions(fill="black")`, and
+            `seed`.
 
     Returns:
         The finished trace; `.answers["macd"].text` is the answer.
@@ -88,6 +91,7 @@ def trace(
 
 def compare(
     video: str | Path | Clip,
+    /,
     question: str,
     methods: str | Sequence[str] = COMPARED,
     **options: Any,
