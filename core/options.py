@@ -11,7 +11,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from core.errors import OptionError
-from core.validation import Checked, Part, choice, flag, number, part, text, texts, whole
+from core.validation import (
+    Checked,
+    Part,
+    choice,
+    flag,
+    number,
+    part,
+    shown,
+    text,
+    texts,
+    whole,
+)
 
 Fit = Literal["pad", "native"]
 Fusion = Literal["max", "confidence", "average", "or"]
@@ -307,6 +318,20 @@ def options_from(told: Mapping[str, Any]) -> RunOptions:
     if not isinstance(told, Mapping):
         raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
     options: RunOptions = Part(RunOptions()).read(told, "")
+    return options
+
+
+def read_options(options: RunOptions | None, parts: Mapping[str, Any]) -> RunOptions:
+    """Options that were given either whole or by their parts. Raises OptionError."""
+    if options is None:
+        return options_from(parts)
+    if parts:
+        raise OptionError(
+            f"options were given as a whole and {', '.join(parts)} beside them",
+            "Give either options=RunOptions(...) or its parts",
+        )
+    if not isinstance(options, RunOptions):
+        raise OptionError(f"options is {shown(options)}", "Give RunOptions(...), or parts by name")
     return options
 
 

@@ -9,7 +9,17 @@ from pathlib import Path
 
 from core.errors import BackboneCorrupt
 
-TOYWORLD = Path(__file__).parents[1] / "assets" / "toyworld"
+
+def assets() -> Path:
+    """The folder of what ships: weights, examples and the page's style.
+
+    In the package where the project was installed from a wheel, beside it in a checkout.
+    """
+    packed = Path(__file__).parent / "assets"
+    return packed if packed.is_dir() else packed.parents[1] / "assets"
+
+
+TOYWORLD = assets() / "toyworld"
 
 
 @cache

@@ -332,3 +332,15 @@ class Trace:
     skipped: dict[str, str] = field(default_factory=dict)
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as plain values, docs/json-schema.md: what `show --json` prints."""
+        from core.traces.summary import as_json
+
+        return as_json(self)
+
+    def _repr_html_(self) -> str:
+        """The viewer in a frame, which a notebook shows for a trace at the end of a cell."""
+        from core.notebook import viewer_frame
+
+        return viewer_frame(self)

@@ -13,11 +13,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from core.errors import TraceError
+from core.shipped import assets
 from core.traces.bundle import load
 from core.types import Trace
 
 log = logging.getLogger(__name__)
-SHIPPED = Path(__file__).parents[1] / "assets" / "examples"
+SHIPPED = assets() / "examples"
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from core.errors import OptionError, VideoNotFound
+from core.shipped import assets
 from macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_ui.examples import examples as find_examples
 from macd_ui.files import health_route, routes
@@ -29,7 +29,7 @@ from viewer import style
 
 TITLE = "MACD Studio"
 LEAD = "See which objects a video language model leans on, and what it says without them."
-CSS = Path(__file__).parents[1] / "assets" / "page.css"
+CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
 JOBS = 2 * MAX_WAITING

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import torch
 
+from core.shipped import TOYWORLD
 from toyworld.model import FRAMES, MERGE, PATCH, SIZE, TEMPORAL, build
 from toyworld.questions import build_tokenizer
 from toyworld.scenes import draw_sprite_sheet
 
-ASSETS = Path(__file__).parents[1] / "assets" / "toyworld"
 FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
 PACKED = ("backbone", "detector.pt")
 
 
-def export_backbone(checkpoint: Path, folder: Path = ASSETS / "backbone") -> None:
+def export_backbone(checkpoint: Path, folder: Path = TOYWORLD / "backbone") -> None:
     """A checkpoint → a normal transformers folder: fp16 safetensors, tokenizer, processor."""
     from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
@@ -56,12 +56,12 @@ def export_backbone(checkpoint: Path, folder: Path = ASSETS / "backbone") -> Non
 
 def write_manifest() -> None:
     """sha256 of every weight file, checked whenever it is loaded."""
-    files = [f for name in PACKED for f in _files(ASSETS / name)]
+    files = [f for name in PACKED for f in _files(TOYWORLD / name)]
     sums = {
-        str(f.relative_to(ASSETS)): hashlib.sha256(f.read_bytes()).hexdigest()
+        str(f.relative_to(TOYWORLD)): hashlib.sha256(f.read_bytes()).hexdigest()
         for f in sorted(files)
     }
-    (ASSETS / "manifest.json").write_text(json.dumps(sums, indent=1) + "\n")
+    (TOYWORLD / "manifest.json").write_text(json.dumps(sums, indent=1) + "\n")
 
 
 def _files(path: Path) -> list[Path]:
@@ -80,7 +80,7 @@ def main() -> None:
     if args.what in ("all", "backbone"):
         export_backbone(args.backbone)
     if args.what in ("all", "detector"):
-        shutil.copy(args.detector, ASSETS / "detector.pt")
+        shutil.copy(args.detector, TOYWORLD / "detector.pt")
     if args.what != "sprites":
         write_manifest()
 

@@ -12,13 +12,13 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from core.backbones import VideoLM, load_backbone
 from core.objects.detect import Detector, load_detector
 from core.pipeline import run
+from core.shipped import assets
 from core.traces.bundle import save
 from core.types import Trace
 from toyworld import questions as ask
@@ -26,7 +26,7 @@ from toyworld.clips import drawn_clip, write_mp4
 from toyworld.priors import priors
 from toyworld.world import ClipSpec, sample, sample_labels
 
-OUT = Path(__file__).parents[1] / "assets" / "examples"
+OUT = assets() / "examples"
 METHODS = ("macd-object", "macd-swept")
 Rng = np.random.Generator
 

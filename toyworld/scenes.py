@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from core.shipped import TOYWORLD
 from toyworld.priors import priors
 
 Image = NDArray[np.float32]
@@ -21,7 +22,7 @@ Colour = Callable[[tuple[int, int, int]], Image]
 
 MASTER = 384
 POOL = 60  # backgrounds drawn per scene
-SPRITES = Path(__file__).parents[1] / "assets" / "toyworld" / "sprites.png"
+SPRITES = TOYWORLD / "sprites.png"
 SPRITE_PX = 128
 _SHEET_COLUMNS = 4
 

@@ -10,40 +10,29 @@ import gc
 import io
 import json
 import os
-import re
 import shlex
 import sys
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.cli.edit_flags import add_edit_flags, read_edit_flag
 from core.cli.flags import add_flags, options_of
-from core.errors import BackboneNotFound, MacdError, OptionError
-from core.media.video import read_clip
-from core.methods import METHODS, find_methods
-from core.objects.detect import check_detector
+from core.door import COMPARED, check_backbone, check_device, check_run, run_video
+from core.errors import MacdError, OptionError
+from core.methods import METHODS
 from core.options import PlanOptions, recorded_options
-from core.question import clean_question
 from core.traces.bundle import check_target, load, save
-from core.types import Progress
 from core.validation import shown
 from core.whatif.edits import check_changeable, read_edits
 from core.words import visible, visible_json
 
 if TYPE_CHECKING:
-    from core.backbones import VideoLM
-    from core.objects.detect import Detector
+    from core.pipeline import Event
     from core.types import Trace
 
 
-_DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu|hpu|npu|meta)(:[0-9]{1,3})?")
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}(@[\w./-]{1,200})?")
-COMPARED = ["baseline", "macd", "vcd", "sid", "tcd"]
 EDIT = (
     "Changes a finished trace, in the order of the flags, each of which may be given several times;"
     " then α and β, then --measure. What a change invalidates is computed again."
@@ -100,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--methods",
         type=lambda told: told.split(","),
-        default=COMPARED,
+        default=list(COMPARED),
         metavar="NAME,…",
         help=f"all, or of {', '.join(METHODS)}; baseline and macd are always among them"
         f" (default: {','.join(COMPARED)})",
@@ -171,10 +160,10 @@ def _add_edit(edit: argparse.ArgumentParser) -> None:
 def _edit(args: argparse.Namespace) -> Trace:
     """The trace with the changes; all that can be refused is refused before a model is loaded."""
     _check_out(args.out)
-    _check_device(args.device)
+    check_device(args.device)
     trace = _show(args)
     backbone = _backbone_of(trace, args.backbone)
-    _check_backbone(backbone)
+    check_backbone(backbone)
     check_changeable(trace)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
     rule = recorded_options(trace.options).contrast
@@ -184,11 +173,11 @@ def _edit(args: argparse.Namespace) -> Trace:
     )
     replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
     edits = read_edits(raw_edits, trace)
+    from core.backbones import load_backbone
     from core.whatif.workbench import Workbench
 
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
-    args.backbone = backbone
-    bench = Workbench(trace, _load_lm(args, Progress()))
+    bench = Workbench(trace, load_backbone(backbone, args.device))
     for edit in edits:
         print(f"  edit    {json.dumps(edit.as_dict())[:200]}", file=sys.stderr, flush=True)
         *_, last = bench.change(edit)
@@ -218,45 +207,46 @@ def _backbone_of(trace: Trace, named: str | None) -> str:
 
 
 def _trace(args: argparse.Namespace) -> Trace:
-    """All that can be refused without torch is refused before torch is imported."""
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
-    find_methods(methods)
     _check_out(args.out)
-    _check_device(args.device)
-    _check_backbone(args.backbone)
-    check_detector(args.detector)
-    clean_question(args.question)
+    check_run(args.question, args.backbone, args.detector, args.device, methods)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
-    with ThreadPoolExecutor(1) as beside:
-        # the video is decoded in a process of its own while this one imports torch, once a first
-        # picture is there: importing takes seconds, which a file that is no video need not cost
-        opened = threading.Event()
-        clip = beside.submit(read_clip, args.video, options.video, opened=opened.set)
-        clip.add_done_callback(lambda _: opened.set())
-        print("  video   Reading the video", file=sys.stderr, flush=True)
-        opened.wait()
-        if clip.done():
-            clip.result()  # raises what is wrong with it
-        from core.pipeline import run
+    print("  video   Reading the video", file=sys.stderr, flush=True)
+    printer = _EventPrinter()
+    try:
+        return run_video(
+            args.video,
+            args.question,
+            options,
+            backbone=args.backbone,
+            detector=args.detector,
+            device=args.device,
+            methods=methods,
+            on_event=printer.show,
+        )
+    finally:
+        gc.enable()
 
-        trace = None
-        loading = Progress()
-        lm, detector = partial(_load_lm, args, loading), partial(_load_detector, args)
-        told = ""
-        for event in run(
-            clip.result, args.question, lm, detector, options, methods=methods, loading=loading
-        ):
-            loaded = event.fraction if event.stage == "load" and event.fraction < 1 else 0
-            if event.stage == "decode":  # an answer grows token by token; the summary has it whole
-                event = replace(event, message=event.message.split(":")[0])
-            percent = f", {10 * int(10 * loaded)} %" if loaded else ""
-            line = f"  {event.stage:<7} {event.message}{percent}"
-            if event.stage not in ("video", "done") and line != told:
-                print(line, file=sys.stderr, flush=True)
-            told, trace = line, event.trace
-    assert trace is not None
-    return trace
+
+class _EventPrinter:
+    """Prints what changes from event to event, on stderr."""
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def show(self, event: Event) -> None:
+        """Prints one event, unless it reads as the one before."""
+        if event.stage == "ascent":
+            gc.enable()
+        loaded = event.fraction if event.stage == "load" and event.fraction < 1 else 0
+        if event.stage == "decode":  # an answer grows token by token; the summary has it whole
+            event = replace(event, message=event.message.split(":")[0])
+        percent = f", {10 * int(10 * loaded)} %" if loaded else ""
+        line = f"  {event.stage:<7} {event.message}{percent}"
+        if event.stage != "video" and line != self.last:
+            print(line, file=sys.stderr, flush=True)
+        self.last = line
 
 
 def _save(trace: Trace, out: Path) -> None:
@@ -264,40 +254,9 @@ def _save(trace: Trace, out: Path) -> None:
     print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
 
 
-def _load_lm(args: argparse.Namespace, progress: Progress) -> VideoLM:
-    from core.backbones import load_backbone
-
-    lm = load_backbone(args.backbone, args.device, progress)
-    gc.enable()
-    return lm
-
-
-def _load_detector(args: argparse.Namespace) -> Detector:
-    from core.backbones.base import device_of
-    from core.objects.detect import load_detector
-
-    return load_detector(args.detector, device_of(args.device).type)
-
-
 def _check_out(out: Path | None) -> None:
     if out is not None:
         check_target(out)
-
-
-def _check_device(name: str) -> None:
-    """Refuses what no device is called; whether it is there, torch knows."""
-    if not _DEVICE.fullmatch(name):
-        raise OptionError(f"there is no device {shown(name)} here", "Choose auto or cpu")
-
-
-def _check_backbone(name: str) -> None:
-    """Refuses what is neither a folder that is there nor can be the id of a model on the hub."""
-    if name == "toyworld" or os.path.isdir(name):
-        return
-    if not _HUB_ID.fullmatch(name):
-        raise BackboneNotFound(
-            f"there is no folder {shown(name, 200)}", "Give a folder, a hub id or toyworld"
-        )
 
 
 def _show(args: argparse.Namespace) -> Trace:

@@ -13,20 +13,11 @@ from numpy.typing import NDArray
 
 from core.backbones.base import DecodeState, VideoLM
 from core.backbones.host import to_host
-from core.decoding.contrast import (
-    check_finite,
-    floor_of,
-    kept_candidates,
-    log_partition,
-    nucleus,
-    weighted,
-)
+from core.decoding.contrast import check_finite, nucleus
+from core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
 from core.options import DecodeOptions
 from core.rules.base import ScoreRule
-from core.rules.linear import Linear
 from core.types import Answer, StepWeights, TokenStep
-
-LogitRows = NDArray[np.floating]
 
 
 class TwoViewBatch:
@@ -134,15 +125,6 @@ def continue_decoding(
         batch.step([token])
 
 
-def score_token(
-    rule: ScoreRule, base: LogitRows, counter: LogitRows | None, index: int
-) -> tuple[StepWeights, NDArray[np.float64]]:
-    """How the rule weighs the views of a token, and the scores (V,) to choose it by."""
-    others = [] if counter is None else [counter]
-    weights = rule.weigh(base, others, index)
-    return weights, weighted(base, others, weights)
-
-
 def token_step(
     lm: VideoLM,
     index: int,
@@ -153,34 +135,11 @@ def token_step(
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> TokenStep:
-    """The record of one choice: the candidates worth keeping under both views."""
-    views = [base] if counter is None else [base, counter]
-    ids = kept_candidates(views, options.keep, weights.floor, token)
-    return TokenStep(
-        index=index,
-        token=token,
-        text=lm.token_text(token),
-        candidates=ids,
-        texts=tuple(lm.token_text(int(i)) for i in ids),
-        base=base[ids].astype(np.float32),
-        base_log_z=log_partition(base),
-        counter=None if counter is None else counter[ids].astype(np.float32),
-        counter_log_z=None if counter is None else log_partition(counter),
-        floor=floor_of(base, ids),
-        weights=None if isinstance(rule, Linear) else weights,
-    )
+    """The record of one choice by a model; see `make_token_step`."""
+    return make_token_step(lm.token_text, index, token, base, counter, weights, rule, options.keep)
 
 
 def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:
     """The tokens so far as an Answer."""
-    found = Answer(
-        method=method,
-        text=lm.text([s.token for s in steps if s.token not in lm.end_tokens]),
-        tokens=tuple(steps),
-        finished=bool(steps) and steps[-1].token in lm.end_tokens,
-        rule=rule.name,
-    )
-    if not isinstance(rule, Linear):
-        return found
-    contrast = rule.contrast
-    return replace(found, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)
+    text = lm.text([s.token for s in steps if s.token not in lm.end_tokens])
+    return make_answer(method, text, steps, lm.end_tokens, rule)

@@ -10,7 +10,8 @@ import numpy as np
 
 from core.backbones.base import DecodeState, VideoLM
 from core.decoding.contrast import log_partition, nucleus
-from core.decoding.loop import TwoViewBatch, answer, decode, score_token, token_step
+from core.decoding.loop import TwoViewBatch, answer, decode, token_step
+from core.decoding.steps import score_token
 from core.options import DecodeOptions
 from core.rules.base import ScoreRule
 from core.types import Answer, StepWeights, TokenStep

@@ -10,15 +10,21 @@ from typing import Any
 
 from core.cli.edit_flags import edit_words, stored_edits
 from core.cli.flags import words
+from core.errors import OptionError
 from core.options import recorded_options
 from core.types import Trace
+
+RECORDED = "recorded"
+"""The family of the backbone of a trace that another program computed, see core.recording."""
 
 
 def command(trace: Trace) -> str:
     """The command line that computes the trace, with only the options that are not the default.
 
     A second command makes the changes by hand and measures the ledger, where the trace has them.
+    Raises OptionError for a trace that another program computed.
     """
+    _refuse_recorded(trace)
     further = _further(trace)
     run = ["python", "-m", "core", "compare" if further else "trace"]
     clip = [_clip(trace), trace.question]
@@ -51,7 +57,11 @@ def _stem(trace: Trace) -> str:
 
 
 def snippet(trace: Trace) -> str:
-    """Python that computes the trace again, with its changes by hand and its ledger."""
+    """Python that computes the trace again, with its changes by hand and its ledger.
+
+    Raises OptionError for a trace that another program computed.
+    """
+    _refuse_recorded(trace)
     options = recorded_options(trace.options)
     names = sorted({"RunOptions", *_classes(options)})
     backbone = str(trace.backbone.get("name", "toyworld"))
@@ -93,6 +103,13 @@ def snippet(trace: Trace) -> str:
     if edits or trace.ledger is not None:
         lines.append("trace = bench.trace")
     return "\n".join([*lines, 'print(trace.answers["macd"].text)'])
+
+
+def _refuse_recorded(trace: Trace) -> None:
+    if trace.backbone.get("family") == RECORDED:
+        raise OptionError(
+            "another program computed this trace", "Run that program to compute it again"
+        )
 
 
 def _clip(trace: Trace) -> str:

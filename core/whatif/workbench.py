@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from core.backbones.base import VideoLM
-from core.decoding.loop import TwoViewBatch, answer, redecode, score_token
+from core.decoding.loop import TwoViewBatch, answer, redecode
+from core.decoding.steps import score_token
 from core.errors import OptionError
 from core.methods.macd import Ascending, CounterfactualRead, macd_events
 from core.methods.run import Decoding

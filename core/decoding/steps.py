@@ -1,0 +1,78 @@
+"""Logits of both views and a chosen token → its TokenStep; those → an Answer. Knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
+from core.rules.base import ScoreRule
+from core.rules.linear import Linear
+from core.types import Answer, StepWeights, TokenStep
+
+LogitRows = NDArray[np.floating[Any]]
+
+
+def score_token(
+    rule: ScoreRule, base: LogitRows, counter: LogitRows | None, index: int
+) -> tuple[StepWeights, NDArray[np.float64]]:
+    """How the rule weighs the views of a token, and the scores (V,) to choose it by."""
+    others = [] if counter is None else [counter]
+    weights = rule.weigh(base, others, index)
+    return weights, weighted(base, others, weights)
+
+
+def make_token_step(
+    token_text: Callable[[int], str],
+    index: int,
+    token: int,
+    base: LogitRows,
+    counter: LogitRows | None,
+    weights: StepWeights,
+    rule: ScoreRule,
+    keep: int,
+) -> TokenStep:
+    """The record of one choice: the candidates worth keeping under both views.
+
+    base, counter: (V,) logits; keep: how many of each view's best are kept at least.
+    """
+    views = [base] if counter is None else [base, counter]
+    ids = kept_candidates(views, keep, weights.floor, token)
+    return TokenStep(
+        index=index,
+        token=token,
+        text=token_text(token),
+        candidates=ids,
+        texts=tuple(token_text(int(i)) for i in ids),
+        base=base[ids].astype(np.float32),
+        base_log_z=log_partition(base),
+        counter=None if counter is None else counter[ids].astype(np.float32),
+        counter_log_z=None if counter is None else log_partition(counter),
+        floor=floor_of(base, ids),
+        weights=None if isinstance(rule, Linear) else weights,
+    )
+
+
+def make_answer(
+    method: str,
+    text: str,
+    steps: Sequence[TokenStep],
+    end_tokens: Collection[int],
+    rule: ScoreRule,
+) -> Answer:
+    """Tokens as an Answer; finished where the last one ends it."""
+    made = Answer(
+        method=method,
+        text=text,
+        tokens=tuple(steps),
+        finished=bool(steps) and steps[-1].token in end_tokens,
+        rule=rule.name,
+    )
+    if not isinstance(rule, Linear):
+        return made
+    contrast = rule.contrast
+    return replace(made, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)

@@ -1,0 +1,212 @@
+"""Runs a clip by one call, for notebooks, scripts and the command line.
+
+Torch is imported when a clip is run, never before: a saved trace opens without it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import BackboneNotFound, OptionError
+from core.media.video import read_clip
+from core.methods import find_methods
+from core.objects.detect import check_detector
+from core.options import RunOptions, read_options
+from core.question import clean_question
+from core.types import Clip, Progress, Trace
+from core.validation import shown
+
+if TYPE_CHECKING:
+    from core.backbones import VideoLM
+    from core.objects.detect import Detector
+    from core.pipeline import Event
+
+COMPARED = ("baseline", "macd", "vcd", "sid", "tcd")
+"""The methods that are compared where none are named."""
+
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu|hpu|npu|meta)(:[0-9]{1,3})?")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}(@[\w./-]{1,200})?")
+
+
+def trace(
+    video: str | Path | Clip,
+    /,
+    question: str,
+    *,
+    backbone: str | Path | VideoLM = "toyworld",
+    detector: str | Path | Detector = "toyworld",
+    device: str = "auto",
+    methods: str | Sequence[str] = (),
+    options: RunOptions | None = None,
+    progress: Callable[[str, float], object] | None = None,
+    **parts: Any,
+) -> Trace:
+    """Runs plain decoding and MACD on one clip and one question.
+
+    Args:
+        video: a file, or a Clip that was read already. By position, as `video={...}` is a part
+            of the options.
+        question: about the clip, as plain text.
+        backbone: "toyworld" (embedded), a folder or a hub id; or a model that
+            `core.backbones.load_backbone` gave, which is then not loaded again.
+        detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
+        device: "auto", "cpu", "cuda", …: where models given by name are put.
+        methods: further decoders by name, VIEW+RULE pairs among them, or "all".
+        options: all options at once.
+        progress: called with the message of each event and how much of its stage is done, [0, 1].
+        parts: the parts of RunOptions instead, each a mapping or of its class, such as
+            `ascent={"steps": 3}`, `video={"frames": 16}` or `mask=MaskOptions(fill="black")`, and
+            `seed`.
+
+    Returns:
+        The finished trace; `.answers["macd"].text` is the answer.
+
+    Raises:
+        MacdError: for everything that can be explained; before a model is loaded where possible.
+
+    >>> import core
+    >>> from core.shipped import assets
+    >>> clip = assets() / "examples" / "repaired.mp4"
+    >>> t = core.trace(clip, "Which animal is in the video?", device="cpu", ascent={"steps": 1})
+    >>> t.frames.shape[0], sorted(t.answers), t.status
+    (8, ['baseline', 'macd'], 'complete')
+    """
+    return run_video(
+        video,
+        question,
+        read_options(options, parts),
+        backbone=backbone,
+        detector=detector,
+        device=device,
+        methods=[methods] if isinstance(methods, str) else methods,
+        on_event=None if progress is None else lambda e: progress(e.message, e.fraction),
+    )
+
+
+def compare(
+    video: str | Path | Clip,
+    /,
+    question: str,
+    methods: str | Sequence[str] = COMPARED,
+    **options: Any,
+) -> Trace:
+    """Runs several methods on one clip and one question; baseline and MACD are always among them.
+
+    Args:
+        video, question: see `trace`.
+        methods: names of core.methods.METHODS, VIEW+RULE pairs such as "vcd+code", or "all".
+        options: every other argument of `trace`.
+
+    Returns:
+        The trace with one answer a method. Methods that do not apply to the question are in
+        `.skipped`, each with the reason.
+
+    >>> import core
+    >>> core.compare("clip.mp4", "Is there a dog?", methods=["mcad"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    core.errors.OptionError: there is no method 'mcad'. Choose of baseline, macd, ...
+    """
+    return trace(video, question, methods=methods, **options)
+
+
+def run_video(
+    video: str | Path | Clip,
+    question: str,
+    options: RunOptions,
+    *,
+    backbone: str | Path | VideoLM = "toyworld",
+    detector: str | Path | Detector = "toyworld",
+    device: str = "auto",
+    methods: Sequence[str] = (),
+    on_event: Callable[[Event], object] | None = None,
+) -> Trace:
+    """The whole run, as `trace` and the command line start it.
+
+    What can be refused without torch is refused before torch is imported. on_event: called with
+    each event but the last, whose trace is returned.
+    """
+    check_run(question, backbone, detector, device, methods)
+    loading = Progress()
+    with ThreadPoolExecutor(1) as beside:
+        # the video is decoded in a process of its own while this one imports torch, once a first
+        # picture is there: importing takes seconds, which a file that is no video need not cost
+        if isinstance(video, Clip):
+            clip = beside.submit(lambda: video)
+        else:
+            opened = threading.Event()
+            clip = beside.submit(read_clip, video, options.video, opened=opened.set)
+            clip.add_done_callback(lambda _: opened.set())
+            opened.wait()
+        if clip.done():
+            clip.result()  # raises what is wrong with it
+        from core.pipeline import run
+
+        result: Trace | None = None
+        for event in run(
+            clip.result,
+            question,
+            lambda: _backbone(backbone, device, loading),
+            lambda: _detector(detector, device),
+            options,
+            methods=methods,
+            loading=loading,
+        ):
+            result = event.trace
+            if on_event is not None and event.stage != "done":
+                on_event(event)
+    assert result is not None
+    return result
+
+
+def check_run(
+    question: str,
+    backbone: str | Path | VideoLM,
+    detector: str | Path | Detector,
+    device: str,
+    methods: Sequence[str],
+) -> None:
+    """Raises a MacdError for what can be refused before the video is read. Imports no torch."""
+    find_methods(methods)
+    check_device(device)
+    if isinstance(backbone, str | Path):
+        check_backbone(str(backbone))
+    if isinstance(detector, str | Path):
+        check_detector(str(detector))
+    clean_question(question)
+
+
+def check_device(name: str) -> None:
+    """Raises OptionError for what no device is called; whether it is there, torch knows."""
+    if not isinstance(name, str) or not _DEVICE.fullmatch(name):
+        raise OptionError(f"there is no device {shown(name)} here", "Choose auto or cpu")
+
+
+def check_backbone(name: str) -> None:
+    """Raises BackboneNotFound for what is neither a folder nor can be a model's id on the hub."""
+    if name == "toyworld" or os.path.isdir(name):
+        return
+    if not _HUB_ID.fullmatch(name):
+        raise BackboneNotFound(
+            f"there is no folder {shown(name, 200)}", "Give a folder, a hub id or toyworld"
+        )
+
+
+def _backbone(named: str | Path | VideoLM, device: str, loading: Progress) -> VideoLM:
+    from core.backbones import load_backbone
+
+    return load_backbone(str(named), device, loading) if isinstance(named, str | Path) else named
+
+
+def _detector(named: str | Path | Detector, device: str) -> Detector:
+    from core.backbones.base import device_of
+    from core.objects.detect import load_detector
+
+    if isinstance(named, str | Path):
+        return load_detector(str(named), device_of(device).type)
+    return named

@@ -1,0 +1,10 @@
+"""What another implementation of a contrastive decoder computed → a validated Trace.
+
+Such a trace opens in the viewer, is saved and loaded, and its tokens are scored anew with other α
+and β, as those of this project's own runs. Imports no torch: tensors are handed over as arrays.
+"""
+
+from core.recording.answers import AnswerRecord, StepRecord, TokenText
+from core.recording.build import TrackRecord, record
+
+__all__ = ["AnswerRecord", "StepRecord", "TokenText", "TrackRecord", "record"]

@@ -1,0 +1,288 @@
+"""The parts of a run of another program → its trace."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NotRequired, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core import __version__
+from core.errors import OptionError
+from core.options import ContrastOptions, RunOptions, read_options
+from core.question import clean_question
+from core.recording.answers import AnswerReader, AnswerRecord, TokenText
+from core.recording.arrays import (
+    describe_shape,
+    read_array,
+    read_mapping,
+    read_shares,
+    read_vector,
+    require,
+)
+from core.traces.reproduce import RECORDED
+from core.traces.schema import BACKBONE, CLIP, FRAMES, REAL, TRACK
+from core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Pixels, Trace, Track
+from core.validation import Part
+from core.views.records import MaskedView
+from core.words import count
+
+
+class TrackRecord(TypedDict):
+    """An object. boxes: (T, 4) x0 y0 x1 y1 in shares of the frame, [0, 1]; NaN where it is lost.
+
+    confidence: the detector's, 1 by default.
+    """
+
+    id: int
+    label: str
+    boxes: ArrayLike
+    confidence: NotRequired[float]
+
+
+def record(
+    frames: ArrayLike,
+    times: ArrayLike,
+    question: str,
+    *,
+    answers: Sequence[AnswerRecord],
+    token_text: TokenText,
+    end_tokens: Collection[int] = (),
+    tracks: Sequence[TrackRecord] = (),
+    levels: ArrayLike | None = None,
+    strengths: ArrayLike | None = None,
+    gradients: ArrayLike | None = None,
+    query_loss: float | None = None,
+    frame_levels: ArrayLike | None = None,
+    frame_gradients: ArrayLike | None = None,
+    decoder: str = "another decoder",
+    clip: str = "",
+    options: RunOptions | None = None,
+    **parts: Any,
+) -> Trace:
+    """Builds the trace of what another program computed for one clip and one question.
+
+    Args:
+        frames: (T, H, W, 3) uint8, RGB, the source frames as they are to be shown.
+        times: (T,) seconds, rising.
+        question: as it was asked.
+        answers: one or more. The viewer's token panel shows those that are named "baseline" and
+            "macd"; with three or more it compares them all.
+        token_text: the text of a token id; asked for the candidates that are kept, not for all.
+        end_tokens: ids that end an answer, which are left out of its text.
+        tracks: the objects, K of them.
+        levels: (K,) how far the second view hides each object, [0, 1]; 0 leaves it as it is.
+        strengths: (K,) where the ascent ended, [0, 1]; the levels by default.
+        gradients: (K,) of the query loss by the strengths at their start, `ascent={"r0": …}`.
+        query_loss: at that start, nats a token; needed with gradients.
+        frame_levels: (T,) how far each frame is hidden outside the objects, [0, 1].
+        frame_gradients: (T,) as gradients, needed with both of these.
+        decoder: the name of the program or model, for the record.
+        clip: the name of the video file.
+        options, parts: what the run was done with, as for `core.trace`, where it has such options.
+            `contrast` is taken from the first linear answer with two views if it is not given.
+
+    Returns:
+        The trace. A token that its rule would not choose, as a sampled one, is a warning in it.
+
+    Raises:
+        OptionError: a value of a wrong shape, type or range; the message names it by its path.
+        NumericalError: logits that are not finite.
+        QuestionError: a question that is blank or holds control characters.
+
+    >>> import numpy as np
+    >>> import core
+    >>> steps = [{"token": 1, "base": [2.0, 1.9], "counter": [2.0, 0.0]}]
+    >>> answer = {"name": "mine", "steps": steps, "alpha": 1.0, "beta": 0.1}
+    >>> frames = np.zeros((1, 8, 8, 3), np.uint8)
+    >>> trace = core.record(
+    ...     frames, [0.0], "Is it?", answers=[answer], token_text={0: "no", 1: "yes"}
+    ... )
+    >>> trace.answers["mine"].text, trace.warnings
+    ('yes', ())
+    """
+    pixels = _frames(frames)
+    seconds = read_array(times, "times")
+    if seconds.shape != (len(pixels),) or (np.diff(seconds) < 0).any():
+        raise OptionError(
+            f"times is {describe_shape(seconds)} for {count(len(pixels), 'frame')}, or falls",
+            "Give one time a frame, in seconds, rising",
+        )
+    asked = clean_question(question)
+    objects = _tracks(tracks, len(pixels))
+    chosen = _options(options, parts, frame_levels is not None)
+    r0, k = chosen.ascent.r0, len(objects)
+    counterfactual = _counterfactual(r0, k, len(pixels), levels, strengths, frame_levels)
+    ascent = _ascent(r0, k, counterfactual, gradients, frame_gradients, query_loss)
+    masked = None
+    if counterfactual is not None:
+        masked = MaskedView(
+            level=tuple(counterfactual.level.tolist()),
+            frame_level=tuple(counterfactual.frame_level.tolist()),
+            swept=chosen.mask.swept,
+            frame_mask=chosen.mask.frame_mask,
+        )
+    reader = AnswerReader(asked, chosen, token_text, frozenset(end_tokens), masked)
+    made = reader.read(answers)
+    told = None if options is not None or "contrast" in parts else _first_contrast(made)
+    height, width = pixels.shape[1:3]
+    content = hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()
+    return Trace(
+        question=asked,
+        frames=pixels,
+        times=seconds,
+        groups=tuple((i,) for i in range(len(pixels))),
+        clip=CLIP.read(
+            {
+                "name": clip,
+                "sha256": content,
+                "duration": float(seconds[-1]),
+                "width": width,
+                "height": height,
+                "title": "",
+            },
+            "clip",
+        ),
+        backbone=BACKBONE.read({"name": decoder, "family": RECORDED}, "decoder"),
+        detector={"name": RECORDED} if objects else {},
+        options=(replace(chosen, contrast=told) if told else chosen).as_dict(),
+        mask=chosen.mask,
+        tracks=objects,
+        steps=ascent,
+        counterfactual=counterfactual,
+        answers=made,
+        warnings=tuple(reader.warnings),
+        seed=chosen.seed,
+        versions={"macd-studio": __version__, "numpy": np.__version__},
+    )
+
+
+def _first_contrast(answers: Mapping[str, Answer]) -> ContrastOptions | None:
+    """That of the first answer under the linear rule."""
+    first = next((a for a in answers.values() if a.rule == "linear"), None)
+    return None if first is None else Part(ContrastOptions()).read(
+        {"alpha": first.alpha, "beta": first.beta, "head": first.head}, "contrast"
+    )  # fmt: skip
+
+
+def _frames(value: ArrayLike) -> Pixels:
+    pixels = np.asarray(value)
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] != 3 or not pixels.size:
+        raise OptionError(
+            f"frames are {pixels.dtype} {pixels.shape}",
+            "Give RGB pictures as uint8 from 0 to 255, shaped (T, H, W, 3)",
+        )
+    if len(pixels) > FRAMES:
+        raise OptionError(f"there are {len(pixels)} frames", f"Give at most {FRAMES}")
+    return pixels
+
+
+def _tracks(tracks: Sequence[TrackRecord], frames: int) -> tuple[Track, ...]:
+    made: list[Track] = []
+    for i, row in enumerate(tracks):
+        path = f"tracks[{i}]"
+        told = read_mapping(row, path, TrackRecord.__annotations__)
+        boxes = read_array(require(told, path, "boxes"), f"{path}.boxes", lost=True)
+        if boxes.shape != (frames, 4):
+            raise OptionError(
+                f"{path}.boxes is {describe_shape(boxes)}", f"Give the shape ({frames}, 4)"
+            )
+        lost: NDArray[np.bool_] = np.asarray(np.isnan(boxes).any(axis=1))
+        here = boxes[~lost]
+        if (here != here.clip(0, 1)).any() or (here[:, :2] > here[:, 2:]).any():
+            raise OptionError(
+                f"{path}.boxes has one outside the frame, or with its corners swapped",
+                "Give x0 y0 x1 y1 as shares of the frame, from 0 to 1",
+            )
+        boxes = np.where(lost[:, None], np.nan, boxes)
+        plain = {name: value for name, value in told.items() if name != "boxes"}
+        checked = TRACK.read(
+            {"confidence": 1.0} | plain | {"frames_seen": int((~lost).sum())}, path
+        )
+        if checked["id"] in {t.id for t in made}:
+            raise OptionError(f"{path}.id is that of an earlier track", "Give each its own id")
+        state = np.where(lost, LOST, SEEN).astype(np.int8)
+        made.append(Track(boxes=boxes.astype(np.float32), state=state, **checked))
+    return tuple(made)
+
+
+def _counterfactual(
+    r0: float,
+    tracks: int,
+    frames: int,
+    levels: ArrayLike | None,
+    strengths: ArrayLike | None,
+    frame_levels: ArrayLike | None,
+) -> Counterfactual | None:
+    if levels is None and frame_levels is None:
+        if strengths is not None:
+            raise OptionError("strengths were given without levels", "Give levels too")
+        return None
+    level = np.zeros(tracks) if levels is None else read_shares(levels, "levels", tracks)
+    strength = level if strengths is None else read_shares(strengths, "strengths", tracks)
+    none = np.zeros(0)
+    frame = none if frame_levels is None else read_shares(frame_levels, "frame_levels", frames)
+    return Counterfactual(
+        strength=strength,
+        margin=strength - r0,
+        level=level,
+        frame_strength=frame,
+        frame_margin=frame - r0,
+        frame_level=frame,
+    )
+
+
+def _ascent(
+    r0: float,
+    tracks: int,
+    counterfactual: Counterfactual | None,
+    gradients: ArrayLike | None,
+    frame_gradients: ArrayLike | None,
+    query_loss: float | None,
+) -> tuple[AscentStep, ...]:
+    if gradients is None:
+        if frame_gradients is not None or query_loss is not None:
+            raise OptionError(
+                "a query loss or frame gradients were given without gradients", "Give gradients too"
+            )
+        return ()
+    if query_loss is None or counterfactual is None:
+        missing = "query_loss" if query_loss is None else "levels"
+        raise OptionError(f"gradients were given without {missing}", f"Give {missing} too")
+    loss = REAL.read(query_loss, "query_loss")
+    assert loss is not None
+    frames = len(counterfactual.frame_level)
+    if frames and frame_gradients is None:
+        raise OptionError(
+            "gradients and frame_levels were given without frame_gradients",
+            "Give frame_gradients too, or leave gradients out",
+        )
+    return (
+        AscentStep(
+            index=0,
+            loss=loss,
+            strength=np.full(tracks, r0),
+            gradient=read_vector(gradients, "gradients", tracks),
+            frame_strength=np.full(frames, r0),
+            frame_gradient=read_vector(
+                np.zeros(0) if frame_gradients is None else frame_gradients,
+                "frame_gradients",
+                frames,
+            ),
+        ),
+    )
+
+
+def _options(
+    options: RunOptions | None, parts: Mapping[str, Any], masks_frames: bool
+) -> RunOptions:
+    """As told, but with the frame mask that the frame levels say there was."""
+    chosen = read_options(options, parts)
+    if not masks_frames:
+        return replace(chosen, mask=replace(chosen.mask, frame_mask="off"))
+    if chosen.mask.frame_mask == "off":
+        return replace(chosen, mask=replace(chosen.mask, frame_mask="outside"))
+    return chosen

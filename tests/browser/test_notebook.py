@@ -1,0 +1,32 @@
+"""A trace at the end of a notebook's cell: the viewer in a frame of its own."""
+
+from pathlib import Path
+
+import pytest
+
+import core
+
+pytestmark = pytest.mark.browser
+EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
+
+
+def test_the_frame_shows_the_trace_and_reaches_nothing_else(browser):
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    problems = []
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    trace = core.load(EXAMPLES / "repaired.macd")
+    page.set_content(f"<!doctype html><body>{trace._repr_html_()}</body>")
+    frame = page.frame_locator("iframe")
+    frame.locator(".mv-token").first.wait_for()
+    assert frame.locator(".mv-question").inner_text() == trace.question
+    frame.locator(".mv-root").focus()
+    page.keyboard.press("ArrowRight")
+    assert "frame 2 of" in frame.locator(".mv-stage .mv-caption").inner_text()
+    reached = frame.locator("body").evaluate(
+        "() => { try { return parent.document.title } catch { return null } }"
+    )
+    assert reached is None
+    assert not problems
+    context.close()

@@ -1,0 +1,182 @@
+"""What `import core` offers: its names, what they import, and that they are the project's own."""
+
+import html
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import core
+from core.errors import (
+    BackboneNotFound,
+    DetectorError,
+    MacdError,
+    OptionError,
+    QuestionError,
+    VideoError,
+)
+from core.media.video import read_clip
+from core.notebook import viewer_frame
+from core.options import AscentOptions, RunOptions
+from core.traces.bundle import load, save
+from core.traces.summary import as_json
+from tests.patience import PATIENCE_S
+from tests.small_trace import small_trace
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "assets" / "examples"
+QUESTION = "Which animal is in the video?"
+SHORT = {"video": {"frames": 4}, "decode": {"max_tokens": 2}}
+
+
+def test_the_exports_are_these():
+    assert core.__all__ == [
+        "MacdError",
+        "RunOptions",
+        "Trace",
+        "__version__",
+        "compare",
+        "load",
+        "record",
+        "save",
+        "trace",
+    ]
+    assert set(core.__all__) <= set(dir(core))
+    for name in core.__all__:
+        assert getattr(core, name) is not None
+    assert (core.load, core.save) == (load, save)
+    assert core.RunOptions is RunOptions
+    assert issubclass(core.MacdError, Exception)
+    with pytest.raises(AttributeError, match="no attribute 'traec'"):
+        core.traec  # noqa: B018
+
+
+def test_they_are_typed_and_described():
+    for name in ("trace", "compare", "load", "save", "record"):
+        call = getattr(core, name)
+        assert len(call.__doc__) > 60
+        assert call.__annotations__.keys() >= {"return"}
+
+
+HEAVY = ("torch", "transformers", "matplotlib", "gradio", "plotly")
+LIGHT = f"""
+import sys
+def loaded():
+    return [name for name in {HEAVY!r} if name in sys.modules]
+import core
+assert not loaded(), loaded()
+assert "numpy" not in sys.modules
+trace = core.load(sys.argv[1])
+trace.to_dict()
+core.Trace, core.RunOptions, core.MacdError, core.record, core.trace, core.compare
+assert not loaded(), loaded()
+core.save(trace, sys.argv[2])
+try:
+    core.trace("nothing.mp4", "Is there a dog?")
+except core.MacdError:
+    pass
+else:
+    raise AssertionError("a file that is not there was read")
+assert not loaded(), loaded()
+"""
+
+
+def test_importing_and_loading_take_neither_torch_nor_plots(tmp_path):
+    out = tmp_path / "again.macd"
+    words = [sys.executable, "-c", LIGHT, str(EXAMPLES / "repaired.macd"), str(out)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert core.load(out).question == core.load(EXAMPLES / "repaired.macd").question
+
+
+def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
+    from core.pipeline import run
+
+    clip = EXAMPLES / "repaired.mp4"
+    heard = []
+    trace = core.trace(
+        clip,
+        QUESTION,
+        backbone=toyworld,
+        detector=toy_detector,
+        progress=lambda message, fraction: heard.append((message, fraction)),
+        ascent={"steps": 2},
+        **SHORT,
+    )
+    options = core.options.options_from(SHORT | {"ascent": {"steps": 2}})
+    *_, last = run(clip, QUESTION, lambda: toyworld, lambda: toy_detector, options)
+    assert trace.options == last.trace.options
+    assert {n: a.text for n, a in trace.answers.items()} == {
+        n: a.text for n, a in last.trace.answers.items()
+    }
+    assert [s.loss for s in trace.steps] == pytest.approx([s.loss for s in last.trace.steps])
+    assert len(trace.steps) == 2
+    assert all(0 <= fraction <= 1 for _, fraction in heard)
+    assert ("Both views read", 1.0) in heard
+
+
+def test_methods_are_compared(toyworld, toy_detector, toy_mp4):
+    models = {"backbone": toyworld, "detector": toy_detector}
+    clip = read_clip(toy_mp4, core.options.VideoOptions(frames=4))
+    one = core.compare(clip, QUESTION, "blank", **models, **SHORT)
+    assert list(one.answers) == ["baseline", "macd", "blank"]
+    few = core.compare(clip, QUESTION, ["blank", "yes-bias"], **models, **SHORT)
+    assert list(few.answers) == ["baseline", "macd", "blank"]
+    assert list(few.skipped) == ["yes-bias"]
+    usual = core.compare(clip, QUESTION, **models, **SHORT)
+    assert set(usual.answers) >= {"baseline", "macd", "vcd", "sid"}
+    np.testing.assert_array_equal(usual.frames, clip.frames)
+
+
+def test_options_are_given_whole_or_by_their_parts():
+    from core.options import read_options
+
+    whole = RunOptions(ascent=AscentOptions(steps=3))
+    assert read_options(None, {"ascent": {"steps": 3}}) == whole
+    assert read_options(None, {"ascent": AscentOptions(steps=3)}) == whole
+    assert read_options(whole, {}) is whole
+
+
+BAD = [
+    ({"question": ""}, QuestionError),
+    ({"backbone": "no such folder"}, BackboneNotFound),
+    ({"detector": "yolo1"}, DetectorError),
+    ({"device": "abacus"}, OptionError),
+    ({"methods": "mcad"}, OptionError),
+    ({"ascent": {"stpes": 3}}, OptionError),
+    ({"ascend": {"steps": 3}}, OptionError),
+    ({"options": RunOptions(), "seed": 1}, OptionError),
+    ({"options": {"seed": 1}}, OptionError),
+    ({}, VideoError),
+]
+
+
+@pytest.mark.parametrize(("changes", "error"), BAD)
+def test_what_cannot_be_run_is_refused(changes, error):
+    words = {"question": QUESTION} | changes
+    with pytest.raises(error):
+        core.trace("there-is-none.mp4", **words)
+    assert issubclass(error, MacdError)
+
+
+def test_a_trace_sums_itself_up():
+    trace = small_trace()
+    assert trace.to_dict() == as_json(trace)
+
+
+def test_a_notebook_shows_the_viewer():
+    spoilt = '"><script>alert(1)</script>'
+    trace = replace(small_trace(), question=spoilt)
+    shown = trace._repr_html_()
+    assert shown == viewer_frame(trace)
+    (srcdoc,) = re.findall(r'srcdoc="([^"]*)"></iframe>$', shown)
+    from macd_ui.viewer.export import standalone
+
+    assert html.unescape(srcdoc) == standalone(trace)
+    before = shown[: shown.index("srcdoc")]
+    assert shown.count("<") == 2  # the frame's own tags: the page's stand as text in srcdoc
+    assert 'sandbox="allow-scripts allow-downloads"' in before

@@ -1,0 +1,303 @@
+"""What another decoder computed becomes a trace like any other, or is refused by its path."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import core
+from core.decoding.contrast import score
+from core.errors import MacdError, NumericalError, OptionError, QuestionError
+from core.notebook import viewer_frame
+from core.options import ContrastOptions, DecodeOptions, RunOptions
+from core.rules.linear import Linear
+from core.traces.bundle import pack, unpack
+from core.traces.reproduce import command, snippet
+from core.traces.summary import as_text
+from core.types import LOST
+from macd_ui.viewer.payload import payload
+
+ROOT = Path(__file__).parents[2]
+T, K, V = 3, 2, 400
+WORDS = [f"w{i} " for i in range(V)]
+
+
+def logits(seed):
+    return np.random.default_rng(seed).normal(0, 3, V).astype(np.float32)
+
+
+def steps(n=2, two=True, alpha=1.0, beta=0.1):
+    made = []
+    for j in range(n):
+        base, counter = logits(j), logits(100 + j)
+        chosen = score(base, counter, alpha, beta).argmax() if two else base.argmax()
+        made.append({"token": int(chosen), "base": base} | ({"counter": counter} if two else {}))
+    return made
+
+
+def told(**changes):
+    boxes = np.tile(np.array([0.1, 0.2, 0.5, 0.6]), (T, 1))
+    boxes[1] = np.nan
+    return {
+        "frames": np.random.default_rng(0).integers(0, 255, (T, 24, 32, 3), np.uint8),
+        "times": [0.0, 0.5, 1.0],
+        "question": "Is there a dog?",
+        "tracks": [
+            {"id": 1, "label": "dog", "boxes": boxes, "confidence": 0.7},
+            {"id": np.int64(4), "label": "cup", "boxes": boxes[::-1].tolist()},
+        ],
+        "levels": [1.0, 0.0],
+        "strengths": [0.9, 0.5],
+        "gradients": [0.2, -0.4],
+        "query_loss": 1.25,
+        "frame_levels": [0.0, 0.75, 1.0],
+        "frame_gradients": [0.0, 0.1, 0.2],
+        "answers": [
+            {"name": "baseline", "steps": steps(two=False)},
+            {"name": "macd", "steps": steps(), "alpha": 1.0, "beta": 0.1},
+        ],
+        "token_text": WORDS.__getitem__,
+    } | changes
+
+
+def test_what_was_told_is_in_the_trace():
+    trace = core.record(**told(decoder="theirs", clip="dog.mp4", ascent={"r0": 0.6}))
+    assert trace.warnings == ()
+    assert trace.backbone["name"] == "theirs"
+    assert trace.clip["name"] == "dog.mp4"
+    assert (trace.clip["width"], trace.clip["height"]) == (32, 24)
+    assert trace.tracks[0].state.tolist() == [2, LOST, 2]
+    assert [t.confidence for t in trace.tracks] == [0.7, 1.0]
+    found = trace.counterfactual
+    assert found.level.tolist() == [1.0, 0.0]
+    np.testing.assert_allclose(found.margin, [0.3, -0.1])
+    assert found.frame_level.tolist() == [0.0, 0.75, 1.0]
+    (step,) = trace.steps
+    assert (step.loss, step.gradient.tolist()) == (1.25, [0.2, -0.4])
+    assert step.strength.tolist() == [0.6, 0.6]
+    answer = trace.answers["macd"]
+    assert (answer.alpha, answer.beta, answer.rule) == (1.0, 0.1, "linear")
+    assert answer.view.as_dict()["level"] == (1.0, 0.0)
+    assert answer.text == "".join(WORDS[s["token"]] for s in steps())
+    assert trace.answers["baseline"].rule == "plain"
+    assert trace.mask.frame_mask == "outside"
+
+
+def test_it_is_saved_loaded_and_read_everywhere(tmp_path):
+    trace = core.record(**told())
+    again = core.load(core.save(trace, tmp_path / "theirs.macd"))
+    assert again.to_dict() == trace.to_dict()
+    assert pack(unpack(pack(trace))) == pack(again)
+    shown = json.loads(json.dumps(payload(again), allow_nan=False))["trace"]
+    assert shown["again"] == {}  # no command of ours computes it
+    assert [t["boxes"][1] for t in shown["tracks"]] == [None, None]
+    assert shown["answers"]["macd"]["view"]["level"] == [1.0, 0.0]
+    assert "Is there a dog?" in as_text(again)
+    assert "<iframe" in viewer_frame(again)
+
+
+def test_only_its_own_program_can_compute_it_again():
+    trace = core.record(**told())
+    for words in (command, snippet):
+        with pytest.raises(OptionError, match="another program"):
+            words(trace)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.0), (0.5, 0.3), (2.0, 0.01), (20.0, 1.0)])
+def test_its_tokens_are_scored_anew_as_over_the_whole_vocabulary(alpha, beta):
+    trace = unpack(pack(core.record(**told(decode={"keep": 4}))))
+    for j, step in enumerate(trace.answers["macd"].tokens):
+        assert len(step.candidates) < V
+        kept = score(step.base, step.counter, alpha, beta)
+        assert (
+            step.candidates[kept.argmax()]
+            == score(logits(j), logits(100 + j), alpha, beta).argmax()
+        )
+        p = np.exp(step.base[0] - step.base_log_z)
+        whole = np.exp(logits(j).astype(float))
+        assert p == pytest.approx(whole.max() / whole.sum(), rel=1e-5)
+
+
+def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
+    """The loop's own logits, recorded, give the loop's own steps."""
+    from core.decoding.loop import decode
+    from core.media.video import read_clip
+
+    encoded = toyworld.encode(read_clip(toy_mp4), "Which animal is in the video?")
+    base = toyworld.prefill(encoded, encoded.video)
+    counter = toyworld.prefill(encoded, 0 * encoded.video)
+    rows = [s.logits[0].numpy() for s in (base, counter)]
+    rule = Linear(ContrastOptions(1.0, 0.1))
+    (loops,) = decode(toyworld, base, counter, rule, DecodeOptions(max_tokens=1, keep=5))
+    one = {"token": loops.token, "base": rows[0], "counter": rows[1]}
+    trace = core.record(
+        **told(
+            answers=[{"name": "macd", "steps": [one], "alpha": 1.0, "beta": 0.1}],
+            token_text=toyworld.token_text,
+            decode={"keep": 5},
+        )
+    )
+    (mine,) = trace.answers["macd"].tokens
+    assert mine.candidates.tolist() == loops.candidates.tolist()
+    assert mine.texts == loops.texts
+    assert mine.floor == pytest.approx(loops.floor, abs=1e-4)
+    np.testing.assert_allclose(mine.counter, loops.counter, atol=1e-4)
+
+
+def test_another_rule_weighs_its_own_tokens():
+    rows = steps()
+    trace = core.record(**told(answers=[{"name": "x", "steps": rows, "rule": "code"}]))
+    assert trace.answers["x"].rule == "code"
+    assert all(s.weights is not None for s in trace.answers["x"].tokens)
+
+
+def test_a_token_that_the_rule_would_not_choose_is_told():
+    rows = steps(3)
+    rows[1]["token"] = (rows[1]["token"] + 1) % V
+    trace = core.record(**told(answers=[{"name": "x", "steps": rows}]))
+    assert trace.warnings == ("x: 1 token not as the rule linear chooses, the first at token 2",)
+    unpack(pack(trace))
+
+
+def test_the_contrast_of_the_run_is_that_of_the_answer():
+    rows = steps(alpha=2.0, beta=0.5)
+    answers = [{"name": "macd", "steps": rows, "alpha": 2.0, "beta": 0.5}]
+    trace = core.record(**told(answers=answers))
+    assert trace.options["contrast"]["alpha"] == 2.0
+    assert core.record(**told(answers=answers, contrast={"alpha": 3})).options["contrast"][
+        "alpha"
+    ] == 3.0  # fmt: skip
+
+
+def test_an_end_token_ends_the_answer():
+    rows = steps()
+    end = rows[-1]["token"]
+    trace = core.record(**told(answers=[{"name": "macd", "steps": rows}], end_tokens=[end]))
+    answer = trace.answers["macd"]
+    assert (answer.finished, answer.text) == (True, WORDS[rows[0]["token"]])
+
+
+def test_tensors_are_taken():
+    import torch
+
+    rows = [{n: torch.tensor(v) for n, v in row.items()} for row in steps()]
+    trace = core.record(
+        **told(answers=[{"name": "macd", "steps": rows}], token_text=dict(enumerate(WORDS)))
+    )
+    assert trace.answers["macd"].text == "".join(WORDS[s["token"]] for s in steps())
+
+
+def answer_with(**changes):
+    return {"answers": [{"name": "x", "steps": steps(1)} | changes]}
+
+
+def step_with(**changes):
+    return {"answers": [{"name": "x", "steps": [steps(1)[0] | changes]}]}
+
+
+FRAMES = told()["frames"]
+HOLE = logits(0).copy()
+HOLE[3] = -np.inf
+BAD = {
+    "float frames": ({"frames": FRAMES / 255}, r"frames are float64 \(3, 24, 32, 3\)"),
+    "frames of one channel": ({"frames": FRAMES[..., :1]}, "frames are uint8"),
+    "no frame": ({"frames": FRAMES[:0]}, "frames are uint8"),
+    "a time missing": ({"times": [0, 1]}, r"times is an array \(2,\) for 3 frames"),
+    "times that fall": ({"times": [0, 2, 1]}, "times .* falls"),
+    "a time that is no number": ({"times": [0, np.nan, 1]}, "times holds .* not finite"),
+    "a box outside": ({"tracks": [{"id": 1, "label": "a", "boxes": [[0, 0, 1, 1.5]] * T}]},
+                      r"tracks\[0\].boxes has one outside"),
+    "corners swapped": ({"tracks": [{"id": 1, "label": "a", "boxes": [[0.5, 0, 0, 1]] * T}]},
+                        "corners swapped"),
+    "an infinite box": ({"tracks": [{"id": 1, "label": "a", "boxes": [[0, 0, 1, np.inf]] * T}]},
+                        r"tracks\[0\].boxes holds .* not finite"),
+    "boxes of other frames": ({"tracks": [{"id": 1, "label": "a", "boxes": [[0, 0, 1, 1]]}]},
+                              r"tracks\[0\].boxes is an array \(1, 4\)"),
+    "no boxes": ({"tracks": [{"id": 1, "label": "a"}]}, r"tracks\[0\].boxes is missing"),
+    "no label": ({"tracks": [{"id": 1, "boxes": [[0, 0, 1, 1]] * T}]}, "label is missing"),
+    "two tracks of one id": ({"tracks": told()["tracks"][:1] * 2}, r"tracks\[1\].id"),
+    "an unknown key": ({"tracks": [told()["tracks"][0] | {"colour": 1}]}, "'colour'"),
+    "a level too many": ({"levels": [0, 1, 1]}, r"levels is an array \(3,\)"),
+    "a level over 1": ({"levels": [0, 1.01]}, "levels holds a value outside"),
+    "strengths without levels": ({"levels": None, "frame_levels": None}, "without levels"),
+    "gradients without a loss": ({"query_loss": None}, "without query_loss"),
+    "gradients without those of frames": ({"frame_gradients": None}, "without frame_gradients"),
+    "a loss without gradients": ({"gradients": None}, "without gradients"),
+    "an infinite loss": ({"query_loss": np.inf}, "query_loss"),
+    "frame levels of other frames": ({"frame_levels": [0, 1]}, r"frame_levels is an array \(2,\)"),
+    "no answer": ({"answers": []}, "answers is no list"),
+    "no steps": (answer_with(steps=[]), r"answers\[0\].steps is no list"),
+    "no name": ({"answers": [{"steps": steps(1)}]}, r"answers\[0\].name is missing"),
+    "one name twice": ({"answers": answer_with()["answers"] * 2}, r"answers\[1\].name"),
+    "a rule that is none": (answer_with(rule="quadratic"), "no rule 'quadratic'"),
+    "a rule of words": (answer_with(rule="yes-bias"), "vocabulary"),
+    "a second view that the rule does not take": (answer_with(rule="plain"), "a second view"),
+    "no second view, which the rule takes": (
+        {"answers": [{"name": "x", "steps": steps(1, two=False), "rule": "linear"}]},
+        "no second view"),
+    "a second view at times": (answer_with(steps=steps(1) + steps(1, two=False)), "some tokens"),
+    "alpha of another rule": (answer_with(rule="code", alpha=1.0), "does not take"),
+    "alpha too large": (answer_with(alpha=21), r"answers\[0\].alpha is 21"),
+    "beta that is no number": (answer_with(beta=np.nan), r"answers\[0\].beta"),
+    "a view of one view": (
+        {"answers": [{"name": "x", "steps": steps(1, two=False), "view": {"kind": "blank"}}]},
+        "tells a view"),
+    "a view of no kind": (answer_with(view={"kind": 3}), "view.kind"),
+    "a token outside": (step_with(token=V), r"steps\[0\].token is 400"),
+    "a token below": (step_with(token=-1), r"steps\[0\].token is -1"),
+    "half a token": (step_with(token=1.5), "token is 1.5"),
+    "views of two sizes": (step_with(counter=logits(0)[:-1]), r"counter is an array \(399,\)"),
+    "a batch of rows": (step_with(base=logits(0)[None]), r"base is an array \(1, 400\)"),
+    "words for logits": (step_with(base=["a"] * V), "base is no array of numbers"),
+    "a text that is missing": ({"token_text": {}}, "no text of token"),
+    "a text that is none": ({"token_text": lambda token: token}, "token_text of"),
+    "an unknown option": ({"mask": {"filling": "black"}}, "mask.filling"),
+    "options twice": ({"options": RunOptions(), "mask": {}}, "as a whole"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_a_trace_is_refused_by_its_path(case):
+    changes, message = BAD[case]
+    with pytest.raises(OptionError, match=message):
+        core.record(**told(**changes))
+
+
+@pytest.mark.parametrize("changes", [step_with(base=HOLE), step_with(counter=HOLE * np.nan)])
+def test_logits_that_are_not_finite_are_refused(changes):
+    with pytest.raises(NumericalError, match=r"answers\[0\].steps\[0\]"):
+        core.record(**told(**changes))
+
+
+def test_a_blank_question_is_refused():
+    with pytest.raises(QuestionError):
+        core.record(**told(question=" "))
+    assert issubclass(QuestionError, MacdError)
+
+
+def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, capsys, toyworld):
+    out = tmp_path / "own.macd"
+    monkeypatch.setattr(sys, "argv", ["own_decoder.py", str(out)])
+    runpy.run_path(str(ROOT / "examples" / "own_decoder.py"))
+    own = core.load(out)
+    clip = ROOT / "assets" / "examples" / "repaired.mp4"
+    project = core.compare(
+        clip,
+        own.question,
+        "blank",
+        backbone=toyworld,
+        device="cpu",
+        contrast={"alpha": 1.0, "beta": 0.1},
+    )
+    assert not own.warnings
+    for mine, theirs in (("own", "blank"), ("baseline", "baseline")):
+        a, b = own.answers[mine], project.answers[theirs]
+        assert [s.token for s in a.tokens] == [s.token for s in b.tokens]
+        assert a.text == b.text
+        for mine_step, step in zip(a.tokens, b.tokens, strict=True):
+            assert mine_step.base_log_z == pytest.approx(step.base_log_z, abs=1e-3)
+    assert own.answers["own"].text != own.answers["baseline"].text
+    assert own.answers["own"].view.kind == "blank"

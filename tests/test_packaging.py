@@ -1,0 +1,178 @@
+"""The wheel: what pyproject.toml says is what is there, and what is installed runs by itself."""
+
+import ast
+import importlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import core
+from tests.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NOT_SHIPPED = {"bench", "examples", "scripts", "tests"}
+"""Folders of Python that are of use in a checkout only."""
+
+
+def tracked():
+    """The checkout's files, those included that are about to be committed."""
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("this is no git checkout")
+    return [Path(p) for p in done.stdout.split("\0") if p and (ROOT / p).is_file()]
+
+
+def packages():
+    """The tuple PACKAGES of setup.py."""
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES":
+            return ast.literal_eval(node.value)
+    raise AssertionError("setup.py has no PACKAGES")
+
+
+def test_every_package_is_listed():
+    folders = {p.parts[0] for p in tracked() if p.suffix == ".py" and len(p.parts) > 1}
+    assert set(packages()) == folders - NOT_SHIPPED
+    for path in tracked():
+        if path.parts[0] in packages() and path.suffix == ".py":
+            assert (ROOT / path.parent / "__init__.py").is_file(), path.parent
+    for name in packages():
+        assert (ROOT / name / "py.typed").is_file(), name
+
+
+def test_every_file_of_a_package_is_shipped():
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["*"]
+    for path in tracked():
+        if path.parts[0] in packages() and path.suffix != ".py":
+            assert any(path.match(pattern) for pattern in patterns), path
+    assert PROJECT["tool"]["setuptools"]["package-data"]["core.assets"] == ["**/*"]
+
+
+def test_the_version_stands_in_one_place():
+    assert {"version", "dependencies"} == set(PROJECT["project"]["dynamic"])
+    dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
+    assert dynamic["version"] == {"attr": "core.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", core.__version__)
+    said = re.compile(rf"version\w* *= *[\"']{re.escape(core.__version__)}[\"']")
+    places = [p for p in tracked() if p.suffix in (".py", ".toml", ".cfg")]
+    found = [str(p) for p in places if said.search((ROOT / p).read_text())]
+    assert found == ["core/__init__.py"]
+
+
+def test_requirements_are_said_once():
+    dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
+    assert dynamic["dependencies"] == {"file": ["requirements.txt"]}
+    assert "dependencies" not in PROJECT["project"]
+
+
+def test_licence_and_python_are_those_of_the_readme():
+    front = yaml.safe_load((ROOT / "README.md").read_text().split("---")[1])
+    assert PROJECT["project"]["license"].lower().startswith(front["license"])
+    assert PROJECT["project"]["license-files"] == ["LICENSE"]
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+    assert "sys.version_info < (3, 11)" in (ROOT / "scripts" / "install.sh").read_text()
+
+
+@pytest.mark.parametrize("script", PROJECT["project"]["scripts"])
+def test_scripts_take_no_argument(script):
+    module, name = PROJECT["project"]["scripts"][script].split(":")
+    call = getattr(importlib.import_module(module), name)
+    inspect.signature(call).bind()
+
+
+INSTALLED = """
+import sys
+from pathlib import Path
+import core
+place = Path(core.__file__).parents[1]
+assert place == Path(sys.argv[1]), place
+trace = core.load(place / "core" / "assets" / "examples" / "repaired.macd")
+assert trace.answers["macd"].text == "bird", trace.answers
+assert "srcdoc" in trace._repr_html_()
+assert "torch" not in sys.modules
+import evals.benchmarks.toyworld, toyworld.priors, toyworld.scenes
+from macd_ui.examples import examples, load_first
+from macd_ui.layout import CSS
+from macd_ui.viewer.component import viewer_component
+assert len(examples()) > 5 and load_first(examples()) and CSS.is_file()
+assert toyworld.priors.priors() and toyworld.scenes.SPRITES.is_file()
+viewer_component()
+"""
+
+
+def run(words, **how):
+    done = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, timeout=PATIENCE_S, **how
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the checkout, which a build may write into."""
+    folder = tmp_path_factory.mktemp("build") / "checkout"
+    for path in tracked():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, folder / path)
+    return folder
+
+
+def pip(*words, **how):
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-index")
+    run([sys.executable, "-m", "pip", words[0], *quiet, *words[1:]], **how)
+
+
+def outside(place, folder):
+    """Runs in an empty folder, where only the installed project is found."""
+    kept = {n: v for n, v in os.environ.items() if n in ("PATH", "LANG", "HF_HUB_OFFLINE")}
+    empty = folder / "empty"
+    empty.mkdir()
+    return {"cwd": empty, "env": kept | {"PYTHONPATH": str(place), "HOME": str(folder)}}
+
+
+@pytest.mark.long
+def test_the_wheel_runs_where_the_checkout_is_not_found(checkout, tmp_path):
+    pip("wheel", "--no-build-isolation", "--wheel-dir", tmp_path, checkout)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name == f"macd_studio-{core.__version__}-py3-none-any.whl"
+    place = tmp_path / "installed"
+    pip("install", "--target", place, wheel)
+    assert {p.name for p in place.iterdir() if p.is_dir()} == {
+        *packages(), "bin", f"macd_studio-{core.__version__}.dist-info"}  # fmt: skip
+    wanted = [
+        line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()
+    ]
+    metadata = (place / f"macd_studio-{core.__version__}.dist-info" / "METADATA").read_text()
+    assert metadata.count("\nRequires-Dist: ") == len([w for w in wanted if w])
+    there = outside(place, tmp_path)
+    run([sys.executable, "-c", INSTALLED, place], **there)
+    clip = place / "core" / "assets" / "examples" / "repaired.mp4"
+    words = [clip, "Which animal is in the video?", "--out", "clip.macd"]
+    assert "bird" in run([sys.executable, "-m", "core", "trace", *words], **there)
+    assert "bird" in run([place / "bin" / "macd", "show", "clip.macd"], **there)
+    assert "--public" in run([place / "bin" / "macd-studio", "--help"], **there)
+
+
+@pytest.mark.long
+def test_an_editable_install_uses_the_checkout(checkout, tmp_path):
+    pip("install", "--no-build-isolation", "--prefix", tmp_path / "prefix", "--editable", checkout)
+    (site,) = (tmp_path / "prefix").glob("lib*/python*/site-packages")
+    there = outside(tmp_path, tmp_path)
+    code = (
+        f"import site; site.addsitedir({str(site)!r});"
+        "import core; from core.shipped import assets, shipped; shipped('backbone');"
+        f"assert str(assets()) == {str(checkout / 'assets')!r}, assets();"
+        "print(core.load(assets() / 'examples' / 'repaired.macd').answers['macd'].text)"
+    )
+    assert run([sys.executable, "-c", code], **there).strip() == "bird"
