@@ -27,6 +27,6 @@ def viewer_frame(trace: Trace) -> str:
 
 def _viewer_html(trace: Trace) -> str:
     """The viewer with the trace in it, as the text of an HTML file."""
-    from macd_ui.viewer.export import standalone
+    from viewer.export import standalone
 
     return standalone(trace)

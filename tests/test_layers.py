@@ -32,7 +32,7 @@ OWNERS = {
     "av": ["core/media/source.py", "core/media/worker.py", "toyworld/clips.py", "bench/"],
 }
 LAZY_IMPORTS = {
-    "core/notebook.py": {"macd_ui.viewer.export"},  # a notebook shows a trace in the page's viewer
+    "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
     "core/types.py": {"core.notebook", "core.traces.summary"},  # Trace shows and sums itself up
 }
 """File → what it may import against the rules, inside a function only: when it is first called."""

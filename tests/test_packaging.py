@@ -103,7 +103,7 @@ assert "torch" not in sys.modules
 import evals.benchmarks.toyworld, toyworld.priors, toyworld.scenes
 from macd_ui.examples import examples, load_first
 from macd_ui.layout import CSS
-from macd_ui.viewer.component import viewer_component
+from macd_ui.component import viewer_component
 assert len(examples()) > 5 and load_first(examples()) and CSS.is_file()
 assert toyworld.priors.priors() and toyworld.scenes.SPRITES.is_file()
 viewer_component()

@@ -174,7 +174,7 @@ def test_a_notebook_shows_the_viewer():
     shown = trace._repr_html_()
     assert shown == viewer_frame(trace)
     (srcdoc,) = re.findall(r'srcdoc="([^"]*)"></iframe>$', shown)
-    from macd_ui.viewer.export import standalone
+    from viewer.export import standalone
 
     assert html.unescape(srcdoc) == standalone(trace)
     before = shown[: shown.index("srcdoc")]

@@ -18,7 +18,7 @@ from core.traces.bundle import pack, unpack
 from core.traces.reproduce import command, snippet
 from core.traces.summary import as_text
 from core.types import LOST
-from macd_ui.viewer.payload import payload
+from viewer.payload import payload
 
 ROOT = Path(__file__).parents[2]
 T, K, V = 3, 2, 400
