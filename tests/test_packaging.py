@@ -63,7 +63,7 @@ def test_the_version_stands_in_one_place():
     dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
     assert dynamic["version"] == {"attr": "core.__version__"}
     assert re.fullmatch(r"\d+\.\d+\.\d+", core.__version__)
-    said = re.compile(rf"version\w* *= *[\"']{re.escape(core.__version__)}[\"']")
+    said = re.compile(rf"version\w* *= *[\"']{re.escape(core.__version__)}[\"']", re.I)
     places = [p for p in tracked() if p.suffix in (".py", ".toml", ".cfg")]
     found = [str(p) for p in places if said.search((ROOT / p).read_text())]
     assert found == ["core/__init__.py"]
