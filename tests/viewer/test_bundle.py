@@ -36,6 +36,19 @@ def test_modules_stand_in_the_order_of_their_imports(modules):
     assert "return { a };" in text
 
 
+def test_types_are_left_out_and_casts_leave_their_code(modules):
+    entry = modules(
+        a="/**\n * @param {number} x\n */\nexport function a(x) {\n"
+        "  /** @type {any} */ (x).y = 1;\n  /** @type {number} */\n  const z = 1;\n"
+        "  return z;\n}\n",
+    )
+    text = bundle(entry)
+    assert "@param" not in text
+    assert "@type {number}" not in text
+    assert "(x).y = 1;" in text
+    assert "const z = 1;" in text
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
