@@ -26,6 +26,8 @@ _EXPORT = re.compile(
 )
 _LEFT = re.compile(r"^\s*(?:import\b(?!\s*\()|export\b).*$|\bimport\s*\(|\bimport\.meta\b", re.M)
 _COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*$", re.M | re.S)
+_TYPES = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.M | re.S)
+"""Comments on lines of their own, of which types make a fifth of the script."""
 _NAME = re.compile(r"([A-Za-z_$][\w$]*)(?:\s+as\s+([A-Za-z_$][\w$]*))?")
 
 
@@ -66,7 +68,7 @@ class _Module:
         self.imports: list[tuple[Path, list[tuple[str, str]]]] = []
         body = _IMPORT.sub(self._imported, text)
         self.exports: Sequence[str] = [found[1] for found in _EXPORT.finditer(body)]
-        self.body = _EXPORT.sub("", body)
+        self.body = _TYPES.sub("", _EXPORT.sub("", body))
         if left := _LEFT.search(_COMMENT.sub("", self.body)):
             raise BundleError(f"{path.name}: not understood: {left[0].strip()}")
 

@@ -1,0 +1,124 @@
+"""What is sent has the types that the scripts are checked against, and says constants once."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from core.errors import OptionError
+from core.pipeline import STAGES
+from core.types import INTERPOLATED, LOST, SEEN
+from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
+from tests.small_trace import small_trace
+from viewer import JS, payload
+from viewer.constants import FLIP_ALPHAS, FLIP_BETAS, constants
+
+
+def declared():
+    """Interface → the names of its fields, and those that may be missing."""
+    text = re.sub(r"/\*.*?\*/", "", (JS / "types.d.ts").read_text(), flags=re.S)
+    found = {}
+    for name, body in re.findall(r"export interface (\w+) \{(.*?)\}\n", text, re.S):
+        while re.search(r"\{[^{}]*\}", body):
+            body = re.sub(r"\{[^{}]*\}", "", body)
+        fields = re.findall(r"(?:^|;)\s*(\w+)(\??):", body, re.M)
+        found[name] = {f for f, _ in fields}, {f for f, mark in fields if mark}
+    return found
+
+
+def sent():
+    """Interface → objects of it that Python sends."""
+    trace = small_trace()
+    files = {"trace": "a", "page": "b"}
+    out = payload(trace, files=files, former=trace, link="?example=x")
+    shown = out["trace"]
+    answers = [*shown["answers"].values(), shown["former"]]
+    steps = [step for answer in answers for step in answer["tokens"]]
+    return {
+        "Payload": [out],
+        "Constants": [out["constants"]],
+        "Slider": [out["constants"]["alpha"], out["constants"]["beta"]],
+        "Status": [out["status"]],
+        "Trace": [shown],
+        "ModelFrames": [shown["model"]],
+        "MaskRecipe": [shown["mask"]],
+        "Track": shown["tracks"],
+        "Stroke": [s for t in shown["tracks"] for s in t["brush"]],
+        "AscentStep": shown["steps"],
+        "Counterfactual": [shown["final"]],
+        "Answer": answers,
+        "View": [answer["view"] for answer in answers],
+        "TokenStep": steps,
+        "StepWeights": [s["weights"] for s in steps if s["weights"]],
+        "Ledger": [shown["ledger"]],
+        "Edit": shown["edits"],
+    }
+
+
+@pytest.mark.parametrize("name", sent())
+def test_what_is_sent_is_what_is_declared(name):
+    fields, optional = declared()[name]
+    objects = sent()[name]
+    assert objects
+    for told in objects:
+        assert fields - optional <= set(told), name
+        # of a view the scripts read only some fields
+        assert name == "View" or set(told) <= fields, name
+
+
+def test_stages_and_states_are_the_cores():
+    told = constants()
+    assert [stage for stage, _ in told["stages"]] == list(STAGES)
+    assert [told["states"][s] for s in (LOST, INTERPOLATED, SEEN)] == [
+        "lost",
+        "interpolated",
+        "seen",
+    ]
+    css = (JS.parent / "viewer.css").read_text()
+    assert all(f".mv-{state} " in css for state in told["states"])
+    assert told["interpolated"] == INTERPOLATED
+
+
+def test_bounds_of_changes_are_those_that_the_core_takes():
+    bounds = constants()["edit"]
+    assert (bounds["label"], bounds["points"]) == (LABEL_CHARACTERS, MAX_POINTS)
+    label = {"kind": "label", "track": 1, "label": "x" * bounds["label"]}
+    stroke = {"kind": "brush", "track": 1, "frame": 0, "radius": 0.1, "erase": False}
+    points = [[0.5, 0.5]] * bounds["points"]
+    side = SMALLEST_SIDE
+    assert bounds["side"] == side
+    box = {"kind": "add", "label": "x", "box": [0, 0, side, side]}
+    for good, bad in (
+        (label, label | {"label": label["label"] + "x"}),
+        (stroke | {"points": points}, stroke | {"points": [*points, points[0]]}),
+        (box, box | {"box": [0, 0, side, 0.9 * side]}),
+    ):
+        sound_edit(good)
+        with pytest.raises(OptionError):
+            sound_edit(bad)
+
+
+def test_the_map_ends_where_the_sliders_end():
+    told = constants()
+    assert (FLIP_ALPHAS[0], FLIP_ALPHAS[-1]) == (0, told["alpha"]["max"])
+    assert (FLIP_BETAS[0], FLIP_BETAS[-1]) == (0, told["beta"]["max"])
+    assert list(FLIP_ALPHAS) == sorted(FLIP_ALPHAS)  # flipRow reads them off in this order
+    assert told["largest_alpha"] >= told["alpha"]["max"]
+
+
+def test_no_script_repeats_what_is_sent():
+    told = constants()
+    names = [name for _, name in told["stages"]] + told["colours"] + told["states"][:2]
+    for path in [*JS.glob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
+        assert not [name for name in names if f'"{name}"' in text], path.name
+
+
+def test_a_trace_without_more_is_sent_too():
+    trace = replace(
+        small_trace(), tracks=(), steps=(), counterfactual=None, answers={}, ledger=None,
+        model_frames=None, status="stopped: track",
+    )  # fmt: skip
+    shown = payload(trace)["trace"]
+    fields, optional = declared()["Trace"]
+    assert fields - optional <= set(shown) <= fields
