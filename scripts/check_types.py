@@ -19,7 +19,8 @@ TOOLS = Path(sys.prefix) / "js-tools"
 LOCK = "package-lock.json"
 INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
 NETWORK = ["--fetch-retries=1", "--fetch-timeout=60000"]
-UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH")
+UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH",
+               "E401", "E403", "E407", "E502", "E503", "E504", "network")  # fmt: skip
 """What npm says where there is no registry; whatever else it says is an error."""
 
 

@@ -182,7 +182,7 @@ def everything(members, manifest):
 REFUSED = {
     "100 flat frames of 4096²": (frames(4096, 100), "megapixels"),
     "a frame above the bound": (frames(int(PICTURE_PIXELS**0.5) + 1, 1), "megapixels"),
-    "too many source pixels": (frames(SIDE, SOURCE_PIXELS // SIDE**2 + 1, 16), "14 megapixels"),
+    "too many source pixels": (frames(SIDE, SOURCE_PIXELS // SIDE**2 + 1, 16), "15 megapixels"),
     "too many model pixels": (frames(16, MODEL_PIXELS // SIDE**2 + 1, SIDE), "24 megapixels"),
     "too many members": (many_members, "more than a trace can be"),
     "a manifest of 90 MB": (long_manifest, "more than a trace can be"),
