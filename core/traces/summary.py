@@ -15,7 +15,7 @@ from core.decoding.contrast import Float64Array, weighted
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from core.words import count, visible
 
-_LEVEL_NAMES = {1.0: "hidden", 0.0: "left as it is"}
+_LEVEL_NAMES = {1.0: "masked", 0.0: "kept"}
 
 
 def as_json(trace: Trace) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def first_divergence(answer: Answer, baseline: Answer) -> int | None:
 def as_table(trace: Trace) -> str:
     """All answers beside the baseline, for a terminal."""
     lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}", ""]
-    lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'parts at':>10}  {'verdict':<9} answer")
+    lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'diverges':>10}  {'verdict':<9} answer")
     base = trace.answers.get("baseline")
     for name, a in trace.answers.items():
         at = first_divergence(a, base) if base else None

@@ -97,7 +97,7 @@ def change_a_level(page, changes):
     """Changes the first object's level by hand; `changes` of the trace are then listed."""
     open_what_if(page)
     page.locator(".mv-object").first.click()
-    other = "1 hide" if levels(page)[0] == "0" else "0 leave"
+    other = "1 mask" if levels(page)[0] == "0" else "0 keep"
     page.locator(".mv-whatif .mv-edit").first.get_by_role("button", name=other).click()
     settled(page, changes)
     return levels(page)

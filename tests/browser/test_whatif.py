@@ -47,7 +47,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     open_what_if(page)
     page.locator(".mv-object").first.click()
     before = levels(page)
-    other = "1 hide" if before[0] == "0" else "0 leave"
+    other = "1 mask" if before[0] == "0" else "0 keep"
     page.locator(".mv-whatif .mv-edit").first.get_by_role("button", name=other).click()
     settled(page, 1)
     assert levels(page)[0] == other[0]
@@ -99,7 +99,7 @@ def test_moved_alpha_is_decoded_on(page):
     said = page.locator(".mv-strip[data-method=baseline] .mv-token").all_inner_texts()
     page.locator(".mv-live input").first.focus()
     page.keyboard.press("Home")
-    page.get_by_role("button", name="Decode on from there").click()
+    page.get_by_role("button", name="Continue decoding from here").click()
     page.wait_for_selector(".mv-former")
     assert page.locator(".mv-strip[data-method=macd] .mv-token").all_inner_texts() == said
     assert "same answer" in page.locator(".mv-verdict").first.inner_text()

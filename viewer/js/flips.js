@@ -27,7 +27,7 @@ export class Flips {
       on: { click: () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })) },
     }, "Save SVG");
     this.root = el("details", { class: "mv-flips" },
-      el("summary", {}, "Where this token flips"), this.words, this.grid,
+      el("summary", {}, "Decision boundary for this token"), this.words, this.grid,
       this.axis,
       this.legend, this.keep);
     this.root.addEventListener("toggle", () => this.draw());

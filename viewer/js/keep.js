@@ -10,7 +10,7 @@ export class Reproduce {
   constructor(base) {
     this.base = base;
     this.body = el("div", {});
-    this.root = el("details", { class: "mv-reproduce" }, el("summary", {}, "Run the same again"), this.body);
+    this.root = el("details", { class: "mv-reproduce" }, el("summary", {}, "Reproduce this run"), this.body);
   }
 
   /** @param {Trace} trace */

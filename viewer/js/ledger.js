@@ -22,7 +22,7 @@ export class LedgerPanel {
     this.hint = el("p", { class: "mv-note" },
       "Hides one object after the other and reads what truly changes: one pass of the model.");
     this.root = el("section", { class: "mv-ledger", "aria-label": "Causal ledger" },
-      el("h3", {}, "Is the gradient right?"), this.hint, this.ask, this.error, this.body);
+      el("h3", {}, "Does the gradient predict the effect?"), this.hint, this.ask, this.error, this.body);
   }
 
   /** @param {Trace} trace */
@@ -47,7 +47,7 @@ export class LedgerPanel {
   table(trace, ledger) {
     const widest = Math.max(...ledger.loss_change.map(Math.abs), 1e-9);
     const rho = ledger.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(ledger.correlation)}.`;
-    const head = ["object", trace.approximate ? "≈ gradient" : "gradient", "query loss when hidden", "log-odds of the answer"];
+    const head = ["object", trace.approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"];
     return [
       el("p", { class: "mv-verdict" }, ledger.verdict[0].toUpperCase() + ledger.verdict.slice(1) + "."),
       el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": "Measured effects" },

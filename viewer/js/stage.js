@@ -387,7 +387,7 @@ export class Stage {
   describe(levels) {
     const { shown: trace, frame } = this.state;
     const time = trace.times[frame];
-    const masked = levels.frame ? ` · outside of objects hidden at ${levels.frame}` : "";
+    const masked = levels.frame ? ` · outside of objects masked at ${levels.frame}` : "";
     this.caption.textContent =
       `frame ${frame + 1} of ${trace.times.length} · ${time.toFixed(2)} s${masked}`
       + (this.modelView() && trace.model ? ` · ${trace.model.fit}` : "");
@@ -418,7 +418,7 @@ export class Stage {
         const level = levelsAt(trace, i).frame;
         return el("span", {
           class: `mv-cell mv-frame-level ${level === 1 ? "mv-full" : level ? "mv-half" : ""}`,
-          "data-frame": i, title: `frame ${i + 1}: ${level ? `hidden at ${level}` : "left as it is"}`,
+          "data-frame": i, title: `frame ${i + 1}: ${level ? `masked at ${level}` : "kept"}`,
         }, level ? String(level).replace(/^0/, "") : "");
       })));
     this.lanes.replaceChildren(...rows, strip);

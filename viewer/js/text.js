@@ -4,9 +4,9 @@
 /** @param {number | null | undefined} level */
 export function levelName(level) {
   if (level === undefined || level === null) return "not yet known";
-  if (level === 1) return "hidden";
-  if (level === 0) return "left as it is";
-  return "half hidden";
+  if (level === 1) return "masked";
+  if (level === 0) return "kept";
+  return "partly masked";
 }
 
 /** @param {number} x */

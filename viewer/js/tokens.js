@@ -32,7 +32,7 @@ export class Tokens {
     this.again = el("button", {
       type: "button", class: "mv-button", hidden: true,
       on: { click: () => { if (this.rule) send({ do: "redecode", ...this.rule }); } },
-    }, "Decode on from there");
+    }, "Continue decoding from here");
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.flips = new Flips(state, (answer) => this.ruleOf(answer));
@@ -131,7 +131,7 @@ export class Tokens {
       ? `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there.`
       : this.said;
     this.again.hidden = !this.state.server || !moved;
-    this.again.textContent = left >= 0 ? "Decode on from there" : "Take these α and β";
+    this.again.textContent = left >= 0 ? "Continue decoding from here" : "Apply these values";
     this.again.disabled = Boolean(this.state.busy);
   }
 
@@ -142,7 +142,7 @@ export class Tokens {
   say(answers, parts) {
     if (answers.length < 2 || !answers[1].finished) return answers.length ? "decoding …" : "";
     if (parts < 0) return "Both ways of decoding give the same answer.";
-    return `The answers part at token ${parts + 1}.`;
+    return `The answers diverge at token ${parts + 1}.`;
   }
 
   /**
@@ -164,7 +164,7 @@ export class Tokens {
   /** @param {Answer} answer */
   formerStrip(answer) {
     return el("div", { class: "mv-strip mv-former" },
-      el("span", { class: "mv-strip-name" }, "MACD before"),
+      el("span", { class: "mv-strip-name" }, "MACD (before edit)"),
       el("div", { class: "mv-strip-tokens" },
         answer.tokens.map((t) => el("span", { class: "mv-token" }, visible(t.text)))));
   }
@@ -248,7 +248,7 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }) 
     r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
   const cells = two
     ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
-      r.inside ? r.score.toFixed(2) : el("span", { title: "outside the plausibility head" }, "out"), percent(r.before),
+      r.inside ? r.score.toFixed(2) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
       exact || !r.inside ? percent(r.after)
         : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]
     : [r.base.toFixed(2), percent(r.before)];

@@ -118,7 +118,7 @@ export class WhatIf {
    */
   levels(now, change) {
     /** @type {[number, string][]} */
-    const steps = [[0, "leave"], [this.state.shown.r0, "half"], [1, "hide"]];
+    const steps = [[0, "keep"], [this.state.shown.r0, "partly mask"], [1, "mask"]];
     return el("span", { class: "mv-segments", role: "group", "aria-label": "Level" },
       steps.map(([level, name]) => el("button", {
         type: "button", class: "mv-button", "aria-pressed": String(now === level),
