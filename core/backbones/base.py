@@ -138,9 +138,9 @@ class DecodeState:
 
     length: tokens in the cache; prompt: tokens of it that belong to the prompt. hidden: (B, N)
     bool, the vision tokens that `prune` hid when the logits were computed.
-    query_logits: (B, Q, V), what predicted the question's tokens; it and `vision` come from a prefill
-    only. inputs: what the family needs to go on, its own business: the next position, and where
-    vision tokens stand. prune: what hides them, from the prefill on.
+    query_logits: (B, Q, V), what predicted the question's tokens; it and `vision` come from a
+    prefill only. inputs: what the family needs to go on, its own business: the next position, and
+    where vision tokens stand. prune: what hides them, from the prefill on.
     """
 
     logits: Tensor
