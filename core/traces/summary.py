@@ -235,7 +235,8 @@ def as_table(trace: Trace) -> str:
     for name, a in trace.answers.items():
         at = first_divergence(a, base) if base else None
         said = verdict(a, base) if base and name != "baseline" else ""
-        rule = f"{a.alpha:>6g}{a.beta:>8g}" if any(t.counter is not None for t in a.tokens) else ""
+        contrasted = a.rule == "linear" and any(t.counter is not None for t in a.tokens)
+        rule = f"{a.alpha:>6g}{a.beta:>8g}" if contrasted else ""
         lines.append(
             f"{name:<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
             f"  {said:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
