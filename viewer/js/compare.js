@@ -72,13 +72,14 @@ export class Compare {
       : [visible(answer.text)];
     const votes = Object.entries(answer.votes).map(([k, n]) => `${k}: ${n}`).join(", ");
     const two = answer.tokens.some((t) => t.counter);
+    const linear = two && answer.rule === "linear";
     return el("tr", { "data-method": answer.method },
       el("th", { scope: "row" }, answer.method),
       el("td", { class: "mv-words" }, words, votes ? el("small", {}, ` votes: ${votes}`) : null),
       el("td", {}, answer === base ? "" : againstBaseline(answer, base)),
       el("td", {}, two ? differences(answer) : ""),
-      el("td", {}, two ? answer.alpha : ""),
-      el("td", {}, two ? answer.beta : ""),
+      el("td", {}, linear ? answer.alpha : ""),
+      el("td", {}, linear ? answer.beta : ""),
       el("td", {}, answer.ms.toFixed(0)),
       el("td", {}, answer.total_ms ? answer.total_ms.toFixed(0) : ""),
       el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""));
