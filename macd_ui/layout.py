@@ -28,7 +28,10 @@ from macd_ui.wording import UNFORESEEN, explained
 from viewer import style
 
 TITLE = "MACD Studio"
-LEAD = "See which objects a video language model's answer depends on, and what it answers without them."
+LEAD = (
+    "See which objects a video language model's answer depends on, "
+    "and what it answers without them."
+)
 CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
