@@ -103,6 +103,7 @@ def change_a_level(page, changes):
     return levels(page)
 
 
+@pytest.mark.long
 def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, tmp_path):
     upload(tab, toy_mp4)
     run(tab, QUESTION)

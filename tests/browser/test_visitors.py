@@ -55,6 +55,7 @@ def ends(condition, seconds=120):
     return False
 
 
+@pytest.mark.long
 def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, server):
     long_run(page)
     context = browser.new_context()

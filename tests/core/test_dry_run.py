@@ -33,6 +33,8 @@ from tests.families import NAMES, tiny
 
 QUESTION = "Is there a dog in the video?"
 BF16 = torch.bfloat16
+SAMPLE = ("qwen2_5_vl", "smolvlm")
+"""Of the families, those that every run of the tests takes; the others take the long suite."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,7 +68,9 @@ def case_of(lm, **ascent) -> MethodContext:
     return MethodContext(lm, lm.encode(clip(), QUESTION), tracks(), options)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(
+    params=[n if n in SAMPLE else pytest.param(n, marks=pytest.mark.long) for n in NAMES]
+)
 def family(request):
     return request.param
 

@@ -158,6 +158,7 @@ def test_a_hub_model_is_downloaded_told_and_kept(tmp_path):
     assert f"loaded {hub.REVISION}" in again, again
 
 
+@pytest.mark.long
 def test_what_a_hub_refuses_is_told(tmp_path):
     with hub.serving(shipped("backbone"), gated=True) as address:
         said = python(FROM_HUB, tmp_path, HF_ENDPOINT=address).stdout

@@ -240,6 +240,7 @@ def edit_in_one_process(toyworld, files, folder):
         check_as_told(wanted, told, out)
 
 
+@pytest.mark.long
 def test_a_fresh_process_gives_the_same_logits(trace_of, toyworld, tmp_path):
     edit_in_one_process(toyworld, [trace_of(n)[1] for n in FRESH], tmp_path)
 

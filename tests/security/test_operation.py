@@ -17,6 +17,7 @@ from tests.security.conftest import serving
 from tests.security.test_sessions import clip, held_run, wait_for
 
 
+@pytest.mark.long
 def test_the_seventeenth_who_waits_is_told_and_the_others_run():
     with serving() as server:
         thread, _ = held_run(server, Visitor(server.url))
