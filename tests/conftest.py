@@ -9,12 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+# no time limits: a machine may be slow. Every run takes the same cases.
+settings.register_profile(
+    "macd", deadline=None, derandomize=True, database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+settings.load_profile("macd")
 
 FIRST = ("tests/browser/", "tests/test_readme.py", "tests/evals/", "tests/core/")
 """What takes longest, in the order in which the workers of pytest-xdist begin it."""

@@ -30,7 +30,11 @@ def counted(depth, **how):
     return flops(partial(read, large.case(lm, **how), True))
 
 
-@pytest.mark.parametrize("how", [{}, {"late": True}, {"gradient": "base"}, {"steps": 3}])
+@pytest.mark.parametrize(
+    "how",
+    [{"late": True}, *(pytest.param(how, marks=pytest.mark.long)
+                       for how in ({}, {"gradient": "base"}, {"steps": 3}))],
+)  # fmt: skip
 def test_shallow_models_tell_the_flops_of_a_deep_one(small, monkeypatch, how):
     deep = large.Depth(4, 2, 5)
     monkeypatch.setattr(large, "WHOLE", deep)
