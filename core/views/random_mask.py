@@ -6,11 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.masking.random_masks import place_at_random
+from core.masking.random_masks import RandomPlacement, place_at_random
+from core.types import Counterfactual
 from core.views.base import SecondView
 from core.views.context import MethodContext
 from core.views.masked import read_view
 from core.views.records import MaskedView
+
+
+def place(context: MethodContext, counterfactual: Counterfactual, seed: int) -> RandomPlacement:
+    """Random places of the context's tracks that hide as much as the counterfactual's levels."""
+    x0, y0, x1, y1 = context.encoded.frames.content
+    return place_at_random(
+        context.tracks,
+        counterfactual.level,
+        counterfactual.frame_level,
+        context.encoded.groups,
+        (y1 - y0, x1 - x0),
+        context.options.mask,
+        seed,
+    )
 
 
 def build(context: MethodContext) -> SecondView:
@@ -19,13 +34,9 @@ def build(context: MethodContext) -> SecondView:
     How well that could be done stands in the record; see `core.masking.random_masks`.
     """
     mask = context.options.mask
-    found = context.counterfactual(mask)
-    x0, y0, x1, y1 = context.encoded.frames.content
-    size, groups, seed = (y1 - y0, x1 - x0), context.encoded.groups, context.options.seed
-    placed = place_at_random(
-        context.tracks, found.level, found.frame_level, groups, size, mask, seed
-    )
-    moved = replace(found, frame_level=placed.frame_level)
+    counterfactual = context.counterfactual(mask)
+    placed = place(context, counterfactual, context.options.seed)
+    moved = replace(counterfactual, frame_level=placed.frame_level)
     view = read_view(context, moved, mask, placed.tracks)
     boxes = tuple(
         tuple(None if np.isnan(b[0]) else tuple(b.tolist()) for b in t.boxes) for t in placed.tracks

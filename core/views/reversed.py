@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from core.masking.ascent import finalize_ascent, no_masks
+from core.masking.ascent import finalize_ascent, no_masks, reverse
 from core.views.base import SecondView
 from core.views.context import MethodContext
 from core.views.masked import read_view
@@ -15,7 +13,5 @@ def build(context: MethodContext) -> SecondView:
     steps = context.ascent(context.options.mask)
     if not steps:
         return read_view(context, no_masks(), context.options.mask)
-    last = steps[-1]
-    turned = replace(last, gradient=-last.gradient, frame_gradient=-last.frame_gradient)
-    found = finalize_ascent(turned, context.options.ascent)
-    return read_view(context, found, context.options.mask)
+    turned = finalize_ascent(reverse(steps[-1]), context.options.ascent)
+    return read_view(context, turned, context.options.mask)

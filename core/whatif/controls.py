@@ -1,0 +1,179 @@
+"""Would any mask do the same? MACD's choice of masks beside random ones and other controls.
+
+At the first token where MACD's answer leaves the baseline's, every control decides anew, after the
+same tokens and with the same α and β; one batched prefill over all controls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.backbones.host import to_host
+from core.decoding.steps import score_token
+from core.errors import OptionError
+from core.masking.ascent import finalize_ascent, reverse
+from core.rules.linear import Linear
+from core.types import Answer, AscentStep, Counterfactual
+from core.views.context import MethodContext
+from core.views.random_mask import place
+
+BATCH = 8
+RANDOM_MASKS = 20
+
+
+@dataclass(frozen=True)
+class ControlOutcome:
+    """What one control view chooses where MACD's answer leaves the baseline's.
+
+    name: "random" or a method's name. text: its token's exact text. same: MACD's choice. index: of
+    that token; before the report's index where the control leaves MACD's answer earlier.
+    """
+
+    name: str
+    text: str
+    same: bool
+    index: int
+
+
+@dataclass(frozen=True)
+class ControlReport:
+    """Controls beside MACD's own masks.
+
+    index: the first token at which MACD's answer differs from the baseline's, None where they
+    agree. Then `same` means that a control agrees with both over the whole answer. macd, baseline:
+    the token's text there, of the last token where they agree. outcomes: random masks first.
+    constant: the smallest amount which, added to the logit of MACD's token given the video, makes
+    it the baseline's choice (0 where they agree). milliseconds: what the report took.
+    """
+
+    index: int | None
+    macd: str
+    baseline: str
+    outcomes: tuple[ControlOutcome, ...]
+    constant: float
+    milliseconds: float
+
+    def random(self) -> tuple[int, int]:
+        """Random masks that do the same, and all of them."""
+        drawn = [o.same for o in self.outcomes if o.name == "random"]
+        return sum(drawn), len(drawn)
+
+
+def first_divergence(baseline: Answer, macd: Answer) -> int | None:
+    """The first token at which two answers differ; None where they agree in full."""
+    pairs = zip(baseline.tokens, macd.tokens, strict=False)
+    differing = (i for i, (one, other) in enumerate(pairs) if one.token != other.token)
+    shorter = min(len(baseline.tokens), len(macd.tokens))
+    return next(differing, None if len(baseline.tokens) == len(macd.tokens) else shorter - 1)
+
+
+def smallest_constant(baseline: Answer, macd: Answer) -> float:
+    """The smallest amount on the logit of MACD's token, given V, that changes the baseline to it.
+
+    From stored logits at the first divergence; 0 where the answers agree. The token that MACD chose
+    is always among the stored candidates of its own step.
+    """
+    index = first_divergence(baseline, macd)
+    if index is None:
+        return 0.0
+    step = macd.tokens[index]
+    at = int(np.flatnonzero(step.candidates == step.token)[0])
+    return float(step.base.max() - step.base[at])
+
+
+@torch.no_grad()
+def measure_controls(
+    context: MethodContext,
+    steps: Sequence[AscentStep],
+    counterfactual: Counterfactual,
+    baseline: Answer,
+    macd: Answer,
+    draws: int = RANDOM_MASKS,
+) -> ControlReport:
+    """Prefills every control in batches and lets each choose under MACD's α and β.
+
+    steps: of the ascent that led to the counterfactual; with none there is no reversed control.
+    Raises OptionError where an answer was not decoded greedily or nothing was masked.
+    """
+    began = time.perf_counter()
+    if context.options.decode.search != "greedy":
+        raise OptionError(
+            "controls are compared for greedy answers only", "Choose the greedy search"
+        )
+    if not np.any(counterfactual.level) and not np.any(counterfactual.frame_level):
+        raise OptionError("nothing was masked, so there is nothing to compare", "Set a level")
+    if not macd.tokens or not baseline.tokens:
+        raise OptionError("there is no answer to compare with", "Run the clip again")
+    index = first_divergence(baseline, macd)
+    last = len(macd.tokens) - 1 if index is None else index
+    tokens = [step.token for step in macd.tokens[: last + 1]]
+    names, videos = zip(*_controls(context, steps, counterfactual, draws), strict=True)
+    choices: list[tuple[int, int]] = []
+    for at in range(0, len(videos), BATCH):
+        choices += _choose(context, torch.stack(videos[at : at + BATCH]), tokens)
+    outcomes = tuple(
+        ControlOutcome(name, context.lm.token_text(token), place > last, min(place, last))
+        for name, (place, token) in zip(names, choices, strict=True)
+    )
+    return ControlReport(
+        index=index,
+        macd=macd.tokens[last].text,
+        baseline=baseline.tokens[min(last, len(baseline.tokens) - 1)].text,
+        outcomes=outcomes,
+        constant=smallest_constant(baseline, macd),
+        milliseconds=round(1000 * (time.perf_counter() - began), 1),
+    )
+
+
+def _controls(
+    context: MethodContext,
+    steps: Sequence[AscentStep],
+    counterfactual: Counterfactual,
+    draws: int,
+) -> Iterator[tuple[str, Tensor]]:
+    """The name and the video of every control: random masks, all objects, reversed, blank."""
+    mask = context.options.mask
+    masks = context.masks(mask)
+    for seed in range(draws):
+        placement = place(context, counterfactual, context.options.seed + seed)
+        moved = context.masks(mask, placement.tracks)
+        video = context.composite(moved, counterfactual.level, placement.frame_level)
+        yield "random", video
+    if context.tracks:
+        nothing = np.zeros_like(counterfactual.frame_level)
+        video = context.composite(masks, np.ones(len(context.tracks)), nothing)
+        yield "mask-all", video
+    if steps:
+        turned = finalize_ascent(reverse(steps[-1]), context.options.ascent)
+        yield "reversed", context.composite(masks, turned.level, turned.frame_level)
+    yield "blank", torch.zeros_like(context.encoded.video)
+
+
+def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    """For each of the videos (B, T, 3, h, w) where it first leaves `tokens`, and its token there.
+
+    Every view is fed `tokens`. A view that never leaves them gives their number, and the last one.
+    """
+    lm, rule = context.lm, Linear(context.options.contrast)
+    rows = len(videos)
+    state = lm.prefill(context.encoded, videos, reuse=context.base)
+    base = context.base
+    chosen: list[tuple[int, int]] = [(len(tokens), tokens[-1])] * rows
+    for index, token in enumerate(tokens):
+        video, others = to_host(base.logits)[0], to_host(state.logits)
+        for row in range(rows):
+            if chosen[row][0] == len(tokens):
+                scores = score_token(rule, video, others[row], index)[1]
+                if int(scores.argmax()) != token:
+                    chosen[row] = index, int(scores.argmax())
+        if index + 1 < len(tokens):
+            if index == 0:  # copies, so that the caches of the prompt stay as they are
+                base, state = lm.select(base, [0]), lm.select(state, range(rows))
+            base, state = lm.step(base, [token]), lm.step(state, [token] * rows)
+    return chosen
