@@ -300,8 +300,12 @@ class RunOptions(Checked):
         0, 0, MAX_SEED, "seed of noise, random masks and, without one of its own, of the search"
     )
 
-    def check_together(self) -> None:
-        """Raises OptionError where objects would have no gradient; see `check_trainable`."""
+    def check_runnable(self) -> None:
+        """Raises OptionError for options that no run takes; see `MaskOptions.check_trainable`.
+
+        It is called where options are read and where a run begins, and not at construction, so
+        that the options of an older trace can be held.
+        """
         self.mask.check_trainable()
 
     def as_dict(self) -> dict[str, Any]:
@@ -318,6 +322,7 @@ def options_from(told: Mapping[str, Any]) -> RunOptions:
     if not isinstance(told, Mapping):
         raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
     options: RunOptions = Part(RunOptions()).read(told, "")
+    options.check_runnable()
     return options
 
 
@@ -332,12 +337,8 @@ def read_options(options: RunOptions | None, parts: Mapping[str, Any]) -> RunOpt
         )
     if not isinstance(options, RunOptions):
         raise OptionError(f"options is {shown(options)}", "Give RunOptions(...), or parts by name")
+    options.check_runnable()
     return options
-
-
-def recorded_options(told: Mapping[str, Any]) -> RunOptions:
-    """The options of a trace, whose changes by hand stand beside them. Raises OptionError."""
-    return options_from({name: value for name, value in told.items() if name != "edits"})
 
 
 PRESETS: dict[str, ContrastOptions] = {

@@ -31,6 +31,7 @@ from core.objects.detect import Detector, only
 from core.objects.track import track
 from core.options import DecodeOptions, RunOptions, VideoOptions
 from core.question import clean_question, nouns
+from core.records import BackboneRecord, ClipRecord, DetectorRecord
 from core.types import (
     Answer,
     AscentStep,
@@ -113,7 +114,7 @@ class _Run:
         return self.trace
 
     def timed(self, stage: str, began: float) -> None:
-        spent = self.trace.timings_ms | {stage: round(1000 * (time.monotonic() - began), 1)}
+        spent = {**self.trace.timings_ms, stage: round(1000 * (time.monotonic() - began), 1)}
         self.update_trace(timings_ms=spent, peak_memory_mb=peak_memory_mb())
 
     def raise_if_cancelled(self, stage: str) -> None:
@@ -144,6 +145,7 @@ def run(
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
     options = options or RunOptions()
+    options.check_runnable()
     question = clean_question(question)
     further = [m for m in find_methods(methods) if m.name not in ("baseline", "macd")]
     cache = cache or StageCache()
@@ -272,12 +274,18 @@ def _tracks(
     frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
     size = finder.input_size(frames, chosen)
     length = float(times[-1] - times[0]) if len(times) > 1 else 0.0
-    looked_at = {
-        "image_size": size,
-        "frames": len(frames),
-        "fps": round((len(times) - 1) / length, 2) if length else None,
-    }
-    run.update_trace(detector={"name": finder.name} | asdict(chosen) | looked_at)
+    record = DetectorRecord(
+        name=finder.name,
+        confidence=chosen.confidence,
+        low=chosen.low,
+        image_size=size,
+        max_per_frame=chosen.max_per_frame,
+        classes=chosen.classes,
+        prompt=chosen.prompt,
+        frames=len(frames),
+        fps=round((len(times) - 1) / length, 2) if length else None,
+    )
+    run.update_trace(detector=record)
     run.timed("load detector", began)
     began = time.monotonic()
     key = (clip.sha256, options.video, chosen, options.track, finder.name)
@@ -345,7 +353,7 @@ def _load(
     model = loaded.result()
     run.timed("load", began)
     began = time.monotonic()
-    encoded = model.encode(clip, question, fit=run.trace.options["video"]["fit"])
+    encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
     if model.info.domain and clip.title != model.info.domain_title:
         run.warnings.append(model.info.domain)
     run.warnings += encoded.notes
@@ -353,12 +361,12 @@ def _load(
         run.warnings.append(
             f"the backbone's own processor stretches frames by {encoded.frames.stretch:.2f}"
         )
-    mean = [round(float(m), 6) for m in encoded.mean]
+    mean = tuple(round(float(m), 6) for m in encoded.mean)
     run.update_trace(
         question=encoded.question,
         model_frames=encoded.frames,
         groups=encoded.groups,
-        backbone=asdict(model.info) | {"prompt": encoded.prompt, "pixel_mean": mean},
+        backbone=BackboneRecord(**asdict(model.info), prompt=encoded.prompt, pixel_mean=mean),
     )
     run.timed("encode", began)
     yield Event("load", 1.0, model.info.name, run.trace)
@@ -386,17 +394,15 @@ def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
         frames=clip.frames,
         times=clip.times,
         groups=(),
-        clip={
-            "name": clip.name,
-            "sha256": clip.sha256,
-            "duration": clip.duration,
-            "width": clip.size[0],
-            "height": clip.size[1],
-            "title": clip.title,
-        },
-        backbone={},
-        detector={},
-        options=options.as_dict(),
+        clip=ClipRecord(
+            name=clip.name,
+            sha256=clip.sha256,
+            duration=clip.duration,
+            width=clip.size[0],
+            height=clip.size[1],
+            title=clip.title,
+        ),
+        options=options,
         mask=options.mask,
         seed=options.seed,
         versions=versions(),

@@ -7,14 +7,22 @@ Boxes are x0 y0 x1 y1 in shares of the source frame, [0, 1]; NaN where a track i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.options import MaskOptions
+from core.options import MaskOptions, RunOptions
+from core.records import (
+    NO_BACKBONE,
+    NO_CLIP,
+    NO_DETECTOR,
+    BackboneRecord,
+    ClipRecord,
+    DetectorRecord,
+)
 from core.views.records import NoView, View
 
 Floats = NDArray[np.float32]
@@ -227,6 +235,46 @@ class Ledger:
     verdict: str
 
 
+EDIT_FIELDS = {
+    "level": ("track", "level"),
+    "frames": ("track", "level"),
+    "drop": ("track",),
+    "merge": ("track", "other"),
+    "label": ("track", "label"),
+    "brush": ("track", "frame", "points", "radius", "erase"),
+    "add": ("label", "box"),
+}
+"""The kinds of changes by hand, and the fields of an `Edit` that each of them uses."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change by hand; `core.whatif.edits` reads and checks it.
+
+    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
+    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
+    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
+    `box`, called `label`. Tracks are named by their id.
+    """
+
+    kind: str
+    track: int = 0
+    other: int = 0
+    level: float = 0.0
+    label: str = ""
+    frame: int = 0
+    points: tuple[tuple[float, float], ...] = ()
+    radius: float = 0.05
+    erase: bool = False
+    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as `core.whatif.edits.read_edit` takes them."""
+        values = {name: getattr(self, name) for name in EDIT_FIELDS[self.kind]}
+        lists = {"points": [list(p) for p in self.points], "box": list(self.box)}
+        return {"kind": self.kind} | {n: lists.get(n, v) for n, v in values.items()}
+
+
 @dataclass(frozen=True)
 class StepWeights:
     """How one token was chosen: base·z + Σ others·z′ + bias, among tokens with z ≥ floor.
@@ -304,7 +352,9 @@ class Trace:
 
     frames: (T, H, W, 3), the source frames in their true shape, for display. model_frames: what the
     backbone read, exactly; None before a backbone was asked. groups: the frames of each temporal
-    patch.
+    patch. options: what the run was done with, but for `edits`, the changes by hand that followed
+    in this order. clip, backbone, detector: see core.records; keys that a newer version wrote there
+    are their `extra`. timings_ms: by stage.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
     a piece of work served another method. skipped: method → why it does not apply to the question.
     """
@@ -313,10 +363,11 @@ class Trace:
     frames: Pixels
     times: NDArray[np.float64]
     groups: tuple[tuple[int, ...], ...]
-    clip: dict[str, Any]
-    backbone: dict[str, Any]
-    detector: dict[str, Any]
-    options: dict[str, Any]
+    clip: ClipRecord = NO_CLIP
+    backbone: BackboneRecord = NO_BACKBONE
+    detector: DetectorRecord = NO_DETECTOR
+    options: RunOptions = field(default_factory=RunOptions)
+    edits: tuple[Edit, ...] = ()
     model_frames: ModelFrames | None = None
     mask: MaskOptions = field(default_factory=MaskOptions)
     tracks: tuple[Track, ...] = ()
@@ -324,7 +375,7 @@ class Trace:
     counterfactual: Counterfactual | None = None
     ledger: Ledger | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
-    timings_ms: dict[str, float] = field(default_factory=dict)
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
     warnings: tuple[str, ...] = ()
     seed: int = 0

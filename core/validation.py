@@ -17,6 +17,8 @@ from core.errors import OptionError
 
 RULE, HELP, UNIT = "rule", "help", "unit"
 """Under these keys a field's metadata holds its rule, what it does, and its unit."""
+MOST_VALUES = 4096
+"""Longest list of a `Many` that does not set its own limit."""
 
 
 class Rule(Protocol):
@@ -131,6 +133,50 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class Words:
+    """At most `longest` characters of any kind: readers show them as text."""
+
+    longest: int
+    least: int = 0
+
+    def read(self, value: Any, path: str) -> str:
+        """The value."""
+        if not isinstance(value, str):
+            raise OptionError(f"{path} is {shown(value)}, not a text", "Give a text")
+        if not self.least <= len(value) <= self.longest:
+            raise OptionError(f"{path} has {len(value)} characters", "Give another text")
+        return value
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """A value, or null."""
+
+    rule: Rule
+
+    def read(self, value: Any, path: str) -> Any:
+        """The value, or None."""
+        return None if value is None else self.rule.read(value, path)
+
+
+@dataclass(frozen=True)
+class Many:
+    """A list of values of one kind."""
+
+    each: Rule
+    least: int = 0
+    most: int = MOST_VALUES
+
+    def read(self, value: Any, path: str) -> list[Any]:
+        """A list of them."""
+        if not isinstance(value, list):
+            raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
+        if not self.least <= len(value) <= self.most:
+            raise OptionError(f"{path} holds {len(value)} values", "Give another list")
+        return [self.each.read(v, f"{path}[{i}]") for i, v in enumerate(value)]
+
+
+@dataclass(frozen=True)
 class Part:
     """An object of a class whose fields have rules; what is not told is taken from `default`."""
 
@@ -143,7 +189,7 @@ class Part:
             return value
         if not isinstance(value, Mapping):
             raise OptionError(f"{path} is {shown(value)}", "Give an object of options by name")
-        rules = {f.name: rule_of(f) for f in fields(kind)}
+        rules = rules_of(kind)
         refuse_unknown(value, rules, path)
         prefix = f"{path}." if path else ""
         told = {n: rules[n].read(v, f"{prefix}{n}") for n, v in value.items()}
@@ -168,6 +214,11 @@ def rule_of(one: Field[Any]) -> Rule:
     """The rule of a dataclass field."""
     rule: Rule = one.metadata[RULE]
     return rule
+
+
+def rules_of(kind: Any) -> dict[str, Rule]:
+    """The rules of a dataclass by field, without the fields that have none."""
+    return {one.name: rule_of(one) for one in fields(kind) if RULE in one.metadata}
 
 
 class Checked:
@@ -217,6 +268,11 @@ def texts(most: int, longest: int, help: str = "") -> Any:
 def part(default: Any) -> Any:
     """A field for an object of the default's class."""
     return _field(default, Part(default))
+
+
+def ruled(default: Any, rule: Rule) -> Any:
+    """A field for what any other rule reads."""
+    return _field(default, rule)
 
 
 def help_of(one: Field[Any]) -> str:

@@ -51,10 +51,10 @@ def work_of(
     )
 
 
-def work_of_trace(trace: Trace, options: RunOptions) -> Work:
+def work_of_trace(trace: Trace) -> Work:
     """The same, of a finished run that is changed by hand."""
-    backbone, detector = (str(m.get("name", "")) for m in (trace.backbone, trace.detector))
-    return Work(frames=len(trace.frames), **_settings(options, backbone, detector, ()))
+    settings = _settings(trace.options, trace.backbone.name, trace.detector.name, ())
+    return Work(frames=len(trace.frames), **settings)
 
 
 def _settings(

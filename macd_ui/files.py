@@ -45,7 +45,7 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
 
 def file_stem(trace: Trace) -> str:
     """A file name after the clip's, without its ending."""
-    stem = Path(str(trace.clip.get("name", ""))).stem
+    stem = Path(trace.clip.name).stem
     return re.sub(r"[^A-Za-z0-9._-]+", "_", stem)[:60].lstrip(".") or "trace"
 
 

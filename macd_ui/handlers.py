@@ -14,7 +14,7 @@ import gradio as gr
 
 from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
 from core.methods import find_methods
-from core.options import RunOptions, recorded_options
+from core.options import RunOptions
 from core.question import clean_question
 from core.traces.bundle import load
 from core.types import Clip, Progress, Trace
@@ -284,7 +284,7 @@ class Handlers(Showing):
 
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
-        work = work_of_trace(trace, recorded_options(trace.options))
+        work = work_of_trace(trace)
         kind = edit.kind if edit is not None else what
         expected = self.store.estimator.change(work, kind, len(trace.tracks))
         with ExitStack() as stack:
@@ -321,7 +321,7 @@ class Handlers(Showing):
         if session.bench is None or session.bench.trace is not trace:
             from core.whatif.workbench import Workbench
 
-            made_by = str(trace.backbone.get("name", ""))
+            made_by = trace.backbone.name
             self.store.settings.check_models(made_by, EMBEDDED)
             if made_by not in ("toyworld", backbone):
                 raise OptionError(
@@ -419,7 +419,7 @@ class Handlers(Showing):
     def _example_of(self, trace: Trace) -> int | None:
         """The example with the trace's clip and question, by the clip's content."""
         for i, example in enumerate(self.examples):
-            same_clip = digest(str(example.video)) == trace.clip.get("sha256")
+            same_clip = digest(str(example.video)) == trace.clip.sha256
             if same_clip and example.question.strip() == trace.question.strip():
                 return i
         return None

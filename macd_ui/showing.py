@@ -62,8 +62,7 @@ class Showing:
         if shown is None and trace is None and self.first is not None:
             trace = self.first[1]
         if shown is None and trace is not None:
-            name, sha256 = (str(trace.clip.get(k, "")) for k in ("name", "sha256"))
-            shown = Asked(name, sha256, trace.question)
+            shown = Asked(trace.clip.name, trace.clip.sha256, trace.question)
         return {"note": {"text": difference(shown, self._wanted(session.form))}}
 
     def _wanted(self, form: Form) -> Asked | None:

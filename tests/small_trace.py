@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 
-from core.options import RunOptions
+from core.records import BackboneRecord, ClipRecord, DetectorRecord
 from core.traces.reproduce import command, snippet
 from core.traces.summary import as_json, as_table, as_text
 from core.types import (
@@ -23,6 +23,7 @@ from core.types import (
     Track,
 )
 from core.views.records import MaskedView, NoView, PrunedTokensView
+from core.whatif.edits import sound_edit
 from viewer.payload import payload
 
 EDITS = [
@@ -61,12 +62,14 @@ def small_trace():
         frames=frames,
         times=times,
         groups=((0, 1),),
-        clip={"name": "clip.mp4", "sha256": "0" * 64, "duration": 2.0, "width": 16, "height": 16,
-              "title": "toy world"},
-        backbone={"name": "toyworld", "family": "qwen2_5_vl", "parameters": 5, "device": "cpu",
-                  "dtype": "float32", "prompt": "Is there a dog?", "pixel_mean": [0.5, 0.5, 0.5]},
-        detector={"name": "toyworld", "confidence": 0.5, "classes": (), "frames": 20, "fps": 10.0},
-        options=RunOptions().as_dict() | {"edits": EDITS},
+        clip=ClipRecord(name="clip.mp4", sha256="0" * 64, duration=2.0, width=16, height=16,
+                        title="toy world"),
+        backbone=BackboneRecord(name="toyworld", family="qwen2_5_vl", parameters=5, device="cpu",
+                                dtype="float32", prompt="Is there a dog?",
+                                pixel_mean=(0.5, 0.5, 0.5)),
+        detector=DetectorRecord(name="toyworld", confidence=0.5, low=0.2, max_per_frame=100,
+                                frames=20, fps=10.0),
+        edits=tuple(sound_edit(edit) for edit in EDITS),
         model_frames=read,
         tracks=tracks,
         steps=(AscentStep(0, 0.4, two, np.array([0.1, -0.2]), one, np.array([0.3])),),
@@ -154,8 +157,8 @@ def read_everywhere(trace):
         json.dumps(as_json(trace), ensure_ascii=False, allow_nan=False),
         json.dumps(shown, ensure_ascii=False, allow_nan=False),
     ]
-    mask = trace.options["mask"]
-    if mask["frame_mask"] == "whole" and mask["fusion"] != "or":  # which no run takes any more
+    mask = trace.options.mask
+    if mask.frame_mask == "whole" and mask.fusion != "or":  # which no run takes any more
         assert not shown["trace"].get("again")
     elif not shown["trace"].get("again"):  # else they are among what is shown
         texts += [command(trace), snippet(trace)]

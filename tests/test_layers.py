@@ -37,7 +37,7 @@ LAZY_IMPORTS = {
 }
 """File → what it may import against the rules, inside a function only: when it is first called."""
 HEAVY = {"torch", "transformers", "ultralytics"}
-BASICS = {"types", "errors", "options", "validation", "words", "views", "views.records"}
+BASICS = {"types", "records", "errors", "options", "validation", "words", "views", "views.records"}
 WITHOUT_TORCH = {
     *BASICS,
     "__init__",

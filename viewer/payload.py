@@ -71,12 +71,12 @@ def payload(
 
 
 def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
-    ascent = trace.options.get("ascent", {})
+    ascent = trace.options.ascent
     found = trace.counterfactual
     return {
         "run": identity(trace),
         "question": trace.question,
-        "clip": str(trace.clip.get("name", "")),
+        "clip": trace.clip.name,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
         "frames": [data_uri(f) for f in trace.frames] if frames else [],
@@ -84,9 +84,9 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "times": _list(trace.times),
         "groups": [list(g) for g in trace.groups],
         "mask": vars(trace.mask) | {"reach": REACH},
-        "r0": float(ascent.get("r0", 0.75)),
-        "tau": float(ascent.get("tau", 0.0)),
-        "approximate": ascent.get("gradient", "exact") != "exact",
+        "r0": ascent.r0,
+        "tau": ascent.tau,
+        "approximate": ascent.gradient != "exact",
         "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
         "tracks": [
             {
@@ -135,7 +135,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             name: _answer(a) | {"shown": _shown(trace, a) if pixels else None}
             for name, a in trace.answers.items()
         },
-        "edits": list(trace.options.get("edits", ())),
+        "edits": [edit.as_dict() for edit in trace.edits],
         "ledger": None if trace.ledger is None else _ledger(trace.ledger),
         "shared": trace.shared,
         "seed": trace.seed,
@@ -163,9 +163,9 @@ def _ledger(ledger: Ledger) -> dict[str, Any]:
 
 def identity(trace: Trace) -> str:
     """The same through changes by hand, so that frame and object stay chosen."""
-    fixed = {k: v for k, v in trace.options.items() if k not in ("edits", "contrast")}
-    told = [trace.clip.get("sha256"), trace.question, fixed, trace.detector]
-    seed = json.dumps(told, sort_keys=True, default=str)
+    options = {k: v for k, v in trace.options.as_dict().items() if k != "contrast"}
+    parts = [trace.clip.sha256, trace.question, options, trace.detector.as_dict()]
+    seed = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -1,17 +1,17 @@
 """Changes by hand as flags of `python -m core edit`: read from them, and written as them.
 
-Works on plain values; `core.whatif.workbench` checks them against a trace. Imports no torch.
+Reads plain values; `core.whatif.edits` checks them against a trace. Imports no torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from core.errors import OptionError
+from core.types import Edit
 from core.validation import shown
 
 FORMS = {
@@ -68,20 +68,14 @@ def read_edit_flag(flag: str, text: str) -> Any:
         ) from None
 
 
-def stored_edits(options: Mapping[str, Any]) -> list[Any]:
-    """The changes by hand among a trace's options, in their order."""
-    return list(options.get("edits", ()))
+def edit_words(edit: Edit) -> tuple[str, str]:
+    """The flag that makes a change, and its text.
 
-
-def edit_words(edit: Any) -> tuple[str, str]:
-    """The flag that makes a change, as the trace stores it, and its text.
-
-    >>> edit_words({"kind": "frames", "track": 0, "level": 1.0})
+    >>> edit_words(Edit("frames", track=0, level=1.0))
     ('--frames', '0=1.0')
     """
-    match edit:
-        case {"kind": "level" | "frames" as kind, "track": int(track), "level": float() as level}:
-            return f"--{kind}", f"{track}={level}"
-        case {"kind": "drop", "track": int(track)}:
-            return "--drop", str(track)
-    return "--edit", json.dumps(edit, ensure_ascii=False)
+    if edit.kind in ("level", "frames"):
+        return f"--{edit.kind}", f"{edit.track}={edit.level}"
+    if edit.kind == "drop":
+        return "--drop", str(edit.track)
+    return "--edit", json.dumps(edit.as_dict(), ensure_ascii=False)

@@ -22,7 +22,7 @@ from core.cli.flags import add_flags, options_of
 from core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from core.errors import MacdError, OptionError
 from core.methods import METHODS
-from core.options import PlanOptions, recorded_options
+from core.options import PlanOptions
 from core.traces.bundle import check_target, load, save
 from core.validation import shown
 from core.whatif.edits import check_changeable, read_edits
@@ -166,7 +166,7 @@ def _edit(args: argparse.Namespace) -> Trace:
     check_backbone(backbone)
     check_changeable(trace)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
-    rule = recorded_options(trace.options).contrast
+    rule = trace.options.contrast
     alpha, beta = (
         getattr(rule, name) if told is None else told
         for name, told in (("alpha", args.alpha), ("beta", args.beta))
@@ -192,7 +192,7 @@ def _edit(args: argparse.Namespace) -> Trace:
 
 def _backbone_of(trace: Trace, named: str | None) -> str:
     """What to load. A file is not trusted to name anything but the embedded backbone."""
-    made_by = str(trace.backbone.get("name", ""))
+    made_by = trace.backbone.name
     if named is None and made_by != "toyworld":
         raise OptionError(
             f"this trace was made by {shown(made_by)}, which a file cannot have loaded",

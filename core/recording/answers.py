@@ -13,8 +13,9 @@ from core.decoding.steps import make_answer, make_token_step, score_token
 from core.errors import NumericalError, OptionError
 from core.options import ContrastOptions, RunOptions
 from core.recording.arrays import describe_shape, read_array, read_mapping, require
+from core.records import TEXT
 from core.rules import ScoreRule, Setting, find_rule
-from core.traces.schema import ANSWER, TEXT, VIEW
+from core.traces.schema import ANSWER, VIEW
 from core.types import Answer
 from core.validation import Number, Part
 from core.views.records import MaskedView, NoView, OtherView, View, view_from

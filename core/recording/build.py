@@ -24,7 +24,7 @@ from core.recording.arrays import (
     require,
 )
 from core.traces.reproduce import RECORDED
-from core.traces.schema import BACKBONE, CLIP, FRAMES, REAL, TRACK
+from core.traces.schema import BACKBONE, CLIP, DETECTOR, FRAMES, REAL, TRACK
 from core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Pixels, Trace, Track
 from core.validation import Part
 from core.views.records import MaskedView
@@ -127,7 +127,7 @@ def record(
         )
     reader = AnswerReader(asked, chosen, token_text, frozenset(end_tokens), masked)
     made = reader.read(answers)
-    told = None if options is not None or "contrast" in parts else _first_contrast(made)
+    contrast = None if options is not None or "contrast" in parts else _first_contrast(made)
     height, width = pixels.shape[1:3]
     content = hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()
     return Trace(
@@ -147,8 +147,8 @@ def record(
             "clip",
         ),
         backbone=BACKBONE.read({"name": decoder, "family": RECORDED}, "decoder"),
-        detector={"name": RECORDED} if objects else {},
-        options=(replace(chosen, contrast=told) if told else chosen).as_dict(),
+        detector=DETECTOR.read({"name": RECORDED} if objects else {}, "detector"),
+        options=replace(chosen, contrast=contrast) if contrast else chosen,
         mask=chosen.mask,
         tracks=objects,
         steps=ascent,

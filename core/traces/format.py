@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from core.errors import TraceError
+from core.types import Trace
 
 FORMAT, SCHEMA = "macd-trace", 3
 
@@ -36,11 +37,9 @@ FINAL_FIELDS = (
     "frame_level",
 )
 LEDGER_FIELDS = ("gradient", "loss_change", "odds_change", "token_change")
+RECORD_FIELDS = ("clip", "backbone", "detector")
+"""Fields of a Trace that are records, see `core.records`; the manifest holds their `as_dict`."""
 PLAIN_FIELDS = (
-    "clip",
-    "backbone",
-    "detector",
-    "options",
     "timings_ms",
     "peak_memory_mb",
     "seed",
@@ -50,6 +49,12 @@ PLAIN_FIELDS = (
     "versions",
 )
 """Fields of a Trace that stand in the manifest as they are; `core.traces.schema` says what of."""
+
+
+def options_as_dict(trace: Trace) -> dict[str, Any]:
+    """The options as plain values, with the changes by hand as `edits` where there are any."""
+    edits = {"edits": [edit.as_dict() for edit in trace.edits]} if trace.edits else {}
+    return trace.options.as_dict() | edits
 
 
 def check_values(manifest: bytes) -> None:

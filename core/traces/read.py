@@ -5,7 +5,7 @@ What comes back obeys `core.traces.schema`, and its parts fit each other: reader
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from core.decoding.contrast import floor_of_top
 from core.errors import MacdError, OptionError, TraceError
 from core.media.webp import decode_picture, decode_pictures, picture_size
-from core.options import MaskOptions, RunOptions
+from core.options import RunOptions
+from core.records import TEXT
 from core.traces.container import DAMAGED, Pictures, open_bundle
 from core.traces.format import (
     ALL_PIXELS,
@@ -22,16 +23,18 @@ from core.traces.format import (
     LEDGER_FIELDS,
     MODEL_PIXELS,
     PLAIN_FIELDS,
+    RECORD_FIELDS,
     SOURCE_PIXELS,
     Arrays,
 )
 from core.traces.migrations import migrate
-from core.traces.schema import LARGE, MANIFEST, REAL, TEXT
+from core.traces.schema import LARGE, MANIFEST, REAL
 from core.types import (
     LOST,
     Answer,
     AscentStep,
     Counterfactual,
+    Edit,
     Floats,
     Ledger,
     ModelFrames,
@@ -44,7 +47,7 @@ from core.types import (
 )
 from core.validation import Part
 from core.views.records import view_from
-from core.whatif.edits import MAX_EDITS, Edit, sound_edit
+from core.whatif.edits import MAX_EDITS, sound_edit
 
 MAX_POINTS, MAX_RINGS = 400, 8
 MAX_HIDDEN = 2**26
@@ -58,10 +61,10 @@ def unpack(content: bytes) -> Trace:
         manifest, arrays, pictures = open_bundle(content)
         source_pixels = MODEL_PIXELS if manifest["schema"] == 1 else SOURCE_PIXELS
         migrate(manifest, pictures)
-        edits, keep = _restore_options(manifest)
+        stored = _restore_options(manifest.get("options"))
         checked = MANIFEST.read(manifest, "")
         _check_pictures(checked, pictures, source_pixels)
-        return _restore(checked, arrays, pictures, edits, keep)
+        return _restore(checked, arrays, pictures, stored)
     except TraceError:
         raise
     except MacdError as error:
@@ -76,21 +79,27 @@ def unpack(content: bytes) -> Trace:
         ) from None
 
 
-def _restore_options(m: dict[str, Any]) -> tuple[list[Edit], int | None]:
-    """Completes the options by their defaults; gives the changes by hand among them, and
-    `decode.keep` if it is told.
+@dataclass(frozen=True)
+class _StoredOptions:
+    """keep: `decode.keep` where the file holds it, for files that do not store a token's floor."""
 
-    A mask that no run takes any more can still be looked at; see `MaskOptions.check_trainable`.
+    options: RunOptions
+    edits: tuple[Edit, ...]
+    keep: int | None
+
+
+def _restore_options(stored: Any) -> _StoredOptions:
+    """The options, completed by their defaults, and the changes by hand that stand among them.
+
+    Options that no run takes any more can still be looked at; see `RunOptions.check_runnable`.
     """
-    told = m.get("options")
-    if not isinstance(told, dict):
+    if not isinstance(stored, dict):
         raise TraceError("options in the trace are no object", DAMAGED)
-    raw_edits = told.get("edits", [])
+    raw_edits = stored.get("edits", [])
     if not isinstance(raw_edits, list) or len(raw_edits) > MAX_EDITS:
         raise TraceError("options.edits in the trace is no list of changes", DAMAGED)
-    edits = [sound_edit(raw) for raw in raw_edits]
-    mask = Part(MaskOptions()).read(told.get("mask", {}), "options.mask")
-    plain = {n: v for n, v in told.items() if n not in ("edits", "mask")}
+    edits = tuple(sound_edit(raw) for raw in raw_edits)
+    plain = {name: value for name, value in stored.items() if name != "edits"}
     try:
         options: RunOptions = Part(RunOptions()).read(plain, "options")
     except OptionError as error:
@@ -98,10 +107,8 @@ def _restore_options(m: dict[str, Any]) -> tuple[list[Edit], int | None]:
             f"the trace holds options that this version does not know ({error.cause})",
             "Open it with the version that wrote it, or ask for another copy",
         ) from None
-    m["options"] = options.as_dict() | {"mask": asdict(mask)}
-    if "edits" in told:
-        m["options"]["edits"] = [edit.as_dict() for edit in edits]
-    return edits, options.decode.keep if "keep" in told.get("decode", ()) else None
+    keep = options.decode.keep if "keep" in stored.get("decode", ()) else None
+    return _StoredOptions(options, edits, keep)
 
 
 def _check_pictures(m: dict[str, Any], pictures: Pictures, source_pixels: int) -> None:
@@ -126,7 +133,7 @@ def _check_pictures(m: dict[str, Any], pictures: Pictures, source_pixels: int) -
 
 
 def _restore(
-    m: dict[str, Any], arrays: Arrays, pictures: Pictures, edits: list[Edit], keep: int | None
+    m: dict[str, Any], arrays: Arrays, pictures: Pictures, stored: _StoredOptions
 ) -> Trace:
     t, k, g = (m["counts"][n] for n in ("frames", "tracks", "groups"))
     if len(m["groups"]) != g or len(m["tracks"]) != k:
@@ -135,7 +142,7 @@ def _restore(
     order = [f for z in groups for f in z]
     if order != sorted(set(order)) or (order and order[-1] >= t):
         raise TraceError("the trace's frame groups are not those of its frames", DAMAGED)
-    for edit in edits:
+    for edit in stored.edits:
         if edit.frame >= max(t, 1) or (edit.kind == "frames" and edit.track >= g):
             raise TraceError("a change by hand is to a frame that is not there", DAMAGED)
     times = _shaped(arrays, "times", (t,))
@@ -161,9 +168,11 @@ def _restore(
         steps=steps,
         counterfactual=found,
         ledger=ledger,
-        answers=_restore_answers(m, arrays, pictures, read, room, keep),
+        answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
         warnings=tuple(m["warnings"]),
-        **{n: m[n] for n in PLAIN_FIELDS},
+        options=stored.options,
+        edits=stored.edits,
+        **{n: m[n] for n in (*RECORD_FIELDS, *PLAIN_FIELDS)},
     )
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from core.cli.edit_flags import edit_words, stored_edits
+from core.cli.edit_flags import edit_words
 from core.cli.flags import words
 from core.errors import OptionError
-from core.options import recorded_options
+from core.records import BackboneRecord, DetectorRecord
 from core.types import Trace
 
 RECORDED = "recorded"
@@ -24,16 +24,15 @@ def command(trace: Trace) -> str:
     A second command makes the changes by hand and measures the ledger, where the trace has them.
     Raises OptionError for a trace that another program computed.
     """
-    _refuse_recorded(trace)
+    _check_repeatable(trace)
     further = _further(trace)
     run = ["python", "-m", "core", "compare" if further else "trace"]
     clip = [_clip(trace), trace.question]
-    backbone = list(_model("--backbone", trace.backbone))
-    flags = [*backbone, *_model("--detector", trace.detector)]
-    flags += words(recorded_options(trace.options))
+    backbone = _model("--backbone", trace.backbone)
+    flags = [*backbone, *_model("--detector", trace.detector), *words(trace.options)]
     if further:
         flags += ["--methods", ",".join(further)]
-    edits = [word for edit in stored_edits(trace.options) for word in edit_words(edit)]
+    edits = [word for edit in trace.edits for word in edit_words(edit)]
     edits += ["--measure"] * (trace.ledger is not None)
     stem = f"./{_stem(trace)}" if _stem(trace).startswith("-") else _stem(trace)
     if edits:
@@ -47,9 +46,14 @@ def command(trace: Trace) -> str:
     return f"{line} && \\\n{shlex.join([*again, '--out', f'{stem}-edited.macd'])}"
 
 
-def _model(flag: str, model: dict[str, Any]) -> list[str]:
-    name = str(model.get("name", "toyworld"))
+def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
+    name = _name(model)
     return [] if name == "toyworld" else [flag, name]
+
+
+def _name(model: BackboneRecord | DetectorRecord) -> str:
+    """The embedded model's where none was recorded."""
+    return "toyworld" if "name" in model.absent else model.name
 
 
 def _stem(trace: Trace) -> str:
@@ -61,11 +65,10 @@ def snippet(trace: Trace) -> str:
 
     Raises OptionError for a trace that another program computed.
     """
-    _refuse_recorded(trace)
-    options = recorded_options(trace.options)
+    _check_repeatable(trace)
+    options = trace.options
     names = sorted({"RunOptions", *_classes(options)})
-    backbone = str(trace.backbone.get("name", "toyworld"))
-    detector = str(trace.detector.get("name", "toyworld"))
+    backbone, detector = _name(trace.backbone), _name(trace.detector)
     further = _further(trace)
     lines = [
         "from core.backbones import load_backbone",
@@ -85,7 +88,7 @@ def snippet(trace: Trace) -> str:
         ")",
         "trace = last.trace",
     ]
-    edits = stored_edits(trace.options)
+    edits = [edit.as_dict() for edit in trace.edits]
     if edits or trace.ledger is not None:
         lines += [
             "",
@@ -95,7 +98,7 @@ def snippet(trace: Trace) -> str:
         ]
     if edits:
         lines += [
-            f"for edit in {pformat(list(edits), width=90, sort_dicts=False)}:",
+            f"for edit in {pformat(edits, width=90, sort_dicts=False)}:",
             "    *_, last = bench.change(read_edit(edit, bench.trace))",
         ]
     if trace.ledger is not None:
@@ -105,15 +108,16 @@ def snippet(trace: Trace) -> str:
     return "\n".join([*lines, 'print(trace.answers["macd"].text)'])
 
 
-def _refuse_recorded(trace: Trace) -> None:
-    if trace.backbone.get("family") == RECORDED:
+def _check_repeatable(trace: Trace) -> None:
+    if trace.backbone.family == RECORDED:
         raise OptionError(
             "another program computed this trace", "Run that program to compute it again"
         )
+    trace.options.check_runnable()
 
 
 def _clip(trace: Trace) -> str:
-    return str(trace.clip.get("name", "")) or "clip.mp4"
+    return trace.clip.name or "clip.mp4"
 
 
 def _further(trace: Trace) -> list[str]:

@@ -7,61 +7,19 @@ Keys that a table does not know, as a newer version may write, must be plain and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from core.errors import OptionError
-from core.options import ContrastOptions, DetectOptions, MaskOptions, RunOptions
-from core.validation import Flag, Number, Part, Rule, rule_of, shown
+from core.options import ContrastOptions, MaskOptions, RunOptions
+from core.records import COUNT, LINE, NAME, TEXT, BackboneRecord, ClipRecord, DetectorRecord, Record
+from core.validation import Flag, Many, Maybe, Number, Part, Rule, Words, rules_of, shown
 
 LARGE = 1e12
 """No time, strength, gradient or logit of a real run comes near it; sums of a few stay finite."""
+R = TypeVar("R", bound=Record)
 MAX_NODES, MAX_DEPTH = 200_000, 8
 FRAMES = 4096
-
-
-@dataclass(frozen=True)
-class Words:
-    """At most `longest` characters of any kind: readers show them as text."""
-
-    longest: int
-    least: int = 0
-
-    def read(self, value: Any, path: str) -> str:
-        """The value."""
-        if not isinstance(value, str):
-            raise OptionError(f"{path} is {shown(value)}, not a text", "Give a text")
-        if not self.least <= len(value) <= self.longest:
-            raise OptionError(f"{path} has {len(value)} characters", "Give another text")
-        return value
-
-
-@dataclass(frozen=True)
-class Maybe:
-    """A value, or null."""
-
-    rule: Rule
-
-    def read(self, value: Any, path: str) -> Any:
-        """The value, or None."""
-        return None if value is None else self.rule.read(value, path)
-
-
-@dataclass(frozen=True)
-class Many:
-    """A list of values of one kind."""
-
-    each: Rule
-    least: int = 0
-    most: int = FRAMES
-
-    def read(self, value: Any, path: str) -> list[Any]:
-        """A list of them."""
-        if not isinstance(value, list):
-            raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
-        if not self.least <= len(value) <= self.most:
-            raise OptionError(f"{path} holds {len(value)} values", "Give another list")
-        return [self.each.read(v, f"{path}[{i}]") for i, v in enumerate(value)]
 
 
 @dataclass(frozen=True)
@@ -70,7 +28,7 @@ class ByName:
 
     each: Rule
     most: int = 64
-    name: Rule = Words(200)
+    name: Rule = NAME
 
     def read(self, value: Any, path: str) -> dict[str, Any]:
         """A dict of them."""
@@ -98,6 +56,17 @@ class Table:
         }
 
 
+@dataclass(frozen=True)
+class RecordOf(Generic[R]):
+    """An object of the fields of a record, any of which may be missing."""
+
+    kind: type[R]
+
+    def read(self, value: Any, path: str) -> R:
+        """The record; keys that it does not know are its `extra`."""
+        return self.kind.from_dict(Table(rules_of(self.kind)).read(value, path))
+
+
 class Plain:
     """Any JSON value of bounded size and depth."""
 
@@ -111,7 +80,7 @@ class Plain:
                 inner = [*node.keys(), *node.values()] if isinstance(node, dict) else node
                 waiting += [(v, depth + 1) for v in inner]
             elif isinstance(node, str):
-                _LONG.read(node, path)
+                TEXT.read(node, path)
             elif node is not None and not isinstance(node, bool):
                 _ANY_NUMBER.read(node, path)
             if depth > MAX_DEPTH or seen + len(waiting) > MAX_NODES:
@@ -136,55 +105,13 @@ def _object(value: Any, path: str, most: int) -> dict[str, Any]:
 
 
 PLAIN, ANYTHING = Plain(), Anything()
-_LONG, _ANY_NUMBER = Words(100_000), Number(-(2.0**63), 2.0**63)
-NAME, LINE, TEXT = Words(200), Words(2000), Words(100_000)
+_ANY_NUMBER = Number(-(2.0**63), 2.0**63)
 REAL, SHARE, SPENT = Number(-LARGE, LARGE), Number(0.0, 1.0), Number(-LARGE, LARGE)
 INDEX = Number(0, FRAMES - 1, whole=True)
-COUNT = Number(0, 10**9, whole=True)
-_SIDE = Number(1, 2**16, whole=True)
-
-
-def _rules_of(kind: Any) -> dict[str, Rule]:
-    return {one.name: rule_of(one) for one in fields(kind)}
-
-
-SEED = _rules_of(RunOptions)["seed"]
-CONTRAST = _rules_of(ContrastOptions)
-DETECTOR = Table(
-    {"name": LINE}
-    | _rules_of(DetectOptions)
-    | {
-        "frames": COUNT,
-        "fps": Maybe(Number(0.0, 1e6)),
-        "image_size": Maybe(Number(1, 2**16, whole=True)),
-    }
-)
-CLIP = Table(
-    {
-        "name": Words(4096),
-        "sha256": NAME,
-        "duration": Number(0.0, 1e9),
-        "width": _SIDE,
-        "height": _SIDE,
-        "title": LINE,
-    }
-)
-BACKBONE = Table(
-    {
-        "name": Words(4096),
-        "family": NAME,
-        "parameters": Number(0, 10**15, whole=True),
-        "device": NAME,
-        "dtype": NAME,
-        "revision": NAME,
-        "domain": LINE,
-        "domain_title": NAME,
-        "resample": NAME,
-        "cap_pixels_per_frame": Maybe(Flag()),
-        "prompt": TEXT,
-        "pixel_mean": Many(Number(-1e6, 1e6), 0, 16),
-    }
-)
+SEED = rules_of(RunOptions)["seed"]
+CONTRAST = rules_of(ContrastOptions)
+CLIP, BACKBONE = RecordOf(ClipRecord), RecordOf(BackboneRecord)
+DETECTOR = RecordOf(DetectorRecord)
 VIEW = Table(
     {
         "kind": NAME,

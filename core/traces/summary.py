@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from core.cli.edit_flags import edit_words, stored_edits
+from core.cli.edit_flags import edit_words
 from core.decoding.contrast import Float64Array, weighted
+from core.traces.format import options_as_dict
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from core.words import count, visible
 
@@ -22,9 +23,9 @@ def as_json(trace: Trace) -> dict[str, Any]:
     """One plain object; every number finite, boxes null where a track is lost."""
     return {
         "question": trace.question,
-        "backbone": trace.backbone,
-        "detector": trace.detector,
-        "clip": trace.clip,
+        "backbone": trace.backbone.as_dict(),
+        "detector": trace.detector.as_dict(),
+        "clip": trace.clip.as_dict(),
         "frames": len(trace.frames),
         "frame_size": _model_size(trace),
         "source_size": [trace.frames.shape[2], trace.frames.shape[1]],
@@ -53,14 +54,14 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "query_loss": _losses(trace),
         "ledger": _ledger(trace),
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
-        "timings_ms": trace.timings_ms,
+        "timings_ms": dict(trace.timings_ms),
         "peak_memory_mb": trace.peak_memory_mb,
         "warnings": list(trace.warnings),
         "shared": trace.shared,
         "skipped": trace.skipped,
         "status": trace.status,
         "seed": trace.seed,
-        "options": trace.options,
+        "options": options_as_dict(trace),
         "versions": trace.versions,
     }
 
@@ -191,18 +192,17 @@ def as_text(trace: Trace) -> str:
 
 def _header(trace: Trace) -> list[str]:
     """What was run, in one line."""
-    ascent, contrast = (trace.options.get(part, {}) for part in ("ascent", "contrast"))
-    steps = ascent.get("steps", 1)
-    said = [
-        str(trace.clip.get("name", "")),
-        str(trace.backbone.get("name", "")),
-        str(trace.detector.get("name", "")),
+    ascent, contrast = trace.options.ascent, trace.options.contrast
+    parts = [
+        trace.clip.name,
+        trace.backbone.name,
+        trace.detector.name,
         count(len(trace.frames), "frame"),
-        f"α {contrast.get('alpha', 0):g} β {contrast.get('beta', 0):g}",
-        f"{count(steps, 'step')}, {ascent.get('gradient', 'exact')} gradient",
+        f"α {contrast.alpha:g} β {contrast.beta:g}",
+        f"{count(ascent.steps, 'step')}, {ascent.gradient} gradient",
         f"seed {trace.seed}",
     ]
-    return ["Run        " + " · ".join(s for s in said if s)]
+    return ["Run        " + " · ".join(part for part in parts if part)]
 
 
 def _votes(answer: Answer) -> str:
@@ -250,12 +250,10 @@ def as_table(trace: Trace) -> str:
 
 
 def _object_lines(trace: Trace) -> list[str]:
-    exact = trace.options.get("ascent", {}).get("gradient", "exact") == "exact"
-    slope = "gradient" if exact else "≈ gradient"
+    ascent = trace.options.ascent
+    slope = "gradient" if ascent.gradient == "exact" else "≈ gradient"
     lines = [f"{'Object':<18}{'seen':>6}{slope:>12}{'margin':>12}  level"]
     rows = {r["track"]: r for r in _strengths(trace)}
-    three = trace.options.get("ascent", {}).get("levels", "three") == "three"
-    start = trace.options.get("ascent", {}).get("r0", 0.75)
     for t in trace.tracks:
         name = f"{t.id} {t.label} {t.confidence:.2f}"
         row = rows.get(t.id)
@@ -263,8 +261,8 @@ def _object_lines(trace: Trace) -> list[str]:
             lines.append(f"{name:<18}{t.frames_seen:>6}")
             continue
         other = "as it ended"
-        if three:
-            other = "kept at its start" if row["level"] == start else "set by hand"
+        if ascent.levels == "three":
+            other = "kept at its start" if row["level"] == ascent.r0 else "set by hand"
         said = _LEVEL_NAMES.get(row["level"], other)
         lines.append(
             f"{name:<18}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
@@ -288,7 +286,7 @@ def _frame_lines(trace: Trace) -> list[str]:
 
 def _edit_lines(trace: Trace) -> list[str]:
     """Changes by hand, as flags of `python -m core edit`, and what was measured."""
-    lines = [f"Edited     {' '.join(edit_words(e))}"[:200] for e in stored_edits(trace.options)]
+    lines = [f"Edited     {' '.join(edit_words(e))}"[:200] for e in trace.edits]
     found = trace.ledger
     if found is None:
         return lines

@@ -26,10 +26,12 @@ from core.traces.format import (
     MAX_MANIFEST,
     MODEL_PIXELS,
     PLAIN_FIELDS,
+    RECORD_FIELDS,
     SCHEMA,
     SOURCE_PIXELS,
     STEP_FIELDS,
     Arrays,
+    options_as_dict,
 )
 from core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
 
@@ -157,6 +159,8 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
         "pieces": pieces,
         "mask": vars(trace.mask),
     }
+    manifest |= {n: getattr(trace, n).as_dict() for n in RECORD_FIELDS}
+    manifest["options"] = options_as_dict(trace)
     manifest |= {n: getattr(trace, n) for n in PLAIN_FIELDS}
     return arrays, manifest | {"warnings": list(trace.warnings)}
 

@@ -6,58 +6,19 @@ Imports no torch; what a change invalidates is computed again by `core.whatif.wo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from core.errors import OptionError
-from core.types import LOST, SEEN, Stroke, Trace, Track
+from core.types import EDIT_FIELDS, LOST, SEEN, Edit, Stroke, Trace, Track
 from core.validation import Flag, Number, shown
 
-KINDS = {
-    "level": ("track", "level"),
-    "frames": ("track", "level"),
-    "drop": ("track",),
-    "merge": ("track", "other"),
-    "label": ("track", "label"),
-    "brush": ("track", "frame", "points", "radius", "erase"),
-    "add": ("label", "box"),
-}
-"""What can be changed, and what each change is told by."""
 MAX_POINTS, MAX_EDITS = 400, 200
 LABEL_CHARACTERS = 60
 SMALLEST_SIDE = 0.01
 """Of a box that is drawn, in shares of the frame."""
-
-
-@dataclass(frozen=True, eq=False)
-class Edit:
-    """One change by hand.
-
-    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
-    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
-    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
-    `box`, called `label`. Tracks are named by their id.
-    """
-
-    kind: str
-    track: int = 0
-    other: int = 0
-    level: float = 0.0
-    label: str = ""
-    frame: int = 0
-    points: tuple[tuple[float, float], ...] = ()
-    radius: float = 0.05
-    erase: bool = False
-    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, as `read_edit` takes them."""
-        told = {"kind": self.kind} | {name: getattr(self, name) for name in KINDS[self.kind]}
-        if "points" in told:
-            told["points"] = [list(p) for p in self.points]
-        return told | ({"box": list(self.box)} if "box" in told else {})
 
 
 MAX_ID = 10**9
@@ -118,8 +79,10 @@ def _stroke(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kind(raw: Any) -> str:
     kind = raw.get("kind") if isinstance(raw, Mapping) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise OptionError("this is no change that can be made", f"Choose of {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in EDIT_FIELDS:
+        raise OptionError(
+            "this is no change that can be made", f"Choose of {', '.join(EDIT_FIELDS)}"
+        )
     return kind
 
 
@@ -153,15 +116,16 @@ def read_edits(raws: Sequence[Any], trace: Trace) -> list[Edit]:
         edits.append(edit := read_edit(raw, trace))
         if edit.kind == "frames":
             check_frame_mask(trace)
-        made = [*trace.options.get("edits", ()), edit.as_dict()]
-        trace = replace(
-            trace, tracks=edited_tracks(trace, edit), options=trace.options | {"edits": made}
-        )
+        trace = replace(trace, tracks=edited_tracks(trace, edit), edits=(*trace.edits, edit))
     return edits
 
 
 def check_changeable(trace: Trace) -> None:
-    """Raises OptionError where the trace does not hold what a change starts from."""
+    """Raises OptionError where the trace does not hold what a change starts from.
+
+    Also where no run takes the trace's options.
+    """
+    trace.options.check_runnable()
     if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
         raise OptionError("this run was not finished", "Run it again, then change it")
     if trace.model_frames is None:
@@ -223,8 +187,12 @@ def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
 
 def _used_ids(trace: Trace) -> set[int]:
     """Ids of the tracks there are and of those that were dropped or merged away."""
-    edits = [e for e in trace.options.get("edits", ()) if e["kind"] != "frames"]
-    named = {int(e[n]) for e in edits for n in ("track", "other") if n in e}
+    named = {
+        int(getattr(edit, name))
+        for edit in trace.edits
+        for name in ("track", "other")
+        if edit.kind != "frames" and name in EDIT_FIELDS[edit.kind]
+    }
     return named | {t.id for t in trace.tracks}
 
 

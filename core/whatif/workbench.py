@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,16 +17,14 @@ from core.decoding.steps import score_token
 from core.errors import OptionError
 from core.methods.macd import Ascending, CounterfactualRead, macd_events
 from core.methods.run import Decoding
-from core.options import ContrastOptions, RunOptions, recorded_options
+from core.options import ContrastOptions
 from core.pipeline import Event
 from core.rules.linear import Linear
-from core.types import Answer, AscentStep, Counterfactual, Trace, Track
+from core.types import EDIT_FIELDS, Answer, AscentStep, Counterfactual, Edit, Trace, Track
 from core.views.context import MethodContext
 from core.views.masked import read_view
 from core.whatif.edits import (
-    KINDS,
     MAX_EDITS,
-    Edit,
     check_changeable,
     check_frame_mask,
     edited_tracks,
@@ -36,7 +33,7 @@ from core.whatif.edits import (
 )
 from core.whatif.occlusion import measure
 
-__all__ = ["KINDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
+__all__ = ["EDIT_FIELDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 
 
 class Workbench:
@@ -49,9 +46,10 @@ class Workbench:
         check_changeable(trace)
         assert trace.model_frames is not None
         self.lm, self.trace = lm, trace
-        self.options: RunOptions = recorded_options(trace.options)
+        self.options = trace.options
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)
-        if self.encoded.prompt != trace.backbone.get("prompt", self.encoded.prompt):
+        prompt_is_known = "prompt" not in trace.backbone.absent
+        if prompt_is_known and self.encoded.prompt != trace.backbone.prompt:
             raise OptionError(
                 f"{lm.info.name} reads this question in another prompt than the trace holds",
                 "Choose the backbone that made the trace",
@@ -69,14 +67,12 @@ class Workbench:
         if (same := self._is_so_already(edit)) is not None:
             yield Event("done", 1.0, same, self.trace)
             return
-        edits = list(self.trace.options.get("edits", ()))
-        if len(edits) >= MAX_EDITS:
+        if len(self.trace.edits) >= MAX_EDITS:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
         tracks = edited_tracks(self.trace, edit)
-        options = self.trace.options | {"edits": [*edits, edit.as_dict()]}
         before, case = self.trace, self.context
         try:
-            yield from self._change(edit, tracks, options, before)
+            yield from self._change(edit, tracks, before)
         except BaseException:  # what was begun is taken back, so that the next change starts whole
             self.context, self.trace, self._batch = case, before, None
             self.context.tracks = before.tracks
@@ -97,10 +93,9 @@ class Workbench:
                 return f"{group} is at level {edit.level:g} already: nothing changed"
         return None
 
-    def _change(
-        self, edit: Edit, tracks: tuple[Track, ...], options: dict[str, Any], before: Trace
-    ) -> Iterator[Event]:
-        now = replace(before, tracks=tracks, options=options, ledger=None, shared={})
+    def _change(self, edit: Edit, tracks: tuple[Track, ...], before: Trace) -> Iterator[Event]:
+        edits = (*before.edits, edit)
+        now = replace(before, tracks=tracks, edits=edits, ledger=None, shared={})
         if edit.kind == "label":
             self.context.tracks = tracks
             self.trace = replace(now, ledger=before.ledger, shared=before.shared)
@@ -174,10 +169,9 @@ class Workbench:
             shown=before.shown,
             view=before.view,
         )
-        options = self.trace.options | {"contrast": asdict(contrast)}
         answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
         answers["macd"] = _timed(answered, began)
-        self.trace = replace(self.trace, answers=answers, options=options)
+        self.trace = replace(self.trace, answers=answers, options=self.options)
         return self.trace
 
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
@@ -236,9 +230,9 @@ def _kept_by_hand(trace: Trace, found: Counterfactual) -> Counterfactual:
     """Levels that were set by hand earlier stay so after a new ascent."""
     level, frames = found.level.copy(), found.frame_level.copy()
     ids = [t.id for t in trace.tracks]
-    for edit in trace.options.get("edits", ()):
-        if edit["kind"] == "level" and edit["track"] in ids:
-            level[ids.index(edit["track"])] = edit["level"]
-        if edit["kind"] == "frames" and len(frames):
-            frames[edit["track"]] = edit["level"]
+    for edit in trace.edits:
+        if edit.kind == "level" and edit.track in ids:
+            level[ids.index(edit.track)] = edit.level
+        if edit.kind == "frames" and len(frames):
+            frames[edit.track] = edit.level
     return replace(found, level=level, frame_level=frames)

@@ -24,8 +24,8 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     """
     if trace is None or not trace.steps or trace.counterfactual is None:
         return None
-    r0 = float(trace.options["ascent"]["r0"])
-    tau = float(trace.options["ascent"]["tau"])
+    ascent = trace.options.ascent
+    r0, tau = ascent.r0, ascent.tau
     found, steps = trace.counterfactual, list(range(len(trace.steps) + 1))
     one = len(trace.steps) == 1
     groups = len(trace.groups) if len(found.frame_strength) else 0
@@ -56,8 +56,7 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         figure.add_hrect(-tau, tau, fillcolor="#888888", opacity=0.15, line_width=0, row=1, col=1)
     figure.add_hline(0, line={"color": "#888888", "width": 1}, row=1, col=1)
     band = f", dead band ± {tau:g}" if tau else ""
-    kind = trace.options["ascent"].get("gradient", "exact")
-    near = "" if kind == "exact" else "approximate gradient · "
+    near = "" if ascent.gradient == "exact" else "approximate gradient · "
     figure.update_yaxes(title_text="strength − r0", row=1, col=1, exponentformat="power")
     if groups:
         _heat_strip(figure, trace, r0, steps, rows["frames"])

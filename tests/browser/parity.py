@@ -23,7 +23,14 @@ from core.decoding.contrast import (
     weighted,
 )
 from core.masking.masks import combine_masks, draw_masks
-from core.options import FUSIONS, ContrastOptions, MaskOptions, RuleOptions
+from core.options import (
+    FUSIONS,
+    AscentOptions,
+    ContrastOptions,
+    MaskOptions,
+    RuleOptions,
+    RunOptions,
+)
 from core.rules import Setting, find_rule, rule_names
 from core.types import (
     INTERPOLATED,
@@ -115,10 +122,7 @@ def a_trace(mask: MaskOptions | None = None) -> Trace:
         frames=frames,
         times=np.arange(3.0),
         groups=((0, 1), (2,)),
-        clip={},
-        backbone={},
-        detector={},
-        options={"ascent": {"r0": 0.625}},
+        options=RunOptions(ascent=AscentOptions(r0=0.625)),
         model_frames=ModelFrames(pixels, np.arange(3.0), 3.0, (2, 4, 2 + WIDTH, 4 + HEIGHT)),
         mask=mask or MaskOptions(),
         tracks=tracks,

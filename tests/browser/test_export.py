@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.traces.bundle import save
-from core.types import Ledger
+from core.types import Edit, Ledger
 from core.views.records import OtherView
 from tests.core.test_bundle import make_trace
 from viewer import standalone
@@ -29,16 +29,18 @@ def hostile_trace(folder):
         return replace(answer, text=HOSTILE, tokens=tokens, view=OtherView(HOSTILE))
 
     k = len(trace.tracks)
-    edits = [{"kind": "label", "track": 1, "label": SHORT},
-             {"kind": "add", "label": SHORT, "box": [0.1, 0.1, 0.5, 0.5]}]  # fmt: skip
+    edits = (
+        Edit("label", track=1, label=SHORT),
+        Edit("add", label=SHORT, box=(0.1, 0.1, 0.5, 0.5)),
+    )
     answers = {n: spoilt(a) for n, a in trace.answers.items()}
     return replace(
         trace,
         question=HOSTILE,
-        clip=trace.clip | {"name": HOSTILE, "title": HOSTILE},
-        backbone=trace.backbone | {"name": HOSTILE},
-        detector=trace.detector | {"name": HOSTILE},
-        options=trace.options | {"edits": edits},
+        clip=replace(trace.clip, name=HOSTILE, title=HOSTILE),
+        backbone=replace(trace.backbone, name=HOSTILE),
+        detector=replace(trace.detector, name=HOSTILE),
+        edits=edits,
         tracks=tuple(replace(t, label=HOSTILE) for t in trace.tracks),
         warnings=(HOSTILE,),
         shared={HOSTILE: 1},

@@ -128,8 +128,8 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     download.value.save_as(tmp_path / "saved.macd")
     trace = load(tmp_path / "saved.macd")
     assert trace.question == QUESTION
-    assert trace.clip["name"] == toy_mp4.name
-    assert len(trace.options["edits"]) == 1
+    assert trace.clip.name == toy_mp4.name
+    assert len(trace.edits) == 1
     change_a_level(tab, 2)
     assert not tab.errors
 

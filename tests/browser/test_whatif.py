@@ -83,7 +83,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
         page.click("#save")
     saved = tmp_path / "changed.macd"
     download.value.save_as(saved)
-    kinds = [e["kind"] for e in load(saved).options["edits"]]
+    kinds = [edit.kind for edit in load(saved).edits]
     assert kinds == ["level", "label", "brush", "add", "merge", "drop"]
 
     for left in range(5, -1, -1):

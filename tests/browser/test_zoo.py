@@ -150,7 +150,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     page.locator(".mv-live button").wait_for(state="hidden")
     saved = save(page, tmp_path / "second.macd")
     assert saved.answers["macd"].alpha == 5
-    assert len(saved.options["edits"]) == changes
+    assert len(saved.edits) == changes
     np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
     if clip.objects:
         (stroke,) = saved.tracks[0].brush
@@ -197,7 +197,7 @@ def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
     (only,) = page.evaluate("window.shapes.map(JSON.parse)")
     assert only[0] / only[1] == pytest.approx(16 / 9, rel=0.01)
     trace = save(page, tmp_path / "real.macd")
-    assert trace.detector["name"] == "yolo11n_fused.pt"
+    assert trace.detector.name == "yolo11n_fused.pt"
     found = [t.label for t in trace.tracks]
     assert label in found
 

@@ -190,7 +190,7 @@ def test_an_open_vocabulary_looks_for_what_the_question_names(make_video):
     detector = Open()
     *_, last = run(make_video(), "Is there a dog or a ball?", ByteLM, lambda: detector)
     assert detector.asked == "dog. ball"
-    assert last.trace.detector["prompt"] == "dog. ball"
+    assert last.trace.detector.prompt == "dog. ball"
 
 
 def test_only_chosen_classes_stay(make_video):

@@ -45,7 +45,7 @@ def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld
             pass
     bench.redecode(2.0, bench.options.contrast.beta)
     wanted = bench.ledger()
-    assert told["options"]["edits"] == json.loads(json.dumps(wanted.options["edits"]))
+    assert told["options"]["edits"] == [edit.as_dict() for edit in wanted.edits]
     assert [o["track"] for o in told["ledger"]["objects"]] == [t.id for t in wanted.tracks]
     changes = [o["loss_change"] for o in told["ledger"]["objects"]]
     np.testing.assert_allclose(changes, wanted.ledger.loss_change, atol=1e-4)
@@ -119,7 +119,7 @@ def test_a_folder_that_takes_no_file_is_told(no_model, monkeypatch, tmp_path, ca
 
 def test_a_file_loads_no_backbone_by_itself(no_model, tmp_path, capsys):
     trace = load(EXAMPLE)
-    other = replace(trace, backbone=trace.backbone | {"name": "org/model; rm"})
+    other = replace(trace, backbone=replace(trace.backbone, name="org/model; rm"))
     path = save(other, tmp_path / "other.macd")
     assert main(["edit", str(path), "--drop", "1"]) == 2
     assert "--backbone 'org/model; rm'" in capsys.readouterr().err

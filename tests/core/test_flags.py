@@ -18,6 +18,7 @@ from core.cli.main import _parser
 from core.cli.options_table import table
 from core.errors import OptionError
 from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
+from core.records import ClipRecord
 from core.traces.reproduce import command
 from core.types import Trace
 from tests.patience import PATIENCE_S
@@ -76,7 +77,9 @@ def with_value(options, flag, value):
             changed = {inner: replace(getattr(stage, inner), **{flag.field: value})}
         else:
             changed = {flag.field: value}
-        return replace(options, **{part: replace(stage, **changed)})
+        changed_options = replace(options, **{part: replace(stage, **changed)})
+        changed_options.check_runnable()
+        return changed_options
     except OptionError:
         return options
 
@@ -118,17 +121,14 @@ def blank():
         frames=np.zeros((1, 4, 4, 3), np.uint8),
         times=np.zeros(1),
         groups=((0,),),
-        clip={"name": "clip.mp4"},
-        backbone={},
-        detector={},
-        options={},
+        clip=ClipRecord(name="clip.mp4"),
     )
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(any_options(), st.sampled_from(["what?", "-x", "--seed", "it's $HOME", "Größe?\nzwei"]))
 def test_the_command_gives_the_options_back(options, question):
-    shown = replace(blank(), options=options.as_dict(), question=question)
+    shown = replace(blank(), options=options, question=question)
     args = _parser().parse_args(shlex.split(command(shown))[3:])
     assert options_of(args) == options
     assert args.question == question

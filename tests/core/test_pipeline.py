@@ -37,7 +37,7 @@ def test_a_whole_run_ends_with_a_whole_trace(video):
     assert set(trace.timings_ms) >= set(STAGES)
     spent, macd = trace.timings_ms, trace.answers["macd"]
     assert macd.ms > spent["ascent"] + spent["views"]
-    assert trace.options["ascent"]["steps"] == 1
+    assert trace.options.ascent.steps == 1
 
 
 def test_events_show_results_as_they_come(video):
@@ -129,7 +129,7 @@ def test_an_approximate_gradient_is_told(video, kind, said):
     told = [w for w in trace.warnings if "approximate" in w]
     assert len(told) == (said is not None)
     assert said is None or said in told[0]
-    assert trace.options["ascent"]["gradient"] == kind
+    assert trace.options.ascent.gradient == kind
     assert ("≈ gradient" in as_text(trace)) == (said is not None)
 
 
@@ -192,6 +192,6 @@ def test_boxes_are_shown_while_the_detector_works(make_video, monkeypatch):
     assert len(shown) > 3
     assert shown[0].fraction < 0.5
     assert {t.label for t in shown[0].trace.tracks} == {t.label for t in last.tracks}
-    assert last.detector["image_size"] == 64
-    assert last.detector["frames"] == 20  # 2 s, ten a second
-    assert last.detector["fps"] == pytest.approx(10, rel=0.1)
+    assert last.detector.image_size == 64
+    assert last.detector.frames == 20  # 2 s, ten a second
+    assert last.detector.fps == pytest.approx(10, rel=0.1)

@@ -66,9 +66,9 @@ def told(**changes):
 def test_what_was_told_is_in_the_trace():
     trace = core.record(**told(decoder="theirs", clip="dog.mp4", ascent={"r0": 0.6}))
     assert trace.warnings == ()
-    assert trace.backbone["name"] == "theirs"
-    assert trace.clip["name"] == "dog.mp4"
-    assert (trace.clip["width"], trace.clip["height"]) == (32, 24)
+    assert trace.backbone.name == "theirs"
+    assert trace.clip.name == "dog.mp4"
+    assert (trace.clip.width, trace.clip.height) == (32, 24)
     assert trace.tracks[0].state.tolist() == [2, LOST, 2]
     assert [t.confidence for t in trace.tracks] == [0.7, 1.0]
     found = trace.counterfactual
@@ -166,10 +166,9 @@ def test_the_contrast_of_the_run_is_that_of_the_answer():
     rows = steps(alpha=2.0, beta=0.5)
     answers = [{"name": "macd", "steps": rows, "alpha": 2.0, "beta": 0.5}]
     trace = core.record(**told(answers=answers))
-    assert trace.options["contrast"]["alpha"] == 2.0
-    assert core.record(**told(answers=answers, contrast={"alpha": 3})).options["contrast"][
-        "alpha"
-    ] == 3.0  # fmt: skip
+    assert trace.options.contrast.alpha == 2.0
+    other = core.record(**told(answers=answers, contrast={"alpha": 3}))
+    assert other.options.contrast.alpha == 3.0
 
 
 def test_an_end_token_ends_the_answer():

@@ -19,12 +19,12 @@ from core.options import (
     MaskOptions,
     RunOptions,
     VcdOptions,
-    recorded_options,
 )
 from core.pipeline import run
 from core.traces.bundle import load
 from core.traces.reproduce import command, snippet
-from core.whatif.workbench import KINDS, Edit, Workbench, read_edit
+from core.whatif.edits import sound_edit
+from core.whatif.workbench import EDIT_FIELDS, Edit, Workbench, read_edit
 from tests.patience import PATIENCE_S
 
 OPTIONS = RunOptions(
@@ -49,7 +49,7 @@ def trace(toy_mp4, toyworld, toy_detector):
 def test_the_snippet_computes_the_trace_again(trace, toy_mp4, toyworld, capsys):
     bench = Workbench(trace, toyworld)
     *_, last = bench.change(Edit("level", track=trace.tracks[0].id, level=0.0))
-    shown = replace(last.trace, clip=trace.clip | {"name": str(toy_mp4)})
+    shown = replace(last.trace, clip=replace(trace.clip, name=str(toy_mp4)))
     names: dict = {}
     exec(snippet(shown), names)
     assert capsys.readouterr().out.strip() == shown.answers["macd"].text
@@ -69,10 +69,9 @@ def test_the_command_says_what_differs(trace):
 
 
 def test_a_plain_run_is_a_plain_command(trace):
-    plain = replace(trace, options=RunOptions().as_dict(), answers={})
+    plain = replace(trace, options=RunOptions(), answers={})
     assert command(plain) == "python -m core trace toy.mp4 'What is in the video?'"
-    drop = {"kind": "drop", "track": 2}
-    edited = replace(plain, options=RunOptions().as_dict() | {"edits": [drop]})
+    edited = replace(plain, edits=(Edit("drop", track=2),))
     assert command(edited).splitlines() == [
         f"{command(plain)} --out toy.macd && \\",
         "python -m core edit toy.macd --drop 2 --out toy-edited.macd",
@@ -98,21 +97,21 @@ def every_kind_of_edit(trace):
 def test_the_commands_make_every_kind_of_edit_again(
     trace, toy_mp4, toyworld, tmp_path, monkeypatch
 ):
-    bench = Workbench(replace(trace, clip=trace.clip | {"name": str(toy_mp4)}), toyworld)
+    bench = Workbench(replace(trace, clip=replace(trace.clip, name=str(toy_mp4))), toyworld)
     for edit in every_kind_of_edit(trace):
         for _ in bench.change(read_edit(edit, bench.trace)):
             pass
     bench.redecode(2.5, 0.02)
     wanted = bench.ledger()
-    assert {e["kind"] for e in wanted.options["edits"]} == set(KINDS)
+    assert {edit.kind for edit in wanted.edits} == set(EDIT_FIELDS)
 
     monkeypatch.chdir(tmp_path)
     for line in command(wanted).split(" && \\\n"):
         assert main(shlex.split(line)[3:]) == 0
     (out,) = tmp_path.glob("*-edited.macd")
     again = load(out)
-    assert recorded_options(again.options) == recorded_options(wanted.options)
-    assert again.options["edits"] == wanted.options["edits"]
+    assert again.options == wanted.options
+    assert again.edits == wanted.edits
     np.testing.assert_allclose(again.counterfactual.level, wanted.counterfactual.level, atol=1e-6)
     np.testing.assert_allclose(again.ledger.loss_change, wanted.ledger.loss_change, atol=1e-4)
     assert set(again.answers) == set(wanted.answers)
@@ -139,8 +138,9 @@ def test_a_shell_reads_the_same_words(trace, hostile):
     shown = replace(
         trace,
         question=hostile,
-        clip=trace.clip | {"name": hostile},
-        options=replace(OPTIONS, detect=DetectOptions(prompt=hostile)).as_dict() | {"edits": edits},
+        clip=replace(trace.clip, name=hostile),
+        options=replace(OPTIONS, detect=DetectOptions(prompt=hostile)),
+        edits=tuple(sound_edit(edit) for edit in edits),
     )
     spoken = 'python() { printf "%s\\0" "$@"; printf "\\n\\0"; }\n' + command(shown)
     done = subprocess.run(
@@ -158,7 +158,7 @@ def test_a_shell_reads_the_same_words(trace, hostile):
 
 @pytest.mark.parametrize("hostile", ["'; rm -rf /", "$(reboot)", "`id`", 'a"b\\', "</script>"])
 def test_hostile_words_stay_words(trace, hostile):
-    shown = replace(trace, question=hostile, clip=trace.clip | {"name": hostile})
+    shown = replace(trace, question=hostile, clip=replace(trace.clip, name=hostile))
     words = shlex.split(command(shown), comments=True)
     assert words[4:6] == [hostile, hostile]
     compile(snippet(shown), "snippet", "exec")

@@ -77,11 +77,11 @@ def test_a_level_that_is_so_already_is_no_edit(bench, trace, kind):
     assert event.trace is before
     assert bench.trace is before
     other = changed(bench, kind=kind, track=place, level=float(levels[0]) - 0.125)
-    assert len(other.options["edits"]) == 2
+    assert len(other.edits) == 2
 
 
 def test_the_head_stays_when_decoding_on(trace, toyworld):
-    raw = trace.options | {"contrast": vars(ContrastOptions(1.0, 0.5, "raw"))}
+    raw = replace(trace.options, contrast=ContrastOptions(1.0, 0.5, "raw"))
     bench = Workbench(replace(trace, options=raw), toyworld)
     assert bench.redecode(2.0, 0.5).answers["macd"].head == "raw"
 
@@ -104,7 +104,7 @@ def test_dropping_every_object_leaves_the_frame_mask(bench, trace):
     assert out.tracks == ()
     assert len(out.counterfactual.level) == 0
     assert len(out.counterfactual.frame_level) == len(trace.groups)
-    assert [e["kind"] for e in out.options["edits"]] == ["drop", "drop"]
+    assert [edit.kind for edit in out.edits] == ["drop", "drop"]
 
 
 def test_a_new_ascent_equals_a_run_with_those_tracks(bench, trace, toyworld):
@@ -178,12 +178,8 @@ def test_a_brushed_trace_survives_a_file(bench, trace):
 def test_decoding_on_equals_decoding_from_the_start(bench, trace, toyworld):
     for alpha, beta in ((0.0, 0.1), (4.0, 0.0), (8.0, 0.0), (1.0, 0.1)):
         again = bench.redecode(alpha, beta)
-        whole = Workbench(
-            replace(
-                trace, options=trace.options | {"contrast": vars(ContrastOptions(alpha, beta))}
-            ),
-            toyworld,
-        )
+        options = replace(trace.options, contrast=ContrastOptions(alpha, beta))
+        whole = Workbench(replace(trace, options=options), toyworld)
         first, level = trace.tracks[0].id, float(trace.counterfactual.level[0])
         changed(whole, kind="level", track=first, level=0.4)
         expected = changed(whole, kind="level", track=first, level=level)
@@ -268,7 +264,7 @@ def test_an_unfinished_run_cannot_be_changed(trace, toyworld):
 def test_another_backbone_is_told(trace, toyworld):
     with pytest.raises(OptionError, match="cannot read frames of 96×96"):
         Workbench(trace, tiny("internvl"))
-    other = replace(trace, backbone=trace.backbone | {"prompt": "Something else"})
+    other = replace(trace, backbone=replace(trace.backbone, prompt="Something else"))
     with pytest.raises(OptionError, match="another prompt"):
         Workbench(other, toyworld)
 
@@ -307,7 +303,7 @@ def test_nothing_left_to_mask_can_still_be_shown(trace, toyworld):
     from core.traces.summary import as_json, as_text
 
     off = MaskOptions(frame_mask="off")
-    plain = trace.options | {"mask": vars(off)}
+    plain = replace(trace.options, mask=off)
     bench = Workbench(replace(trace, options=plain, mask=off), toyworld)
     for t in trace.tracks:
         out = changed(bench, kind="drop", track=t.id)

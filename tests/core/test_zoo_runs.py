@@ -137,7 +137,7 @@ def same_logits(mine, theirs):
 def check_as_told(wanted, told, out):
     """A command's JSON and file say what the workbench of this process says."""
     same_logits(wanted, load(out))
-    assert told["options"]["edits"] == json.loads(json.dumps(wanted.options["edits"]))
+    assert told["options"]["edits"] == [edit.as_dict() for edit in wanted.edits]
     assert [o["track"] for o in told["ledger"]["objects"]] == [t.id for t in wanted.tracks]
     changes = [o["loss_change"] for o in told["ledger"]["objects"]]
     np.testing.assert_allclose(changes, wanted.ledger.loss_change, atol=1e-4)
@@ -163,7 +163,7 @@ def test_a_trace_holds_the_true_shape_and_what_the_model_read(trace_of, toyworld
         small = cv2.resize(source, (x1 - x0, y1 - y0), interpolation=cv2.INTER_AREA)
         assert np.abs(small.astype(int) - read[y0:y1, x0:x1]).mean() < 6
     padding = outside_of(model)
-    grey = np.array(trace.backbone["pixel_mean"]) * 255
+    grey = np.array(trace.backbone.pixel_mean) * 255
     assert (np.abs(model.pixels[:, padding].astype(float) - grey) <= 1).all()
     masks = draw_masks(trace.tracks, len(trace.frames), model.size, trace.mask, model.content)
     assert not masks.objects[..., padding].any()
@@ -221,7 +221,7 @@ def test_every_change_works_on_the_reopened_file(trace_of, toyworld, name):
     ).objects
     alone = (drawn > 0.999) & (np.max(others, 0, initial=0) < 0.001)
     assert alone.any() or ZOO[name].objects > 20  # so many leave no pixel to it alone
-    grey = np.array(opened.backbone["pixel_mean"]) * 255
+    grey = np.array(opened.backbone.pixel_mean) * 255
     left, was = (np.abs(z[alone] - grey) for z in (after.answers["macd"].shown, model.pixels))
     assert (left <= (1 - level) * was + 2).all()
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from core.cli.edit_flags import FORMS, edit_words, read_edit_flag
 from core.errors import OptionError
-from core.whatif.edits import KINDS, edited_tracks, read_edit, read_edits
+from core.types import EDIT_FIELDS
+from core.whatif.edits import edited_tracks, read_edit, read_edits
 from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain
 from tests.small_trace import EDITS, small_trace
 
-TRACE = small_trace()
-TRACE = replace(TRACE, options=TRACE.options | {"edits": []})
+TRACE = replace(small_trace(), edits=())
 SOUND = [*EDITS, {"kind": "drop", "track": 2}, {"kind": "merge", "track": 1, "other": 2}]
 ATOMS = st.sampled_from([*HOSTILE, 1, 2, 1, 2, "dog", [[0.1, 0.1]], [0, 0, 1, 1]])
 
@@ -28,12 +28,12 @@ def check(raw):
     assert len({t.id for t in tracks}) == len(tracks)
     told = edit.as_dict()
     assert read_edit(json.loads(json.dumps(told, allow_nan=False)), TRACE).as_dict() == told
-    flag, text = edit_words(told)
+    flag, text = edit_words(edit)
     assert read_edit(read_edit_flag(flag, text), TRACE).as_dict() == told
 
 
-NAMES = st.sampled_from(sorted({name for names in KINDS.values() for name in names}))
-KIND = st.fixed_dictionaries({"kind": st.sampled_from(sorted(KINDS))})
+NAMES = st.sampled_from(sorted({name for names in EDIT_FIELDS.values() for name in names}))
+KIND = st.fixed_dictionaries({"kind": st.sampled_from(sorted(EDIT_FIELDS))})
 
 
 @cases(plain | st.builds(dict.__or__, st.dictionaries(NAMES, ATOMS | plain), KIND))

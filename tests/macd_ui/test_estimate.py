@@ -48,7 +48,7 @@ def trace_of(work, cached=False, status="complete", hidden=True):
         timings["views"] = 0.01
     return Trace(
         question="q", frames=np.zeros((1, 2, 2, 3), np.uint8), times=np.zeros(1), groups=(),
-        clip={}, backbone={}, detector={}, options={}, status=status, timings_ms=timings,
+        status=status, timings_ms=timings,
         answers=answers, counterfactual=Counterfactual(level, level, level, none, none, none),
     )  # fmt: skip
 

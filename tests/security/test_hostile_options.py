@@ -1,15 +1,18 @@
 """Options from outside: one reader, every value checked, the path of the key in the message."""
 
-import json
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
 from core import options as o
 from core.errors import OptionError
-from core.options import RunOptions, options_from, recorded_options
+from core.options import MaskOptions, RunOptions, options_from, read_options
+from core.pipeline import run
+from core.traces.reproduce import command, snippet
 from core.validation import rule_of
+from core.whatif.edits import check_changeable
+from tests.small_trace import small_trace
 
 LARGE = 10**400
 HOSTILE = [
@@ -116,6 +119,21 @@ def test_every_default_obeys_its_own_rule(kind, one, path):
     assert rule_of(one).read(one.default, path) == one.default
 
 
-def test_the_options_of_a_trace_are_read_without_its_changes_by_hand():
-    told = json.loads(json.dumps(RunOptions(seed=3).as_dict())) | {"edits": [{"kind": "drop"}]}
-    assert recorded_options(told) == RunOptions(seed=3)
+def test_options_that_no_run_takes_can_be_held_but_not_run():
+    """A trace of an older version may hold them."""
+    held = RunOptions(mask=MaskOptions(frame_mask="whole"))
+    for refuse in (
+        held.check_runnable,
+        lambda: read_options(held, {}),
+        lambda: options_from(held.as_dict()),
+        lambda: next(run("a.mp4", "Is it?", fail, fail, held)),
+        lambda: command(replace(small_trace(), options=held)),
+        lambda: snippet(replace(small_trace(), options=held)),
+        lambda: check_changeable(replace(small_trace(), options=held)),
+    ):
+        with pytest.raises(OptionError, match="the frame mask 'whole'"):
+            refuse()
+
+
+def fail():
+    raise AssertionError("a model was asked for")

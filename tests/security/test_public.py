@@ -95,12 +95,7 @@ def test_a_trace_cannot_name_a_model_to_be_loaded(public, tmp_path):
     from dataclasses import replace
 
     trace = load(examples()[0].trace)
-    named = trace.backbone
-    changed = (
-        named | {"name": "/etc/passwd"}
-        if isinstance(named, dict)
-        else replace(named, name="/etc/passwd")
-    )
+    changed = replace(trace.backbone, name="/etc/passwd")
     content = save(replace(trace, backbone=changed), tmp_path / "x.macd").read_bytes()
     visitor = Visitor(public.url)
     shown = visitor.send("reopen", open=visitor.file("x.macd", content))

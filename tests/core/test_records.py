@@ -1,0 +1,64 @@
+"""What a trace records about its clip, backbone and detector, and how it stands in a file."""
+
+from dataclasses import fields
+
+import pytest
+
+from core.backbones.base import BackboneInfo
+from core.errors import OptionError
+from core.options import DetectOptions
+from core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord
+from core.traces.bundle import pack, unpack
+from core.traces.schema import BACKBONE, CLIP, DETECTOR
+from tests.small_trace import put_together, small_trace, taken_apart
+
+
+def test_what_was_not_recorded_is_not_written():
+    record = BACKBONE.read({"name": "theirs", "family": "recorded"}, "backbone")
+    assert (record.name, record.prompt, record.cap_pixels_per_frame) == ("theirs", "", None)
+    assert record.as_dict() == {"name": "theirs", "family": "recorded"}
+    assert NO_CLIP.as_dict() == {}
+
+
+def test_a_null_that_was_recorded_is_written():
+    assert DETECTOR.read({"fps": None}, "detector").as_dict() == {"fps": None}
+
+
+def test_keys_of_a_newer_version_are_kept_and_written_back():
+    manifest, members = taken_apart(pack(small_trace()))
+    newer = {"name": "x.mp4", "codec": {"profiles": [1, None]}, "extra": "a", "absent": ["name"]}
+    trace = unpack(put_together(manifest | {"clip": newer}, members))
+    assert trace.clip.name == "x.mp4"
+    assert trace.clip.extra == {k: v for k, v in newer.items() if k != "name"}
+    assert trace.to_dict()["clip"] == newer
+    again, _ = taken_apart(pack(trace))
+    assert again["clip"] == newer
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "path"),
+    [
+        (CLIP, {"width": 0}, "clip.width"),
+        (CLIP, {"duration": "2"}, "clip.duration"),
+        (BACKBONE, {"pixel_mean": ["a"]}, r"clip.pixel_mean\[0\]"),
+        (DETECTOR, {"confidence": 2.0}, "clip.confidence"),
+        (CLIP, {"newer": {"a": "x" * 200_000}}, "clip.newer"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(rule, values, path):
+    with pytest.raises(OptionError, match=path):
+        rule.read(values, "clip")
+
+
+def test_the_records_hold_all_that_a_backbone_and_a_detector_have():
+    def names(kind):
+        return {one.name for one in fields(kind)}
+
+    assert names(BackboneInfo) <= names(BackboneRecord)
+    assert names(DetectOptions) <= names(DetectorRecord)
+
+
+def test_a_new_record_is_written_whole():
+    record = ClipRecord(name="a", sha256="b", duration=1.0, width=2, height=3)
+    assert CLIP.read(record.as_dict(), "clip") == record
+    assert record.as_dict()["title"] == ""
