@@ -75,8 +75,9 @@ def test_an_answer_that_ends_earlier_diverges_at_its_end():
 
 def test_what_cannot_be_compared_is_refused(toyworld):
     trace, bench = opened("repaired", toyworld)
-    kept = np.zeros_like(trace.counterfactual.level), np.zeros_like(
-        trace.counterfactual.frame_level
+    kept = (
+        np.zeros_like(trace.counterfactual.level),
+        np.zeros_like(trace.counterfactual.frame_level),
     )
     nothing = replace(trace.counterfactual, level=kept[0], frame_level=kept[1])
     with pytest.raises(OptionError, match="nothing was masked"):
