@@ -1,0 +1,65 @@
+// @ts-check
+// What every sign on the viewer means. The meanings are the glossary's, which Python sends.
+
+import { all, el } from "./dom.js";
+
+/** @import { Constants } from "./types" */
+
+/**
+ * Signs of the viewer, each with the glossary's term for it; `more` is what only the viewer shows.
+ *
+ * @type {{ sign: string, term: string, swatch?: string, more?: string }[]}
+ */
+const SIGNS = [
+  { sign: "V", term: "sampled frames" },
+  { sign: "V_d", term: "counterfactual" },
+  { sign: "∂L/∂r", term: "gradient", more: "A bar to the right is positive, to the left negative; 0 exactly: the mask covers no pixel." },
+  { sign: "0", term: "level", swatch: "mv-key-0", more: "A dashed outline: the object is kept." },
+  { sign: "0.75", term: "level", swatch: "mv-key-half", more: "Stripes one way: the object is partly masked." },
+  { sign: "1", term: "level", swatch: "mv-key-1", more: "Crossed stripes: the object is masked." },
+  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame." },
+  { sign: "below β cutoff", term: "plausibility cut" },
+  { sign: "α", term: "contrast strength" },
+  { sign: "│", term: "divergence", more: "Underlined twice in the answers." },
+];
+
+/** @type {Record<string, string>} words of the viewer's tables and the glossary's term for each */
+const TERMS = {
+  "logit V": "logits", "logit V_d": "logits", score: "score rule", gradient: "gradient", "≈ gradient": "gradient",
+  "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
+};
+
+export class Legend {
+  constructor() {
+    this.body = el("dl", { class: "mv-legend-list" });
+    this.root = el("details", { class: "mv-legend" }, el("summary", {}, "Legend"), this.body);
+    /** @type {Record<string, string>} */
+    this.meanings = {};
+  }
+
+  /** @param {Constants} constants */
+  load(constants) {
+    this.meanings = constants.glossary;
+    this.body.replaceChildren(...SIGNS.flatMap(({ sign, term, swatch, more }) => [
+      el("dt", {}, swatch ? el("span", { class: `mv-key ${swatch}`, "aria-hidden": "true" }) : null, sign),
+      el("dd", {}, `${sentence(this.meanings[term])}${more ? ` ${more}` : ""}`),
+    ]));
+  }
+
+  /**
+   * Gives column heads and titles the meaning of their term as hover help.
+   *
+   * @param {Element} root
+   */
+  explain(root) {
+    for (const head of all(root, "th[scope=col], h3")) {
+      const term = TERMS[(head.textContent || "").trim()];
+      if (term && !head.title) head.title = sentence(this.meanings[term]);
+    }
+  }
+}
+
+/** @param {string} meaning */
+function sentence(meaning) {
+  return `${meaning[0].toUpperCase()}${meaning.slice(1)}.`;
+}
