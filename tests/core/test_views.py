@@ -248,11 +248,11 @@ def test_under_or_objects_and_frames_have_the_slopes_of_the_loss(frame_mask):
 def test_a_whole_frame_mask_that_takes_the_objects_gradients_is_refused(fusion):
     chosen = MaskOptions(fusion=fusion, frame_mask="whole")
     with pytest.raises(OptionError, match="object gradient is 0") as error:
-        RunOptions(mask=chosen)
+        RunOptions(mask=chosen).check_runnable()
     assert "'or'" in error.value.remedy
     told = RunOptions().as_dict() | {"mask": vars(chosen)}
     with pytest.raises(OptionError, match="object gradient is 0"):
         options_from(told)
     with pytest.raises(OptionError, match="object gradient is 0"):
         list(ascend(LM, a_view(LM, FOUND, fusion=fusion, frame_mask="whole"), AscentOptions()))
-    RunOptions(mask=replace(chosen, fusion="or"))
+    RunOptions(mask=replace(chosen, fusion="or")).check_runnable()
