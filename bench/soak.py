@@ -147,7 +147,7 @@ def _do(
         done["trace opened"] += 1
     elif what == "change" and rng.random() < 0.4 and visitor.run_id:
         action = rng.choice((
-            {"do": "ledger"},
+            {"do": "occlusion"},
             {"do": "redecode", "alpha": rng.choice((0.0, 2.0)), "beta": 0.1},
             {"do": "edit", "edit": {"kind": "frames", "track": 0, "level": rng.random()}},
         ))  # fmt: skip

@@ -217,8 +217,8 @@ class Counterfactual:
 
 
 @dataclass(frozen=True, eq=False)
-class Ledger:
-    """What hiding each object alone truly does, beside what the gradient said.
+class OcclusionReport:
+    """The measured effect of masking each object alone, beside its gradient.
 
     gradient: (K,) dL/dr at the first ascent step. loss_change: (K,) query loss with only that
     object hidden less that of the video, nats. odds_change: (K,) change of the log-odds of the
@@ -373,7 +373,7 @@ class Trace:
     tracks: tuple[Track, ...] = ()
     steps: tuple[AscentStep, ...] = ()
     counterfactual: Counterfactual | None = None
-    ledger: Ledger | None = None
+    occlusion: OcclusionReport | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0

@@ -202,11 +202,11 @@ class Estimator:
         return _times(self.stage(work, stage), 1 - fraction)
 
     def change(self, work: Work, kind: str, tracks: int = 0) -> float | None:
-        """Seconds of a change by hand: the kind of an edit, or "redecode" or "ledger"."""
+        """Seconds of a change by hand: the kind of an edit, or "redecode" or "occlusion"."""
         with self._lock:
             if kind == "label":
                 return 0.0
-            if kind == "ledger":
+            if kind == "occlusion":
                 return _times(self._views(work), tracks)
             token = _times(self._token(work), self._tokens(work))
             if kind == "redecode":

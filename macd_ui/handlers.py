@@ -47,7 +47,7 @@ BUSY = status(message="A run is already going on.")
 BUSY_S = 0.5
 """How long a click waits for a job that has just told its end."""
 NO_CHANGE = OptionError("this is no change that can be made", "Reload the page")
-PLACES = {"edit": "whatif", "undo": "whatif", "redecode": "tokens", "ledger": "ledger"}
+PLACES = {"edit": "whatif", "undo": "whatif", "redecode": "tokens", "occlusion": "occlusion"}
 """Where on the page an action is made, and its error is told."""
 log = logging.getLogger(__name__)
 
@@ -236,6 +236,8 @@ class Handlers(Showing):
         if not session.busy.acquire(timeout=BUSY_S):
             yield {"viewer": self._view(session, None, BUSY)}
             return
+        if isinstance(action, Mapping) and action.get("do") == "ledger":
+            action = {**action, "do": "occlusion"}  # a page that was opened before an update
         where = PLACES.get(str(action.get("do")), "whatif") if isinstance(action, Mapping) else ""
         try:
             session.stop.clear()
@@ -299,8 +301,8 @@ class Handlers(Showing):
             elif what == "redecode":
                 bench.redecode(_finite(action.get("alpha")), _finite(action.get("beta")))
             else:
-                bench.ledger()
-        if what != "ledger":
+                bench.measure_occlusion()
+        if what != "occlusion":
             session.former = [*session.former[-20:], trace]
         session.trace = bench.trace
 

@@ -46,9 +46,9 @@ def what_if(page: Page) -> None:
     chosen = page.locator(".mv-whatif .mv-segments").first.locator("[aria-pressed=false]")
     chosen.last.click()
     page.wait_for_selector(".mv-edits li")
-    page.wait_for_selector(".mv-ledger button:enabled")
+    page.wait_for_selector(".mv-occlusion button:enabled")
     page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-ledger table")
+    page.wait_for_selector(".mv-occlusion table")
 
 
 SHOTS = {

@@ -14,8 +14,8 @@ from core.types import (
     Answer,
     AscentStep,
     Counterfactual,
-    Ledger,
     ModelFrames,
+    OcclusionReport,
     StepWeights,
     Stroke,
     TokenStep,
@@ -36,7 +36,7 @@ EDITS = [
 
 
 def small_trace():
-    """Two frames of 16×16, two tracks, one frame group, three answers, a ledger and five edits."""
+    """Two frames of 16×16, two tracks, a frame group, three answers, five edits, all measured."""
     frames = np.random.default_rng(0).integers(0, 255, (2, 16, 16, 3), np.uint8)
     times = np.array([0.5, 1.5])
     read = ModelFrames(frames, times, 2.0, (0, 0, 16, 16))
@@ -76,7 +76,7 @@ def small_trace():
         counterfactual=Counterfactual(
             two, two - 0.75, np.array([1.0, 0.0]), one, one - 0.75, one, 0.4, 0.5
         ),
-        ledger=Ledger(two, two, two, np.zeros((2, 2)), None, "supported"),
+        occlusion=OcclusionReport(two, two, two, np.zeros((2, 2)), None, "supported"),
         answers={a.method: a for a in answers},
         timings_ms={"video": 12.5, "decode": 3.0},
         peak_memory_mb=100.0,

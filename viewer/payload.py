@@ -15,7 +15,7 @@ from core.errors import OptionError
 from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.traces.reproduce import command, snippet
-from core.types import LOST, Answer, Ledger, ModelFrames, StepWeights, Trace
+from core.types import LOST, Answer, ModelFrames, OcclusionReport, StepWeights, Trace
 from viewer.constants import COLOURS, constants
 
 
@@ -31,7 +31,7 @@ def status(
 ) -> dict[str, Any]:
     """Where a run is; `error` is shown in place of the message.
 
-    where: the part of the page an error belongs to: "form", "whatif", "ledger" or "tokens".
+    where: the part of the page an error belongs to: "form", "whatif", "occlusion" or "tokens".
     """
     return {
         "stage": stage,
@@ -136,7 +136,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
-        "ledger": None if trace.ledger is None else _ledger(trace.ledger),
+        "occlusion": None if trace.occlusion is None else _occlusion(trace.occlusion),
         "shared": trace.shared,
         "seed": trace.seed,
         "warnings": list(trace.warnings),
@@ -150,14 +150,14 @@ def _again(trace: Trace, link: str) -> dict[str, str]:
         return {}
 
 
-def _ledger(ledger: Ledger) -> dict[str, Any]:
+def _occlusion(report: OcclusionReport) -> dict[str, Any]:
     return {
-        "gradient": ledger.gradient.tolist(),
-        "loss_change": ledger.loss_change.tolist(),
-        "odds_change": ledger.odds_change.tolist(),
-        "token_change": ledger.token_change.tolist(),
-        "correlation": ledger.correlation,
-        "verdict": ledger.verdict,
+        "gradient": report.gradient.tolist(),
+        "loss_change": report.loss_change.tolist(),
+        "odds_change": report.odds_change.tolist(),
+        "token_change": report.token_change.tolist(),
+        "correlation": report.correlation,
+        "verdict": report.verdict,
     }
 
 

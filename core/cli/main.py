@@ -186,7 +186,7 @@ def _edit(args: argparse.Namespace) -> Trace:
     if args.alpha is not None or args.beta is not None:
         bench.redecode(alpha, beta)
     if args.measure:
-        bench.ledger()
+        bench.measure_occlusion()
     return bench.trace
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from core.errors import TraceError
 from core.types import Trace
 
-FORMAT, SCHEMA = "macd-trace", 3
+FORMAT, SCHEMA = "macd-trace", 4
 
 MAX_BYTES = 40 * 2**20
 """Of a file, and of everything in it before pictures are decoded."""
@@ -36,7 +36,7 @@ FINAL_FIELDS = (
     "frame_margin",
     "frame_level",
 )
-LEDGER_FIELDS = ("gradient", "loss_change", "odds_change", "token_change")
+OCCLUSION_FIELDS = ("gradient", "loss_change", "odds_change", "token_change")
 RECORD_FIELDS = ("clip", "backbone", "detector")
 """Fields of a Trace that are records, see `core.records`; the manifest holds their `as_dict`."""
 PLAIN_FIELDS = (

@@ -1,4 +1,4 @@
-"""Manifests of older schemas → the present one, one named step per version, in order."""
+"""Files of older schemas → the present one, one named step per version, in order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from core.errors import TraceError
 from core.media.webp import LOSSLESS_PIXELS, picture_size
 from core.traces.container import DAMAGED, Pictures
-from core.traces.format import SCHEMA
+from core.traces.format import SCHEMA, Arrays
 
-Step = Callable[[dict[str, Any], Pictures], None]
+Step = Callable[[dict[str, Any], Arrays, Pictures], None]
 
 
-def model_frames_apart(manifest: dict[str, Any], pictures: Pictures) -> None:
+def model_frames_apart(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
     """1 → 2. Schema 1 held the model's frames alone, without loss where they are small."""
     height, width = picture_size(pictures["frames"][0])
     manifest["model"] = None
@@ -28,7 +28,7 @@ def model_frames_apart(manifest: dict[str, Any], pictures: Pictures) -> None:
         answer["total_ms"] = answer["ms"]
 
 
-def rules_by_name(manifest: dict[str, Any], pictures: Pictures) -> None:
+def rules_by_name(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
     """2 → 3. Schema 2 knew the linear rule only, and called a view's caption `said`."""
     manifest["skipped"] = {}
     for answer in manifest["answers"]:
@@ -39,15 +39,22 @@ def rules_by_name(manifest: dict[str, Any], pictures: Pictures) -> None:
         view.setdefault("kind", "none")
 
 
-MIGRATIONS: dict[int, Step] = {1: model_frames_apart, 2: rules_by_name}
+def occlusion_report(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
+    """3 → 4. Up to schema 3 the occlusion report was called `ledger`."""
+    manifest["occlusion"] = manifest.pop("ledger", None)
+    for name in [name for name in arrays if name.startswith("ledger_")]:
+        arrays[name.replace("ledger_", "occlusion_", 1)] = arrays.pop(name)
+
+
+MIGRATIONS: dict[int, Step] = {1: model_frames_apart, 2: rules_by_name, 3: occlusion_report}
 """What brings a manifest of each schema to the next one."""
 
 
-def migrate(manifest: dict[str, Any], pictures: Pictures) -> None:
-    """Brings a manifest to the present schema, in place. Raises TraceError for one of no schema."""
+def migrate(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
+    """Brings a file's parts to the present schema, in place. Raises TraceError for no schema."""
     while manifest["schema"] != SCHEMA:
         step = MIGRATIONS.get(manifest["schema"])
         if step is None:
             raise TraceError("the trace is of an unknown schema", DAMAGED)
-        step(manifest, pictures)
+        step(manifest, arrays, pictures)
         manifest["schema"] += 1

@@ -20,8 +20,8 @@ from core.traces.container import DAMAGED, Pictures, open_bundle
 from core.traces.format import (
     ALL_PIXELS,
     FINAL_FIELDS,
-    LEDGER_FIELDS,
     MODEL_PIXELS,
+    OCCLUSION_FIELDS,
     PLAIN_FIELDS,
     RECORD_FIELDS,
     SOURCE_PIXELS,
@@ -36,8 +36,8 @@ from core.types import (
     Counterfactual,
     Edit,
     Floats,
-    Ledger,
     ModelFrames,
+    OcclusionReport,
     Outline,
     StepWeights,
     Stroke,
@@ -45,7 +45,7 @@ from core.types import (
     Trace,
     Track,
 )
-from core.validation import Part
+from core.validation import Maybe, Part
 from core.views.records import view_from
 from core.whatif.edits import MAX_EDITS, sound_edit
 
@@ -60,7 +60,7 @@ def unpack(content: bytes) -> Trace:
     try:
         manifest, arrays, pictures = open_bundle(content)
         source_pixels = MODEL_PIXELS if manifest["schema"] == 1 else SOURCE_PIXELS
-        migrate(manifest, pictures)
+        migrate(manifest, arrays, pictures)
         stored = _restore_options(manifest.get("options"))
         checked = MANIFEST.read(manifest, "")
         _check_pictures(checked, pictures, source_pixels)
@@ -153,7 +153,7 @@ def _restore(
     steps = _restore_steps(arrays, k, g)
     if found and any(len(s.frame_strength) != len(found.frame_strength) for s in steps):
         raise TraceError("the ascent's steps do not fit its end", DAMAGED)
-    ledger = _restore_ledger(m.get("ledger"), arrays, k)
+    occlusion = _restore_occlusion(m.get("occlusion"), arrays, k)
     frames = decode_pictures(list(pictures["frames"][i] for i in range(t)))
     read = _restore_model(m["model"], pictures, times)
     room = ALL_PIXELS - frames.size // 3 - (0 if read is None else read.pixels.size // 3)
@@ -167,7 +167,7 @@ def _restore(
         tracks=tracks,
         steps=steps,
         counterfactual=found,
-        ledger=ledger,
+        occlusion=occlusion,
         answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
         warnings=tuple(m["warnings"]),
         options=stored.options,
@@ -263,17 +263,17 @@ def _line(told: Any) -> Floats:
     return points.astype(np.float32)
 
 
-def _restore_ledger(told: list[Any] | None, arrays: Arrays, k: int) -> Ledger | None:
-    if told is None:
+def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> OcclusionReport | None:
+    if row is None:
         return None
-    width = _found(arrays, "ledger_token_change").shape[-1:]
-    shapes = dict.fromkeys(LEDGER_FIELDS, (k,)) | {"token_change": (k, *width)}
-    parts = {n: _shaped(arrays, f"ledger_{n}", s) for n, s in shapes.items()}
-    correlation, verdict = told
-    return Ledger(
+    width = _found(arrays, "occlusion_token_change").shape[-1:]
+    shapes = dict.fromkeys(OCCLUSION_FIELDS, (k,)) | {"token_change": (k, *width)}
+    parts = {n: _shaped(arrays, f"occlusion_{n}", s) for n, s in shapes.items()}
+    correlation, verdict = row
+    return OcclusionReport(
         **parts,
-        correlation=None if correlation is None else REAL.read(correlation, "ledger.correlation"),
-        verdict=TEXT.read(verdict, "ledger.verdict"),
+        correlation=Maybe(REAL).read(correlation, "occlusion.correlation"),
+        verdict=TEXT.read(verdict, "occlusion.verdict"),
     )
 
 

@@ -21,7 +21,8 @@ RECORDED = "recorded"
 def command(trace: Trace) -> str:
     """The command line that computes the trace, with only the options that are not the default.
 
-    A second command makes the changes by hand and measures the ledger, where the trace has them.
+    A second command makes the changes by hand and measures the occlusion report, where the trace
+    has them.
     Raises OptionError for a trace that another program computed.
     """
     _check_repeatable(trace)
@@ -33,7 +34,7 @@ def command(trace: Trace) -> str:
     if further:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in trace.edits for word in edit_words(edit)]
-    edits += ["--measure"] * (trace.ledger is not None)
+    edits += ["--measure"] * (trace.occlusion is not None)
     stem = f"./{_stem(trace)}" if _stem(trace).startswith("-") else _stem(trace)
     if edits:
         flags += ["--out", f"{stem}.macd"]
@@ -61,7 +62,7 @@ def _stem(trace: Trace) -> str:
 
 
 def snippet(trace: Trace) -> str:
-    """Python that computes the trace again, with its changes by hand and its ledger.
+    """Python that computes the trace again, with its changes by hand and its occlusion report.
 
     Raises OptionError for a trace that another program computed.
     """
@@ -89,7 +90,7 @@ def snippet(trace: Trace) -> str:
         "trace = last.trace",
     ]
     edits = [edit.as_dict() for edit in trace.edits]
-    if edits or trace.ledger is not None:
+    if edits or trace.occlusion is not None:
         lines += [
             "",
             "from core.whatif.workbench import Workbench, read_edit",
@@ -101,9 +102,9 @@ def snippet(trace: Trace) -> str:
             f"for edit in {pformat(edits, width=90, sort_dicts=False)}:",
             "    *_, last = bench.change(read_edit(edit, bench.trace))",
         ]
-    if trace.ledger is not None:
-        lines.append("bench.ledger()")
-    if edits or trace.ledger is not None:
+    if trace.occlusion is not None:
+        lines.append("bench.measure_occlusion()")
+    if edits or trace.occlusion is not None:
         lines.append("trace = bench.trace")
     return "\n".join([*lines, 'print(trace.answers["macd"].text)'])
 

@@ -187,7 +187,7 @@ COUNTS = Table(
     dict.fromkeys(("frames", "tracks", "groups"), Number(0, FRAMES, whole=True)),
     needed=("frames", "tracks", "groups"),
 )
-LEDGER = Many(ANYTHING, 2, 2)
+OCCLUSION = Many(ANYTHING, 2, 2)
 MANIFEST = Table(
     {
         "question": Words(10_000),
@@ -195,7 +195,7 @@ MANIFEST = Table(
         "model": Maybe(MODEL),
         "counts": COUNTS,
         "tracks": Many(TRACK, 0, 4096),
-        "ledger": Maybe(LEDGER),
+        "occlusion": Maybe(OCCLUSION),
         "answers": Many(ANSWER, 0, 100),
         "pieces": ByName(TEXT, 2**20),
         "losses": Maybe(Many(Maybe(REAL), 2, 2)),

@@ -52,7 +52,8 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "strengths": _strengths(trace),
         "frame_levels": _frame_levels(trace),
         "query_loss": _losses(trace),
-        "ledger": _ledger(trace),
+        "occlusion": (occlusion := _occlusion(trace)),
+        "ledger": occlusion,  # its former name, for one version
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
         "timings_ms": dict(trace.timings_ms),
         "peak_memory_mb": trace.peak_memory_mb,
@@ -109,20 +110,20 @@ def _losses(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _ledger(trace: Trace) -> dict[str, Any] | None:
-    found = trace.ledger
-    if found is None:
+def _occlusion(trace: Trace) -> dict[str, Any] | None:
+    report = trace.occlusion
+    if report is None:
         return None
     return {
-        "verdict": found.verdict,
-        "correlation": found.correlation,
+        "verdict": report.verdict,
+        "correlation": report.correlation,
         "objects": [
             {
                 "track": t.id,
-                "gradient": float(found.gradient[k]),
-                "loss_change": float(found.loss_change[k]),
-                "odds_change": float(found.odds_change[k]),
-                "token_change": found.token_change[k].tolist(),
+                "gradient": float(report.gradient[k]),
+                "loss_change": float(report.loss_change[k]),
+                "odds_change": float(report.odds_change[k]),
+                "token_change": report.token_change[k].tolist(),
             }
             for k, t in enumerate(trace.tracks)
         ],
@@ -287,13 +288,13 @@ def _frame_lines(trace: Trace) -> list[str]:
 def _edit_lines(trace: Trace) -> list[str]:
     """Changes by hand, as flags of `python -m core edit`, and what was measured."""
     lines = [f"Edited     {' '.join(edit_words(e))}"[:200] for e in trace.edits]
-    found = trace.ledger
-    if found is None:
+    report = trace.occlusion
+    if report is None:
         return lines
-    lines.append(f"Measured   {found.verdict}")
+    lines.append(f"Measured   {report.verdict}")
     for k, t in enumerate(trace.tracks):
         lines.append(
-            f"           hiding {t.id} {t.label}: query loss {found.loss_change[k]:+.2e},"
-            f" log-odds of the baseline answer {found.odds_change[k]:+.2e}"
+            f"           hiding {t.id} {t.label}: query loss {report.loss_change[k]:+.2e},"
+            f" log-odds of the baseline answer {report.odds_change[k]:+.2e}"
         )
     return lines

@@ -20,11 +20,11 @@ from core.media.webp import PICTURE_PIXELS, encode_picture
 from core.traces.format import (
     FINAL_FIELDS,
     FORMAT,
-    LEDGER_FIELDS,
     MAX_BYTES,
     MAX_ITEMS,
     MAX_MANIFEST,
     MODEL_PIXELS,
+    OCCLUSION_FIELDS,
     PLAIN_FIELDS,
     RECORD_FIELDS,
     SCHEMA,
@@ -123,8 +123,9 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
     found = trace.counterfactual
     if found:
         arrays |= {f"final_{n}": getattr(found, n) for n in FINAL_FIELDS}
-    if trace.ledger:
-        arrays |= {f"ledger_{n}": getattr(trace.ledger, n) for n in LEDGER_FIELDS}
+    report = trace.occlusion
+    if report:
+        arrays |= {f"occlusion_{n}": getattr(report, n) for n in OCCLUSION_FIELDS}
     pieces: dict[str, str] = {}
     answers = []
     for i, a in enumerate(trace.answers.values()):
@@ -154,7 +155,7 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
             for t in trace.tracks
         ],
         "losses": [found.base_loss, found.loss] if found else None,
-        "ledger": [trace.ledger.correlation, trace.ledger.verdict] if trace.ledger else None,
+        "occlusion": [report.correlation, report.verdict] if report else None,
         "answers": answers,
         "pieces": pieces,
         "mask": vars(trace.mask),

@@ -1,4 +1,4 @@
-"""The causal ledger: what hiding each object alone does, measured, beside what the gradient said.
+"""The occlusion report: the measured effect of masking each object alone, beside its gradient.
 
 One batched pass over K views; knows neither how objects were found nor how a view is shown.
 """
@@ -17,7 +17,7 @@ from core.backbones.host import to_float, to_host
 from core.errors import OptionError
 from core.masking.composite import MaskCompositor
 from core.masking.objective import loss_of
-from core.types import Ledger
+from core.types import OcclusionReport
 from core.words import count
 
 BATCH = 8
@@ -32,7 +32,7 @@ def measure(
     answer: Sequence[int],
     gradient: Float64Array,
     level: Float64Array,
-) -> Ledger:
+) -> OcclusionReport:
     """Hides one object after the other (r = 1, nothing else) and reads what changes.
 
     base: the video itself, prefilled. answer: token ids of the baseline answer, which is fed to
@@ -54,7 +54,7 @@ def measure(
     loss, log_p = np.array(losses), np.concatenate(chances)
     odds = _log_odds(log_p.sum(1))
     loss_change = loss[1:] - loss[0]
-    return Ledger(
+    return OcclusionReport(
         gradient=np.asarray(gradient, np.float64),
         loss_change=loss_change,
         odds_change=odds[1:] - odds[0],

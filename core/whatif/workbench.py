@@ -95,10 +95,10 @@ class Workbench:
 
     def _change(self, edit: Edit, tracks: tuple[Track, ...], before: Trace) -> Iterator[Event]:
         edits = (*before.edits, edit)
-        now = replace(before, tracks=tracks, edits=edits, ledger=None, shared={})
+        now = replace(before, tracks=tracks, edits=edits, occlusion=None, shared={})
         if edit.kind == "label":
             self.context.tracks = tracks
-            self.trace = replace(now, ledger=before.ledger, shared=before.shared)
+            self.trace = replace(now, occlusion=before.occlusion, shared=before.shared)
         elif edit.kind in ("level", "frames"):
             self.context.tracks = tracks
             yield from self._compute(now, _with_level(before, edit))
@@ -194,8 +194,8 @@ class Workbench:
                     self._batch.step([step.token])
         return self._batch
 
-    def ledger(self) -> Trace:
-        """The trace with its causal ledger; see `core.whatif.occlusion`."""
+    def measure_occlusion(self) -> Trace:
+        """The trace with its occlusion report; see `core.whatif.occlusion`."""
         found = self.trace.counterfactual
         assert found is not None
         steps = self.trace.steps
@@ -203,8 +203,12 @@ class Workbench:
         said = [s.token for s in self.trace.answers["baseline"].tokens]
         view = self.context.masks(self.options.mask)
         made = measure(self.lm, view, self.context.base, said, gradient, found.level)
-        self.trace = replace(self.trace, ledger=made)
+        self.trace = replace(self.trace, occlusion=made)
         return self.trace
+
+    def ledger(self) -> Trace:
+        """The former name of `measure_occlusion`, for snippets of older traces; for one version."""
+        return self.measure_occlusion()
 
 
 def _timed(answer: Answer, began: float) -> Answer:

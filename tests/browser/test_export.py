@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.traces.bundle import save
-from core.types import Edit, Ledger
+from core.types import Edit, OcclusionReport
 from core.views.records import OtherView
 from tests.core.test_bundle import make_trace
 from viewer import standalone
@@ -45,7 +45,7 @@ def hostile_trace(folder):
         warnings=(HOSTILE,),
         shared={HOSTILE: 1},
         answers=answers | {HOSTILE: replace(answers["macd"], method=HOSTILE)},
-        ledger=Ledger(*[np.zeros(k)] * 3, np.zeros((k, 2)), None, HOSTILE),
+        occlusion=OcclusionReport(*[np.zeros(k)] * 3, np.zeros((k, 2)), None, HOSTILE),
     )
 
 
@@ -56,7 +56,7 @@ def shown_as_text(page):
             folded.click()
     assert page.locator(".mv-question").inner_text() == HOSTILE
     for place in (".mv-notes", ".mv-rail", ".mv-lanes", ".mv-compare", ".mv-table", ".mv-flips",
-                  ".mv-ledger", ".mv-reproduce"):  # fmt: skip
+                  ".mv-occlusion", ".mv-reproduce"):  # fmt: skip
         assert "onerror=alert(1)" in page.locator(place).first.inner_text(), place
     strip = page.locator(".mv-strip[data-method=macd] .mv-token").first
     assert strip.inner_text() == HOSTILE.replace(" ", "␣")

@@ -108,10 +108,10 @@ def test_moved_alpha_is_decoded_on(page):
 def test_each_object_can_be_measured(page):
     page.wait_for_selector(".mv-token")
     page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-ledger table")
-    said = page.locator(".mv-ledger").inner_text()
+    page.wait_for_selector(".mv-occlusion table")
+    said = page.locator(".mv-occlusion").inner_text()
     assert "upported" in said
-    assert page.locator(".mv-ledger tbody tr").count() == page.locator(".mv-object").count()
+    assert page.locator(".mv-occlusion tbody tr").count() == page.locator(".mv-object").count()
     page.locator(".mv-strip[data-method=baseline] .mv-token").first.click()
     effects = page.locator(".mv-effect").all_inner_texts()
     ranks = sorted(int(e.rsplit("rank ", 1)[1].rstrip(")")) for e in effects)

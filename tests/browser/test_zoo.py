@@ -133,7 +133,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
         page.get_by_role("button", name="Draw mask").click()
     else:
         assert "No objects were found" in page.locator(".mv-rail").inner_text()
-        assert not page.locator(".mv-ledger").is_visible()
+        assert not page.locator(".mv-occlusion").is_visible()
         set_level(page, 1, "0 keep" if trace.counterfactual.frame_level[0] else "1 mask")
         settled(page, changes := changes + 1)
         page.get_by_role("button", name="Add object").click()
@@ -142,8 +142,8 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
         objects = 1
 
     page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-ledger table")
-    assert page.locator(".mv-ledger tbody tr").count() == objects
+    page.wait_for_selector(".mv-occlusion table")
+    assert page.locator(".mv-occlusion tbody tr").count() == objects
     page.locator(".mv-live input").first.focus()
     page.keyboard.press("End")
     page.locator(".mv-live button").click()
@@ -213,8 +213,8 @@ def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
     drag(page, *(tuple(map(float, low + s * (high - low))) for s in (0.3, 0.8)))
     settled(page, 2)
     page.get_by_role("button", name="Measure each object").click()
-    page.wait_for_selector(".mv-ledger table")
-    assert page.locator(".mv-ledger tbody tr").count() == len(found)
+    page.wait_for_selector(".mv-occlusion table")
+    assert page.locator(".mv-occlusion tbody tr").count() == len(found)
     changed = save(page, tmp_path / "changed.macd")
     (stroke,) = changed.tracks[k].brush
     np.testing.assert_allclose(stroke.points[[0, -1]], [[0.3, 0.3], [0.8, 0.8]], atol=0.03)

@@ -345,7 +345,7 @@ def test_a_run_of_very_many_pixels_can_still_be_opened(trace):
     times = np.arange(many, dtype=float)
     read = ModelFrames(wide, times, 100.0, (0, 0, 1200, 900))
     large = replace(
-        trace, frames=wide, times=times, model_frames=read, tracks=(), steps=(), ledger=None,
+        trace, frames=wide, times=times, model_frames=read, tracks=(), steps=(), occlusion=None,
         counterfactual=None, answers={}, groups=tuple((i,) for i in range(many)),
     )  # fmt: skip
     again = unpack(pack(large))

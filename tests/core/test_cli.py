@@ -60,8 +60,8 @@ def test_the_json_is_as_documented(traced, capsys):
         ("tracks[]", found["tracks"][0]),
         ("strengths[]", found["strengths"][0]),
         ("query_loss", found["query_loss"]),
-        ("ledger", edited["ledger"]),
-        ("ledger.objects[]", edited["ledger"]["objects"][0]),
+        ("occlusion", edited["occlusion"]),
+        ("occlusion.objects[]", edited["occlusion"]["objects"][0]),
         ("answers.macd", found["answers"]["macd"]),
         ("answers.macd.tokens[]", found["answers"]["macd"]["tokens"][0]),
     ):

@@ -121,7 +121,7 @@ def test_views_stay_on_the_device(fill):
         assert state.logits.device.type == "cuda"
 
 
-def test_the_ledger_stays_on_the_device(family):
+def test_the_occlusion_report_stays_on_the_device(family):
     with dry_run("cuda"):
         lm = place(family, "cuda")
         case = case_of(lm)

@@ -44,11 +44,11 @@ def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld
         for _ in bench.change(edit):
             pass
     bench.redecode(2.0, bench.options.contrast.beta)
-    wanted = bench.ledger()
+    wanted = bench.measure_occlusion()
     assert told["options"]["edits"] == [edit.as_dict() for edit in wanted.edits]
-    assert [o["track"] for o in told["ledger"]["objects"]] == [t.id for t in wanted.tracks]
-    changes = [o["loss_change"] for o in told["ledger"]["objects"]]
-    np.testing.assert_allclose(changes, wanted.ledger.loss_change, atol=1e-4)
+    assert [o["track"] for o in told["occlusion"]["objects"]] == [t.id for t in wanted.tracks]
+    changes = [o["loss_change"] for o in told["occlusion"]["objects"]]
+    np.testing.assert_allclose(changes, wanted.occlusion.loss_change, atol=1e-4)
     assert told["answers"]["macd"]["alpha"] == 2
     assert told["answers"]["macd"]["text"] == wanted.answers["macd"].text
     saved = load(out)

@@ -102,7 +102,7 @@ def test_the_commands_make_every_kind_of_edit_again(
         for _ in bench.change(read_edit(edit, bench.trace)):
             pass
     bench.redecode(2.5, 0.02)
-    wanted = bench.ledger()
+    wanted = bench.measure_occlusion()
     assert {edit.kind for edit in wanted.edits} == set(EDIT_FIELDS)
 
     monkeypatch.chdir(tmp_path)
@@ -113,7 +113,7 @@ def test_the_commands_make_every_kind_of_edit_again(
     assert again.options == wanted.options
     assert again.edits == wanted.edits
     np.testing.assert_allclose(again.counterfactual.level, wanted.counterfactual.level, atol=1e-6)
-    np.testing.assert_allclose(again.ledger.loss_change, wanted.ledger.loss_change, atol=1e-4)
+    np.testing.assert_allclose(again.occlusion.loss_change, wanted.occlusion.loss_change, atol=1e-4)
     assert set(again.answers) == set(wanted.answers)
     for name, said in wanted.answers.items():
         assert again.answers[name].text == said.text

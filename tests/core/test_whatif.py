@@ -69,7 +69,7 @@ def test_a_level_by_hand_is_the_view_with_that_level(bench, trace):
 @pytest.mark.parametrize("kind", ["level", "frames"])
 def test_a_level_that_is_so_already_is_no_edit(bench, trace, kind):
     changed(bench, kind="level", track=trace.tracks[1].id, level=0.4)
-    before = bench.ledger()
+    before = bench.measure_occlusion()
     found = before.counterfactual
     place, levels = (trace.tracks[0].id, found.level) if kind == "level" else (0, found.frame_level)
     (event,) = bench.change(Edit(kind, track=place, level=float(levels[0])))
@@ -191,8 +191,8 @@ def test_decoding_on_equals_decoding_from_the_start(bench, trace, toyworld):
         np.testing.assert_allclose(a.base, b.base, atol=1e-4)
 
 
-def test_the_ledger_measures_each_object_alone(bench, trace):
-    made = bench.ledger().ledger
+def test_the_occlusion_report_measures_each_object_alone(bench, trace):
+    made = bench.measure_occlusion().occlusion
     base = bench.context.base
     said = tokens(trace, "baseline")
     for k in range(len(trace.tracks)):
@@ -204,7 +204,7 @@ def test_the_ledger_measures_each_object_alone(bench, trace):
         assert made.token_change[k, 0] == pytest.approx(float(first[0] - first[1]), abs=1e-5)
     assert made.token_change.shape == (len(trace.tracks), len(said))
     np.testing.assert_allclose(made.gradient, trace.steps[0].gradient)
-    again = unpack(pack(bench.trace)).ledger
+    again = unpack(pack(bench.trace)).occlusion
     np.testing.assert_allclose(again.odds_change, made.odds_change)
     assert again.verdict == made.verdict
 

@@ -108,7 +108,7 @@ def edit_by_hand(trace, lm):
         assert last.message == "complete", raw
         yield raw, last.trace
     bench.redecode(ALPHA, bench.options.contrast.beta)
-    yield {"kind": "measure"}, bench.ledger()
+    yield {"kind": "measure"}, bench.measure_occlusion()
 
 
 def words_for(trace, path, out):
@@ -138,9 +138,9 @@ def check_as_told(wanted, told, out):
     """A command's JSON and file say what the workbench of this process says."""
     same_logits(wanted, load(out))
     assert told["options"]["edits"] == [edit.as_dict() for edit in wanted.edits]
-    assert [o["track"] for o in told["ledger"]["objects"]] == [t.id for t in wanted.tracks]
-    changes = [o["loss_change"] for o in told["ledger"]["objects"]]
-    np.testing.assert_allclose(changes, wanted.ledger.loss_change, atol=1e-4)
+    assert [o["track"] for o in told["occlusion"]["objects"]] == [t.id for t in wanted.tracks]
+    changes = [o["loss_change"] for o in told["occlusion"]["objects"]]
+    np.testing.assert_allclose(changes, wanted.occlusion.loss_change, atol=1e-4)
     assert told["answers"]["macd"]["alpha"] == ALPHA
 
 
@@ -211,7 +211,7 @@ def test_every_change_works_on_the_reopened_file(trace_of, toyworld, name):
         if raw["kind"] == "add":
             assert [t.label for t in after.tracks] == [*(t.label for t in before.tracks), "drawn"]
         before = after
-    assert len(after.ledger.loss_change) == len(after.tracks) == max(1, ZOO[name].objects)
+    assert len(after.occlusion.loss_change) == len(after.tracks) == max(1, ZOO[name].objects)
     assert after.answers["macd"].alpha == ALPHA
     assert after.counterfactual.level[-1] == pytest.approx(0.9)
     # the drawn box is hidden in the view, where it lies on the model's frames and alone
@@ -280,7 +280,7 @@ def test_native_frames_are_those_of_the_processor(trace_of, toyworld, name):
         ZOO[name].aspect, rel=0.01
     )
     *_, (_, last) = edit_by_hand(load(path), toyworld)
-    assert len(last.ledger.loss_change) == ZOO[name].objects
+    assert len(last.occlusion.loss_change) == ZOO[name].objects
 
 
 def test_without_objects_what_needs_one_is_told(trace_of, toyworld):
@@ -296,12 +296,12 @@ def test_without_objects_what_needs_one_is_told(trace_of, toyworld):
             read_edit(raw, opened)
     bench = Workbench(opened, toyworld)
     with pytest.raises(OptionError, match=r"nothing to measure\. Add an object"):
-        bench.ledger()
+        bench.measure_occlusion()
     *_, last = bench.change(read_edit({"kind": "frames", "track": 0, "level": 1}, opened))
     assert last.trace.counterfactual.frame_level[0] == 1
     for _ in bench.change(read_edit({"kind": "add", "label": "drawn", "box": BOX}, last.trace)):
         pass
-    assert len(bench.ledger().ledger.loss_change) == 1
+    assert len(bench.measure_occlusion().occlusion.loss_change) == 1
 
 
 def test_one_frame_has_one_frame_to_change(trace_of):

@@ -136,7 +136,7 @@ def test_changes_by_hand_cost_what_they_invalidate():
     }  # fmt: skip
     for kind, seconds_ in expected.items():
         assert estimator.change(SHORT, kind) == pytest.approx(seconds_), kind
-    assert estimator.change(SHORT, "ledger", 3) == pytest.approx(3 * cost["views"])
+    assert estimator.change(SHORT, "occlusion", 3) == pytest.approx(3 * cost["views"])
 
 
 def test_the_work_is_read_off_clip_and_options():

@@ -307,7 +307,8 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
 @pytest.mark.parametrize(
     ("action", "where"),
     [({"do": "edit", "edit": 3}, "whatif"), ({"do": "redecode", "alpha": "x"}, "tokens"),
-     ({"do": "undo", "run": "other"}, "whatif"), ({"do": "ledger", "run": "other"}, "ledger")],
+     ({"do": "undo", "run": "other"}, "whatif"), ({"do": "occlusion", "run": "other"}, "occlusion"),
+     ({"do": "ledger", "run": "other"}, "occlusion")],
 )  # fmt: skip
 def test_an_error_says_where_it_belongs(handlers, make_video, action, where):
     *_, last = handlers.run(values(make_video()), "me")

@@ -82,7 +82,7 @@ REFUSED = {
        for key in ("clip", "backbone", "detector", "options", "timings_ms", "shared", "versions",
                    "mask", "counts", "pieces", "answers", "tracks", "groups", "warnings",
                    "answers.1.view", "answers.1.votes", "options.ascent", "options.contrast",
-                   "model", "losses", "ledger", "question", "status", "seed", "peak_memory_mb")
+                   "model", "losses", "occlusion", "question", "status", "seed", "peak_memory_mb")
        for value in (7.5, [[1]], "x", {"a": {"b": 1}})
        if (key, type(value)) not in SOUND
     },
@@ -172,8 +172,8 @@ REFUSED = {
     "losses of words": at("losses", ["a", "b"]),
     "one loss of two": at("losses", [0.5, None]),
     "one loss": at("losses", [0.5]),
-    "a verdict that is a number": at("ledger", [None, 5]),
-    "a correlation that is words": at("ledger", ["x", "y"]),
+    "a verdict that is a number": at("occlusion", [None, 5]),
+    "a correlation that is words": at("occlusion", ["x", "y"]),
     "a warning that is a number": at("warnings", [5]),
     "a piece that is a number": at("pieces.7", 5),
     "a piece is missing": without("pieces.9"),
@@ -201,9 +201,9 @@ REFUSED = {
     "the end without frames": array("final_frame_strength", lambda a: a[:0]),
     "steps without frames": array("step_frame_strength", lambda a: a[:, :0]),
     "a step's loss of another shape": array("step_loss", lambda a: a[None]),
-    "a ledger of another shape": array("ledger_token_change", lambda a: a[0]),
-    "a ledger that is a scalar": array("ledger_token_change", lambda a: a[0, 0]),
-    "a ledger is missing": gone("ledger_gradient"),
+    "an occlusion report of another shape": array("occlusion_token_change", lambda a: a[0]),
+    "an occlusion report that is a scalar": array("occlusion_token_change", lambda a: a[0, 0]),
+    "an occlusion report is missing": gone("occlusion_gradient"),
     "the token is no candidate": both(
         at("pieces.8", "x"), array("answer1_token", lambda a: a + 1)
     ),
@@ -251,7 +251,7 @@ SHOWN = {
     "a mask that no run takes": at("options.mask.frame_mask", "whole"),
     "no answers": at("answers", []),
     "no baseline": at("answers.0.method", "other"),
-    "no ledger": at("ledger", None),
+    "no occlusion report": at("occlusion", None),
     "a stopped run": at("status", "stopped: decode"),
     "a time below 0": at("answers.1.ms", -0.5),
     "an empty question": at("question", ""),
@@ -385,5 +385,5 @@ def test_saving_and_loading_keeps_everything(tmp_path):
 
     trace = small_trace()
     same(trace, load(save(trace, tmp_path / "t.macd")))
-    part = replace(trace, answers={}, ledger=None)
+    part = replace(trace, answers={}, occlusion=None)
     same(part, unpack(pack(part)))

@@ -104,7 +104,7 @@ def test_a_trace_cannot_name_a_model_to_be_loaded(public, tmp_path):
         for m in shown if m["msg"] == "process_completed"
         for d in m["output"]["data"] if isinstance(d, dict) and "trace" in d
     )  # fmt: skip
-    action = {"do": "ledger", "run": run}
+    action = {"do": "occlusion", "run": run}
     told = words(visitor.send("act", event_data=action, backbone="toyworld"))
     assert "does not offer the backbone '/etc/passwd'" in told
     with pytest.raises(OptionError):

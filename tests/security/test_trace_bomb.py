@@ -91,7 +91,7 @@ def frames(side, count, models=None, noise=0, views=0):
         members["arrays/times.npy"] = npy(np.arange(count, dtype=float))
         manifest["counts"] = {"frames": count, "tracks": 0, "groups": count}
         manifest["groups"] = [[i] for i in range(count)]
-        manifest |= {"tracks": [], "losses": None, "ledger": None}
+        manifest |= {"tracks": [], "losses": None, "occlusion": None}
         first = manifest["answers"][0]
         members.update({f"arrays/answer{i}_{n[len('arrays/answer0_'):]}": members[n]
                         for i in range(1, views)

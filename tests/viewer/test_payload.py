@@ -50,7 +50,7 @@ def sent():
         "View": [answer["view"] for answer in answers],
         "TokenStep": steps,
         "StepWeights": [s["weights"] for s in steps if s["weights"]],
-        "Ledger": [shown["ledger"]],
+        "OcclusionReport": [shown["occlusion"]],
         "Edit": shown["edits"],
     }
 
@@ -116,7 +116,7 @@ def test_no_script_repeats_what_is_sent():
 
 def test_a_trace_without_more_is_sent_too():
     trace = replace(
-        small_trace(), tracks=(), steps=(), counterfactual=None, answers={}, ledger=None,
+        small_trace(), tracks=(), steps=(), counterfactual=None, answers={}, occlusion=None,
         model_frames=None, status="stopped: track",
     )  # fmt: skip
     shown = payload(trace)["trace"]

@@ -86,7 +86,7 @@ export class Rail {
   // Measured effects on the chosen token of the baseline's answer, the largest first.
   rank() {
     const { shown, method, token } = this.state;
-    const changes = shown.ledger && method === "baseline" ? shown.ledger.token_change : [];
+    const changes = shown.occlusion && method === "baseline" ? shown.occlusion.token_change : [];
     const known = changes.length > 0 && token < changes[0].length;
     const effect = known ? changes.map((row) => row[token]) : [];
     const order = effect.map((_, k) => k).sort((a, b) => Math.abs(effect[b]) - Math.abs(effect[a]));

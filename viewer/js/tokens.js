@@ -3,7 +3,7 @@
 
 import { all, el } from "./dom.js";
 import { Flips } from "./flips.js";
-import { differenceBar } from "./ledger.js";
+import { differenceBar } from "./occlusion.js";
 import { rescore } from "./rescore.js";
 import { percent, signed, visible } from "./text.js";
 
@@ -192,7 +192,7 @@ export class Tokens {
   lightEffects() {
     const { shown: trace, hover, track } = this.state;
     const k = hover ?? track;
-    const changes = trace.ledger && k !== null ? trace.ledger.token_change[k] : [];
+    const changes = trace.occlusion && k !== null ? trace.occlusion.token_change[k] : [];
     const colour = k === null ? "" : trace.tracks[k].colour;
     const top = Math.max(...changes.map(Math.abs), 1e-9);
     for (const button of all(this.strips, "[data-method=baseline] button.mv-token")) {

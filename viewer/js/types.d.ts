@@ -60,7 +60,7 @@ export interface Trace {
   final: Counterfactual | null;
   answers: Record<string, Answer>;
   edits: Edit[];
-  ledger: Ledger | null;
+  occlusion: OcclusionReport | null;
   shared: Record<string, number>;
   seed: number;
   warnings: string[];
@@ -181,7 +181,7 @@ export interface StepWeights {
   bias: [number, number][];
 }
 
-export interface Ledger {
+export interface OcclusionReport {
   gradient: number[];
   loss_change: number[];
   odds_change: number[];
@@ -208,7 +208,7 @@ export interface Edit {
 export type Action =
   | { do: "edit"; edit: Edit }
   | { do: "undo" }
-  | { do: "ledger" }
+  | { do: "occlusion" }
   | { do: "redecode"; alpha: number; beta: number };
 export type Send = (action: Action) => void;
 

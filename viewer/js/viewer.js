@@ -5,7 +5,7 @@
 import { Compare } from "./compare.js";
 import { el } from "./dom.js";
 import { Help, Reproduce } from "./keep.js";
-import { LedgerPanel } from "./ledger.js";
+import { OcclusionPanel } from "./occlusion.js";
 import { Rail } from "./rail.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
@@ -31,10 +31,10 @@ export class Viewer {
     this.rail = new Rail(this.state);
     this.tokens = new Tokens(this.state, commit);
     this.compare = new Compare(this.state, this.stage);
-    this.ledger = new LedgerPanel(this.state, commit);
+    this.occlusion = new OcclusionPanel(this.state, commit);
     this.whatif = new WhatIf(this.state, commit, this.stage);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, ledger: this.ledger, tokens: this.tokens };
+    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens };
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
     this.question = el("p", { class: "mv-question" });
@@ -45,7 +45,7 @@ export class Viewer {
         }, "?")),
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.whatif.root),
-        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.ledger.root)),
+        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
       this.compare.root, this.notes, this.reproduce.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
@@ -110,7 +110,7 @@ export class Viewer {
   hold(now) {
     this.state.busy = now;
     this.whatif.busy(now);
-    this.ledger.busy(now);
+    this.occlusion.busy(now);
   }
 
   /** @param {Trace} trace */
@@ -128,7 +128,7 @@ export class Viewer {
     this.body.hidden = false;
     this.question.textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.stage, this.rail, this.tokens, this.compare, this.ledger, this.whatif, this.reproduce]) {
+    for (const part of [this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce]) {
       part.load(trace);
     }
     this.hold(this.state.busy);

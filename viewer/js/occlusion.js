@@ -1,13 +1,13 @@
 // @ts-check
-// The causal ledger: what hiding each object alone does, measured, beside what its gradient said.
+// The occlusion report: the measured effect of masking each object alone, beside its gradient.
 
 import { el } from "./dom.js";
 import { signed } from "./text.js";
 
-/** @import { Ledger, Send, Trace } from "./types" */
+/** @import { OcclusionReport, Send, Trace } from "./types" */
 /** @import { State } from "./state.js" */
 
-export class LedgerPanel {
+export class OcclusionPanel {
   /**
    * @param {State} state
    * @param {Send} send
@@ -15,19 +15,19 @@ export class LedgerPanel {
   constructor(state, send) {
     this.state = state;
     this.ask = el("button", {
-      type: "button", class: "mv-button", on: { click: () => send({ do: "ledger" }) },
+      type: "button", class: "mv-button", on: { click: () => send({ do: "occlusion" }) },
     }, "Measure each object");
     this.body = el("div", {});
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.hint = el("p", { class: "mv-note" },
-      "Hides one object after the other and reads what truly changes: one pass of the model.");
-    this.root = el("section", { class: "mv-ledger", "aria-label": "Causal ledger" },
+      "Hides one object after the other and measures what changes: one pass of the model.");
+    this.root = el("section", { class: "mv-occlusion", "aria-label": "Measured effect of each object" },
       el("h3", {}, "Does the gradient predict the effect?"), this.hint, this.ask, this.error, this.body);
   }
 
   /** @param {Trace} trace */
   load(trace) {
-    const known = trace.ledger;
+    const known = trace.occlusion;
     const able = this.state.server && trace.final !== null && trace.tracks.length > 0;
     this.root.hidden = !known && !able;
     this.ask.hidden = Boolean(known) || !able;
@@ -42,23 +42,23 @@ export class LedgerPanel {
 
   /**
    * @param {Trace} trace
-   * @param {Ledger} ledger
+   * @param {OcclusionReport} report
    */
-  table(trace, ledger) {
-    const widest = Math.max(...ledger.loss_change.map(Math.abs), 1e-9);
-    const rho = ledger.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(ledger.correlation)}.`;
+  table(trace, report) {
+    const widest = Math.max(...occlusion.loss_change.map(Math.abs), 1e-9);
+    const rho = report.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(report.correlation)}.`;
     const head = ["object", trace.approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"];
     return [
-      el("p", { class: "mv-verdict" }, ledger.verdict[0].toUpperCase() + ledger.verdict.slice(1) + "."),
+      el("p", { class: "mv-verdict" }, report.verdict[0].toUpperCase() + report.verdict.slice(1) + "."),
       el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": "Measured effects" },
         el("table", {},
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
           el("tbody", {}, trace.tracks.map((track, k) => el("tr", { "data-track": k },
             el("th", { scope: "row" }, `${track.id} ${track.label}`),
-            el("td", {}, ledger.gradient[k] === 0 ? "0 exactly" : signed(ledger.gradient[k], 4)),
-            el("td", {}, el("span", {}, signed(ledger.loss_change[k], 4),
-              differenceBar(ledger.loss_change[k], widest))),
-            el("td", {}, signed(ledger.odds_change[k]))))))),
+            el("td", {}, report.gradient[k] === 0 ? "0 exactly" : signed(report.gradient[k], 4)),
+            el("td", {}, el("span", {}, signed(report.loss_change[k], 4),
+              differenceBar(report.loss_change[k], widest))),
+            el("td", {}, signed(report.odds_change[k]))))))),
       el("p", { class: "mv-note" }, `Natural logarithms; the answer is the baseline's.${rho}`),
     ];
   }
