@@ -275,6 +275,50 @@ class Edit:
         return {"kind": self.kind} | {n: lists.get(n, v) for n, v in values.items()}
 
 
+CONTROL_NAMES = ("random", "mask-all", "reversed", "blank")
+"""Of the views that a `ControlReport` compares with: random masks, and methods' views."""
+RANDOM_MASKS = 20
+"""Random masks that a `ControlReport` draws."""
+
+
+@dataclass(frozen=True)
+class ControlOutcome:
+    """What one control view chooses where MACD's answer leaves the baseline's.
+
+    name: one of CONTROL_NAMES. text: its token's exact text. same: MACD's choice. index: of
+    that token; before the report's index where the control leaves MACD's answer earlier.
+    """
+
+    name: str
+    text: str
+    same: bool
+    index: int
+
+
+@dataclass(frozen=True)
+class ControlReport:
+    """Controls beside MACD's own masks.
+
+    index: the first token at which MACD's answer differs from the baseline's, None where they
+    agree. Then `same` means that a control agrees with both over the whole answer. macd, baseline:
+    the token's text there, of the last token where they agree. outcomes: random masks first.
+    constant: the smallest amount which, added to the logit of MACD's token given the video, makes
+    it the baseline's choice (0 where they agree). milliseconds: what the report took.
+    """
+
+    index: int | None
+    macd: str
+    baseline: str
+    outcomes: tuple[ControlOutcome, ...]
+    constant: float
+    milliseconds: float
+
+    def random(self) -> tuple[int, int]:
+        """Random masks that do the same, and all of them."""
+        drawn = [o.same for o in self.outcomes if o.name == "random"]
+        return sum(drawn), len(drawn)
+
+
 @dataclass(frozen=True)
 class StepWeights:
     """How one token was chosen: base·z + Σ others·z′ + bias, among tokens with z ≥ floor.
@@ -357,6 +401,7 @@ class Trace:
     are their `extra`. timings_ms: by stage.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
     a piece of work served another method. skipped: method → why it does not apply to the question.
+    truth: the right answer, where somebody knows it; else empty.
     """
 
     question: str
@@ -374,6 +419,7 @@ class Trace:
     steps: tuple[AscentStep, ...] = ()
     counterfactual: Counterfactual | None = None
     occlusion: OcclusionReport | None = None
+    controls: ControlReport | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
@@ -381,6 +427,7 @@ class Trace:
     seed: int = 0
     shared: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    truth: str = ""
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)
 

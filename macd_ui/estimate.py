@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.options import RunOptions
-from core.types import Clip, Trace
+from core.types import RANDOM_MASKS, Clip, Trace
 
 STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
 DEFAULT_LENGTH = 12.0
@@ -202,12 +202,14 @@ class Estimator:
         return _times(self.stage(work, stage), 1 - fraction)
 
     def change(self, work: Work, kind: str, tracks: int = 0) -> float | None:
-        """Seconds of a change by hand: the kind of an edit, or "redecode" or "occlusion"."""
+        """Seconds of a change by hand: the kind of an edit, "redecode", "occlusion" or "controls"."""
         with self._lock:
             if kind == "label":
                 return 0.0
             if kind == "occlusion":
                 return _times(self._views(work), tracks)
+            if kind == "controls":
+                return _times(self._views(work), RANDOM_MASKS + 3)
             token = _times(self._token(work), self._tokens(work))
             if kind == "redecode":
                 return token

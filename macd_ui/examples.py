@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,10 +23,14 @@ SHIPPED = assets() / "examples"
 
 @dataclass(frozen=True)
 class Example:
-    """title: one line of what to look at; truth: what is really in the clip."""
+    """title: one line of what to look at; truth: what is really in the clip.
+
+    answer: the right one, as short as the model gives it; empty where nobody knows it.
+    """
 
     title: str
     question: str
+    answer: str
     truth: str
     video: Path
     trace: Path | None
@@ -35,6 +39,13 @@ class Example:
     def name(self) -> str:
         """What a link calls it: the file's name without its ending."""
         return self.video.stem
+
+    def load_trace(self) -> Trace:
+        """Its saved trace, which then knows the right answer. Raises TraceError."""
+        if self.trace is None:
+            raise TraceError("the example has no saved trace", "Run it")
+        trace = load(self.trace)
+        return replace(trace, truth=trace.truth or self.answer)
 
     @property
     def link(self) -> str:
@@ -54,7 +65,7 @@ def load_first(examples: list[Example]) -> tuple[Example, Trace] | None:
     for example in examples:
         if example.trace is not None:
             try:
-                return example, load(example.trace)
+                return example, example.load_trace()
             except TraceError as error:  # one bad example must not keep the page from starting
                 log.warning("example %s: %s", example.trace.name, error)
     return None
@@ -77,6 +88,7 @@ def _in(folder: Path) -> list[Example]:
                 Example(
                     title=row["title"],
                     question=row["question"],
+                    answer=row.get("answer", ""),
                     truth=row.get("truth", ""),
                     video=video,
                     trace=trace if trace.is_file() else None,

@@ -47,7 +47,13 @@ BUSY = status(message="A run is already going on.")
 BUSY_S = 0.5
 """How long a click waits for a job that has just told its end."""
 NO_CHANGE = OptionError("this is no change that can be made", "Reload the page")
-PLACES = {"edit": "whatif", "undo": "whatif", "redecode": "tokens", "occlusion": "occlusion"}
+PLACES = {
+    "edit": "whatif",
+    "undo": "whatif",
+    "redecode": "tokens",
+    "occlusion": "occlusion",
+    "controls": "controls",
+}
 """Where on the page an action is made, and its error is told."""
 log = logging.getLogger(__name__)
 
@@ -300,9 +306,11 @@ class Handlers(Showing):
                     yield from self._stream(session, events, trace, turn)
             elif what == "redecode":
                 bench.redecode(_finite(action.get("alpha")), _finite(action.get("beta")))
+            elif what == "controls":
+                bench.measure_controls()
             else:
                 bench.measure_occlusion()
-        if what != "occlusion":
+        if what not in ("occlusion", "controls"):
             session.former = [*session.former[-20:], trace]
         session.trace = bench.trace
 
@@ -355,7 +363,7 @@ class Handlers(Showing):
         if example.trace is None:
             return out | self._note(session)
         try:
-            session.show(load(example.trace), example.link)
+            session.show(example.load_trace(), example.link)
         except TraceError as error:
             return out | self._refused(session, error)
         said = f"{example.title}. {example.truth}"

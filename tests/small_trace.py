@@ -13,6 +13,8 @@ from core.traces.summary import as_json, as_table, as_text
 from core.types import (
     Answer,
     AscentStep,
+    ControlOutcome,
+    ControlReport,
     Counterfactual,
     ModelFrames,
     OcclusionReport,
@@ -77,6 +79,12 @@ def small_trace():
             two, two - 0.75, np.array([1.0, 0.0]), one, one - 0.75, one, 0.4, 0.5
         ),
         occlusion=OcclusionReport(two, two, two, np.zeros((2, 2)), None, "supported"),
+        controls=ControlReport(
+            0, "no", "yes",
+            (ControlOutcome("random", "no", True, 0), ControlOutcome("blank", "yes", False, 0)),
+            0.5, 12.5,
+        ),
+        truth="no",
         answers={a.method: a for a in answers},
         timings_ms={"video": 12.5, "decode": 3.0},
         peak_memory_mb=100.0,

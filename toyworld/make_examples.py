@@ -258,6 +258,7 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         return {
             "title": kind.title if plain else f"{kind.title}: {outcome}",
             "question": case.question,
+            "answer": case.truth,
             "truth": describe(case),
             "video": video.name,
             "kind": kind.name,

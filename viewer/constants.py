@@ -7,6 +7,7 @@ from typing import Any
 from core.decoding.contrast import LARGEST_ALPHA
 from core.types import INTERPOLATED, LOST, SEEN
 from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
+from viewer.glossary import terms
 
 STAGE_NAMES = {
     "video": "Read video",
@@ -49,4 +50,5 @@ def constants() -> dict[str, Any]:
             "label": LABEL_CHARACTERS,
             "side": SMALLEST_SIDE,
         },
+        "glossary": {term.name: term.meaning for term in terms()},
     }

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,18 @@ from numpy.typing import NDArray
 from core.errors import OptionError
 from core.masking.masks import REACH
 from core.media.webp import encode_picture
+from core.question import nouns
 from core.traces.reproduce import command, snippet
-from core.types import LOST, Answer, ModelFrames, OcclusionReport, StepWeights, Trace
+from core.truth import is_right
+from core.types import (
+    LOST,
+    RANDOM_MASKS,
+    Answer,
+    ModelFrames,
+    OcclusionReport,
+    StepWeights,
+    Trace,
+)
 from viewer.constants import COLOURS, constants
 
 
@@ -64,7 +75,7 @@ def payload(
     if trace is not None:
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
         if former is not None and "macd" in former.answers:
-            out["trace"]["former"] = _answer(former.answers["macd"])
+            out["trace"]["former"] = _answer(former.answers["macd"], former.truth)
         if trace.status == "complete" and trace.answers:
             out["trace"]["again"] = _again(trace, link)
     return out
@@ -132,11 +143,16 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {
-            name: _answer(a) | {"shown": _shown(trace, a) if pixels else None}
+            name: _answer(a, trace.truth) | {"shown": _shown(trace, a) if pixels else None}
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
         "occlusion": None if trace.occlusion is None else _occlusion(trace.occlusion),
+        "controls": None if trace.controls is None else asdict(trace.controls),
+        "comparable": can_compare(trace),
+        "controls_ms": controls_ms(trace),
+        "truth": trace.truth,
+        "undetected": list(undetected(trace)),
         "shared": trace.shared,
         "seed": trace.seed,
         "warnings": list(trace.warnings),
@@ -159,6 +175,31 @@ def _occlusion(report: OcclusionReport) -> dict[str, Any]:
         "correlation": report.correlation,
         "verdict": report.verdict,
     }
+
+
+def can_compare(trace: Trace) -> bool:
+    """Whether MACD's masks can be compared with controls, see `core.whatif.controls`."""
+    levels = trace.counterfactual
+    masked = levels is not None and (levels.level.any() or levels.frame_level.any())
+    done = trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
+    return bool(masked) and done and trace.options.decode.search == "greedy"
+
+
+def controls_ms(trace: Trace) -> float | None:
+    """What the comparison with controls will take, from what reading one view took."""
+    spent = trace.timings_ms.get("views")
+    return None if spent is None else round(spent * (RANDOM_MASKS + 3), 1)
+
+
+def undetected(trace: Trace) -> tuple[str, ...]:
+    """Nouns of the question that may name an object and that no track is called.
+
+    Empty where the question asks which or how many objects there are, or nothing was searched.
+    """
+    if "track" not in trace.timings_ms or not trace.question.lower().startswith(("is ", "are ")):
+        return ()
+    labels = {word for track in trace.tracks for word in track.label.lower().split()}
+    return tuple(n for n in nouns(trace.question) if not labels & {n, n.rstrip("s")})
 
 
 def identity(trace: Trace) -> str:
@@ -216,8 +257,9 @@ def _shown(trace: Trace, answer: Answer) -> list[str | None] | None:
     ]
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer, truth: str) -> dict[str, Any]:
     return {
+        "right": is_right(answer.text, truth) if answer.finished else None,
         "method": answer.method,
         "text": answer.text,
         "finished": answer.finished,

@@ -151,6 +151,9 @@ def _add_edit(edit: argparse.ArgumentParser) -> None:
         "--measure", action="store_true", help="measure what hiding each object alone does"
     )
     edit.add_argument(
+        "--controls", action="store_true", help="compare the masks with random ones and others"
+    )
+    edit.add_argument(
         "--backbone", help="what made the trace; must be named unless it is the embedded one"
     )
     edit.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
@@ -187,6 +190,8 @@ def _edit(args: argparse.Namespace) -> Trace:
         bench.redecode(alpha, beta)
     if args.measure:
         bench.measure_occlusion()
+    if args.controls:
+        bench.measure_controls()
     return bench.trace
 
 

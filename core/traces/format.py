@@ -45,6 +45,7 @@ PLAIN_FIELDS = (
     "seed",
     "shared",
     "skipped",
+    "truth",
     "status",
     "versions",
 )

@@ -5,7 +5,7 @@ What comes back obeys `core.traces.schema`, and its parts fit each other: reader
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ from core.types import (
     LOST,
     Answer,
     AscentStep,
+    ControlOutcome,
+    ControlReport,
     Counterfactual,
     Edit,
     Floats,
@@ -168,11 +170,12 @@ def _restore(
         steps=steps,
         counterfactual=found,
         occlusion=occlusion,
+        controls=_restore_controls(m.get("controls")),
         answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
         warnings=tuple(m["warnings"]),
         options=stored.options,
         edits=stored.edits,
-        **{n: m[n] for n in (*RECORD_FIELDS, *PLAIN_FIELDS)},
+        **{n: m[n] for n in (*RECORD_FIELDS, *PLAIN_FIELDS) if n in m},
     )
 
 
@@ -275,6 +278,15 @@ def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> Occlusi
         correlation=Maybe(REAL).read(correlation, "occlusion.correlation"),
         verdict=TEXT.read(verdict, "occlusion.verdict"),
     )
+
+
+def _restore_controls(row: dict[str, Any] | None) -> ControlReport | None:
+    if row is None:
+        return None
+    names = [one.name for one in fields(ControlOutcome)]
+    outcomes = tuple(ControlOutcome(*(o[n] for n in names)) for o in row["outcomes"])
+    known = {one.name: row[one.name] for one in fields(ControlReport)}
+    return ControlReport(**known | {"outcomes": outcomes})
 
 
 def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:

@@ -21,8 +21,8 @@ RECORDED = "recorded"
 def command(trace: Trace) -> str:
     """The command line that computes the trace, with only the options that are not the default.
 
-    A second command makes the changes by hand and measures the occlusion report, where the trace
-    has them.
+    A second command makes the changes by hand and measures the occlusion report and the controls,
+    where the trace has them.
     Raises OptionError for a trace that another program computed.
     """
     _check_repeatable(trace)
@@ -35,6 +35,7 @@ def command(trace: Trace) -> str:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in trace.edits for word in edit_words(edit)]
     edits += ["--measure"] * (trace.occlusion is not None)
+    edits += ["--controls"] * (trace.controls is not None)
     stem = f"./{_stem(trace)}" if _stem(trace).startswith("-") else _stem(trace)
     if edits:
         flags += ["--out", f"{stem}.macd"]
@@ -90,7 +91,9 @@ def snippet(trace: Trace) -> str:
         "trace = last.trace",
     ]
     edits = [edit.as_dict() for edit in trace.edits]
-    if edits or trace.occlusion is not None:
+    measured = {"occlusion": trace.occlusion, "controls": trace.controls}
+    calls = [f"bench.measure_{n}()" for n, report in measured.items() if report is not None]
+    if edits or calls:
         lines += [
             "",
             "from core.whatif.workbench import Workbench, read_edit",
@@ -102,9 +105,8 @@ def snippet(trace: Trace) -> str:
             f"for edit in {pformat(edits, width=90, sort_dicts=False)}:",
             "    *_, last = bench.change(read_edit(edit, bench.trace))",
         ]
-    if trace.occlusion is not None:
-        lines.append("bench.measure_occlusion()")
-    if edits or trace.occlusion is not None:
+    lines += calls
+    if edits or calls:
         lines.append("trace = bench.trace")
     return "\n".join([*lines, 'print(trace.answers["macd"].text)'])
 

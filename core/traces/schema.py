@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 from core.errors import OptionError
 from core.options import ContrastOptions, MaskOptions, RunOptions
 from core.records import COUNT, LINE, NAME, TEXT, BackboneRecord, ClipRecord, DetectorRecord, Record
-from core.validation import Flag, Many, Maybe, Number, Part, Rule, Words, rules_of, shown
+from core.types import CONTROL_NAMES
+from core.validation import Choice, Flag, Many, Maybe, Number, Part, Rule, Words, rules_of, shown
 
 LARGE = 1e12
 """No time, strength, gradient or logit of a real run comes near it; sums of a few stay finite."""
@@ -188,6 +189,21 @@ COUNTS = Table(
     needed=("frames", "tracks", "groups"),
 )
 OCCLUSION = Many(ANYTHING, 2, 2)
+OUTCOME = Table(
+    {"name": Choice(CONTROL_NAMES), "text": TEXT, "same": Flag(), "index": COUNT},
+    needed=("name", "text", "same", "index"),
+)
+CONTROLS = Table(
+    {
+        "index": Maybe(COUNT),
+        "macd": TEXT,
+        "baseline": TEXT,
+        "outcomes": Many(OUTCOME, 0, 1000),
+        "constant": Number(0.0, LARGE),
+        "milliseconds": SPENT,
+    },
+    needed=("index", "macd", "baseline", "outcomes", "constant", "milliseconds"),
+)
 MANIFEST = Table(
     {
         "question": Words(10_000),
@@ -196,6 +212,8 @@ MANIFEST = Table(
         "counts": COUNTS,
         "tracks": Many(TRACK, 0, 4096),
         "occlusion": Maybe(OCCLUSION),
+        "controls": Maybe(CONTROLS),
+        "truth": LINE,
         "answers": Many(ANSWER, 0, 100),
         "pieces": ByName(TEXT, 2**20),
         "losses": Maybe(Many(Maybe(REAL), 2, 2)),

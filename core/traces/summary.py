@@ -5,7 +5,7 @@ The JSON's schema is documented in docs/json-schema.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "query_loss": _losses(trace),
         "occlusion": (occlusion := _occlusion(trace)),
         "ledger": occlusion,  # its former name, for one version
+        "controls": _controls(trace),
+        "truth": trace.truth,
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
         "timings_ms": dict(trace.timings_ms),
         "peak_memory_mb": trace.peak_memory_mb,
@@ -108,6 +110,14 @@ def _losses(trace: Trace) -> dict[str, Any]:
         "video": found.base_loss if found else None,
         "counterfactual": found.loss if found else None,
     }
+
+
+def _controls(trace: Trace) -> dict[str, Any] | None:
+    report = trace.controls
+    if report is None:
+        return None
+    same, draws = report.random()
+    return asdict(report) | {"random_same": same, "random": draws}
 
 
 def _occlusion(trace: Trace) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ import json
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
@@ -156,6 +156,7 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
         ],
         "losses": [found.base_loss, found.loss] if found else None,
         "occlusion": [report.correlation, report.verdict] if report else None,
+        "controls": asdict(trace.controls) if trace.controls else None,
         "answers": answers,
         "pieces": pieces,
         "mask": vars(trace.mask),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,50 +18,18 @@ from core.decoding.steps import score_token
 from core.errors import OptionError
 from core.masking.ascent import finalize_ascent, reverse
 from core.rules.linear import Linear
-from core.types import Answer, AscentStep, Counterfactual
+from core.types import (
+    RANDOM_MASKS,
+    Answer,
+    AscentStep,
+    ControlOutcome,
+    ControlReport,
+    Counterfactual,
+)
 from core.views.context import MethodContext
 from core.views.random_mask import place
 
 BATCH = 8
-RANDOM_MASKS = 20
-
-
-@dataclass(frozen=True)
-class ControlOutcome:
-    """What one control view chooses where MACD's answer leaves the baseline's.
-
-    name: "random" or a method's name. text: its token's exact text. same: MACD's choice. index: of
-    that token; before the report's index where the control leaves MACD's answer earlier.
-    """
-
-    name: str
-    text: str
-    same: bool
-    index: int
-
-
-@dataclass(frozen=True)
-class ControlReport:
-    """Controls beside MACD's own masks.
-
-    index: the first token at which MACD's answer differs from the baseline's, None where they
-    agree. Then `same` means that a control agrees with both over the whole answer. macd, baseline:
-    the token's text there, of the last token where they agree. outcomes: random masks first.
-    constant: the smallest amount which, added to the logit of MACD's token given the video, makes
-    it the baseline's choice (0 where they agree). milliseconds: what the report took.
-    """
-
-    index: int | None
-    macd: str
-    baseline: str
-    outcomes: tuple[ControlOutcome, ...]
-    constant: float
-    milliseconds: float
-
-    def random(self) -> tuple[int, int]:
-        """Random masks that do the same, and all of them."""
-        drawn = [o.same for o in self.outcomes if o.name == "random"]
-        return sum(drawn), len(drawn)
 
 
 def first_divergence(baseline: Answer, macd: Answer) -> int | None:

@@ -20,9 +20,19 @@ from core.methods.run import Decoding
 from core.options import ContrastOptions
 from core.pipeline import Event
 from core.rules.linear import Linear
-from core.types import EDIT_FIELDS, Answer, AscentStep, Counterfactual, Edit, Trace, Track
+from core.types import (
+    EDIT_FIELDS,
+    RANDOM_MASKS,
+    Answer,
+    AscentStep,
+    Counterfactual,
+    Edit,
+    Trace,
+    Track,
+)
 from core.views.context import MethodContext
 from core.views.masked import read_view
+from core.whatif.controls import measure_controls
 from core.whatif.edits import (
     MAX_EDITS,
     check_changeable,
@@ -95,10 +105,12 @@ class Workbench:
 
     def _change(self, edit: Edit, tracks: tuple[Track, ...], before: Trace) -> Iterator[Event]:
         edits = (*before.edits, edit)
-        now = replace(before, tracks=tracks, edits=edits, occlusion=None, shared={})
+        now = replace(before, tracks=tracks, edits=edits, occlusion=None, controls=None, shared={})
         if edit.kind == "label":
             self.context.tracks = tracks
-            self.trace = replace(now, occlusion=before.occlusion, shared=before.shared)
+            self.trace = replace(
+                now, occlusion=before.occlusion, controls=before.controls, shared=before.shared
+            )
         elif edit.kind in ("level", "frames"):
             self.context.tracks = tracks
             yield from self._compute(now, _with_level(before, edit))
@@ -171,7 +183,7 @@ class Workbench:
         )
         answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
         answers["macd"] = _timed(answered, began)
-        self.trace = replace(self.trace, answers=answers, options=self.options)
+        self.trace = replace(self.trace, answers=answers, options=self.options, controls=None)
         return self.trace
 
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
@@ -193,6 +205,21 @@ class Workbench:
                 if step.token not in self.lm.end_tokens:
                     self._batch.step([step.token])
         return self._batch
+
+    def measure_controls(self, draws: int = RANDOM_MASKS) -> Trace:
+        """The trace with MACD's masks beside controls; see `core.whatif.controls`."""
+        trace = self.trace
+        assert trace.counterfactual is not None
+        report = measure_controls(
+            self.context,
+            trace.steps,
+            trace.counterfactual,
+            trace.answers["baseline"],
+            trace.answers["macd"],
+            draws,
+        )
+        self.trace = replace(trace, controls=report)
+        return self.trace
 
     def measure_occlusion(self) -> Trace:
         """The trace with its occlusion report; see `core.whatif.occlusion`."""

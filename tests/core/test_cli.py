@@ -50,7 +50,20 @@ def test_the_json_is_as_documented(traced, capsys):
 
     found = json.loads(traced[1].stdout)
     label = {"kind": "label", "track": found["tracks"][0]["id"], "label": "wolf"}
-    assert main(["edit", str(traced[0]), "--edit", json.dumps(label), "--measure", "--json"]) == 0
+    assert (
+        main(
+            [
+                "edit",
+                str(traced[0]),
+                "--edit",
+                json.dumps(label),
+                "--measure",
+                "--controls",
+                "--json",
+            ]
+        )
+        == 0
+    )
     edited = json.loads(capsys.readouterr().out)
     assert edited["options"]["edits"] == [label]
     text = (ROOT / "docs" / "json-schema.md").read_text()
@@ -62,6 +75,8 @@ def test_the_json_is_as_documented(traced, capsys):
         ("query_loss", found["query_loss"]),
         ("occlusion", edited["occlusion"]),
         ("occlusion.objects[]", edited["occlusion"]["objects"][0]),
+        ("controls", edited["controls"]),
+        ("controls.outcomes[]", edited["controls"]["outcomes"][0]),
         ("answers.macd", found["answers"]["macd"]),
         ("answers.macd.tokens[]", found["answers"]["macd"]["tokens"][0]),
     ):

@@ -51,6 +51,8 @@ def sent():
         "TokenStep": steps,
         "StepWeights": [s["weights"] for s in steps if s["weights"]],
         "OcclusionReport": [shown["occlusion"]],
+        "ControlReport": [shown["controls"]],
+        "ControlOutcome": shown["controls"]["outcomes"],
         "Edit": shown["edits"],
     }
 

@@ -24,6 +24,8 @@ export interface Constants {
   flips: { alphas: number[]; betas: number[] };
   /** Bounds of a change by hand: points of a stroke, characters of a name, side of a box. */
   edit: { points: number; label: number; side: number };
+  /** Term → its meaning, without a full stop. */
+  glossary: Record<string, string>;
 }
 
 export interface Slider { max: number; step: number }
@@ -61,6 +63,15 @@ export interface Trace {
   answers: Record<string, Answer>;
   edits: Edit[];
   occlusion: OcclusionReport | null;
+  controls: ControlReport | null;
+  /** Whether the masks can be compared with controls. */
+  comparable: boolean;
+  /** What that takes, in milliseconds, as far as known. */
+  controls_ms: number | null;
+  /** The right answer; empty where nobody knows it. */
+  truth: string;
+  /** Nouns of the question that no track is called. */
+  undetected: string[];
   shared: Record<string, number>;
   seed: number;
   warnings: string[];
@@ -131,6 +142,8 @@ export interface Counterfactual {
 export type Head = "probability" | "raw";
 
 export interface Answer {
+  /** Whether it is right; null where the truth is not known. */
+  right: boolean | null;
   method: string;
   text: string;
   finished: boolean;
@@ -174,6 +187,19 @@ export interface TokenStep {
   weights: StepWeights | null;
 }
 
+export interface ControlOutcome { name: string; text: string; same: boolean; index: number }
+
+/** MACD's masks beside controls, at the first token where its answer differs from the baseline's. */
+export interface ControlReport {
+  /** null: the answers agree. */
+  index: number | null;
+  macd: string;
+  baseline: string;
+  outcomes: ControlOutcome[];
+  constant: number;
+  milliseconds: number;
+}
+
 export interface StepWeights {
   base: number;
   other: number;
@@ -209,6 +235,7 @@ export type Action =
   | { do: "edit"; edit: Edit }
   | { do: "undo" }
   | { do: "occlusion" }
+  | { do: "controls" }
   | { do: "redecode"; alpha: number; beta: number };
 export type Send = (action: Action) => void;
 

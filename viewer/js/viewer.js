@@ -3,13 +3,17 @@
 // It knows nothing of the page around it: whoever mounts it gives what it may ask and tell.
 
 import { Compare } from "./compare.js";
+import { Controls } from "./controls.js";
 import { el } from "./dom.js";
+import { Headline } from "./headline.js";
 import { Help, Reproduce } from "./keep.js";
+import { Legend } from "./legend.js";
 import { OcclusionPanel } from "./occlusion.js";
 import { Rail } from "./rail.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
 import { Tokens } from "./tokens.js";
+import { Tour } from "./tour.js";
 import { WhatIf } from "./whatif.js";
 
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
@@ -32,21 +36,26 @@ export class Viewer {
     this.tokens = new Tokens(this.state, commit);
     this.compare = new Compare(this.state, this.stage);
     this.occlusion = new OcclusionPanel(this.state, commit);
+    this.headline = new Headline();
+    this.controls = new Controls(this.state, commit);
+    this.legend = new Legend();
+    this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens };
+    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls };
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
     this.question = el("p", { class: "mv-question" });
     this.body = el("div", { class: "mv-body", hidden: true },
-      el("div", { class: "mv-head" }, this.question,
+      el("div", { class: "mv-head" }, this.question, this.tour.open,
         el("button", {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
+      this.headline.root, this.controls.root,
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.whatif.root),
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
-      this.compare.root, this.notes, this.reproduce.root);
+      this.compare.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
     }, this.bar, this.message, this.body, this.help.root);
@@ -95,7 +104,10 @@ export class Viewer {
   /** @param {Partial<Payload> | null | undefined} payload */
   update(payload) {
     if (!payload || !payload.status) return;
-    if (payload.constants) this.state.agreed = payload.constants;
+    if (payload.constants) {
+      this.state.agreed = payload.constants;
+      this.legend.load(payload.constants);
+    }
     this.showStatus(payload.status);
     this.state.running = payload.status.running;
     this.hold(payload.status.running);
@@ -111,6 +123,7 @@ export class Viewer {
     this.state.busy = now;
     this.whatif.busy(now);
     this.occlusion.busy(now);
+    this.controls.busy(now);
   }
 
   /** @param {Trace} trace */
@@ -128,7 +141,7 @@ export class Viewer {
     this.body.hidden = false;
     this.question.textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce]) {
+    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce]) {
       part.load(trace);
     }
     this.hold(this.state.busy);
@@ -194,6 +207,7 @@ export class Viewer {
     this.tokens.draw();
     this.compare.draw();
     this.whatif.draw();
+    this.legend.explain(this.body);
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
   }
 
