@@ -313,15 +313,15 @@ class RunOptions(Checked):
         return asdict(self)
 
 
-def options_from(told: Mapping[str, Any]) -> RunOptions:
+def options_from(values: Mapping[str, Any]) -> RunOptions:
     """The RunOptions that `as_dict` wrote, or any part of them; the one reader of options.
 
     What is missing keeps its default. Raises OptionError, with the path of the key, for a value of
     another type or out of its range, and for a key that is no option.
     """
-    if not isinstance(told, Mapping):
+    if not isinstance(values, Mapping):
         raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
-    options: RunOptions = Part(RunOptions()).read(told, "")
+    options: RunOptions = Part(RunOptions()).read(values, "")
     options.check_runnable()
     return options
 

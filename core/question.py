@@ -98,8 +98,8 @@ def control_strings(
     >>> control_strings(["<|end|>"], ["<think>", "  ", "hello"], ["<video>"])
     ('<think>', '<video>', '<|end|>')
     """
-    found = [*special, *placeholders, *(t for t in added if not _PLAIN.fullmatch(t))]
-    return tuple(sorted({t for t in found if t.strip()}, key=lambda t: (-len(t), t)))
+    strings = [*special, *placeholders, *(t for t in added if not _PLAIN.fullmatch(t))]
+    return tuple(sorted({t for t in strings if t.strip()}, key=lambda t: (-len(t), t)))
 
 
 def refuse_special(

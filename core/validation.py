@@ -192,13 +192,13 @@ class Part:
         rules = rules_of(kind)
         refuse_unknown(value, rules, path)
         prefix = f"{path}." if path else ""
-        told = {n: rules[n].read(v, f"{prefix}{n}") for n, v in value.items()}
-        return replace(self.default, **told)
+        values = {n: rules[n].read(v, f"{prefix}{n}") for n, v in value.items()}
+        return replace(self.default, **values)
 
 
-def refuse_unknown(told: Mapping[Any, Any], known: Collection[str], path: str) -> None:
+def refuse_unknown(values: Mapping[Any, Any], known: Collection[str], path: str) -> None:
     """Raises OptionError for the first key that is not known, with the nearest one that is."""
-    for key in told:
+    for key in values:
         if key in known:
             continue
         name = key[:40] if isinstance(key, str) else shown(key)

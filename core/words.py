@@ -14,12 +14,12 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[2Jb\u202ec é\n")
     'a\\x1b[2Jb\\u202ec é\n'
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def visible_json(text: str) -> str:
     """The same for JSON, which stays JSON of the same values."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def writable(text: str) -> str:

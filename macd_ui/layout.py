@@ -62,17 +62,17 @@ class Page(gr.Blocks):
                 raise VideoNotFound(*NO_FILE) from error
             raise OptionError(*WRONG_INPUT) from error
 
-    async def process_api(self, *given: Any, **named: Any) -> Any:
+    async def process_api(self, *positional: Any, **named: Any) -> Any:
         """See gr.Blocks; raises gr.Error with words for the visitor, and logs what has none."""
         try:
-            return await super().process_api(*given, **named)
+            return await super().process_api(*positional, **named)
         except gr.Error:
             raise
         except Exception as error:
-            told = explained(error)
-            if told is None:
+            message = explained(error)
+            if message is None:
                 log.error("an event failed", exc_info=error)
-            raise gr.Error(told or UNFORESEEN, print_exception=False) from error
+            raise gr.Error(message or UNFORESEEN, print_exception=False) from error
 
 
 def build_page(store: Store) -> gr.Blocks:
@@ -81,13 +81,13 @@ def build_page(store: Store) -> gr.Blocks:
     Points GRADIO_TEMP_DIR into the store's folder: uploads go when their visitor goes.
     """
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
-    found = find_examples()
-    handlers = Handlers(store, found)
+    examples = find_examples()
+    handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
-                ask = AskPanel(found, handlers.first and handlers.first[0], store.settings)
+                ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
                 files = FilePanel(handlers.first is not None)
             with gr.Column(scale=4, min_width=320):
                 view = ViewPanel(handlers.first_paint())
@@ -124,8 +124,8 @@ def _wire(
         handlers.store.session(key, visitor_of(request), browser_key(cookie))
         return key
 
-    def run(given: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        values = {name: given[widget] for name, widget in ask.fields.items()}
+    def run(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
+        values = {name: by_component[widget] for name, widget in ask.fields.items()}
         for updates in handlers.run(values, tab(request)):
             yield shown(updates)
 
@@ -148,9 +148,9 @@ def _wire(
         return shown(handlers.open(path, tab(request)))
 
     def act(
-        given: dict[Any, Any], event: gr.EventData, request: gr.Request
+        by_component: dict[Any, Any], event: gr.EventData, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
-        backbone = (given[ask.fields["backbone"]] or "").strip()
+        backbone = (by_component[ask.fields["backbone"]] or "").strip()
         for updates in handlers.act(event._data, backbone, tab(request)):
             yield shown(updates)
 

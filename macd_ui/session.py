@@ -219,8 +219,10 @@ class Store:
         """The session whose files' addresses hold this secret."""
         with self._lock:
             sessions = list(self._sessions.values())
-        given = token.encode()
-        return next((s for s in sessions if secrets.compare_digest(s.token.encode(), given)), None)
+        encoded = token.encode()
+        return next(
+            (s for s in sessions if secrets.compare_digest(s.token.encode(), encoded)), None
+        )
 
     def leave(self, key: str) -> None:
         """The tab was closed: its job stops at once, its data goes after the grace."""

@@ -265,9 +265,9 @@ def device_of(name: str = "auto") -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
-        found = None
-    if found is None or (found.type == "cuda" and not torch.cuda.is_available()):
+        device = None
+    if device is None or (device.type == "cuda" and not torch.cuda.is_available()):
         raise OptionError(f"there is no device {name!r} here", "Choose auto or cpu")
-    return found
+    return device

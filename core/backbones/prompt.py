@@ -30,9 +30,9 @@ def query_positions(
             "Use a template with the video first",
         )
     encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
-    found: list[int] = encoded["input_ids"]
-    offset = len(ids) - len(found)
-    if ids[offset:] != found:
+    tail_ids: list[int] = encoded["input_ids"]
+    offset = len(ids) - len(tail_ids)
+    if ids[offset:] != tail_ids:
         raise UnsupportedBackbone(
             "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
         )

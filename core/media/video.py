@@ -154,10 +154,10 @@ class _Reader:
             threads = THREADS if exact.late == "time" else 1  # each takes memory for its pictures
             planned = KEY_FRAMES_SHARE * max(left, 0.0)
             keys = self._run(planned, left, threads, key_frames=True)
-        wanted = self._options.frames
-        least, count = min(2, wanted), len(keys.pictures["frames"])
+        requested = self._options.frames
+        least, count = min(2, requested), len(keys.pictures["frames"])
         if count < self._enough:
-            exact.keep_the_beginning(wanted)
+            exact.keep_the_beginning(requested)
             if len(exact.pictures["frames"]) >= max(least, count):
                 end = exact.known["end"]
                 last = max(p.whole().times[-1] for p in exact.pictures.values() if len(p))

@@ -222,10 +222,10 @@ def _one_kernel() -> Iterator[None]:
     ) -> Tensor:
         if not isinstance(query, FakeTensor) or query.device.type != "meta":
             return whole(query, key, value, attn_mask, dropout_p, is_causal, **more)
-        found: tuple[Tensor, ...] = _FLASH(
+        outputs: tuple[Tensor, ...] = _FLASH(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=more.get("scale")
         )
-        return found[0]
+        return outputs[0]
 
     with _PATCHING:
         F.scaled_dot_product_attention = attend  # type: ignore[assignment]

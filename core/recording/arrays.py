@@ -61,11 +61,11 @@ def read_mapping(value: Any, path: str, known: Collection[str]) -> dict[str, Any
     return {key: _plain(one) for key, one in value.items()}
 
 
-def require(told: Mapping[str, Any], path: str, key: str) -> Any:
+def require(fields: Mapping[str, Any], path: str, key: str) -> Any:
     """The value under a key that must be there."""
-    if key not in told:
+    if key not in fields:
         raise OptionError(f"{path}.{key} is missing", "Give it")
-    return told[key]
+    return fields[key]
 
 
 def _plain(value: Any) -> Any:

@@ -116,18 +116,18 @@ def _check_pictures(m: dict[str, Any], pictures: Pictures, source_pixels: int) -
     frames = m["counts"]["frames"]
     folders = {"frames": source_pixels} | ({"model": MODEL_PIXELS} if m["model"] else {})
     for folder, most in folders.items():
-        found = pictures.get(folder, {})
-        if not 0 < len(found) == frames or sorted(found) != list(range(frames)):
+        members = pictures.get(folder, {})
+        if not 0 < len(members) == frames or sorted(members) != list(range(frames)):
             raise TraceError("the trace lacks some of its frames", DAMAGED)
-        if sum(h * w for h, w in map(picture_size, found.values())) > most:
+        if sum(h * w for h, w in map(picture_size, members.values())) > most:
             raise TraceError(
                 f"the trace's frames have more than {most / 1e6:.0f} megapixels",
                 "Run the clip again with fewer frames",
             )
     size = picture_size(pictures["model"][0]) if m["model"] else None
-    for folder, found in pictures.items():
+    for folder, members in pictures.items():
         if folder not in ("frames", "model"):
-            fits = all(i < frames and picture_size(c) == size for i, c in found.items())
+            fits = all(i < frames and picture_size(c) == size for i, c in members.items())
             if not fits:
                 raise TraceError("a second view has frames of another size", DAMAGED)
 
@@ -149,9 +149,11 @@ def _restore(
     if (np.diff(times) < 0).any():
         raise TraceError("the times of the trace's frames go backwards", DAMAGED)
     tracks = _restore_tracks(m["tracks"], arrays, t)
-    found = _restore_counterfactual(m["losses"], arrays, k, g)
+    counterfactual = _restore_counterfactual(m["losses"], arrays, k, g)
     steps = _restore_steps(arrays, k, g)
-    if found and any(len(s.frame_strength) != len(found.frame_strength) for s in steps):
+    if counterfactual and any(
+        len(s.frame_strength) != len(counterfactual.frame_strength) for s in steps
+    ):
         raise TraceError("the ascent's steps do not fit its end", DAMAGED)
     occlusion = _restore_occlusion(m.get("occlusion"), arrays, k)
     frames = decode_pictures(list(pictures["frames"][i] for i in range(t)))
@@ -166,7 +168,7 @@ def _restore(
         mask=m["mask"],
         tracks=tracks,
         steps=steps,
-        counterfactual=found,
+        counterfactual=counterfactual,
         occlusion=occlusion,
         answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
         warnings=tuple(m["warnings"]),
@@ -222,13 +224,13 @@ def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple
         raise TraceError("two tracks in the trace have one id", DAMAGED)
     state = _shaped(arrays, "state", (len(rows), t), whole=True)
     boxes = _shaped(arrays, "boxes", (len(rows), t, 4), lost=True)
-    seen = state != LOST
-    here = boxes[seen]
+    tracked = state != LOST
+    here = boxes[tracked]
     if not np.isin(state, (0, 1, 2)).all() or not np.isfinite(here).all():
         raise TraceError("a track is seen where it has no box", DAMAGED)
     if (here != here.clip(0, 1)).any() or (here[:, :2] > here[:, 2:]).any():
         raise TraceError("a track has boxes outside the frame", DAMAGED)
-    boxes[~seen] = np.nan
+    boxes[~tracked] = np.nan
     return tuple(
         Track(
             id=row["id"],
@@ -254,8 +256,10 @@ def _restore_outlines(rows: Any, frames: int) -> tuple[Outline | None, ...]:
     return tuple(None if z is None else tuple(_line(r) for r in z) for z in rows)
 
 
-def _line(told: Any) -> Floats:
-    points = np.array(told) if isinstance(told, list) and len(told) <= MAX_POINTS else np.zeros(0)
+def _line(value: Any) -> Floats:
+    points = (
+        np.array(value) if isinstance(value, list) and len(value) <= MAX_POINTS else np.zeros(0)
+    )
     if points.dtype.kind not in "if" or points.shape[1:] != (2,) or not len(points):
         raise TraceError("a stroke or an outline in the trace is not a line", DAMAGED)
     if not (np.abs(points.astype(np.float64)) < 1000).all():
@@ -266,7 +270,7 @@ def _line(told: Any) -> Floats:
 def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> OcclusionReport | None:
     if row is None:
         return None
-    width = _found(arrays, "occlusion_token_change").shape[-1:]
+    width = _required(arrays, "occlusion_token_change").shape[-1:]
     shapes = dict.fromkeys(OCCLUSION_FIELDS, (k,)) | {"token_change": (k, *width)}
     parts = {n: _shaped(arrays, f"occlusion_{n}", s) for n, s in shapes.items()}
     correlation, verdict = row
@@ -282,7 +286,7 @@ def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:
         return ()
     loss = _shaped(arrays, "step_loss", arrays["step_loss"].shape[:1])
     n = len(loss)
-    if _found(arrays, "step_frame_strength").shape == (n, 0):
+    if _required(arrays, "step_frame_strength").shape == (n, 0):
         g = 0  # the frame mask was off
     shapes = {"strength": k, "gradient": k, "frame_strength": g, "frame_gradient": g}
     parts = {f: _shaped(arrays, f"step_{f}", (n, w)) for f, w in shapes.items()}
@@ -296,7 +300,7 @@ def _restore_counterfactual(
 ) -> Counterfactual | None:
     if losses is None:
         return None
-    if _found(arrays, "final_frame_strength").shape == (0,):
+    if _required(arrays, "final_frame_strength").shape == (0,):
         g = 0
     parts = {
         n: _shaped(arrays, f"final_{n}", (g if n.startswith("frame") else k,)) for n in FINAL_FIELDS
@@ -395,8 +399,8 @@ def _restore_floors(arrays: Arrays, key: str, bases: list[Floats], keep: object)
     """One a token; files written before it was stored tell it by the run's options."""
     if f"{key}_floor" not in arrays:
         return [floor_of_top(b, keep) for b in bases]
-    found = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
-    return [float(x) for x in np.where(np.isnan(found), np.inf, found)]
+    floors = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
+    return [float(x) for x in np.where(np.isnan(floors), np.inf, floors)]
 
 
 def _restore_weights(
@@ -424,7 +428,7 @@ def _restore_weights(
     ]
 
 
-def _found(arrays: Arrays, name: str) -> NDArray[Any]:
+def _required(arrays: Arrays, name: str) -> NDArray[Any]:
     if name not in arrays:
         raise TraceError(f"the trace lacks {name}", DAMAGED)
     return arrays[name]
@@ -440,7 +444,7 @@ def _shaped(
     most: float = LARGE,
 ) -> NDArray[Any]:
     """float64, or int64 if whole; within ± most, and finite unless what is lost is marked so."""
-    array = _found(arrays, name)
+    array = _required(arrays, name)
     if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
         raise TraceError(
             f"{name} in the trace is {array.dtype} {array.shape}, not {shape}", DAMAGED

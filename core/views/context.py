@@ -61,8 +61,8 @@ class MethodContext:
             self.seed_cache(name, key, result, cost, self._making.pop())
             self._made.add(name)
         self._note_use(name, key)
-        found: T = self._done[name, key]
-        return found
+        kept: T = self._done[name, key]
+        return kept
 
     def seed_cache(
         self,

@@ -19,13 +19,13 @@ def build(context: MethodContext) -> SecondView:
     How well that could be done stands in the record; see `core.masking.random_masks`.
     """
     mask = context.options.mask
-    found = context.counterfactual(mask)
+    counterfactual = context.counterfactual(mask)
     x0, y0, x1, y1 = context.encoded.frames.content
     size, groups, seed = (y1 - y0, x1 - x0), context.encoded.groups, context.options.seed
     placed = place_at_random(
-        context.tracks, found.level, found.frame_level, groups, size, mask, seed
+        context.tracks, counterfactual.level, counterfactual.frame_level, groups, size, mask, seed
     )
-    moved = replace(found, frame_level=placed.frame_level)
+    moved = replace(counterfactual, frame_level=placed.frame_level)
     view = read_view(context, moved, mask, placed.tracks)
     boxes = tuple(
         tuple(None if np.isnan(b[0]) else tuple(b.tolist()) for b in t.boxes) for t in placed.tracks

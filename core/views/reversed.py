@@ -17,5 +17,5 @@ def build(context: MethodContext) -> SecondView:
         return read_view(context, no_masks(), context.options.mask)
     last = steps[-1]
     turned = replace(last, gradient=-last.gradient, frame_gradient=-last.frame_gradient)
-    found = finalize_ascent(turned, context.options.ascent)
-    return read_view(context, found, context.options.mask)
+    counterfactual = finalize_ascent(turned, context.options.ascent)
+    return read_view(context, counterfactual, context.options.mask)

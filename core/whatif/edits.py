@@ -43,25 +43,25 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
 def sound_edit(raw: Any) -> Edit:
     """An Edit from untrusted plain values, whatever trace it is for; raises OptionError."""
     kind = _kind(raw)
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if kind != "add":
-        told["track"] = _NAMED.read(raw.get("track"), "track")
+        fields["track"] = _NAMED.read(raw.get("track"), "track")
     if kind in ("level", "frames"):
-        told["level"] = _LEVEL.read(raw.get("level"), "level")
+        fields["level"] = _LEVEL.read(raw.get("level"), "level")
     elif kind == "merge":
-        told["other"] = _NAMED.read(raw.get("other"), "other")
-        if told["other"] == told["track"]:
+        fields["other"] = _NAMED.read(raw.get("other"), "other")
+        if fields["other"] == fields["track"]:
             raise OptionError("an object cannot be merged with itself", "Choose two objects")
     elif kind == "label":
-        told["label"] = _label(raw.get("label"))
+        fields["label"] = _label(raw.get("label"))
     elif kind == "add":
-        box = told["box"] = _shares(raw.get("box"), 4, 0, 1)
+        box = fields["box"] = _shares(raw.get("box"), 4, 0, 1)
         if min(box[2] - box[0], box[3] - box[1]) < SMALLEST_SIDE:
             raise OptionError("the new object has no size", "Draw a larger box")
-        told["label"] = _label(raw.get("label") or "drawn")
+        fields["label"] = _label(raw.get("label") or "drawn")
     elif kind == "brush":
-        told |= _stroke(raw)
-    return Edit(kind, **told)
+        fields |= _stroke(raw)
+    return Edit(kind, **fields)
 
 
 def _stroke(raw: Mapping[str, Any]) -> dict[str, Any]:
