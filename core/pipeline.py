@@ -50,7 +50,7 @@ Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode",
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
 
 PATIENCE_S = 0.25
-"""How often somebody who waits for a model hears how far it is."""
+"""How often the progress of a model that loads is reported, seconds."""
 
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
@@ -137,10 +137,10 @@ def run(
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
-    video: a file, or a call that gives its clip, for whoever began reading it already.
+    video: a file, or a call that gives its clip, for a caller that already reads it.
     lm, detector: called when first needed, so that loading can go on beside decoding.
     methods: further decoders by name; they share what can be shared with MACD and the baseline.
-    loading: where `lm` tells how far it is; told on as events of the stage "load".
+    loading: where `lm` reports how far it is; passed on as events of the stage "load".
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """

@@ -5,7 +5,7 @@ import re
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Control characters but for line break and tab, marks that turn text around, halves of pairs."""
+"""Control characters except line break and tab, marks that turn text around, halves of pairs."""
 
 
 def visible(text: str) -> str:
@@ -34,7 +34,7 @@ def writable(text: str) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """A number with its noun, which is in the plural but for one.
+    """A number with its noun, which is in the plural except for one.
 
     >>> count(1, "object"), count(0, "object")
     ('1 object', '0 objects')

@@ -157,7 +157,7 @@ def _check_folder(out: Path) -> None:
         ) from None
     if not near.is_dir():
         raise OptionError(
-            f"{shown(str(near), 200)} is no folder", "Choose a folder for the results"
+            f"{shown(str(near), 200)} is not a folder", "Choose a folder for the results"
         )
     if not os.access(near, os.W_OK | os.X_OK):
         raise OptionError(

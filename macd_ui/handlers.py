@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
 TELL_S = 0.5
-"""How often somebody who waits in the line hears of their place."""
+"""How often a waiting visitor's place in the line is shown, seconds."""
 BUSY = status(message="A run is already going on.")
 BUSY_S = 0.5
-"""How long a click waits for a job that has just told its end."""
-NO_CHANGE = OptionError("this is no change that can be made", "Reload the page")
+"""How long a click waits for a job that has just reported its end."""
+NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
 PLACES = {"edit": "whatif", "undo": "whatif", "redecode": "tokens", "occlusion": "occlusion"}
-"""Where on the page an action is made, and its error is told."""
+"""Where on the page an action is made, and its error is shown."""
 log = logging.getLogger(__name__)
 
 
@@ -120,7 +120,7 @@ class Handlers(Showing):
             yield from self._run_within_quota(session, job)
 
     def _run_within_quota(self, session: Session, job: Job) -> Iterator[Updates]:
-        # neither model nor device is needed for this, so a bad file is told before anything waits
+        # needs neither model nor device, so a bad file is reported before anything waits
         clip = self._read(session, job)
         work = work_of(clip, job.options, job.backbone, job.detector, job.methods)
         estimator = self.store.estimator
@@ -450,5 +450,5 @@ class Handlers(Showing):
 
 def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"{value!r} is no number", "Move the sliders of α and β")
+        raise OptionError(f"{value!r} is not a number", "Move the sliders of α and β")
     return float(value)

@@ -28,12 +28,12 @@ from macd_ui.wording import UNFORESEEN, explained
 from viewer import style
 
 TITLE = "MACD Studio"
-LEAD = "See which objects a video language model leans on, and what it says without them."
+LEAD = "See which objects a video language model depends on, and what it answers without them."
 CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
 JOBS = 2 * MAX_WAITING
-"""Jobs that Gradio lets in at once; those for whom the line is too long must be told."""
+"""Jobs that Gradio lets in at once; those for whom the line is too long must get an answer."""
 THREADS = JOBS + 32
 """A job that waits holds a thread."""
 QUEUE = 4 * MAX_WAITING
@@ -43,7 +43,7 @@ WRONG_INPUT = (
     "Reload the page; a program finds them in /gradio_api/info and gives files by handle_file",
 )
 NO_COOKIE = (
-    "this page needs its cookie to tell visitors apart",
+    "this page needs its cookie to distinguish visitors",
     "Allow cookies for this site, or open the page in a tab of its own, and reload it",
 )
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def _wire(
         handlers.store.leave(str(request.session_hash))
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    # jobs wait in the line for the device, not in Gradio's queue, which tells nobody anything
+    # jobs wait in the line for the device, not in Gradio's queue, which shows no place
     jobs: dict[str, Any] = private | {"concurrency_id": "jobs", "concurrency_limit": JOBS}
     inputs: set[Any] = set(ask.fields.values())
     for trigger in (ask.run.click, ask.question.submit):

@@ -15,7 +15,7 @@ from core.options import VideoOptions
 from core.types import Clip
 
 ASK_S = 0.1
-"""How often a reader is asked whether somebody still waits for it."""
+"""How often it is checked whether a reader's result is still needed, seconds."""
 
 
 def read_beside(

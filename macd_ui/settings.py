@@ -37,7 +37,7 @@ LIMITS: dict[str, float] = {
 
 @dataclass(frozen=True)
 class VisitorLimits:
-    """What one visitor of a public server may use. Visitors are told apart by their address.
+    """What one visitor of a public server may use. Visitors are distinguished by their address.
 
     jobs: runs that wait or compute at the same time. megabytes, device_minutes: uploads and
     computing in the last `window_s` seconds. requests_per_s, burst: requests that change something.

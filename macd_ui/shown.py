@@ -1,4 +1,4 @@
-"""What is shown, what would be run, and the line that says where they differ. Pure."""
+"""What is shown, what would be run, and the line that states where they differ. Pure."""
 
 from __future__ import annotations
 

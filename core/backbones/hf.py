@@ -71,7 +71,7 @@ class HfVideoLM(VideoLM):
         special = self.tokenizer.all_special_tokens
         self._controls = control_strings(special, added, placeholders(processor))
         ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
-        unknown = self.tokenizer.unk_token_id  # what the model has no word for is told, not refused
+        unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
         self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
     # what a family says; what is not abstract has a default that fits most.

@@ -110,7 +110,7 @@ def load_backbone(
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
-    before anything is downloaded. progress: told how far the download and the reading are. Raises
+    before anything is downloaded. progress: updated with how far download and reading are. Raises
     BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device
     that is not there; Cancelled once `progress` was stopped.
     """
@@ -192,8 +192,8 @@ def pinned(name: str) -> tuple[str, str]:
 
     Raises BackboneNotFound for a folder, or toyworld, with an @.
 
-    >>> pinned("somebody/model@abc"), pinned("somebody/model")
-    (('somebody/model', 'abc'), ('somebody/model', ''))
+    >>> pinned("org/model@abc"), pinned("org/model")
+    (('org/model', 'abc'), ('org/model', ''))
     """
     if Path(name).is_dir():
         return name, ""
@@ -248,5 +248,5 @@ def _downloaded_before(source: str, request: dict[str, Any], why: BaseException)
     except OSError:
         folder = ""
     if not folder or not any(_is_weights(f.name) for f in Path(folder).iterdir()):
-        raise OSError(f"the hub said: {why}") from why
+        raise OSError(f"the hub answered: {why}") from why
     return folder

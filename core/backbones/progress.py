@@ -17,7 +17,7 @@ from core.types import Progress
 
 @contextmanager
 def reading_weights(progress: Progress) -> Iterator[None]:
-    """While inside, transformers tells `progress` how many tensors it has read."""
+    """While inside, transformers updates `progress` with how many tensors it has read."""
 
     def hook(_: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         return _bar(progress)(*args, **named)

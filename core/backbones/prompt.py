@@ -1,4 +1,4 @@
-"""What a processor is told for a prompt, and where the question stands in what it gives."""
+"""The messages that a processor makes a prompt from, and the question's place in the result."""
 
 from __future__ import annotations
 

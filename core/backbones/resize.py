@@ -26,7 +26,7 @@ def cap_pixels(video_processor: Any) -> bool | None:
 
     The published processors leave `cap_pixels_per_frame` open, and transformers' default for that
     is about to change: it is set to the reference's True here, so that a clip of many frames, or of
-    few large ones, costs as much with every version. A processor that says itself is left alone.
+    few large ones, costs as much with every version. A processor that sets it itself is left alone.
     None: this family or this transformers has no such cap.
     """
     if not hasattr(video_processor, "cap_pixels_per_frame"):

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             commands = {"show": _show, "edit": _edit}
             trace = commands.get(args.command, _trace)(args)
-            if args.command != "show" and args.out:  # whoever reads the summary may stop early
+            if args.command != "show" and args.out:  # the reader of the pipe may stop early
                 _save(trace, args.out)
             _print(trace, args)
         sys.stdout.flush()

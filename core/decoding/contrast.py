@@ -129,7 +129,7 @@ def check_finite(logits: Logits, where: str) -> None:
 
 
 LARGEST_ALPHA = 20.0
-"""The largest α that a stored token can be scored anew with."""
+"""The largest α that a stored token can be scored again with."""
 
 
 def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDArray[np.int64]:
@@ -157,7 +157,7 @@ def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDAr
 def kept_candidates(
     views: Iterable[Logits], keep: int, floor: float, chosen: int
 ) -> NDArray[np.int64]:
-    """Token ids worth storing, base best first: enough to score anew with any α and β.
+    """Token ids worth storing, base best first: enough to score again with any α and β.
 
     Each view's top `keep`, all above the cut's floor, the chosen one, and of two views all
     `winners`, so that the choice found among them is the one over the whole vocabulary. The first
@@ -194,8 +194,8 @@ def floor_of(base: Logits, candidates: NDArray[np.int64]) -> float:
 def floor_of_top(base: Logits, keep: object) -> float:
     """The floor of candidates that are known to hold the `keep` best of the vocabulary.
 
-    base: (C,) their base logits. For traces that do not tell the floor: of the tokens that tie with
-    the last of the best some may be missing. inf, nothing known, where `keep` is no number.
+    base: (C,) their base logits. For traces that do not hold the floor: of the tokens that tie with
+    the last of the best some may be missing. inf, nothing known, where `keep` is not a number.
     """
     if not isinstance(keep, int) or keep < 1:
         return np.inf

@@ -1,4 +1,4 @@
-"""Gradient ascent on mask strengths: which objects and frames does the model's loss lean on?"""
+"""Gradient ascent on mask strengths: which objects and frames the loss depends on."""
 
 from __future__ import annotations
 

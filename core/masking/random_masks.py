@@ -74,8 +74,8 @@ def place_at_random(
     that is reflected at the frame's edges, so that the path stays continuous. In every frame where
     it is seen an object moves by at least half its width or half its height. Placements are drawn
     until the hidden pixels, summed over frames and levels, agree within `TOLERANCE`; after `TRIES`
-    the boxes of the best are scaled by a common factor within `SCALES`. What is not reached is told
-    in the result: no error is raised.
+    the boxes of the best are scaled by a common factor within `SCALES`. What is not reached is
+    reported in the result: no error is raised.
     """
     options = options or MaskOptions()
     rng = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
 WITHOUT_SEEKING = ("mpeg", "mpegts")
-"""After a seek, times are guessed anew in program streams, and transport streams land too late."""
+"""After a seek, times are guessed again in program streams, and transport streams land too late."""
 
 
 class Reject(Exception):
@@ -172,7 +172,7 @@ class Source:
 
     @property
     def claimed_duration(self) -> float:
-        """What the header says, 0 where it says nothing."""
+        """The count in the header, 0 where it holds none."""
         if self.stream.duration:
             return float(self.stream.duration * self.unit)
         return (self.container.duration or 0) / 1e6

@@ -173,7 +173,7 @@ class Reading:
     def read_key_frames(self) -> None:
         """Sends the key frames nearest before the wanted times: the sampled ones, then the dense.
 
-        Of the dense ones only as many as the time allows, evenly spread; fewer are no failure.
+        Of the dense ones only as many as the time allows, evenly spread; fewer are not a failure.
         """
         source = self.source
         times = uniform(self.start, self.end, self.job["frames"])
@@ -241,7 +241,7 @@ class Reading:
             self._send(message, picture)
 
     def known(self) -> dict[str, Any]:
-        """What is known of the clip, as a message tells it. Seconds."""
+        """What is known of the clip, as a message. Seconds."""
         notes = list(self.notes)
         if self.aspect != 1:
             notes.append(
@@ -281,7 +281,7 @@ def _spoken(seconds: float) -> str:
 
 
 def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monotonic) -> None:
-    """Does the job and tells how it ended. `seconds` in the job count from now on, by `now`."""
+    """Does the job and reports how it ended. `seconds` in the job count from now on, by `now`."""
     reading: Reading | None = None
     why = ""
     try:
@@ -316,7 +316,7 @@ def writer_to(out: IO[bytes]) -> Send:
 def main() -> None:
     """One job, then the end of the process."""
     line = sys.stdin.readline()
-    if not line:  # whoever started this process ended without a job for it
+    if not line:  # the parent process ended without sending a job
         return
     job = json.loads(line)
     limit_process(job["memory_bytes"], job["limit_seconds"], job["threads"])

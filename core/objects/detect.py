@@ -120,7 +120,7 @@ def _rings(result: Any) -> Iterator[list[Floats]]:
 
 
 def _onnx_task(path: Path) -> str:
-    """What an exported model says it is for."""
+    """The task that an exported model states."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -177,7 +177,7 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
 
 
 def check_detector(name: str) -> None:
-    """Raises DetectorError for a name or a file of no detector, before anything is loaded."""
+    """Raises DetectorError for what is not a detector's name or file; loads nothing."""
     if Path(name).suffix in FILES:
         if not os.path.isfile(name):
             raise DetectorError(

@@ -49,7 +49,7 @@ def dry_run(device: str) -> Iterator[DryDevice]:
 class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
     """The mode behind `dry_run`: real tensors stay real until they are moved to the device.
 
-    watch: told of every operation on the device, with its arguments and result.
+    watch: called for every operation on the device, with its arguments and result.
     """
 
     watch: Callable[[Any, Any, dict[str, Any], Any], None] | None = None
@@ -172,7 +172,7 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
             tensor.known_values = value  # type: ignore[attr-defined]
 
     def _forget(self, args: Any) -> None:
-        """The first argument was written to, with values nobody knows."""
+        """The first argument was written to, with unknown values."""
         values = getattr(args[0], "known_values", None) if args else None
         if values is not None:
             storage = values.untyped_storage()

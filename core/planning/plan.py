@@ -67,11 +67,11 @@ class Plan(TypedDict):
 def plan(
     name: str = "toyworld", frames: int = FRAMES, frame_size: int = SIDE, steps: int = 1
 ) -> Plan:
-    """Plans a listed backbone or "toyworld"; takes seconds and no memory to speak of.
+    """Plans a listed backbone or "toyworld"; takes seconds and little memory.
 
     frame_size: side of the square frames in pixels, rounded to what the family can; InternVL and
     SmolVLM see frames of one size only. A pass costs a part that depends on no depth, and the same
-    for every further layer of a kind, so a few shallow models tell the deep one. Raises
+    for every further layer of a kind, so a few shallow models determine the deep one. Raises
     UnsupportedBackbone for a model that is not listed, and OptionError for a number out of range.
     """
     PlanOptions(frames, frame_size, steps)  # raises where one is out of range

@@ -62,7 +62,7 @@ class AnswerRecord(TypedDict):
 class AnswerReader:
     """Reads the answers of one trace, which share their vocabulary.
 
-    masked: the second view where an answer does not tell its own, None if there are no masks.
+    masked: the second view where an answer does not give its own, None if there are no masks.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class AnswerReader:
         """The answers by name."""
         if not isinstance(answers, Sequence) or not 0 < len(answers) <= MAX_ANSWERS:
             raise OptionError(
-                "answers is no list of answers, or is empty", f"Give 1 to {MAX_ANSWERS}"
+                "answers is not a list of answers, or is empty", f"Give 1 to {MAX_ANSWERS}"
             )
         made: dict[str, Answer] = {}
         for i, row in enumerate(answers):
@@ -101,7 +101,7 @@ class AnswerReader:
         rows = require(fields, path, "steps")
         if not isinstance(rows, Sequence) or not 0 < len(rows) <= MAX_STEPS:
             raise OptionError(
-                f"{path}.steps is no list of tokens, or is empty", f"Give 1 to {MAX_STEPS}"
+                f"{path}.steps is not a list of tokens, or is empty", f"Give 1 to {MAX_STEPS}"
             )
         read = [self._step(step, f"{path}.steps[{j}]") for j, step in enumerate(rows)]
         two = {counter is not None for _, _, counter in read}
@@ -198,7 +198,9 @@ class AnswerReader:
 
     def _view(self, value: Any, path: str, two: bool) -> View:
         if value is not None and not two:
-            raise OptionError(f"{path} tells a view but has one only", "Leave view out")
+            raise OptionError(
+                f"{path} gives a second view but has logits of one only", "Leave view out"
+            )
         if isinstance(value, View):
             return value
         if value is not None:

@@ -279,7 +279,7 @@ def _ascent(
 def _options(
     options: RunOptions | None, parts: Mapping[str, Any], masks_frames: bool
 ) -> RunOptions:
-    """As told, but with the frame mask that the frame levels say there was."""
+    """The options, with the frame mask that the frame levels imply."""
     chosen = read_options(options, parts)
     if not masks_frames:
         return replace(chosen, mask=replace(chosen.mask, frame_mask="off"))

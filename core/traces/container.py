@@ -39,7 +39,7 @@ _LONGEST_INT = 20
 
 
 def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
-    """The parts of a file, each of the size and with the sum that are told of it."""
+    """The parts of a file, each checked against its listed checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         infos = {i.filename: i for i in file.infolist()}
         if len(infos) != len(file.infolist()):
@@ -60,7 +60,9 @@ def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
         for name, sha256 in sums.items():
             place = _MEMBER.fullmatch(name)
             if place is None:
-                raise TraceError(f"the trace holds {name[:60]!r}, which is no part of it", DAMAGED)
+                raise TraceError(
+                    f"the trace holds {name[:60]!r}, which is not a part of it", DAMAGED
+                )
             if name not in infos:
                 raise TraceError(f"the trace lacks {name}", DAMAGED)
             content = file.read(name)
@@ -118,7 +120,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 
 def _repaired(value: Any) -> Any:
-    """The same with a replacement character for half a pair, as in file names that are no UTF-8."""
+    """The same with a replacement character for half a pair: file names may not be UTF-8."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):

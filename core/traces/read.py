@@ -94,10 +94,10 @@ def _restore_options(stored: Any) -> _StoredOptions:
     Options that no run takes any more can still be looked at; see `RunOptions.check_runnable`.
     """
     if not isinstance(stored, dict):
-        raise TraceError("options in the trace are no object", DAMAGED)
+        raise TraceError("options in the trace are not an object", DAMAGED)
     raw_edits = stored.get("edits", [])
     if not isinstance(raw_edits, list) or len(raw_edits) > MAX_EDITS:
-        raise TraceError("options.edits in the trace is no list of changes", DAMAGED)
+        raise TraceError("options.edits in the trace is not a list of changes", DAMAGED)
     edits = tuple(sound_edit(raw) for raw in raw_edits)
     plain = {name: value for name, value in stored.items() if name != "edits"}
     try:
@@ -310,7 +310,7 @@ def _restore_counterfactual(
             raise TraceError(f"a {name} in the trace is not from 0 to 1", DAMAGED)
     base, counter = losses
     if (base is None) != (counter is None):
-        raise TraceError("the trace tells one of two query losses", DAMAGED)
+        raise TraceError("the trace holds only one of two query losses", DAMAGED)
     return Counterfactual(**parts, base_loss=base, loss=counter)
 
 
@@ -396,7 +396,7 @@ def _restore_hidden(arrays: Arrays, key: str, tokens: int) -> NDArray[np.bool_] 
 
 
 def _restore_floors(arrays: Arrays, key: str, bases: list[Floats], keep: object) -> list[float]:
-    """One a token; files written before it was stored tell it by the run's options."""
+    """One per token; in files written before it was stored it follows from the run's options."""
     if f"{key}_floor" not in arrays:
         return [floor_of_top(b, keep) for b in bases]
     floors = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
@@ -413,13 +413,13 @@ def _restore_weights(
         return [StepWeights()] * tokens
     rows = _shaped(arrays, f"{key}_weights", (tokens, 3), lost=True)
     if not np.isfinite(rows[:, :2]).all() or np.isnan(rows[:, 2]).any():
-        raise TraceError("a token in the trace is weighed by what is no number", DAMAGED)
+        raise TraceError("a token in the trace has a weight that is not a number", DAMAGED)
     biases: list[list[tuple[int, float]]] = [[] for _ in range(tokens)]
     if f"{key}_bias" in arrays:
         length = arrays[f"{key}_bias"].shape[:1]
         for index, token, amount in _shaped(arrays, f"{key}_bias", (*length, 3)).tolist():
             if not (0 <= index < tokens and index == int(index) and token == int(token)):
-                raise TraceError("a bias in the trace is of no token", DAMAGED)
+                raise TraceError("a bias in the trace belongs to no token", DAMAGED)
             biases[int(index)].append((int(token), amount))
     others = rows[:, 1:2].tolist() if row["two_views"] else [()] * tokens
     return [

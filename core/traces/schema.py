@@ -45,7 +45,7 @@ class Table:
     needed: tuple[str, ...] = ()
 
     def read(self, value: Any, path: str) -> dict[str, Any]:
-        """A dict with the values that are told, unknown ones last."""
+        """A dict with the checked values, in their order."""
         entries = _object(value, path, 200)
         for name in self.needed:
             if name not in entries:

@@ -214,7 +214,7 @@ def _votes(answer: Answer) -> str:
 def verdict(answer: Answer, baseline: Answer) -> str:
     """How an answer stands to the baseline; which of them is right is not known here.
 
-    "flipped" is said of two opposite short answers, yes and no.
+    "flipped" means two opposite short answers, yes and no.
     """
     ours, theirs = (a.text.lower().strip(" .!") for a in (answer, baseline))
     if ours == theirs:

@@ -218,7 +218,7 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
 
 
 def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> None:
-    """How each token was scored, where neither the answer's α, β and cut nor nothing says so."""
+    """How each token was scored, where the answer's α, β and cut do not determine it."""
     weights = [t.weights for t in tokens if t.weights is not None]
     if len(weights) < len(tokens) or all(w == StepWeights() for w in weights):
         return

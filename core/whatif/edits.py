@@ -81,7 +81,7 @@ def _kind(raw: Any) -> str:
     kind = raw.get("kind") if isinstance(raw, Mapping) else None
     if not isinstance(kind, str) or kind not in EDIT_FIELDS:
         raise OptionError(
-            "this is no change that can be made", f"Choose of {', '.join(EDIT_FIELDS)}"
+            "this is not a change that can be made", f"Choose of {', '.join(EDIT_FIELDS)}"
         )
     return kind
 
@@ -149,7 +149,7 @@ def _label(value: Any) -> str:
         or not value.isprintable()
     ):
         raise OptionError(
-            "this is no name for an object", f"Give 1 to {LABEL_CHARACTERS} printable characters"
+            "this is not a name for an object", f"Give 1 to {LABEL_CHARACTERS} printable characters"
         )
     return value.strip()
 
@@ -199,7 +199,7 @@ def _used_ids(trace: Trace) -> set[int]:
 def _merged(a: Track, b: Track) -> Track:
     """One track with the box around both where both are seen; the brush of `a` stays.
 
-    Outlines go: those of two objects are no outline of one.
+    Outlines are dropped: those of two objects are not one outline.
     """
     boxes = np.stack([a.boxes, b.boxes])
     both = np.isfinite(a.boxes[:, 0]) & np.isfinite(b.boxes[:, 0])

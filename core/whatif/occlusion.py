@@ -36,8 +36,8 @@ def measure(
     """Hides one object after the other (r = 1, nothing else) and reads what changes.
 
     base: the video itself, prefilled. answer: token ids of the baseline answer, which is fed to
-    every view. gradient, level: (K,), what the ascent said and chose. Raises OptionError without an
-    object or an answer.
+    every view. gradient, level: (K,), of the ascent's first step, and the levels it chose. Raises
+    OptionError without an object or an answer.
     """
     count = len(view.objects)
     if not count or not answer:

@@ -62,7 +62,7 @@ class Workbench:
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
         the ascent too. Other methods' answers are dropped: they stood on the former masks. A level
-        that is so already is no change: the trace stays as it is, and the last event says so.
+        that is so already changes nothing: the last event's message says so.
         """
         if (same := self._is_so_already(edit)) is not None:
             yield Event("done", 1.0, same, self.trace)

@@ -16,7 +16,7 @@ LABEL_PX = 17
 
 
 def strengths_figure(trace: Trace | None) -> go.Figure | None:
-    """Strength − r0 by step, a line an object; a heat strip of the frame groups; the query loss.
+    """Strength − r0 by step, one line per object; a heat strip of the frame groups; the query loss.
 
     None where there was no ascent. Differences are drawn, not strengths: with η = 0.01 they are
     far too small to see on a scale from 0 to 1, and only their sign decides. The first traces of

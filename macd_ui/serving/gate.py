@@ -173,7 +173,7 @@ class Gate:
     ) -> None:
         peer = (scope.get("client") or ("unknown", 0))[0]
         visitor = address(peer, headers, self.settings.space)
-        # nobody but the gate may set it
+        # only the gate may set it
         raw = [(k, v) for k, v in scope["headers"] if k.lower() != VISITOR.encode()]
         scope["headers"] = [*raw, (VISITOR.encode(), visitor.encode("latin-1", "replace"))]
         path = scope["path"]
@@ -338,7 +338,7 @@ def _set_header(scope: Scope, name: bytes, value: bytes) -> None:
 
 
 def _full_disk() -> _Refused:
-    return _Refused(507, "The server's disk is full. Try again later, or tell whoever runs it.")
+    return _Refused(507, "The server's disk is full. Try again later, or inform its operator.")
 
 
 def _explained(error: BaseException) -> _Refused | None:

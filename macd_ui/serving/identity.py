@@ -1,6 +1,6 @@
 """Who sends a request: the cookie of a browser, the tab in it, and the address it comes from.
 
-The page's script makes up the session hash of a tab by itself, so whoever learns one could read
+The page's script makes up the session hash of a tab by itself, so anyone who learns one could read
 and stop that tab's runs. Inside the server a tab therefore goes by a key made from its hash and
 the browser's cookie: with another cookie the same hash means another, empty session.
 """

@@ -74,7 +74,7 @@ def _decodes(parts: list[str]) -> bool:
 
 
 def checker(path: str | Path) -> Callable[[str, str], bool]:
-    """What tells whether user and password are in the file, which is read now, once."""
+    """A check of user and password against the file, which is read now, once."""
     users = read_users(path)
     nobody = hash_password(secrets.token_urlsafe())
 
