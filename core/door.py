@@ -135,7 +135,7 @@ def run_video(
     loading = Progress()
     with ThreadPoolExecutor(1) as beside:
         # the video is decoded in a process of its own while this one imports torch, once a first
-        # picture is there: importing takes seconds, which a file that is no video need not cost
+        # picture is there: importing takes seconds, which a file that is not a video need not cost
         if isinstance(video, Clip):
             clip = beside.submit(lambda: video)
         else:

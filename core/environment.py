@@ -13,13 +13,13 @@ PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "
 
 def versions() -> dict[str, str]:
     """Versions of what a result depends on."""
-    found = {"python": sys.version.split()[0]}
+    installed = {"python": sys.version.split()[0]}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            installed[name] = "missing"
+    return installed
 
 
 def peak_memory_mb() -> float:

@@ -15,7 +15,7 @@ HEIGHT_PX = 900
 def viewer_frame(trace: Trace) -> str:
     """The standalone viewer as an `<iframe>` that asks nothing of any network.
 
-    The frame is sandboxed: a trace may be somebody else's file, and its viewer's scripts do not
+    The frame is sandboxed: a trace may be another person's file, and its viewer's scripts do not
     reach the notebook that shows it.
     """
     return (

@@ -125,7 +125,7 @@ class MaskOptions(Checked):
     overlap: Overlap = choice(
         "normalise", Overlap, "strengths where masks overlap: normalised by confidence, or raw"
     )
-    swept: bool = flag(False, "sweep masks over time, so that they do not tell the motion")
+    swept: bool = flag(False, "sweep masks over time, so that they do not reveal the motion")
     fusion: Fusion = choice("max", Fusion, "how masks and strengths become one mask")
     fill: Fill = choice("mean", Fill, "what masked pixels become")
     frame_mask: FrameMask = choice(
@@ -313,15 +313,15 @@ class RunOptions(Checked):
         return asdict(self)
 
 
-def options_from(told: Mapping[str, Any]) -> RunOptions:
+def options_from(values: Mapping[str, Any]) -> RunOptions:
     """The RunOptions that `as_dict` wrote, or any part of them; the one reader of options.
 
     What is missing keeps its default. Raises OptionError, with the path of the key, for a value of
-    another type or out of its range, and for a key that is no option.
+    another type or out of its range, and for a key that is not an option.
     """
-    if not isinstance(told, Mapping):
-        raise OptionError("options are no object", 'Give {} or, say, {"ascent": {"steps": 3}}')
-    options: RunOptions = Part(RunOptions()).read(told, "")
+    if not isinstance(values, Mapping):
+        raise OptionError("options are not an object", 'Give {} or, say, {"ascent": {"steps": 3}}')
+    options: RunOptions = Part(RunOptions()).read(values, "")
     options.check_runnable()
     return options
 

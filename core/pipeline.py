@@ -50,7 +50,7 @@ Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode",
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
 
 PATIENCE_S = 0.25
-"""How often somebody who waits for a model hears how far it is."""
+"""How often the progress of a model that loads is reported, seconds."""
 
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
@@ -137,10 +137,10 @@ def run(
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
-    video: a file, or a call that gives its clip, for whoever began reading it already.
+    video: a file, or a call that gives its clip, for a caller that already reads it.
     lm, detector: called when first needed, so that loading can go on beside decoding.
     methods: further decoders by name; they share what can be shared with MACD and the baseline.
-    loading: where `lm` tells how far it is; told on as events of the stage "load".
+    loading: where `lm` reports how far it is; passed on as events of the stage "load".
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
@@ -185,9 +185,9 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                 run.timed("prefill", began)
                 run.raise_if_cancelled("ascent")
                 began = time.monotonic()
-            case Ascending(step=step, counterfactual=found):
+            case Ascending(step=step, counterfactual=counterfactual):
                 steps.append(step)
-                trace = run.update_trace(steps=tuple(steps), counterfactual=found)
+                trace = run.update_trace(steps=tuple(steps), counterfactual=counterfactual)
                 run.timed("ascent", began)
                 done = len(steps) / context.options.ascent.steps
                 message = f"step {len(steps)}, loss {step.loss:.3f}"
@@ -196,10 +196,10 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                 if len(steps) == context.options.ascent.steps:
                     began = time.monotonic()
                     yield Event("views", 0.0, "Reading the counterfactual", run.trace)
-            case CounterfactualRead(counterfactual=found, masked=masked):
+            case CounterfactualRead(counterfactual=counterfactual, masked=masked):
                 if steps:
-                    run.warnings += _mask_warnings(found, masked)
-                    run.update_trace(counterfactual=found)
+                    run.warnings += _mask_warnings(counterfactual, masked)
+                    run.update_trace(counterfactual=counterfactual)
                 run.timed("views", began)
                 yield Event("views", 1.0, "Both views read", run.trace)
                 began = time.monotonic()
@@ -215,8 +215,8 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
     run.timed("decode", began)
 
 
-def _mask_warnings(found: Counterfactual, masked: float) -> Iterator[str]:
-    if not found.level.any() and not found.frame_level.any():
+def _mask_warnings(counterfactual: Counterfactual, masked: float) -> Iterator[str]:
+    if not counterfactual.level.any() and not counterfactual.frame_level.any():
         yield SAME_VIEWS
     if masked > NEARLY_ALL:
         yield ALL_MASKED
@@ -234,13 +234,13 @@ def _compare(run: _Run, context: MethodContext, methods: list[Method]) -> Iterat
         run.raise_if_cancelled("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         try:
-            found = run_method(context, method)
+            answer = run_method(context, method)
         except NotApplicable as error:
             run.update_trace(skipped=run.trace.skipped | {method.name: str(error)})
             continue
-        if isinstance(found.view, MaskedView) and found.view.random is not None:
-            run.warnings += placement_warnings(found.view.random)
-        answers = run.trace.answers | {method.name: found}
+        if isinstance(answer.view, MaskedView) and answer.view.random is not None:
+            run.warnings += placement_warnings(answer.view.random)
+        answers = run.trace.answers | {method.name: answer}
         run.update_trace(answers=answers, shared=dict(context.shared))
     if methods:
         run.timed("compare", began)
@@ -292,22 +292,22 @@ def _tracks(
     known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
     if known is None:
         aspect = clip.size[0] / clip.size[1]
-        seen: list[Detections] = []
+        detections: list[Detections] = []
         early: tuple[Track, ...] = ()
-        told = time.monotonic()
-        for found in finder.detect(frames, chosen):
-            seen.append(only(found, chosen.classes))
+        shown_at = time.monotonic()
+        for detected in finder.detect(frames, chosen):
+            detections.append(only(detected, chosen.classes))
             run.raise_if_cancelled("detect")
-            if time.monotonic() - told > (BOXES_S if early else FIRST_BOXES_S):
-                done = f"{len(seen)} of {count(len(frames), 'frame')}"
-                early = _provisional(seen, times, clip.times, options, aspect)
+            if time.monotonic() - shown_at > (BOXES_S if early else FIRST_BOXES_S):
+                done = f"{len(detections)} of {count(len(frames), 'frame')}"
+                early = _provisional(detections, times, clip.times, options, aspect)
                 trace = run.update_trace(tracks=early)
-                yield Event("detect", len(seen) / len(frames), done, trace)
-                told = time.monotonic()
+                yield Event("detect", len(detections) / len(frames), done, trace)
+                shown_at = time.monotonic()
         run.timed("detect", began)
         began = time.monotonic()
-        tracks, notes = track(seen, times, clip.times, options.track, options.detect, aspect)
-        if any(len(d.boxes) >= options.detect.max_per_frame for d in seen):
+        tracks, notes = track(detections, times, clip.times, options.track, options.detect, aspect)
+        if any(len(d.boxes) >= options.detect.max_per_frame for d in detections):
             most = count(options.detect.max_per_frame, "detection")
             cap = f"a frame held {most} or more; more were cut"
             notes = (*notes, cap)
@@ -323,14 +323,16 @@ def _tracks(
 
 
 def _provisional(
-    seen: Sequence[Detections],
+    detections: Sequence[Detections],
     times: NDArray[np.float64],
     sampled: NDArray[np.float64],
     options: RunOptions,
     aspect: float,
 ) -> tuple[Track, ...]:
     """Tracks so far, to be shown while the rest of the clip is looked at."""
-    tracks, _ = track(seen, times[: len(seen)], sampled, options.track, options.detect, aspect)
+    tracks, _ = track(
+        detections, times[: len(detections)], sampled, options.track, options.detect, aspect
+    )
     return tracks
 
 
@@ -343,8 +345,8 @@ def _load(
     loaded = run_in_thread(lm)
     try:
         while not wait([loaded], PATIENCE_S).done:
-            told = progress.message or "Loading the backbone"
-            yield Event("load", progress.fraction, told, run.trace)
+            message = progress.message or "Loading the backbone"
+            yield Event("load", progress.fraction, message, run.trace)
             run.raise_if_cancelled("load")
     except BaseException:  # stopped, or the tab was closed: reading weights disturbs other models
         progress.stopped = True

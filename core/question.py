@@ -1,4 +1,4 @@
-"""The question as typed → the question as asked, or a QuestionError that says why not."""
+"""The question as typed → the question as asked, or a QuestionError that gives the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\
 def clean_question(text: object) -> str:
     """The question without surrounding blanks; raises QuestionError if it cannot be asked."""
     if not isinstance(text, str):
-        raise QuestionError("the question is no text", "Type a question about the video")
+        raise QuestionError("the question is not a text", "Type a question about the video")
     question = text.strip()
     if not question:
         raise QuestionError("the question is blank", "Type a question about the video")
@@ -27,7 +27,7 @@ def clean_question(text: object) -> str:
         if c in _BIDI or (unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"):
             raise QuestionError(
                 f"the question holds an invisible control character (U+{ord(c):04X})",
-                "Type it anew instead of pasting it",
+                "Type it again instead of pasting it",
             )
     return question
 
@@ -98,8 +98,8 @@ def control_strings(
     >>> control_strings(["<|end|>"], ["<think>", "  ", "hello"], ["<video>"])
     ('<think>', '<video>', '<|end|>')
     """
-    found = [*special, *placeholders, *(t for t in added if not _PLAIN.fullmatch(t))]
-    return tuple(sorted({t for t in found if t.strip()}, key=lambda t: (-len(t), t)))
+    strings = [*special, *placeholders, *(t for t in added if not _PLAIN.fullmatch(t))]
+    return tuple(sorted({t for t in strings if t.strip()}, key=lambda t: (-len(t), t)))
 
 
 def refuse_special(

@@ -1,4 +1,4 @@
-"""What a trace says about its clip, its backbone and its detector, as typed plain data.
+"""What a trace records about its clip, its backbone and its detector, as typed plain data.
 
 The fields carry the rules that `core.traces.schema` checks a trace file by.
 """

@@ -29,10 +29,10 @@ def shipped(name: str) -> Path:
     Raises BackboneCorrupt where a file is missing or is not the one that was shipped.
     """
     manifest: dict[str, str] = json.loads((TOYWORLD / "manifest.json").read_text())
-    wanted = {f: h for f, h in manifest.items() if f == name or f.startswith(f"{name}/")}
-    if not wanted:
+    entries = {f: h for f, h in manifest.items() if f == name or f.startswith(f"{name}/")}
+    if not entries:
         raise BackboneCorrupt(f"{name!r} is not listed in the manifest", _REMEDY)
-    for file, sha256 in wanted.items():
+    for file, sha256 in entries.items():
         path = TOYWORLD / file
         if not path.is_file():
             raise BackboneCorrupt(f"the shipped file {file!r} is missing", _REMEDY)

@@ -1,4 +1,4 @@
-"""What the stages hand to each other. Frozen but for Progress; arrays are never written to.
+"""What the stages pass to each other. Frozen except Progress; arrays are never written to.
 
 Axes: T sampled frames, D dense frames, K tracks, G frame groups (temporal patches of the
 backbone), C candidate tokens, H×W pixels of a source frame, h×w pixels of a model frame.
@@ -37,10 +37,10 @@ LOST, INTERPOLATED, SEEN = 0, 1, 2
 
 @dataclass
 class Progress:
-    """How far a slow piece of work is; written by who does it, read by who waits for it.
+    """How far a slow piece of work is; written by its worker, read by the caller that waits.
 
-    fraction: of what the message names, [0, 1]. stopped: nobody waits any more; who does the work
-    ends it with Cancelled.
+    fraction: of what the message names, [0, 1]. stopped: the result is not needed any more; the
+    worker ends with Cancelled.
     """
 
     message: str = ""
@@ -396,7 +396,7 @@ class Trace:
 
     frames: (T, H, W, 3), the source frames in their true shape, for display. model_frames: what the
     backbone read, exactly; None before a backbone was asked. groups: the frames of each temporal
-    patch. options: what the run was done with, but for `edits`, the changes by hand that followed
+    patch. options: what the run was done with, without `edits`, the changes by hand that followed
     in this order. clip, backbone, detector: see core.records; keys that a newer version wrote there
     are their `extra`. timings_ms: by stage.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often

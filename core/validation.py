@@ -1,4 +1,4 @@
-"""What a value from outside must be, said once: a rule a field, and the fields of an object.
+"""What a value from outside must be, declared once: a rule per field, and objects of fields.
 
 The option classes carry their rules as field metadata; traces hold theirs in tables. `read` gives
 the value as its field keeps it, or raises OptionError that names the value by its path. Imports
@@ -112,7 +112,7 @@ class Text:
                 f"{path} has {len(value)} characters", f"Give at most {self.longest} characters"
             )
         if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-            raise OptionError(f"{path} holds a character that is no text", "Type it anew")
+            raise OptionError(f"{path} holds a character that is not text", "Type it again")
         return value
 
 
@@ -178,7 +178,7 @@ class Many:
 
 @dataclass(frozen=True)
 class Part:
-    """An object of a class whose fields have rules; what is not told is taken from `default`."""
+    """An object of a class whose fields have rules; missing values are taken from `default`."""
 
     default: Any
 
@@ -192,13 +192,13 @@ class Part:
         rules = rules_of(kind)
         refuse_unknown(value, rules, path)
         prefix = f"{path}." if path else ""
-        told = {n: rules[n].read(v, f"{prefix}{n}") for n, v in value.items()}
-        return replace(self.default, **told)
+        values = {n: rules[n].read(v, f"{prefix}{n}") for n, v in value.items()}
+        return replace(self.default, **values)
 
 
-def refuse_unknown(told: Mapping[Any, Any], known: Collection[str], path: str) -> None:
+def refuse_unknown(values: Mapping[Any, Any], known: Collection[str], path: str) -> None:
     """Raises OptionError for the first key that is not known, with the nearest one that is."""
-    for key in told:
+    for key in values:
         if key in known:
             continue
         name = key[:40] if isinstance(key, str) else shown(key)

@@ -5,7 +5,7 @@ import re
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Control characters but for line break and tab, marks that turn text around, halves of pairs."""
+"""Control characters except line break and tab, marks that turn text around, halves of pairs."""
 
 
 def visible(text: str) -> str:
@@ -14,12 +14,12 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[2Jb\u202ec é\n")
     'a\\x1b[2Jb\\u202ec é\n'
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def visible_json(text: str) -> str:
     """The same for JSON, which stays JSON of the same values."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def writable(text: str) -> str:
@@ -34,7 +34,7 @@ def writable(text: str) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """A number with its noun, which is in the plural but for one.
+    """A number with its noun, which is in the plural except for one.
 
     >>> count(1, "object"), count(0, "object")
     ('1 object', '0 objects')

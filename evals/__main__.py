@@ -107,13 +107,13 @@ def _run(args: argparse.Namespace) -> int:
     else:
         tried = plan(benchmark, setting, "choose", split, methods, None)
         items = benchmark.items("choose", split)
-        found = complete(tried, setting, rows, args.workers, ticking("choosing α and β", _say))
-        contrasts = choose(items, found, tried)
+        answered = complete(tried, setting, rows, args.workers, ticking("choosing α and β", _say))
+        contrasts = choose(items, answered, tried)
         how = f"chosen for each method on a split of {split} other questions a regime"
-    wanted = plan(benchmark, setting, "test", n, methods, contrasts)
-    found = complete(wanted, setting, rows, args.workers, ticking("test", _say))
+    planned = plan(benchmark, setting, "test", n, methods, contrasts)
+    answered = complete(planned, setting, rows, args.workers, ticking("test", _say))
     items = benchmark.items("test", n)
-    answers = {(w.item.id, w.method): found[w.key] for w in wanted}
+    answers = {(w.item.id, w.method): answered[w.key] for w in planned}
     figures = tabulate(benchmark, items, answers, methods)
     report = figures | {
         "benchmark": args.benchmark,
@@ -157,7 +157,7 @@ def _check_folder(out: Path) -> None:
         ) from None
     if not near.is_dir():
         raise OptionError(
-            f"{shown(str(near), 200)} is no folder", "Choose a folder for the results"
+            f"{shown(str(near), 200)} is not a folder", "Choose a folder for the results"
         )
     if not os.access(near, os.W_OK | os.X_OK):
         raise OptionError(
@@ -194,11 +194,11 @@ def _report(args: argparse.Namespace) -> int:
 
 def _doctor(args: argparse.Namespace) -> int:
     names = ("n", "positives", "accuracy", "precision", "recall", "f1", "yes_rate", "decimals")
-    found = audit_metrics(Claim(**{name: getattr(args, name) for name in names}))
-    print(f"{found.verdict} ({found.possible} confusion matrices)")
-    if found.example:
-        print("for example TP {} FN {} FP {} TN {}".format(*found.example))
-    return 0 if found.possible else 1
+    audit = audit_metrics(Claim(**{name: getattr(args, name) for name in names}))
+    print(f"{audit.verdict} ({audit.possible} confusion matrices)")
+    if audit.example:
+        print("for example TP {} FN {} FP {} TN {}".format(*audit.example))
+    return 0 if audit.possible else 1
 
 
 if __name__ == "__main__":

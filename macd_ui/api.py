@@ -62,10 +62,10 @@ def add_api(handlers: Handlers) -> None:
         caller = str(request.session_hash)
         with store.call(caller, visitor_of(request)) as session:
             store.uploads.hold(clip, session.key)
-            found = _trace(store, session, clip, asked, chosen)
+            result = _trace(store, session, clip, asked, chosen)
         # among the uploads, where it is deleted after some minutes
         folder = Path(tempfile.mkdtemp(dir=store.uploads.folder))
-        return as_json(found), str(save(found, folder / "trace.macd"))
+        return as_json(result), str(save(result, folder / "trace.macd"))
 
     def rescore(file: str | None, alpha: float, beta: float) -> list[dict[str, Any]]:
         """The token each step of the MACD answer would choose under another α and β.

@@ -75,7 +75,7 @@ def _in(folder: Path) -> list[Example]:
     index = folder / "index.json"
     if not index.is_file():
         return []
-    found = []
+    entries = []
     try:
         rows = json.loads(index.read_text(encoding="utf-8"))
     except ValueError:
@@ -84,7 +84,7 @@ def _in(folder: Path) -> list[Example]:
         video = folder / row["video"]
         trace = video.with_suffix(".macd")
         if video.is_file():
-            found.append(
+            entries.append(
                 Example(
                     title=row["title"],
                     question=row["question"],
@@ -94,4 +94,4 @@ def _in(folder: Path) -> list[Example]:
                     trace=trace if trace.is_file() else None,
                 )
             )
-    return found
+    return entries

@@ -90,10 +90,10 @@ def health_route(store: Store) -> Route:
     """/healthz: whether the server takes visitors; to this machine alone also what it has done."""
 
     def answer(request: Request) -> Response:
-        told: dict[str, Any] = {"status": "closing" if store.closing else "ok"}
+        body: dict[str, Any] = {"status": "closing" if store.closing else "ok"}
         forwarded = {"x-forwarded-for", "forwarded"} & set(request.headers)
         if request.client and is_loopback(request.client.host) and not forwarded:
-            told |= store.as_dict()
-        return JSONResponse(told, 503 if store.closing else 200, {"Cache-Control": "no-store"})
+            body |= store.as_dict()
+        return JSONResponse(body, 503 if store.closing else 200, {"Cache-Control": "no-store"})
 
     return Route("/healthz", answer, methods=["GET"])

@@ -110,9 +110,9 @@ SETTINGS: dict[str, Setting] = {
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
     """Options from the settings by name. Raises OptionError, naming the setting, for a bad one."""
-    told: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for setting in SETTINGS.values():
-        owner = told.setdefault(setting.part, {}) if setting.part else told
+        owner = nested.setdefault(setting.part, {}) if setting.part else nested
         owner[setting.field] = setting.read(values[setting.name])
-    told["decode"]["seed"] = told["seed"]
-    return options_from(told)
+    nested["decode"]["seed"] = nested["seed"]
+    return options_from(nested)

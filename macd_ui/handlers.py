@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
 TELL_S = 0.5
-"""How often somebody who waits in the line hears of their place."""
+"""How often a waiting visitor's place in the line is shown, seconds."""
 BUSY = status(message="A run is already going on.")
 BUSY_S = 0.5
-"""How long a click waits for a job that has just told its end."""
-NO_CHANGE = OptionError("this is no change that can be made", "Reload the page")
+"""How long a click waits for a job that has just reported its end."""
+NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
 PLACES = {
     "edit": "whatif",
     "undo": "whatif",
@@ -54,7 +54,7 @@ PLACES = {
     "occlusion": "occlusion",
     "controls": "controls",
 }
-"""Where on the page an action is made, and its error is told."""
+"""Where on the page an action is made, and its error is shown."""
 log = logging.getLogger(__name__)
 
 
@@ -90,19 +90,19 @@ class Handlers(Showing):
             self.store.figures.ended("stopped")
             yield self._given_back(session, status(message=stopped_in_words(error)))
         except Exception as error:
-            told = self._failed(session, error, "a run failed")
-            yield self._given_back(session, status(error=told, where="form"))
+            message = self._failed(session, error, "a run failed")
+            yield self._given_back(session, status(error=message, where="form"))
         finally:
             session.pending = None
             session.busy.release()
 
     def _failed(self, session: Session, error: Exception, what: str) -> str:
         """Counts and logs an error; gives its words for the visitor."""
-        told = explained(error)
-        self.store.figures.ended("refused" if told else "failed")
-        if told is None and not session.gone:
+        message = explained(error)
+        self.store.figures.ended("refused" if message else "failed")
+        if message is None and not session.gone:
             log.error(what, exc_info=error)
-        return told or UNFORESEEN
+        return message or UNFORESEEN
 
     def _job(self, values: Mapping[str, Any]) -> Job:
         job = Job(
@@ -126,7 +126,7 @@ class Handlers(Showing):
             yield from self._run_within_quota(session, job)
 
     def _run_within_quota(self, session: Session, job: Job) -> Iterator[Updates]:
-        # neither model nor device is needed for this, so a bad file is told before anything waits
+        # needs neither model nor device, so a bad file is reported before anything waits
         clip = self._read(session, job)
         work = work_of(clip, job.options, job.backbone, job.detector, job.methods)
         estimator = self.store.estimator
@@ -198,23 +198,23 @@ class Handlers(Showing):
         self, session: Session, ticket: Ticket, done: tuple[str, ...] = ()
     ) -> Iterator[Updates]:
         """Waits for the device, telling place and expected time; raises Cancelled if stopped."""
-        told = 0.0
-        while not ticket.wait(told, session.stop.is_set):
+        interval = 0.0
+        while not ticket.wait(interval, session.stop.is_set):
             if session.stop.is_set():
                 raise Cancelled("stopped while waiting", "Nothing was computed")
-            if told:
+            if interval:
                 state = status(message=place_in_words(ticket), done=done, running=True)
                 yield {"viewer": self._view(session, None, state)}
-            told = TELL_S
+            interval = TELL_S
 
     def _finished(self, session: Session, trace: Trace, turn: Turn) -> Updates:
         done = trace.status == "complete"
-        said = "" if done else f"This run was {trace.status}. What was computed is shown."
+        message = "" if done else f"This run was {trace.status}. What was computed is shown."
         if not done and turn.out_of_time:
-            said = f"Stopped: {out_of_time_in_words(turn)}. What was computed is shown."
+            message = f"Stopped: {out_of_time_in_words(turn)}. What was computed is shown."
         self.store.figures.ended("complete" if done else "stopped", trace)
         session.show(trace)
-        state = status("done", 1.0, said, done=STAGES if done else ())
+        state = status("done", 1.0, message, done=STAGES if done else ())
         return self._shown(session, state) | running(False)
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
@@ -251,8 +251,8 @@ class Handlers(Showing):
         except Cancelled as error:
             yield self._kept(session, status(message=stopped_in_words(error)))
         except Exception as error:
-            told = self._failed(session, error, "a change failed")
-            yield self._kept(session, status(error=told, where=where))
+            message = self._failed(session, error, "a change failed")
+            yield self._kept(session, status(error=message, where=where))
         finally:
             session.busy.release()
 
@@ -366,8 +366,8 @@ class Handlers(Showing):
             session.show(example.load_trace(), example.link)
         except TraceError as error:
             return out | self._refused(session, error)
-        said = f"{example.title}. {example.truth}"
-        return out | self._shown(session, status(message=said, done=STAGES))
+        message = f"{example.title}. {example.truth}"
+        return out | self._shown(session, status(message=message, done=STAGES))
 
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened, perhaps by a link to an example: `?example=NAME`."""
@@ -379,8 +379,8 @@ class Handlers(Showing):
             if name and example.name == name:
                 return {"example": i} | self.choose(i, key)
         if name:
-            said = status(message=f"There is no example {name[:60]!r}; another one is shown.")
-            return {"viewer": self._view(session, None, said)}
+            state = status(message=f"There is no example {name[:60]!r}; another one is shown.")
+            return {"viewer": self._view(session, None, state)}
         return self._note(session)
 
     def upload(self, path: str | None, key: str) -> Updates:
@@ -452,11 +452,11 @@ class Handlers(Showing):
         if self.first is None:
             return None
         example, trace = self.first
-        said = status(message=f"{example.title}. {example.truth}", done=STAGES)
-        return self._view(Session(), trace, said, link=example.link)
+        state = status(message=f"{example.title}. {example.truth}", done=STAGES)
+        return self._view(Session(), trace, state, link=example.link)
 
 
 def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"{value!r} is no number", "Move the sliders of α and β")
+        raise OptionError(f"{value!r} is not a number", "Move the sliders of α and β")
     return float(value)

@@ -36,7 +36,7 @@ CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
 JOBS = 2 * MAX_WAITING
-"""Jobs that Gradio lets in at once; those for whom the line is too long must be told."""
+"""Jobs that Gradio lets in at once; those for whom the line is too long must get an answer."""
 THREADS = JOBS + 32
 """A job that waits holds a thread."""
 QUEUE = 4 * MAX_WAITING
@@ -46,7 +46,7 @@ WRONG_INPUT = (
     "Reload the page; a program finds them in /gradio_api/info and gives files by handle_file",
 )
 NO_COOKIE = (
-    "this page needs its cookie to tell visitors apart",
+    "this page needs its cookie to distinguish visitors",
     "Allow cookies for this site, or open the page in a tab of its own, and reload it",
 )
 log = logging.getLogger(__name__)
@@ -65,17 +65,17 @@ class Page(gr.Blocks):
                 raise VideoNotFound(*NO_FILE) from error
             raise OptionError(*WRONG_INPUT) from error
 
-    async def process_api(self, *given: Any, **named: Any) -> Any:
+    async def process_api(self, *positional: Any, **named: Any) -> Any:
         """See gr.Blocks; raises gr.Error with words for the visitor, and logs what has none."""
         try:
-            return await super().process_api(*given, **named)
+            return await super().process_api(*positional, **named)
         except gr.Error:
             raise
         except Exception as error:
-            told = explained(error)
-            if told is None:
+            message = explained(error)
+            if message is None:
                 log.error("an event failed", exc_info=error)
-            raise gr.Error(told or UNFORESEEN, print_exception=False) from error
+            raise gr.Error(message or UNFORESEEN, print_exception=False) from error
 
 
 def build_page(store: Store) -> gr.Blocks:
@@ -84,13 +84,13 @@ def build_page(store: Store) -> gr.Blocks:
     Points GRADIO_TEMP_DIR into the store's folder: uploads go when their visitor goes.
     """
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
-    found = find_examples()
-    handlers = Handlers(store, found)
+    examples = find_examples()
+    handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
-                ask = AskPanel(found, handlers.first and handlers.first[0], store.settings)
+                ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
                 files = FilePanel(handlers.first is not None)
             with gr.Column(scale=4, min_width=320):
                 view = ViewPanel(handlers.first_paint())
@@ -127,8 +127,8 @@ def _wire(
         handlers.store.session(key, visitor_of(request), browser_key(cookie))
         return key
 
-    def run(given: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        values = {name: given[widget] for name, widget in ask.fields.items()}
+    def run(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
+        values = {name: by_component[widget] for name, widget in ask.fields.items()}
         for updates in handlers.run(values, tab(request)):
             yield shown(updates)
 
@@ -151,9 +151,9 @@ def _wire(
         return shown(handlers.open(path, tab(request)))
 
     def act(
-        given: dict[Any, Any], event: gr.EventData, request: gr.Request
+        by_component: dict[Any, Any], event: gr.EventData, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
-        backbone = (given[ask.fields["backbone"]] or "").strip()
+        backbone = (by_component[ask.fields["backbone"]] or "").strip()
         for updates in handlers.act(event._data, backbone, tab(request)):
             yield shown(updates)
 
@@ -170,7 +170,7 @@ def _wire(
         handlers.store.leave(str(request.session_hash))
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    # jobs wait in the line for the device, not in Gradio's queue, which tells nobody anything
+    # jobs wait in the line for the device, not in Gradio's queue, which shows no place
     jobs: dict[str, Any] = private | {"concurrency_id": "jobs", "concurrency_limit": JOBS}
     inputs: set[Any] = set(ask.fields.values())
     for trigger in (ask.run.click, ask.question.submit):

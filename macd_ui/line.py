@@ -1,4 +1,4 @@
-"""One first-in-first-out line for the device: whoever is first in it may compute.
+"""One first-in-first-out line for the device: the first in it may compute.
 
 line = Line()
 with line.enter(expected_s=12.0) as ticket:

@@ -15,7 +15,7 @@ from core.options import VideoOptions
 from core.types import Clip
 
 ASK_S = 0.1
-"""How often a reader is asked whether somebody still waits for it."""
+"""How often it is checked whether a reader's result is still needed, seconds."""
 
 
 def read_beside(
@@ -51,10 +51,10 @@ def read_beside(
 def stamp(path: str) -> tuple[int, int] | None:
     """Time and size of a file, which change when it does; None if there is none."""
     try:
-        found = Path(path).stat()
+        stats = Path(path).stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stats.st_mtime_ns, stats.st_size
 
 
 def digest(path: str) -> str:

@@ -101,7 +101,7 @@ class Session:
     left_at: float | None = None
 
     def show(self, trace: Trace, link: str = "") -> None:
-        """Another trace is on the page: changes by hand start anew."""
+        """Another trace is on the page: changes by hand start over."""
         self.trace, self.bench, self.link, self.pending = trace, None, link, None
         self.former.clear()
 
@@ -173,13 +173,13 @@ class Store:
 
     @contextmanager
     def call(self, owner: str, visitor: str = "") -> Iterator[Session]:
-        """A session for one call of a program; nobody else can refer to it. Raises QuotaError."""
+        """A session for one call of a program, out of reach of others. Raises QuotaError."""
         key = f"call-{secrets.token_urlsafe(16)}"
         with self._lock:
             session = self._sessions[key] = self._new(key, visitor)
             session.owner, session.seen_at = owner, time.monotonic()
         try:
-            with session.busy:  # no tab tells that it is still there, so the job itself does
+            with session.busy:  # no tab reports that it is still open, so the job itself does
                 yield session
         finally:
             self.forget(key)
@@ -219,8 +219,10 @@ class Store:
         """The session whose files' addresses hold this secret."""
         with self._lock:
             sessions = list(self._sessions.values())
-        given = token.encode()
-        return next((s for s in sessions if secrets.compare_digest(s.token.encode(), given)), None)
+        encoded = token.encode()
+        return next(
+            (s for s in sessions if secrets.compare_digest(s.token.encode(), encoded)), None
+        )
 
     def leave(self, key: str) -> None:
         """The tab was closed: its job stops at once, its data goes after the grace."""
@@ -262,7 +264,7 @@ class Store:
         self.uploads.release(key)
 
     def sweep(self) -> None:
-        """Forgets the sessions that are over, and deletes the files that nobody refers to."""
+        """Forgets the sessions that are over, and deletes the files that are not referred to."""
         now = time.monotonic()
         with self._lock:
             over = [key for key, s in self._sessions.items() if self._is_over(s, now)]
@@ -320,7 +322,7 @@ class Store:
         self.folder.close()
 
     def backbone(self, name: str, progress: Progress | None = None) -> VideoLM:
-        """A loaded backbone, the same for all sessions; progress: told how far a load is."""
+        """A loaded backbone, the same for all sessions; progress: updated while it loads."""
 
         def load() -> VideoLM:
             from core.backbones import load_backbone

@@ -37,7 +37,7 @@ LIMITS: dict[str, float] = {
 
 @dataclass(frozen=True)
 class VisitorLimits:
-    """What one visitor of a public server may use. Visitors are told apart by their address.
+    """What one visitor of a public server may use. Visitors are distinguished by their address.
 
     jobs: runs that wait or compute at the same time. megabytes, device_minutes: uploads and
     computing in the last `window_s` seconds. requests_per_s, burst: requests that change something.
@@ -196,20 +196,20 @@ def read_settings(
         action="store_true",
         help="write questions, file names and the texts of errors to the log too",
     )
-    given = parser.parse_args(arguments)
-    hosts = [*given.allow_host, *_listed(env.get("SPACE_HOST"))]
-    if given.host not in ANY_ADDRESS:
-        hosts.append(given.host)
+    args = parser.parse_args(arguments)
+    hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
+    if args.host not in ANY_ADDRESS:
+        hosts.append(args.host)
     return ServerSettings(
-        host=given.host,
-        port=int(given.port),
-        public=given.public,
+        host=args.host,
+        port=int(args.port),
+        public=args.public,
         space=space,
         hosts=tuple(h.lower().strip("[]") for h in hosts),
-        auth=given.auth,
-        backbones=tuple(dict.fromkeys([EMBEDDED, *given.backbone])),
-        detectors=tuple(dict.fromkeys([EMBEDDED, *given.detector])),
-        log_content=given.log_content,
+        auth=args.auth,
+        backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
+        detectors=tuple(dict.fromkeys([EMBEDDED, *args.detector])),
+        log_content=args.log_content,
     )
 
 

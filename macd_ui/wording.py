@@ -1,4 +1,4 @@
-"""What a job tells its visitor, in words."""
+"""The messages of a job to its visitor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from macd_ui.line import Ticket
 from macd_ui.session import Turn
 
 UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
-FULL_DISK = "The server's disk is full. Try again later, or tell whoever runs the server."
+FULL_DISK = "The server's disk is full. Try again later, or inform its operator."
 
 
 def explained(error: BaseException) -> str | None:
-    """Cause and remedy of an error for a visitor; None for one that nobody expected."""
+    """Cause and remedy of an error for a visitor; None for an unexpected one."""
     if isinstance(error, MacdError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -22,7 +22,7 @@ def explained(error: BaseException) -> str | None:
 
 
 def out_of_time_in_words(turn: Turn) -> str:
-    """Why a run was stopped that nobody stopped."""
+    """Why a run was stopped that its visitor did not stop."""
     return f"this server gives each run {turn.limit_s:g} s, and this one took longer"
 
 

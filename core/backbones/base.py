@@ -21,9 +21,9 @@ from core.types import Clip, ModelFrames, Pixels
 class BackboneInfo:
     """Who the model is. revision: commit on the hub, empty for a folder.
 
-    `domain` says what it knows where that is less than the world. resample: the filter that frames
-    are really resized with, which may not be the one its processor asks for. cap_pixels_per_frame:
-    whether frames share a budget of pixels; None where the family has none.
+    domain: what it was trained on, where that is narrower than everyday video. resample: the filter
+    that frames are really resized with, which may not be the one its processor asks for.
+    cap_pixels_per_frame: whether frames share a budget of pixels; None where the family has none.
     """
 
     name: str
@@ -108,7 +108,7 @@ def to_pixels(video: Tensor, mean: Tensor, std: Tensor) -> Pixels:
 class Prune:
     """From decoder layer `layer` on, all but the least-attended `ratio` of vision tokens hide.
 
-    Attention is that of the last query row at the layer before, mean over heads, chosen anew at
+    Attention is that of the last query row at the layer before, mean over heads, chosen again at
     every step (SID).
     """
 
@@ -265,9 +265,9 @@ def device_of(name: str = "auto") -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
-        found = None
-    if found is None or (found.type == "cuda" and not torch.cuda.is_available()):
+        device = None
+    if device is None or (device.type == "cuda" and not torch.cuda.is_available()):
         raise OptionError(f"there is no device {name!r} here", "Choose auto or cpu")
-    return found
+    return device

@@ -34,8 +34,8 @@ class CatalogueEntry:
     @property
     def needed_gb(self) -> float:
         """What the smallest run with MACD takes in bfloat16: low memory, 8 frames of 280 × 280."""
-        found = planned(self.hub_id)
-        return self.memory_gb if found is None else float(found["macd_low_memory_peak_gb"])
+        estimate = planned(self.hub_id)
+        return self.memory_gb if estimate is None else float(estimate["macd_low_memory_peak_gb"])
 
     @property
     def label(self) -> str:
@@ -114,8 +114,8 @@ CATALOGUE = (
 @cache
 def planned(hub_id: str) -> dict[str, Any] | None:
     """The stored `core.planning.plan.Plan` of a listed model; None for another."""
-    found: dict[str, dict[str, Any]] = json.loads(PLANNED.read_text())
-    return found.get(hub_id)
+    estimates: dict[str, dict[str, Any]] = json.loads(PLANNED.read_text())
+    return estimates.get(hub_id)
 
 
 def largest_within(gigabytes: float) -> CatalogueEntry | None:

@@ -1,4 +1,4 @@
-"""The published dimensions of the listed models, by hub id: what their config.json says.
+"""The published dimensions of the listed models, by hub id: from their config.json.
 
 Kept here so that a model can be planned (`core.planning.plan`) and tried with random weights
 without a download. A test holds each to the published number of parameters.

@@ -71,7 +71,7 @@ class HfVideoLM(VideoLM):
         special = self.tokenizer.all_special_tokens
         self._controls = control_strings(special, added, placeholders(processor))
         ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
-        unknown = self.tokenizer.unk_token_id  # what the model has no word for is told, not refused
+        unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
         self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
     # what a family says; what is not abstract has a default that fits most.
@@ -369,17 +369,19 @@ class HfVideoLM(VideoLM):
         """(B, G, n, d) each: new ones where changed, those of `reuse` elsewhere."""
         at = changed.nonzero().to(self.device)
         if reuse is None or reuse.vision is None:
-            found = self.encode_patches(encoded, views, at)
+            features = self.encode_patches(encoded, views, at)
         else:
             rows = len(views)
-            found = tuple(
+            features = tuple(
                 f.expand(rows, -1, -1, -1).reshape(-1, *f.shape[2:]) for f in reuse.vision.features
             )
             if len(at):
                 where = at[:, 0] * changed.shape[1] + at[:, 1]
                 new = self.encode_patches(encoded, views, at)
-                found = tuple(f.index_copy(0, where, n) for f, n in zip(found, new, strict=True))
-        return tuple(f.view(*changed.shape, *f.shape[1:]) for f in found)
+                features = tuple(
+                    f.index_copy(0, where, n) for f, n in zip(features, new, strict=True)
+                )
+        return tuple(f.view(*changed.shape, *f.shape[1:]) for f in features)
 
     def _first(self, encoded: Encoded, changed: Tensor, reuse: DecodeState | None) -> int:
         """The first token that must be read: what stands before it is as `reuse` has it.

@@ -1,4 +1,4 @@
-"""InternVL3 in the transformers format (`-hf`); it is not told the time."""
+"""InternVL3 in the transformers format (`-hf`); its prompt holds no timestamps."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ UNPLANNED = 1.2
 def adapter_of(family: str) -> type[HfVideoLM]:
     """The adapter of a family of FAMILIES."""
     module, name = FAMILIES[family][1].split(":")
-    found: type[HfVideoLM] = getattr(import_module(f"core.backbones.{module}"), name)
-    return found
+    adapter: type[HfVideoLM] = getattr(import_module(f"core.backbones.{module}"), name)
+    return adapter
 
 
 def weights_gb(source: str) -> float | None:
@@ -78,8 +78,8 @@ def free_gb(where: torch.device) -> float | None:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
         return None
-    found = {line.split(":")[0]: line.split()[1] for line in lines}
-    return int(found["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in found else None
+    fields = {line.split(":")[0]: line.split()[1] for line in lines}
+    return int(fields["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in fields else None
 
 
 def check_memory(name: str, gb: float | None, where: torch.device, dtype: torch.dtype) -> None:
@@ -110,7 +110,7 @@ def load_backbone(
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
-    before anything is downloaded. progress: told how far the download and the reading are. Raises
+    before anything is downloaded. progress: updated with how far download and reading are. Raises
     BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device
     that is not there; Cancelled once `progress` was stopped.
     """
@@ -192,8 +192,8 @@ def pinned(name: str) -> tuple[str, str]:
 
     Raises BackboneNotFound for a folder, or toyworld, with an @.
 
-    >>> pinned("somebody/model@abc"), pinned("somebody/model")
-    (('somebody/model', 'abc'), ('somebody/model', ''))
+    >>> pinned("org/model@abc"), pinned("org/model")
+    (('org/model', 'abc'), ('org/model', ''))
     """
     if Path(name).is_dir():
         return name, ""
@@ -213,21 +213,21 @@ def _download(
 ) -> str:
     """The folder of a hub model on this disk; what is there already is not fetched again."""
     progress.begin(f"Looking for {source}")
-    wanted: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
+    request: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
     if not online:
-        return _downloaded_before(source, wanted, ConnectionError("nothing, it cannot be reached"))
+        return _downloaded_before(source, request, ConnectionError("nothing, it cannot be reached"))
     try:
-        listed = snapshot_download(source, dry_run=True, **wanted)
+        listed = snapshot_download(source, dry_run=True, **request)
     except DryRunError as error:  # it answers, but not to this
-        return _downloaded_before(source, wanted, error.__cause__ or error)
+        return _downloaded_before(source, request, error.__cause__ or error)
     if weights_gb(source) is None:  # its files are taken for bfloat16
         whole = sum(f.file_size for f in listed if _is_weights(f.filename))
         check_memory(source, UNPLANNED * whole / 1e9, *room)
     size = sum(f.file_size for f in listed if f.will_download)
-    told = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
-    progress.begin(f"Downloading {source}, {told}")
+    amount = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
+    progress.begin(f"Downloading {source}, {amount}")
     try:
-        return str(snapshot_download(source, tqdm_class=downloading(progress, size), **wanted))
+        return str(snapshot_download(source, tqdm_class=downloading(progress, size), **request))
     except (MacdError, OSError, ValueError):
         raise
     except Exception as error:  # whatever the network provokes
@@ -241,12 +241,12 @@ def _is_weights(name: str) -> bool:
     return name.endswith(".safetensors")
 
 
-def _downloaded_before(source: str, wanted: dict[str, Any], why: BaseException) -> str:
+def _downloaded_before(source: str, request: dict[str, Any], why: BaseException) -> str:
     """The folder of a model that is whole on this disk; raises OSError, with why, if none is."""
     try:
-        folder = str(snapshot_download(source, local_files_only=True, **wanted))
+        folder = str(snapshot_download(source, local_files_only=True, **request))
     except OSError:
         folder = ""
     if not folder or not any(_is_weights(f.name) for f in Path(folder).iterdir()):
-        raise OSError(f"the hub said: {why}") from why
+        raise OSError(f"the hub answered: {why}") from why
     return folder

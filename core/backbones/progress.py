@@ -17,10 +17,10 @@ from core.types import Progress
 
 @contextmanager
 def reading_weights(progress: Progress) -> Iterator[None]:
-    """While inside, transformers tells `progress` how many tensors it has read."""
+    """While inside, transformers updates `progress` with how many tensors it has read."""
 
-    def hook(_: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-        return _bar(progress)(*args, **given)
+    def hook(_: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return _bar(progress)(*args, **named)
 
     former = logging.set_tqdm_hook(hook)
     try:
@@ -37,9 +37,9 @@ def downloading(progress: Progress, total: int) -> type[Any]:
     silent, counted = _bar(Progress()), _bar(progress, total)
 
     class Bar(tqdm):  # type: ignore[misc]
-        def __new__(cls, *args: Any, **given: Any) -> Any:
-            on_disk = given.get("unit") == "B" and "Download" not in given.get("desc", "")
-            return (counted if on_disk else silent)(*args, **given)
+        def __new__(cls, *args: Any, **named: Any) -> Any:
+            on_disk = named.get("unit") == "B" and "Download" not in named.get("desc", "")
+            return (counted if on_disk else silent)(*args, **named)
 
     return Bar
 
@@ -48,18 +48,18 @@ def _bar(progress: Progress, total: int | None = None) -> type[Any]:
     counting = threading.Lock()  # files are fetched side by side
 
     class Bar(tqdm):  # type: ignore[misc]
-        def __init__(self, *args: Any, **given: Any) -> None:
-            super().__init__(*args, **given | {"file": io.StringIO(), "disable": False})
-            self.told = 0.0
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named | {"file": io.StringIO(), "disable": False})
+            self.completed = 0.0
 
         def update(self, n: float | None = 1) -> Any:
             if progress.stopped:
                 raise Cancelled("the loading was stopped", "Run again; a download goes on")
             with counting:
-                self.told += n or 0
+                self.completed += n or 0
                 whole = total or self.total
                 if whole:
-                    progress.fraction = min(1.0, self.told / whole)
+                    progress.fraction = min(1.0, self.completed / whole)
             return super().update(n)
 
         def __iter__(self) -> Iterator[Any]:

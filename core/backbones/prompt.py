@@ -1,4 +1,4 @@
-"""What a processor is told for a prompt, and where the question stands in what it gives."""
+"""The messages that a processor makes a prompt from, and the question's place in the result."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def query_positions(
             "Use a template with the video first",
         )
     encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
-    found: list[int] = encoded["input_ids"]
-    offset = len(ids) - len(found)
-    if ids[offset:] != found:
+    tail_ids: list[int] = encoded["input_ids"]
+    offset = len(ids) - len(tail_ids)
+    if ids[offset:] != tail_ids:
         raise UnsupportedBackbone(
             "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
         )

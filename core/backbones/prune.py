@@ -30,23 +30,23 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
         yield hidden
         return
 
-    def rank_tokens(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
-        weights = last_row(attention, given)
+    def rank_tokens(attention: Any, _: Any, named: dict[str, Any], __: Any) -> None:
+        weights = last_row(attention, named)
         count = prune.kept(len(vision))
         order = weights[:, vision].argsort(dim=-1, stable=True)
         hidden[:] = [vision[order[:, count:]]]
 
-    def hide(_: Any, positional: Any, given: dict[str, Any]) -> Any:
-        states = positional[0] if positional else given["hidden_states"]
+    def hide(_: Any, positional: Any, named: dict[str, Any]) -> Any:
+        states = positional[0] if positional else named["hidden_states"]
         length, dtype = states.shape[1], states.dtype
-        total = given["past_key_values"].get_seq_length()  # the first layer has grown it already
+        total = named["past_key_values"].get_seq_length()  # the first layer has grown it already
         past = total - length
         ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
         unseen = torch.zeros(len(states), total, dtype=torch.bool, device=states.device)
         unseen.scatter_(1, hidden[0], True)
         ahead = ahead[None, None] | unseen[:, None, None]
         mask = torch.zeros(len(states), 1, length, total, dtype=dtype, device=states.device)
-        return positional, given | {
+        return positional, named | {
             "attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)
         }
 
@@ -64,9 +64,9 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
             handle.remove()
 
 
-def last_row(attention: Any, given: dict[str, Any]) -> Tensor:
+def last_row(attention: Any, named: dict[str, Any]) -> Tensor:
     """Attention of the last query over all keys, mean over heads: (B, length)."""
-    states, (cos, sin) = given["hidden_states"][:, -1:], given["position_embeddings"]
+    states, (cos, sin) = named["hidden_states"][:, -1:], named["position_embeddings"]
     rotate = sys.modules[type(attention).__module__].apply_rotary_pos_emb
     rows = states.shape[0]
     query = attention.q_proj(states).view(rows, 1, -1, attention.head_dim)
@@ -74,7 +74,7 @@ def last_row(attention: Any, given: dict[str, Any]) -> Tensor:
         query = attention.q_norm(query)
     query = query.transpose(1, 2)
     query, _ = rotate(query, query, cos[:, -1:], sin[:, -1:])
-    keys = given["past_key_values"].layers[attention.layer_idx].keys
+    keys = named["past_key_values"].layers[attention.layer_idx].keys
     keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)
     scores: Tensor = (query @ keys.transpose(-1, -2)).float() * attention.scaling
     return scores.softmax(-1).mean(1)[:, 0]

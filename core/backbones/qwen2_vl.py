@@ -104,8 +104,8 @@ class Qwen2VL(HfVideoLM):
 
     def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
         """See `HfVideoLM.positions`: time, row and column, (3, B, L − first)."""
-        found: Tensor = encoded.inputs["position_ids"][:, :, first:]
-        return found.expand(-1, views, -1)
+        position_ids: Tensor = encoded.inputs["position_ids"][:, :, first:]
+        return position_ids.expand(-1, views, -1)
 
     @property
     def unit(self) -> int:

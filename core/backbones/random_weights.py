@@ -143,24 +143,24 @@ def _processor(dimensions: Dimensions, words: tf.PreTrainedTokenizerFast) -> Any
     if family == "internvl":
         height, width = vision["image_size"]
         size = {"height": height, "width": width}
-        seen = dimensions["top"]["image_seq_length"]
+        image_tokens = dimensions["top"]["image_seq_length"]
         return tf.InternVLProcessor(
             image_processor=tf.GotOcr2ImageProcessor(size=size),
             tokenizer=words,
             video_processor=tf.InternVLVideoProcessor(size=size, do_sample_frames=False),
-            image_seq_length=seen,
+            image_seq_length=image_tokens,
             chat_template=_TEMPLATE.replace("VIDEO", "<video>\n"),
         )
     if family == "smolvlm":
         side = vision["image_size"]
-        seen = (side // vision["patch_size"] // dimensions["top"]["scale_factor"]) ** 2
+        image_tokens = (side // vision["patch_size"] // dimensions["top"]["scale_factor"]) ** 2
         return tf.SmolVLMProcessor(
             image_processor=tf.SmolVLMImageProcessor(),
             tokenizer=words,
             video_processor=tf.SmolVLMVideoProcessor(
                 size={"longest_edge": side}, max_image_size={"longest_edge": side}
             ),
-            image_seq_len=seen,
+            image_seq_len=image_tokens,
         )
     third = family == "qwen3_vl"
     size = {"shortest_edge": 4096, "longest_edge": 1 << 30}

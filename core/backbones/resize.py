@@ -26,7 +26,7 @@ def cap_pixels(video_processor: Any) -> bool | None:
 
     The published processors leave `cap_pixels_per_frame` open, and transformers' default for that
     is about to change: it is set to the reference's True here, so that a clip of many frames, or of
-    few large ones, costs as much with every version. A processor that says itself is left alone.
+    few large ones, costs as much with every version. A processor that sets it itself is left alone.
     None: this family or this transformers has no such cap.
     """
     if not hasattr(video_processor, "cap_pixels_per_frame"):
@@ -45,7 +45,7 @@ def resampling_of(video_processor: Any) -> str:
     generator = torch.Generator().manual_seed(0)
     picture = torch.randint(0, 256, (1, 3, 24, 32), generator=generator, dtype=torch.uint8)
     size = (9, 14)
-    found = BaseVideoProcessor.resize(
+    resized = BaseVideoProcessor.resize(
         video_processor,
         picture,
         SizeDict(height=size[0], width=size[1]),
@@ -53,7 +53,7 @@ def resampling_of(video_processor: Any) -> str:
     )
     for mode in _MODES:
         try:
-            if torch.equal(found, tv.resize(picture, list(size), mode, antialias=True)):
+            if torch.equal(resized, tv.resize(picture, list(size), mode, antialias=True)):
                 return str(mode.value)
         except (NotImplementedError, ValueError):  # this torchvision lacks it for tensors
             continue

@@ -43,5 +43,5 @@ class SmolVLM(FramesVLM):
         pixels = (pixels + torch.where(blank, SPECK, 0.0).to(pixels.dtype)).to(self.dtype)
         inside = encoded.inputs["pixel_attention_mask"][:, at[:, 1]]
         out = self.model.model.get_image_features(pixels[None], inside)
-        found = torch.cat(list(out.pooler_output))
-        return (found.view(len(at), -1, found.shape[-1]),)
+        features = torch.cat(list(out.pooler_output))
+        return (features.view(len(at), -1, features.shape[-1]),)

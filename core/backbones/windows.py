@@ -68,7 +68,7 @@ class _Grouped:
         for index in self.plan.windows(cu_seqlens):
             # (W, length, heads, d) → (W, heads, length, d)
             a, b, c = (z[index].transpose(1, 2) for z in (q, k, v))
-            seen = F.scaled_dot_product_attention(a, b, c, scale=own.scaling)
-            out = out.index_put((index,), seen.transpose(1, 2))
-        found: Tensor = own.proj(out.reshape(tokens, -1))
-        return found
+            attended = F.scaled_dot_product_attention(a, b, c, scale=own.scaling)
+            out = out.index_put((index,), attended.transpose(1, 2))
+        projected: Tensor = own.proj(out.reshape(tokens, -1))
+        return projected

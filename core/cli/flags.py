@@ -131,15 +131,15 @@ def _how(flag: Flag) -> dict[str, Any]:
         return {"action": "store_true", "help": flag.help}
     shown = _text(default) if default not in (None, (), "") else ""
     shown = _decided_by(flag) or shown
-    told: dict[str, Any] = {
+    keywords: dict[str, Any] = {
         "default": default,
         "help": f"{flag.help} (default: {shown})" if shown else flag.help,
     }
     if get_origin(kind) is Literal:
-        return told | {"choices": get_args(kind)}
+        return keywords | {"choices": get_args(kind)}
     if get_origin(kind) is tuple:
-        return told | {"type": _names, "metavar": "NAME,…"}
-    return told | {"type": kind}
+        return keywords | {"type": _names, "metavar": "NAME,…"}
+    return keywords | {"type": kind}
 
 
 @cache
@@ -182,17 +182,17 @@ def _text(value: Any) -> str:
 def options_of(args: argparse.Namespace) -> RunOptions:
     """The options of a parsed command. Raises OptionError where one is out of its range."""
     RunOptions(seed=args.seed)  # before it is taken for the search's own
-    told = RunOptions(contrast=PRESETS[args.preset], vcd=VCD_PRESETS[args.vcd]).as_dict()
+    values = RunOptions(contrast=PRESETS[args.preset], vcd=VCD_PRESETS[args.vcd]).as_dict()
     for flag in FLAGS:
         value = getattr(args, flag.dest)
         if flag.name == "--search-seed" and value is None:
             value = args.seed
         if value is not None:
-            owner = told
+            owner = values
             for name in filter(None, flag.part.split(".")):
                 owner = owner[name]
             owner[flag.field] = value
-    return options_from(told)
+    return options_from(values)
 
 
 def words(options: RunOptions) -> Iterator[str]:

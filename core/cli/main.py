@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             commands = {"show": _show, "edit": _edit}
             trace = commands.get(args.command, _trace)(args)
-            if args.command != "show" and args.out:  # whoever reads the summary may stop early
+            if args.command != "show" and args.out:  # the reader of the pipe may stop early
                 _save(trace, args.out)
             _print(trace, args)
         sys.stdout.flush()
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", usage=usage, help="run several methods on them")
     compare.add_argument(
         "--methods",
-        type=lambda told: told.split(","),
+        type=lambda names: names.split(","),
         default=list(COMPARED),
         metavar="NAME,…",
         help=f"all, or of {', '.join(METHODS)}; baseline and macd are always among them"
@@ -124,8 +124,8 @@ def _plan(args: argparse.Namespace) -> None:
     PlanOptions(args.frames, args.frame_size, args.steps)  # raises before torch is imported
     from core.planning.plan import describe, plan
 
-    found = plan(args.backbone, args.frames, args.frame_size, args.steps)
-    print(json.dumps(found) if args.json else describe(found))
+    estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
+    print(json.dumps(estimate) if args.json else describe(estimate))
 
 
 def _add_run(trace: argparse.ArgumentParser) -> None:
@@ -171,8 +171,8 @@ def _edit(args: argparse.Namespace) -> Trace:
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
     rule = trace.options.contrast
     alpha, beta = (
-        getattr(rule, name) if told is None else told
-        for name, told in (("alpha", args.alpha), ("beta", args.beta))
+        getattr(rule, name) if value is None else value
+        for name, value in (("alpha", args.alpha), ("beta", args.beta))
     )
     replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
     edits = read_edits(raw_edits, trace)

@@ -87,14 +87,14 @@ def weighted(
     [5.5, 4.5, -inf]
     """
     base = np.asarray(base, np.float64)
-    found = weights.base * base
+    scores = weights.base * base
     for other, weight in zip(others, weights.others, strict=False):
         if np.shape(other) != base.shape:
             raise ValueError(f"views differ in shape: {base.shape} and {np.shape(other)}")
-        found = found + weight * np.asarray(other, np.float64)
+        scores = scores + weight * np.asarray(other, np.float64)
     for token, amount in weights.bias:
-        found[token if tokens is None else tokens == token] += amount
-    return np.where(above(base, weights.floor), found, -np.inf)
+        scores[token if tokens is None else tokens == token] += amount
+    return np.where(above(base, weights.floor), scores, -np.inf)
 
 
 def nucleus(scores: Logits, temperature: float, top_p: float) -> Float64Array:
@@ -129,7 +129,7 @@ def check_finite(logits: Logits, where: str) -> None:
 
 
 LARGEST_ALPHA = 20.0
-"""The largest α that a stored token can be scored anew with."""
+"""The largest α that a stored token can be scored again with."""
 
 
 def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDArray[np.int64]:
@@ -157,7 +157,7 @@ def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDAr
 def kept_candidates(
     views: Iterable[Logits], keep: int, floor: float, chosen: int
 ) -> NDArray[np.int64]:
-    """Token ids worth storing, base best first: enough to score anew with any α and β.
+    """Token ids worth storing, base best first: enough to score again with any α and β.
 
     Each view's top `keep`, all above the cut's floor, the chosen one, and of two views all
     `winners`, so that the choice found among them is the one over the whole vocabulary. The first
@@ -173,8 +173,8 @@ def kept_candidates(
         ids.update(np.flatnonzero(above(base, floor)).tolist())
     if len(views) > 1:
         ids.update(winners(base, views[1]).tolist())
-    found = np.array(sorted(ids), np.int64)
-    return np.asarray(found[np.argsort(-base[found], kind="stable")])
+    candidates = np.array(sorted(ids), np.int64)
+    return np.asarray(candidates[np.argsort(-base[candidates], kind="stable")])
 
 
 def floor_of(base: Logits, candidates: NDArray[np.int64]) -> float:
@@ -194,8 +194,8 @@ def floor_of(base: Logits, candidates: NDArray[np.int64]) -> float:
 def floor_of_top(base: Logits, keep: object) -> float:
     """The floor of candidates that are known to hold the `keep` best of the vocabulary.
 
-    base: (C,) their base logits. For traces that do not tell the floor: of the tokens that tie with
-    the last of the best some may be missing. inf, nothing known, where `keep` is no number.
+    base: (C,) their base logits. For traces that do not hold the floor: of the tokens that tie with
+    the last of the best some may be missing. inf, nothing known, where `keep` is not a number.
     """
     if not isinstance(keep, int) or keep < 1:
         return np.inf
@@ -220,16 +220,16 @@ def flip_points(
     height, slope = base[inside], (base - counter)[inside]
     now = int(np.lexsort((-slope, -height))[0])
     alpha = 0.0
-    found = [(0.0, int(inside[now]))]
+    flips = [(0.0, int(inside[now]))]
     while True:
         steeper = np.flatnonzero(slope > slope[now])
         if not len(steeper):
-            return found
+            return flips
         meets = (height[now] - height[steeper]) / (slope[steeper] - slope[now])
         first = meets.min()
         if first > limit:
-            return found
+            return flips
         tied = steeper[meets <= first + 1e-12]
         now = int(tied[slope[tied].argmax()])
         alpha = max(alpha, float(first))
-        found.append((alpha, int(inside[now])))
+        flips.append((alpha, int(inside[now])))

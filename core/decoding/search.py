@@ -62,7 +62,7 @@ def beam(
     running, complete = [_Beam((), 0.0)], list[_Beam]()
     for index in range(options.max_tokens):
         b, c = batch.logits(index)
-        found: list[tuple[float, int, int]] = []
+        extensions: list[tuple[float, int, int]] = []
         weighed: list[StepWeights] = []
         for row, hypothesis in enumerate(running):
             other = None if c is None else c[row]
@@ -71,10 +71,10 @@ def beam(
             log_p = scores - log_partition(scores)
             for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
                 if np.isfinite(log_p[token]):
-                    found.append((hypothesis.log_p + float(log_p[token]), row, int(token)))
-        found.sort(key=lambda x: -x[0])
+                    extensions.append((hypothesis.log_p + float(log_p[token]), row, int(token)))
+        extensions.sort(key=lambda x: -x[0])
         going: list[tuple[int, _Beam]] = []
-        for rank, (total, row, token) in enumerate(found[: 2 * options.beams]):
+        for rank, (total, row, token) in enumerate(extensions[: 2 * options.beams]):
             other = None if c is None else c[row]
             step = token_step(lm, index, token, b[row], other, weighed[row], rule, options)
             grown = _Beam((*running[row].steps, step), total)

@@ -98,8 +98,8 @@ def _slopes_at(
     if not loss.requires_grad:  # no mask reaches a single pixel
         return to_float(loss), torch.zeros_like(r), torch.zeros_like(rf)
     leaves = [z for z in (r, rf) if len(z)]
-    found = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
-    g, gf = (found.get(id(z), torch.zeros_like(z)) for z in (r, rf))
+    gradients = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
+    g, gf = (gradients.get(id(z), torch.zeros_like(z)) for z in (r, rf))
     return to_float(loss), g, gf
 
 

@@ -73,8 +73,8 @@ class MaskCompositor:
 
     def changed_frames(self) -> Tensor:
         """(T,) bool: frames that any strength can change."""
-        found = self.objects.flatten(2).any(-1).any(0)
-        return found if self.outside is None else found | self.outside.flatten(1).any(-1)
+        changed = self.objects.flatten(2).any(-1).any(0)
+        return changed if self.outside is None else changed | self.outside.flatten(1).any(-1)
 
     def video(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
         """V_d from strengths (K,) and (G,), (T, 3, H, W) normalised."""

@@ -54,7 +54,7 @@ def draw_masks(
         for stroke in t.brush:
             raw[k] = brushed(raw[k], t.boxes, stroke, options.feather)
     if options.swept and frames:
-        # docs/methods.md, step 3: a mask that moves with its object would tell the model the motion
+        # docs/methods.md, step 3: a mask that moves with its object would reveal the motion
         raw = np.broadcast_to(raw.max(axis=1, keepdims=True), raw.shape).copy()
     covered = raw.max(axis=0) if len(tracks) else np.zeros((frames, height, width), np.float32)
     outside = np.ones_like(covered) if options.frame_mask == "whole" else 1 - covered

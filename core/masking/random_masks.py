@@ -74,8 +74,8 @@ def place_at_random(
     that is reflected at the frame's edges, so that the path stays continuous. In every frame where
     it is seen an object moves by at least half its width or half its height. Placements are drawn
     until the hidden pixels, summed over frames and levels, agree within `TOLERANCE`; after `TRIES`
-    the boxes of the best are scaled by a common factor within `SCALES`. What is not reached is told
-    in the result: no error is raised.
+    the boxes of the best are scaled by a common factor within `SCALES`. What is not reached is
+    reported in the result: no error is raised.
     """
     options = options or MaskOptions()
     rng = np.random.default_rng(seed)
@@ -88,32 +88,32 @@ def place_at_random(
     def hidden(placed: Sequence[Track], order: Float64Array, at: tuple[int, int]) -> float:
         return hidden_pixels(placed, level, order, groups, at, options)
 
-    wanted, wanted_coarse = (hidden(tracks, frame_levels, at) for at in (size, coarse))
+    target, target_coarse = (hidden(tracks, frame_levels, at) for at in (size, coarse))
     drawn: list[tuple[float, tuple[Track, ...], Float64Array]] = []
-    found: list[RandomPlacement] = []
+    placements: list[RandomPlacement] = []
 
     def result(placed: tuple[Track, ...], order: Float64Array, ratio: float, scale: float) -> None:
         unmoved = tuple(
             old.id for old, new in zip(tracks, placed, strict=True) if not is_moved(old, new)
         )
-        found.append(RandomPlacement(placed, order, ratio, scale, unmoved, len(drawn)))
+        placements.append(RandomPlacement(placed, order, ratio, scale, unmoved, len(drawn)))
 
     for _ in range(TRIES):
         placed = tuple(_with_path(t, p, rng) for t, p in zip(tracks, pools, strict=True))
         order = rng.permutation(frame_levels)
-        ratio = _ratio(hidden(placed, order, coarse), wanted_coarse)
+        ratio = _ratio(hidden(placed, order, coarse), target_coarse)
         drawn.append((abs(ratio - 1), placed, order))
         if abs(ratio - 1) <= _COARSE_TOLERANCE:
-            ratio = _ratio(hidden(placed, order, size), wanted)
+            ratio = _ratio(hidden(placed, order, size), target)
             if abs(ratio - 1) <= TOLERANCE / 2:
                 result(placed, order, ratio, 1.0)
-                return found[-1]
+                return placements[-1]
     for _, placed, order in sorted(drawn, key=lambda d: d[0])[:_MEASURED]:
         scale, ratio = _matching_scale(
-            lambda s, p=placed, o=order: _ratio(hidden(_scaled(p, s), o, size), wanted)  # type: ignore[misc]
+            lambda s, p=placed, o=order: _ratio(hidden(_scaled(p, s), o, size), target)  # type: ignore[misc]
         )
         result(_scaled(placed, scale), order, ratio, scale)
-    return min(found, key=lambda f: (len(f.unmoved), abs(f.area_ratio - 1)))
+    return min(placements, key=lambda f: (len(f.unmoved), abs(f.area_ratio - 1)))
 
 
 def hidden_pixels(
@@ -134,28 +134,28 @@ def hidden_pixels(
 
 def is_moved(before: Track, after: Track) -> bool:
     """Whether the centre is half the former width or height away in every frame with a box."""
-    seen = np.isfinite(before.boxes[:, 0])
-    centre, extent = _centres(before.boxes[seen])
-    moved, _ = _centres(after.boxes[seen])
+    visible = np.isfinite(before.boxes[:, 0])
+    centre, extent = _centres(before.boxes[visible])
+    moved, _ = _centres(after.boxes[visible])
     return bool(_is_far(centre, extent, moved).all())
 
 
-def placement_warnings(told: Mapping[str, Any]) -> list[str]:
+def placement_warnings(placement: Mapping[str, Any]) -> list[str]:
     """What a reader of the control must know, from `RandomPlacement.as_dict`; else nothing."""
-    found = []
-    if abs(told["area_ratio"] - 1) > TOLERANCE:
-        found.append(
-            f"random-mask hides {100 * told['area_ratio']:.1f} % of the pixels that MACD's masks"
-            " hide: no placement of the same area was found"
+    warnings = []
+    if abs(placement["area_ratio"] - 1) > TOLERANCE:
+        warnings.append(
+            f"random-mask hides {100 * placement['area_ratio']:.1f} % of the pixels that"
+            " MACD's masks hide: no placement of the same area was found"
         )
-    if told["unmoved"]:
-        ids = ", ".join(map(str, told["unmoved"]))
-        found.append(f"random-mask could not move these objects by half their size: {ids}")
-    return found
+    if placement["unmoved"]:
+        ids = ", ".join(map(str, placement["unmoved"]))
+        warnings.append(f"random-mask could not move these objects by half their size: {ids}")
+    return warnings
 
 
-def _ratio(area: float, wanted: float) -> float:
-    return 1.0 if area == wanted else area / max(wanted, 1e-9)
+def _ratio(area: float, target: float) -> float:
+    return 1.0 if area == target else area / max(target, 1e-9)
 
 
 def _centres(boxes: NDArray[Any]) -> tuple[Float64Array, Float64Array]:
@@ -175,11 +175,11 @@ def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Float64Array:
     Where there is none: the path among all drawn, edges and corners included, that is farthest
     from it in its worst frame.
     """
-    seen = np.isfinite(boxes[:, 0])
+    visible = np.isfinite(boxes[:, 0])
     path = np.full((_PATHS, len(boxes), 2), np.nan)
-    if not seen.any():
+    if not visible.any():
         return path[:1]
-    centre, extent = _centres(boxes[seen])
+    centre, extent = _centres(boxes[visible])
     low = np.minimum(extent / 2, 0.5)
     high = 1 - low
     offset = rng.uniform(-1, 1, (_PATHS, 1, 2))
@@ -193,7 +193,7 @@ def _far_paths(boxes: NDArray[Any], rng: np.random.Generator) -> Float64Array:
     if not far.any():
         moved = (np.abs(drawn - centre) / np.maximum(extent, 1e-9)).max(-1).min(-1)
         far = moved >= moved.max()
-    path[:, seen] = drawn
+    path[:, visible] = drawn
     return path[far]
 
 

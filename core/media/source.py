@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 FORMATS = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,gif,asf,ogg,m4v,ivf"
 MIN_SIDE, MAX_PIXELS = 16, 4096 * 2304
 WITHOUT_SEEKING = ("mpeg", "mpegts")
-"""After a seek, times are guessed anew in program streams, and transport streams land too late."""
+"""After a seek, times are guessed again in program streams, and transport streams land too late."""
 
 
 class Reject(Exception):
@@ -172,7 +172,7 @@ class Source:
 
     @property
     def claimed_duration(self) -> float:
-        """What the header says, 0 where it says nothing."""
+        """The count in the header, 0 where it holds none."""
         if self.stream.duration:
             return float(self.stream.duration * self.unit)
         return (self.container.duration or 0) / 1e6
@@ -188,7 +188,7 @@ class Source:
         place = int(np.searchsorted(self.key_pictures, target + 1e-6, "right"))
         return self.key_pictures[place - 1] if place else None
 
-    def pictures(self, wanted: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
+    def pictures(self, timestamps: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
         """Decodes the wanted pictures in order, jumping over whole GOPs where none is wanted.
 
         Yields a wanted time and the picture on display then, whose own time may be earlier where
@@ -197,13 +197,13 @@ class Source:
         A jump may land behind the key frame it was meant for, as it does in transport streams: what
         is shown then is from a later time, so such a file is read from its start, without jumps.
         """
-        for pts, frame in self._on_display(wanted):
+        for pts, frame in self._on_display(timestamps):
             if frame.pts <= pts + self.step:
                 yield pts, frame
 
-    def _on_display(self, wanted: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
+    def _on_display(self, timestamps: list[int]) -> Iterator[tuple[int, av.VideoFrame]]:
         groups: dict[int, list[int]] = {}
-        for pts in wanted:
+        for pts in timestamps:
             group = max(0, int(np.searchsorted(self.keys, pts, "right")) - 1)
             groups.setdefault(group, []).append(pts)
         here = -2
@@ -263,7 +263,7 @@ class Source:
         except av.error.FFmpegError:
             return  # a damaged packet; what follows may be whole
 
-    def key_frames(self, wanted: list[int]) -> Iterator[av.VideoFrame]:
+    def key_frames(self, timestamps: list[int]) -> Iterator[av.VideoFrame]:
         """Decodes the wanted ones of `key_pictures`, in order, and nothing else.
 
         Each is decoded by itself: without the pictures between them, their order numbers mean
@@ -273,8 +273,8 @@ class Source:
         context = self.stream.codec_context
         context.thread_type, context.skip_frame = "SLICE", "NONKEY"
         if self.container.format.name not in WITHOUT_SEEKING:
-            self.container.seek(wanted[0], stream=self.stream, backward=True)
-        missing = set(wanted)
+            self.container.seek(timestamps[0], stream=self.stream, backward=True)
+        missing = set(timestamps)
         for packet in _whole(self.container.demux(self.stream)):
             at = packet.pts if packet.pts is not None else packet.dts
             if at in missing and packet.is_keyframe:

@@ -94,7 +94,7 @@ def read_clip(
     and `dense_limit + frames` of 640 px are kept. cancelled: asked several times a second; once it
     is true, decoding ends and Cancelled is raised. opened: called once a first picture is decoded:
     the file is a video then, whatever else is found in it. Raises a VideoError for everything that
-    is no usable video; what was repaired or converted on the way is told in `Clip.notes`.
+    is not a usable video; what was repaired or converted is listed in `Clip.notes`.
     """
     options = options or VideoOptions()
     file = _check(path, options)
@@ -154,10 +154,10 @@ class _Reader:
             threads = THREADS if exact.late == "time" else 1  # each takes memory for its pictures
             planned = KEY_FRAMES_SHARE * max(left, 0.0)
             keys = self._run(planned, left, threads, key_frames=True)
-        wanted = self._options.frames
-        least, count = min(2, wanted), len(keys.pictures["frames"])
+        requested = self._options.frames
+        least, count = min(2, requested), len(keys.pictures["frames"])
         if count < self._enough:
-            exact.keep_the_beginning(wanted)
+            exact.keep_the_beginning(requested)
             if len(exact.pictures["frames"]) >= max(least, count):
                 end = exact.known["end"]
                 last = max(p.whole().times[-1] for p in exact.pictures.values() if len(p))
@@ -229,7 +229,7 @@ class _Reader:
 class _Result:
     """What came from a decoder. late: why it could not finish, "time" or "memory"; else "".
 
-    known: as its last message about the clip tells it, empty if none came.
+    known: from its last message about the clip, empty if none came.
     """
 
     def __init__(self) -> None:
@@ -321,7 +321,7 @@ class _Pictures:
 
 
 class _Watch:
-    """Ends a worker that takes too long or that nobody waits for any more."""
+    """Ends a worker that takes too long or whose result is not needed any more."""
 
     def __init__(
         self, worker: subprocess.Popen[bytes], cancelled: Callable[[], bool], seconds: float

@@ -145,13 +145,13 @@ class Reading:
             # the tracker's pictures include the sampled ones: boxes need no guessing there
             dense = sorted({source.at(t) for t in uniform(self.start, end, count)} | set(sampled))
         self._plan(sampled, dense)
-        wanted = sorted({*sampled, *dense})
+        timestamps = sorted({*sampled, *dense})
         last = None
-        for at, frame in source.pictures(wanted):
+        for at, frame in source.pictures(timestamps):
             self._send_picture(frame, at)
             last = at
-            self._give_up_in_time((wanted.index(at) + 1) / len(wanted))
-            self.reached = end if at == wanted[-1] else source.seconds(frame.pts)
+            self._give_up_in_time((timestamps.index(at) + 1) / len(timestamps))
+            self.reached = end if at == timestamps[-1] else source.seconds(frame.pts)
         return 0 if last is None else len(self._sent["frames"])
 
     def _give_up_in_time(self, share: float) -> None:
@@ -173,7 +173,7 @@ class Reading:
     def read_key_frames(self) -> None:
         """Sends the key frames nearest before the wanted times: the sampled ones, then the dense.
 
-        Of the dense ones only as many as the time allows, evenly spread; fewer are no failure.
+        Of the dense ones only as many as the time allows, evenly spread; fewer are not a failure.
         """
         source = self.source
         times = uniform(self.start, self.end, self.job["frames"])
@@ -216,13 +216,13 @@ class Reading:
         self._sent = {kind: set[int]() for kind in kinds}
         self._shapes: dict[str, tuple[int, ...]] = {}
 
-    def _send_picture(self, frame: av.VideoFrame, wanted: int) -> None:
+    def _send_picture(self, frame: av.VideoFrame, timestamp: int) -> None:
         """Sends a picture with its own time, once, to the slot of the one that was wanted."""
         self.hdr |= int(frame.color_trc or 0) in HDR_TRANSFERS
         self.deep |= frame.format.components[0].bits > 8
         self.damaged |= bool(frame.is_corrupt)
         for kind, side in SIDES.items():
-            if wanted not in self._slots[kind] or frame.pts in self._sent[kind]:
+            if timestamp not in self._slots[kind] or frame.pts in self._sent[kind]:
                 continue
             self._sent[kind].add(frame.pts)
             picture = to_rgb(frame, side, self.aspect)
@@ -232,16 +232,16 @@ class Reading:
                     "the picture size changes within the file",
                     "Re-encode it to one size",
                 )
-            told = {
+            message = {
                 "picture": kind,
-                "slot": self._slots[kind][wanted],
+                "slot": self._slots[kind][timestamp],
                 "time": self.source.seconds(frame.pts),
                 "shape": picture.shape,
             }
-            self._send(told, picture)
+            self._send(message, picture)
 
     def known(self) -> dict[str, Any]:
-        """What is known of the clip, as a message tells it. Seconds."""
+        """What is known of the clip, as a message. Seconds."""
         notes = list(self.notes)
         if self.aspect != 1:
             notes.append(
@@ -281,7 +281,7 @@ def _spoken(seconds: float) -> str:
 
 
 def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monotonic) -> None:
-    """Does the job and tells how it ended. `seconds` in the job count from now on, by `now`."""
+    """Does the job and reports how it ended. `seconds` in the job count from now on, by `now`."""
     reading: Reading | None = None
     why = ""
     try:
@@ -304,8 +304,8 @@ def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monoto
 def writer_to(out: IO[bytes]) -> Send:
     """Writes messages as `core.media.video` reads them."""
 
-    def send(told: dict[str, Any], picture: NDArray[np.uint8] | None) -> None:
-        out.write(json.dumps(told).encode() + b"\n")
+    def send(message: dict[str, Any], picture: NDArray[np.uint8] | None) -> None:
+        out.write(json.dumps(message).encode() + b"\n")
         if picture is not None:
             out.write(np.ascontiguousarray(picture).data)
         out.flush()
@@ -316,7 +316,7 @@ def writer_to(out: IO[bytes]) -> Send:
 def main() -> None:
     """One job, then the end of the process."""
     line = sys.stdin.readline()
-    if not line:  # whoever started this process ended without a job for it
+    if not line:  # the parent process ended without sending a job
         return
     job = json.loads(line)
     limit_process(job["memory_bytes"], job["limit_seconds"], job["threads"])

@@ -137,7 +137,7 @@ def find_methods(names: Iterable[str]) -> list[Method]:
 
     Raises OptionError for a name that is none.
     """
-    wanted = list(dict.fromkeys(names))
-    if wanted == ["all"]:
+    requested = list(dict.fromkeys(names))
+    if requested == ["all"]:
         return list(METHODS.values())
-    return list({m.name: m for m in map(find_method, wanted)}.values())
+    return list({m.name: m for m in map(find_method, requested)}.values())

@@ -66,11 +66,11 @@ def macd_events(
     context.start_method()
     mask, options = context.options.mask, context.options.ascent
     if counterfactual is None:
-        found = no_masks()
+        ended = no_masks()
         for step in context.ascent_steps(mask, options):
-            found = finalize_ascent(step, options)
-            yield Ascending(step, found)
-        counterfactual = adjust(found)
+            ended = finalize_ascent(step, options)
+            yield Ascending(step, ended)
+        counterfactual = adjust(ended)
     with context.meter.measure() as cost:
         second = read_view(context, counterfactual, mask)
         views = decoding_views(context, METHODS["macd"], second)

@@ -104,10 +104,10 @@ def answer_events(
     options, own, needs = context.options.decode, replace(cost), frozenset(needs)
     pixels = shown(context, views)
 
-    def signed(given: Answer) -> Answer:
+    def signed(unsigned: Answer) -> Answer:
         whole = context.whole_cost(own, needs)
         return replace(
-            given,
+            unsigned,
             view=views.view,
             shown=pixels,
             ms=round(1000 * (whole.seconds - paid_s), 1),
@@ -118,9 +118,9 @@ def answer_events(
     lm, rule = context.lm, views.rule
     if options.search in ("beam", "vote"):
         with context.meter.measure() as spent:
-            found = find_answer(lm, name, views.base, views.counter, rule, options)
+            decoded = find_answer(lm, name, views.base, views.counter, rule, options)
         own.add(spent)
-        yield Decoding(signed(found), None, True)
+        yield Decoding(signed(decoded), None, True)
         return
     with context.meter.measure() as spent:
         batch = TwoViewBatch(lm, views.base, views.counter)

@@ -80,12 +80,12 @@ class Yolo:
             batch = min(2 * batch, BATCH, max(1, int(BATCH_SECONDS / spent)))
             for result in results:
                 boxes = result.boxes.cpu()
-                found = _rings(result) if result.masks is not None else ()
+                contours = _rings(result) if result.masks is not None else ()
                 yield Detections(
                     boxes=boxes.xyxyn.numpy().astype(np.float32).clip(0, 1),
                     scores=boxes.conf.numpy().astype(np.float32),
                     labels=tuple(result.names[int(c)] for c in boxes.cls),
-                    outlines=tuple(simplified(rings) for rings in found),
+                    outlines=tuple(simplified(rings) for rings in contours),
                 )
 
     def _predict(self, frames: Pixels, size: int, at: int, options: DetectOptions) -> list[Any]:
@@ -111,16 +111,16 @@ def _rings(result: Any) -> Iterator[list[Floats]]:
 
     masks = result.masks.data
     for mask in masks.byte().cpu().numpy():
-        found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+        contours, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
         yield [
             np.asarray(scale_coords(mask.shape, ring[:, 0].astype(np.float32), result.orig_shape,
                                     normalize=True), np.float32)
-            for ring in found
+            for ring in contours
         ]  # fmt: skip
 
 
 def _onnx_task(path: Path) -> str:
-    """What an exported model says it is for."""
+    """The task that an exported model states."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -142,19 +142,19 @@ def simplified(rings: Sequence[Floats]) -> Outline | None:
 def _few(ring: Floats, points: int) -> Floats:
     size = float(np.ptp(ring[:, 0], axis=0).max())
     finer = 0.004
-    while len(found := cv2.approxPolyDP(ring, finer * size, True)) > points:
+    while len(reduced := cv2.approxPolyDP(ring, finer * size, True)) > points:
         finer *= 1.5
-    return np.asarray(found[:, 0], np.float32)
+    return np.asarray(reduced[:, 0], np.float32)
 
 
-def only(found: Detections, classes: tuple[str, ...]) -> Detections:
+def only(detections: Detections, classes: tuple[str, ...]) -> Detections:
     """The detections of these classes; all of them where none is named."""
     if not classes:
-        return found
-    kept = [i for i, label in enumerate(found.labels) if label in classes]
-    labels = tuple(found.labels[i] for i in kept)
-    outlines = tuple(found.outlines[i] for i in kept) if found.outlines else ()
-    return Detections(found.boxes[kept], found.scores[kept], labels, outlines)
+        return detections
+    kept = [i for i, label in enumerate(detections.labels) if label in classes]
+    labels = tuple(detections.labels[i] for i in kept)
+    outlines = tuple(detections.outlines[i] for i in kept) if detections.outlines else ()
+    return Detections(detections.boxes[kept], detections.scores[kept], labels, outlines)
 
 
 def load_detector(name: str, device: str = "cpu") -> Detector:
@@ -177,7 +177,7 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
 
 
 def check_detector(name: str) -> None:
-    """Raises DetectorError for a name or a file of no detector, before anything is loaded."""
+    """Raises DetectorError for what is not a detector's name or file; loads nothing."""
     if Path(name).suffix in FILES:
         if not os.path.isfile(name):
             raise DetectorError(

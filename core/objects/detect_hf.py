@@ -49,18 +49,18 @@ class ClosedSet:
         for at in range(0, len(frames), BATCH):
             batch = [np.ascontiguousarray(f) for f in frames[at : at + BATCH]]
             try:
-                found = self._found(batch, options)
+                results = self._detect_batch(batch, options)
             except (RuntimeError, ValueError) as error:
                 raise DetectorError(
                     f"{self.name} failed on frame {at}: {error}", "Try another detector"
                 ) from error
-            for frame, (boxes, scores, labels) in zip(batch, found, strict=True):
+            for frame, (boxes, scores, labels) in zip(batch, results, strict=True):
                 yield _detections(frame, boxes, scores, labels, options)
 
-    def _found(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
-        given = self.processor(images=batch, return_tensors="pt").to(self.model.device)
+    def _detect_batch(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
+        inputs = self.processor(images=batch, return_tensors="pt").to(self.model.device)
         results = self.processor.post_process_object_detection(
-            self.model(**given), threshold=options.floor, target_sizes=_sizes(batch)
+            self.model(**inputs), threshold=options.floor, target_sizes=_sizes(batch)
         )
         names = self.model.config.id2label
         return [(r["boxes"], r["scores"], [names[int(i)] for i in r["labels"]]) for r in results]
@@ -71,34 +71,33 @@ class OpenSet(ClosedSet):
 
     open_vocabulary = True
 
-    def _found(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
-        wanted = [w.strip() for w in options.prompt.split(".") if w.strip()] or ["object"]
-        text = ". ".join(wanted) + "."
-        given = self.processor(
+    def _detect_batch(self, batch: list[Pixels], options: DetectOptions) -> list[Any]:
+        names = [w.strip() for w in options.prompt.split(".") if w.strip()] or ["object"]
+        text = ". ".join(names) + "."
+        inputs = self.processor(
             images=batch, text=[text] * len(batch), return_tensors="pt", padding=True
         ).to(self.model.device)
         results = self.processor.post_process_grounded_object_detection(
-            self.model(**given),
-            given["input_ids"],
+            self.model(**inputs),
+            inputs["input_ids"],
             threshold=options.floor,
             text_threshold=options.floor,
             target_sizes=_sizes(batch),
         )
         return [
-            (r["boxes"], r["scores"], [_named(t, wanted) for t in r["text_labels"]])
-            for r in results
+            (r["boxes"], r["scores"], [_named(t, names) for t in r["text_labels"]]) for r in results
         ]
 
 
-def _named(text: str, wanted: list[str]) -> str:
+def _named(text: str, names: list[str]) -> str:
     """The prompt's own words for what the model matched, the longest that stand whole in it.
 
     >>> _named("woman", ["man", "Woman"]), _named("a red car", ["car", "red car"])
     ('Woman', 'red car')
     """
-    said = _words(text)
-    for name in sorted(wanted, key=len, reverse=True):
-        if _words(name) in said:
+    words = _words(text)
+    for name in sorted(names, key=len, reverse=True):
+        if _words(name) in words:
             return name
     return text.strip(" .") or "object"
 

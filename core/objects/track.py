@@ -32,13 +32,13 @@ class Path:
     labels: list[str] = field(default_factory=list)
     outlines: list[Outline | None] = field(default_factory=list)
 
-    def see(self, index: int, found: Detections, row: int) -> None:
+    def see(self, index: int, detections: Detections, row: int) -> None:
         """One more sighting: a row of what was detected on a dense frame."""
         self.index.append(index)
-        self.boxes.append(np.asarray(found.boxes[row], np.float32))
-        self.scores.append(float(found.scores[row]))
-        self.labels.append(found.labels[row])
-        self.outlines.append(found.outlines[row] if found.outlines else None)
+        self.boxes.append(np.asarray(detections.boxes[row], np.float32))
+        self.scores.append(float(detections.scores[row]))
+        self.labels.append(detections.labels[row])
+        self.outlines.append(detections.outlines[row] if detections.outlines else None)
 
     def join(self, later: Path) -> None:
         """Takes the sightings of a path that goes on where this one ended."""
@@ -116,12 +116,12 @@ def _associate(
     scale = np.array([aspect, 1, aspect, 1], np.float32) * 1000  # IoU and motion in true shape
     paths: dict[int, Path] = defaultdict(Path)
     unnamed: list[int] = []  # rows of the frame before that may have begun a track
-    for i, seen in enumerate(detections):
-        boxes = np.asarray(seen.boxes, np.float32).reshape(-1, 4)
+    for i, current in enumerate(detections):
+        boxes = np.asarray(current.boxes, np.float32).reshape(-1, 4)
         out = tracker.update(
             sv.Detections(
                 xyxy=boxes * scale,
-                confidence=np.asarray(seen.scores, np.float32),
+                confidence=np.asarray(current.scores, np.float32),
                 class_id=np.arange(len(boxes)),  # carries the row through the association
             ),
             timestamp=float(dense_times[i]),
@@ -132,17 +132,17 @@ def _associate(
         begun, unnamed = unnamed, []
         for row, identity in zip(out.class_id, out.tracker_id, strict=True):
             if identity < 0:
-                if seen.scores[row] >= detect.confidence:
+                if current.scores[row] >= detect.confidence:
                     unnamed.append(int(row))
                 continue
             path = paths[int(identity)]
             if not path.index and begun:  # ByteTrack names a track at its second sighting
                 before = detections[i - 1]
-                first = max(begun, key=lambda r: _iou(before.boxes[r], seen.boxes[row]))
-                if _iou(before.boxes[first], seen.boxes[row]) >= MINIMUM_IOU:
+                first = max(begun, key=lambda r: _iou(before.boxes[r], current.boxes[row]))
+                if _iou(before.boxes[first], current.boxes[row]) >= MINIMUM_IOU:
                     begun.remove(first)
                     path.see(i - 1, before, first)
-            path.see(i, seen, int(row))
+            path.see(i, current, int(row))
     return list(paths.values())
 
 
@@ -178,9 +178,9 @@ def _distance(earlier: Path, later: Path, dense_times: Times) -> float:
     run = dense_times[earlier.index[-1]] - dense_times[earlier.index[-n]]
     velocity = (last - earlier.boxes[-n]) / run if run > 0 else np.zeros(4)
     gap = dense_times[later.index[0]] - dense_times[earlier.index[-1]]
-    expected, found = last + velocity * gap, later.boxes[0]
-    offset = (expected[:2] + expected[2:] - found[:2] - found[2:]) / 2
-    diagonal = np.hypot(*(found[2:] - found[:2])) + 1e-6
+    expected, actual = last + velocity * gap, later.boxes[0]
+    offset = (expected[:2] + expected[2:] - actual[:2] - actual[2:]) / 2
+    diagonal = np.hypot(*(actual[2:] - actual[:2])) + 1e-6
     return float(np.hypot(*offset) / diagonal)
 
 

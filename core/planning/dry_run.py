@@ -49,7 +49,7 @@ def dry_run(device: str) -> Iterator[DryDevice]:
 class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
     """The mode behind `dry_run`: real tensors stay real until they are moved to the device.
 
-    watch: told of every operation on the device, with its arguments and result.
+    watch: called for every operation on the device, with its arguments and result.
     """
 
     watch: Callable[[Any, Any, dict[str, Any], Any], None] | None = None
@@ -172,7 +172,7 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
             tensor.known_values = value  # type: ignore[attr-defined]
 
     def _forget(self, args: Any) -> None:
-        """The first argument was written to, with values nobody knows."""
+        """The first argument was written to, with unknown values."""
         values = getattr(args[0], "known_values", None) if args else None
         if values is not None:
             storage = values.untyped_storage()
@@ -222,10 +222,10 @@ def _one_kernel() -> Iterator[None]:
     ) -> Tensor:
         if not isinstance(query, FakeTensor) or query.device.type != "meta":
             return whole(query, key, value, attn_mask, dropout_p, is_causal, **more)
-        found: tuple[Tensor, ...] = _FLASH(
+        outputs: tuple[Tensor, ...] = _FLASH(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=more.get("scale")
         )
-        return found[0]
+        return outputs[0]
 
     with _PATCHING:
         F.scaled_dot_product_attention = attend  # type: ignore[assignment]

@@ -67,11 +67,11 @@ class Plan(TypedDict):
 def plan(
     name: str = "toyworld", frames: int = FRAMES, frame_size: int = SIDE, steps: int = 1
 ) -> Plan:
-    """Plans a listed backbone or "toyworld"; takes seconds and no memory to speak of.
+    """Plans a listed backbone or "toyworld"; takes seconds and little memory.
 
     frame_size: side of the square frames in pixels, rounded to what the family can; InternVL and
     SmolVLM see frames of one size only. A pass costs a part that depends on no depth, and the same
-    for every further layer of a kind, so a few shallow models tell the deep one. Raises
+    for every further layer of a kind, so a few shallow models determine the deep one. Raises
     UnsupportedBackbone for a model that is not listed, and OptionError for a number out of range.
     """
     PlanOptions(frames, frame_size, steps)  # raises where one is out of range
@@ -110,21 +110,21 @@ def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
     )
 
 
-def describe(found: Plan) -> str:
+def describe(estimate: Plan) -> str:
     """A plan for people, in lines."""
-    height, width = found["frame_size"]
+    height, width = estimate["frame_size"]
     lines = [
-        f"{found['backbone']}: {found['parameters'] / 1e9:.2f} B parameters,"
-        f" {found['weights_gb']:.1f} GB of weights",
-        f"{found['frames']} frames of {width} × {height}, {found['prompt_tokens']} tokens,"
-        f" {found['prefill_tflops']:.2f} TFLOPs to read them;"
-        f" MACD with {found['steps']} ascent step(s) {found['macd_tflops']:.2f} TFLOPs",
+        f"{estimate['backbone']}: {estimate['parameters'] / 1e9:.2f} B parameters,"
+        f" {estimate['weights_gb']:.1f} GB of weights",
+        f"{estimate['frames']} frames of {width} × {height}, {estimate['prompt_tokens']} tokens,"
+        f" {estimate['prefill_tflops']:.2f} TFLOPs to read them;"
+        f" MACD with {estimate['steps']} ascent step(s) {estimate['macd_tflops']:.2f} TFLOPs",
         "",
         f"{'peak memory':<18}{'GB':>8}   fits a GPU of, GB",
     ]
     for kind in KINDS:
-        peak = found[f"{kind}_peak_gb"]  # type: ignore[literal-required]
-        fitting = [size for size, kinds in found["fits"].items() if kinds[kind]]
+        peak = estimate[f"{kind}_peak_gb"]  # type: ignore[literal-required]
+        fitting = [size for size, kinds in estimate["fits"].items() if kinds[kind]]
         title = kind.replace("_", " ")
         lines.append(f"{title:<18}{peak:>8.2f}   {', '.join(fitting) or 'none of them'}")
     return "\n".join(lines)
@@ -137,9 +137,9 @@ _Counts = dict[str, float]
 
 def _extrapolate(name: str, dimensions: Dimensions, clip: Clip, steps: int) -> _Counts:
     """Every count is linear in the layers of each kind."""
-    wanted = depth_of(dimensions)
+    target = depth_of(dimensions)
     windowed = "fullatt_block_indexes" in dimensions["vision"]
-    start = (2, 1 if windowed else wanted[1], max(3, wanted[1]))
+    start = (2, 1 if windowed else target[1], max(3, target[1]))
 
     def weigh(depth: tuple[int, int, int]) -> _Counts:
         shallow = with_depth(dimensions, *depth)
@@ -147,7 +147,7 @@ def _extrapolate(name: str, dimensions: Dimensions, clip: Clip, steps: int) -> _
 
     first = weigh(start)
     total = dict(first)
-    for kind, (have, want) in enumerate(zip(start, wanted, strict=True)):
+    for kind, (have, want) in enumerate(zip(start, target, strict=True)):
         if have != want:
             deeper = weigh((*start[:kind], have + 1, *start[kind + 1 :]))  # type: ignore[arg-type]
             for key, value in deeper.items():
@@ -193,9 +193,9 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
         views = decoding_views(context, METHODS["vcd"])
         TwoViewBatch(lm, views.base, views.counter)
     else:
-        found = context.counterfactual(options.mask)
+        counterfactual = context.counterfactual(options.mask)
         # an object that is left alone would make the view cheaper
-        masked = replace(found, level=np.ones(len(context.tracks)))
+        masked = replace(counterfactual, level=np.ones(len(context.tracks)))
         TwoViewBatch(lm, context.base, read_view(context, masked, options.mask).state)
 
 

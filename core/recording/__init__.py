@@ -1,6 +1,6 @@
 """What another implementation of a contrastive decoder computed → a validated Trace.
 
-Such a trace opens in the viewer, is saved and loaded, and its tokens are scored anew with other α
+Such a trace opens in the viewer, is saved and loaded, and its tokens are scored again with other α
 and β, as those of this project's own runs. Imports no torch: tensors are handed over as arrays.
 """
 

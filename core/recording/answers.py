@@ -62,7 +62,7 @@ class AnswerRecord(TypedDict):
 class AnswerReader:
     """Reads the answers of one trace, which share their vocabulary.
 
-    masked: the second view where an answer does not tell its own, None if there are no masks.
+    masked: the second view where an answer does not give its own, None if there are no masks.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class AnswerReader:
         """The answers by name."""
         if not isinstance(answers, Sequence) or not 0 < len(answers) <= MAX_ANSWERS:
             raise OptionError(
-                "answers is no list of answers, or is empty", f"Give 1 to {MAX_ANSWERS}"
+                "answers is not a list of answers, or is empty", f"Give 1 to {MAX_ANSWERS}"
             )
         made: dict[str, Answer] = {}
         for i, row in enumerate(answers):
@@ -96,12 +96,12 @@ class AnswerReader:
         return made
 
     def _answer(self, row: AnswerRecord, path: str) -> Answer:
-        told = read_mapping(row, path, AnswerRecord.__annotations__)
-        name = ANSWER.rules["method"].read(require(told, path, "name"), f"{path}.name")
-        rows = require(told, path, "steps")
+        fields = read_mapping(row, path, AnswerRecord.__annotations__)
+        name = ANSWER.rules["method"].read(require(fields, path, "name"), f"{path}.name")
+        rows = require(fields, path, "steps")
         if not isinstance(rows, Sequence) or not 0 < len(rows) <= MAX_STEPS:
             raise OptionError(
-                f"{path}.steps is no list of tokens, or is empty", f"Give 1 to {MAX_STEPS}"
+                f"{path}.steps is not a list of tokens, or is empty", f"Give 1 to {MAX_STEPS}"
             )
         read = [self._step(step, f"{path}.steps[{j}]") for j, step in enumerate(rows)]
         two = {counter is not None for _, _, counter in read}
@@ -109,7 +109,7 @@ class AnswerReader:
             raise OptionError(
                 f"{path} has a second view at some tokens only", "Give counter at all or at none"
             )
-        rule = self._rule(told, path, two == {True})
+        rule = self._rule(fields, path, two == {True})
         steps = []
         strays = []
         for j, (token, base, counter) in enumerate(read):
@@ -127,12 +127,12 @@ class AnswerReader:
                 f" the first at token {strays[0] + 1}"
             )
         words = "".join(s.text for s in steps if s.token not in self.end_tokens)
-        text = ANSWER.rules["text"].read(told.get("text", words), f"{path}.text")
+        text = ANSWER.rules["text"].read(fields.get("text", words), f"{path}.text")
         made = make_answer(name, text, steps, self.end_tokens, rule)
-        return replace(made, view=self._view(told.get("view"), path, two == {True}))
+        return replace(made, view=self._view(fields.get("view"), path, two == {True}))
 
-    def _rule(self, told: Mapping[str, Any], path: str, two: bool) -> ScoreRule:
-        name = told.get("rule", "linear" if two else "plain")
+    def _rule(self, fields: Mapping[str, Any], path: str, two: bool) -> ScoreRule:
+        name = fields.get("rule", "linear" if two else "plain")
         if name in SPOKEN_RULES:
             raise OptionError(
                 f"{path}.rule is {name!r}, which needs the model's vocabulary",
@@ -146,7 +146,7 @@ class AnswerReader:
                 "Give counter at every token, or another rule" if kind.second_views
                 else "Leave counter out, or give another rule",
             )  # fmt: skip
-        contrast = {n: told[n] for n in ("alpha", "beta", "head") if n in told}
+        contrast = {n: fields[n] for n in ("alpha", "beta", "head") if n in fields}
         if contrast and name != "linear":
             raise OptionError(
                 f"{path} has {', '.join(contrast)}, which the rule {name!r} does not take",
@@ -156,13 +156,13 @@ class AnswerReader:
         return kind.create(Setting(chosen, self.options.rules, None, self.question))
 
     def _step(self, row: StepRecord, path: str) -> _Step:
-        told = read_mapping(row, path, StepRecord.__annotations__)
-        base = self._logits(require(told, path, "base"), f"{path}.base")
-        counter = told.get("counter")
+        fields = read_mapping(row, path, StepRecord.__annotations__)
+        base = self._logits(require(fields, path, "base"), f"{path}.base")
+        counter = fields.get("counter")
         if counter is not None:
             counter = self._logits(counter, f"{path}.counter")
         token = Number(0, self.vocabulary - 1, whole=True).read(
-            require(told, path, "token"), f"{path}.token"
+            require(fields, path, "token"), f"{path}.token"
         )
         assert isinstance(token, int)
         return token, base, counter
@@ -171,9 +171,9 @@ class AnswerReader:
         """(V,), the same V everywhere."""
         row = read_array(value, path, finite=False)
         if row.ndim != 1 or not row.size or row.size != (self.vocabulary or row.size):
-            wanted = f"({self.vocabulary},)" if self.vocabulary else "(V,)"
+            shape = f"({self.vocabulary},)" if self.vocabulary else "(V,)"
             raise OptionError(
-                f"{path} is {describe_shape(row)}", f"Give one row of logits, of the shape {wanted}"
+                f"{path} is {describe_shape(row)}", f"Give one row of logits, of the shape {shape}"
             )
         if not (np.abs(row) <= MAX_LOGIT).all():  # also where it is NaN
             raise NumericalError(
@@ -186,23 +186,25 @@ class AnswerReader:
     def _text(self, token: int) -> str:
         if token not in self.texts:
             try:
-                told = (
+                text = (
                     self.token_text[token]
                     if isinstance(self.token_text, Mapping)
                     else self.token_text(token)
                 )
             except LookupError:
                 raise OptionError(f"token_text has no text of token {token}", "Add it") from None
-            self.texts[token] = TEXT.read(told, f"token_text of {token}")
+            self.texts[token] = TEXT.read(text, f"token_text of {token}")
         return self.texts[token]
 
-    def _view(self, told: Any, path: str, two: bool) -> View:
-        if told is not None and not two:
-            raise OptionError(f"{path} tells a view but has one only", "Leave view out")
-        if isinstance(told, View):
-            return told
-        if told is not None:
-            checked = VIEW.read(read_mapping(told, f"{path}.view", VIEW.rules), f"{path}.view")
+    def _view(self, value: Any, path: str, two: bool) -> View:
+        if value is not None and not two:
+            raise OptionError(
+                f"{path} gives a second view but has logits of one only", "Leave view out"
+            )
+        if isinstance(value, View):
+            return value
+        if value is not None:
+            checked = VIEW.read(read_mapping(value, f"{path}.view", VIEW.rules), f"{path}.view")
             return view_from({"kind": ""} | checked)
         if not two:
             return NoView()

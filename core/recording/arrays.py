@@ -15,12 +15,12 @@ from core.validation import shown
 def read_array(
     value: Any, path: str, *, lost: bool = False, finite: bool = True
 ) -> NDArray[np.float64]:
-    """float64; finite but for what is `lost`, which may be NaN."""
+    """float64; finite, except what is `lost`, which may be NaN."""
     try:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise OptionError(
-            f"{path} is no array of numbers ({type(error).__name__})",
+            f"{path} is not an array of numbers ({type(error).__name__})",
             "Give an array; of a tensor, tensor.detach().float().cpu().numpy()",
         ) from None
     if finite and not (np.isfinite(array) | (lost & np.isnan(array))).all():
@@ -61,11 +61,11 @@ def read_mapping(value: Any, path: str, known: Collection[str]) -> dict[str, Any
     return {key: _plain(one) for key, one in value.items()}
 
 
-def require(told: Mapping[str, Any], path: str, key: str) -> Any:
+def require(fields: Mapping[str, Any], path: str, key: str) -> Any:
     """The value under a key that must be there."""
-    if key not in told:
+    if key not in fields:
         raise OptionError(f"{path}.{key} is missing", "Give it")
-    return told[key]
+    return fields[key]
 
 
 def _plain(value: Any) -> Any:

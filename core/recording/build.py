@@ -184,8 +184,8 @@ def _tracks(tracks: Sequence[TrackRecord], frames: int) -> tuple[Track, ...]:
     made: list[Track] = []
     for i, row in enumerate(tracks):
         path = f"tracks[{i}]"
-        told = read_mapping(row, path, TrackRecord.__annotations__)
-        boxes = read_array(require(told, path, "boxes"), f"{path}.boxes", lost=True)
+        fields = read_mapping(row, path, TrackRecord.__annotations__)
+        boxes = read_array(require(fields, path, "boxes"), f"{path}.boxes", lost=True)
         if boxes.shape != (frames, 4):
             raise OptionError(
                 f"{path}.boxes is {describe_shape(boxes)}", f"Give the shape ({frames}, 4)"
@@ -198,7 +198,7 @@ def _tracks(tracks: Sequence[TrackRecord], frames: int) -> tuple[Track, ...]:
                 "Give x0 y0 x1 y1 as shares of the frame, from 0 to 1",
             )
         boxes = np.where(lost[:, None], np.nan, boxes)
-        plain = {name: value for name, value in told.items() if name != "boxes"}
+        plain = {name: value for name, value in fields.items() if name != "boxes"}
         checked = TRACK.read(
             {"confidence": 1.0} | plain | {"frames_seen": int((~lost).sum())}, path
         )
@@ -279,7 +279,7 @@ def _ascent(
 def _options(
     options: RunOptions | None, parts: Mapping[str, Any], masks_frames: bool
 ) -> RunOptions:
-    """As told, but with the frame mask that the frame levels say there was."""
+    """The options, with the frame mask that the frame levels imply."""
     chosen = read_options(options, parts)
     if not masks_frames:
         return replace(chosen, mask=replace(chosen.mask, frame_mask="off"))

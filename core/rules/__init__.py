@@ -30,11 +30,11 @@ def find_rule(name: str) -> type[ScoreRule]:
     if name not in rule_names():
         raise OptionError(f"there is no rule {name!r}", f"Choose of {', '.join(rule_names())}")
     module = import_module(f"{__name__}.{name.replace('-', '_')}")
-    found = [
+    rules = [
         rule
         for _, rule in getmembers(module, isclass)
         if issubclass(rule, ScoreRule) and rule.__module__ == module.__name__
     ]
-    if len(found) != 1:
-        raise TypeError(f"{module.__name__} must define one ScoreRule, it has {len(found)}")
-    return found[0]
+    if len(rules) != 1:
+        raise TypeError(f"{module.__name__} must define one ScoreRule, it has {len(rules)}")
+    return rules[0]

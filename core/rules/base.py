@@ -24,7 +24,7 @@ class Setting:
     """What a rule is made from.
 
     contrast: α, β and cut published for the view it is paired with. options: what other rules
-    take. tokens: text → token ids, for rules that speak of words. question: as it was asked.
+    take. tokens: text → token ids, for rules that use words. question: as it was asked.
     """
 
     contrast: ContrastOptions

@@ -29,7 +29,7 @@ class Code(ScoreRule):
         return cls(setting.options.code_power)
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
-        """D is anew for every token; it lies in [0, 1]."""
+        """D is computed for every token; it lies in [0, 1]."""
         p, q = probabilities(base), probabilities(others[0])
         d = float(0.5 * (np.log2(np.abs(p - q) ** self.power + 1) * (p + q)).sum())
         return StepWeights(2 - d, (d - 1,), cut_floor(base, d))

@@ -60,7 +60,7 @@ def check_target(path: str | Path) -> None:
     if stat.S_ISDIR(kind):
         raise OptionError(f"{name} is a folder", "Name a file, such as clip.macd")
     if not stat.S_ISREG(kind):
-        raise OptionError(f"{name} is there and is no regular file", "Name a file to be written")
+        raise OptionError(f"{name} exists and is not a regular file", "Name a file to be written")
     if not there:
         raise OptionError(f"there is no folder for {name}", "Create it or choose another")
     if not writable:
@@ -88,5 +88,5 @@ def load(path: str | Path) -> Trace:
     except (OSError, ValueError) as error:
         raise TraceError(f"{name} cannot be read ({reason(error)})", "Check the file") from None
     if not content.startswith(b"PK"):
-        raise TraceError(f"{name} is no trace", "Choose a .macd file")
+        raise TraceError(f"{name} is not a trace", "Choose a .macd file")
     return unpack(content)

@@ -39,7 +39,7 @@ _LONGEST_INT = 20
 
 
 def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
-    """The parts of a file, each of the size and with the sum that are told of it."""
+    """The parts of a file, each checked against its listed checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         infos = {i.filename: i for i in file.infolist()}
         if len(infos) != len(file.infolist()):
@@ -60,7 +60,9 @@ def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
         for name, sha256 in sums.items():
             place = _MEMBER.fullmatch(name)
             if place is None:
-                raise TraceError(f"the trace holds {name[:60]!r}, which is no part of it", DAMAGED)
+                raise TraceError(
+                    f"the trace holds {name[:60]!r}, which is not a part of it", DAMAGED
+                )
             if name not in infos:
                 raise TraceError(f"the trace lacks {name}", DAMAGED)
             content = file.read(name)
@@ -80,9 +82,9 @@ def _check_version(manifest: dict[str, Any]) -> None:
         raise TraceError("the file is not a MACD trace", "Choose a .macd file")
     schema = manifest.get("schema")
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
-        told = schema if isinstance(schema, int) and abs(schema) < 10**9 else "another kind"
+        stated = schema if isinstance(schema, int) and abs(schema) < 10**9 else "another kind"
         raise TraceError(
-            f"the trace has a schema of {told}, not 1 to {SCHEMA}",
+            f"the trace has a schema of {stated}, not 1 to {SCHEMA}",
             "Open it with the version that wrote it",
         )
 
@@ -101,24 +103,24 @@ def _json(content: bytes) -> dict[str, Any]:
         return value if math.isfinite(value) else refuse("a number too large")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        return found if len(found) == len(pairs) else {refuse("a key twice"): None}  # type: ignore[dict-item]
+        parsed = dict(pairs)
+        return parsed if len(parsed) == len(pairs) else {refuse("a key twice"): None}  # type: ignore[dict-item]
 
     check_values(content)
     try:
         text = content.decode("utf-8")
-        found = json.loads(
+        parsed = json.loads(
             text, parse_constant=refuse, parse_int=whole, parse_float=real, object_pairs_hook=once
         )
     except (ValueError, RecursionError):
         raise TraceError("the trace's manifest is not JSON that can be read", DAMAGED) from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise TraceError("the file is not a MACD trace", "Choose a .macd file")
-    return _repaired(found) if _ESCAPED_SURROGATE.search(content) else found
+    return _repaired(parsed) if _ESCAPED_SURROGATE.search(content) else parsed
 
 
 def _repaired(value: Any) -> Any:
-    """The same with a replacement character for half a pair, as in file names that are no UTF-8."""
+    """The same with a replacement character for half a pair: file names may not be UTF-8."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):

@@ -49,7 +49,7 @@ PLAIN_FIELDS = (
     "status",
     "versions",
 )
-"""Fields of a Trace that stand in the manifest as they are; `core.traces.schema` says what of."""
+"""Fields of a Trace that the manifest holds as they are, by the rules of `core.traces.schema`."""
 
 
 def options_as_dict(trace: Trace) -> dict[str, Any]:

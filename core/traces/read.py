@@ -96,10 +96,10 @@ def _restore_options(stored: Any) -> _StoredOptions:
     Options that no run takes any more can still be looked at; see `RunOptions.check_runnable`.
     """
     if not isinstance(stored, dict):
-        raise TraceError("options in the trace are no object", DAMAGED)
+        raise TraceError("options in the trace are not an object", DAMAGED)
     raw_edits = stored.get("edits", [])
     if not isinstance(raw_edits, list) or len(raw_edits) > MAX_EDITS:
-        raise TraceError("options.edits in the trace is no list of changes", DAMAGED)
+        raise TraceError("options.edits in the trace is not a list of changes", DAMAGED)
     edits = tuple(sound_edit(raw) for raw in raw_edits)
     plain = {name: value for name, value in stored.items() if name != "edits"}
     try:
@@ -118,18 +118,18 @@ def _check_pictures(m: dict[str, Any], pictures: Pictures, source_pixels: int) -
     frames = m["counts"]["frames"]
     folders = {"frames": source_pixels} | ({"model": MODEL_PIXELS} if m["model"] else {})
     for folder, most in folders.items():
-        found = pictures.get(folder, {})
-        if not 0 < len(found) == frames or sorted(found) != list(range(frames)):
+        members = pictures.get(folder, {})
+        if not 0 < len(members) == frames or sorted(members) != list(range(frames)):
             raise TraceError("the trace lacks some of its frames", DAMAGED)
-        if sum(h * w for h, w in map(picture_size, found.values())) > most:
+        if sum(h * w for h, w in map(picture_size, members.values())) > most:
             raise TraceError(
                 f"the trace's frames have more than {most / 1e6:.0f} megapixels",
                 "Run the clip again with fewer frames",
             )
     size = picture_size(pictures["model"][0]) if m["model"] else None
-    for folder, found in pictures.items():
+    for folder, members in pictures.items():
         if folder not in ("frames", "model"):
-            fits = all(i < frames and picture_size(c) == size for i, c in found.items())
+            fits = all(i < frames and picture_size(c) == size for i, c in members.items())
             if not fits:
                 raise TraceError("a second view has frames of another size", DAMAGED)
 
@@ -151,9 +151,11 @@ def _restore(
     if (np.diff(times) < 0).any():
         raise TraceError("the times of the trace's frames go backwards", DAMAGED)
     tracks = _restore_tracks(m["tracks"], arrays, t)
-    found = _restore_counterfactual(m["losses"], arrays, k, g)
+    counterfactual = _restore_counterfactual(m["losses"], arrays, k, g)
     steps = _restore_steps(arrays, k, g)
-    if found and any(len(s.frame_strength) != len(found.frame_strength) for s in steps):
+    if counterfactual and any(
+        len(s.frame_strength) != len(counterfactual.frame_strength) for s in steps
+    ):
         raise TraceError("the ascent's steps do not fit its end", DAMAGED)
     occlusion = _restore_occlusion(m.get("occlusion"), arrays, k)
     frames = decode_pictures(list(pictures["frames"][i] for i in range(t)))
@@ -168,7 +170,7 @@ def _restore(
         mask=m["mask"],
         tracks=tracks,
         steps=steps,
-        counterfactual=found,
+        counterfactual=counterfactual,
         occlusion=occlusion,
         controls=_restore_controls(m.get("controls")),
         answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
@@ -225,13 +227,13 @@ def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple
         raise TraceError("two tracks in the trace have one id", DAMAGED)
     state = _shaped(arrays, "state", (len(rows), t), whole=True)
     boxes = _shaped(arrays, "boxes", (len(rows), t, 4), lost=True)
-    seen = state != LOST
-    here = boxes[seen]
+    tracked = state != LOST
+    here = boxes[tracked]
     if not np.isin(state, (0, 1, 2)).all() or not np.isfinite(here).all():
         raise TraceError("a track is seen where it has no box", DAMAGED)
     if (here != here.clip(0, 1)).any() or (here[:, :2] > here[:, 2:]).any():
         raise TraceError("a track has boxes outside the frame", DAMAGED)
-    boxes[~seen] = np.nan
+    boxes[~tracked] = np.nan
     return tuple(
         Track(
             id=row["id"],
@@ -257,8 +259,10 @@ def _restore_outlines(rows: Any, frames: int) -> tuple[Outline | None, ...]:
     return tuple(None if z is None else tuple(_line(r) for r in z) for z in rows)
 
 
-def _line(told: Any) -> Floats:
-    points = np.array(told) if isinstance(told, list) and len(told) <= MAX_POINTS else np.zeros(0)
+def _line(value: Any) -> Floats:
+    points = (
+        np.array(value) if isinstance(value, list) and len(value) <= MAX_POINTS else np.zeros(0)
+    )
     if points.dtype.kind not in "if" or points.shape[1:] != (2,) or not len(points):
         raise TraceError("a stroke or an outline in the trace is not a line", DAMAGED)
     if not (np.abs(points.astype(np.float64)) < 1000).all():
@@ -269,7 +273,7 @@ def _line(told: Any) -> Floats:
 def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> OcclusionReport | None:
     if row is None:
         return None
-    width = _found(arrays, "occlusion_token_change").shape[-1:]
+    width = _required(arrays, "occlusion_token_change").shape[-1:]
     shapes = dict.fromkeys(OCCLUSION_FIELDS, (k,)) | {"token_change": (k, *width)}
     parts = {n: _shaped(arrays, f"occlusion_{n}", s) for n, s in shapes.items()}
     correlation, verdict = row
@@ -294,7 +298,7 @@ def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:
         return ()
     loss = _shaped(arrays, "step_loss", arrays["step_loss"].shape[:1])
     n = len(loss)
-    if _found(arrays, "step_frame_strength").shape == (n, 0):
+    if _required(arrays, "step_frame_strength").shape == (n, 0):
         g = 0  # the frame mask was off
     shapes = {"strength": k, "gradient": k, "frame_strength": g, "frame_gradient": g}
     parts = {f: _shaped(arrays, f"step_{f}", (n, w)) for f, w in shapes.items()}
@@ -308,7 +312,7 @@ def _restore_counterfactual(
 ) -> Counterfactual | None:
     if losses is None:
         return None
-    if _found(arrays, "final_frame_strength").shape == (0,):
+    if _required(arrays, "final_frame_strength").shape == (0,):
         g = 0
     parts = {
         n: _shaped(arrays, f"final_{n}", (g if n.startswith("frame") else k,)) for n in FINAL_FIELDS
@@ -318,7 +322,7 @@ def _restore_counterfactual(
             raise TraceError(f"a {name} in the trace is not from 0 to 1", DAMAGED)
     base, counter = losses
     if (base is None) != (counter is None):
-        raise TraceError("the trace tells one of two query losses", DAMAGED)
+        raise TraceError("the trace holds only one of two query losses", DAMAGED)
     return Counterfactual(**parts, base_loss=base, loss=counter)
 
 
@@ -404,11 +408,11 @@ def _restore_hidden(arrays: Arrays, key: str, tokens: int) -> NDArray[np.bool_] 
 
 
 def _restore_floors(arrays: Arrays, key: str, bases: list[Floats], keep: object) -> list[float]:
-    """One a token; files written before it was stored tell it by the run's options."""
+    """One per token; in files written before it was stored it follows from the run's options."""
     if f"{key}_floor" not in arrays:
         return [floor_of_top(b, keep) for b in bases]
-    found = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
-    return [float(x) for x in np.where(np.isnan(found), np.inf, found)]
+    floors = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
+    return [float(x) for x in np.where(np.isnan(floors), np.inf, floors)]
 
 
 def _restore_weights(
@@ -421,13 +425,13 @@ def _restore_weights(
         return [StepWeights()] * tokens
     rows = _shaped(arrays, f"{key}_weights", (tokens, 3), lost=True)
     if not np.isfinite(rows[:, :2]).all() or np.isnan(rows[:, 2]).any():
-        raise TraceError("a token in the trace is weighed by what is no number", DAMAGED)
+        raise TraceError("a token in the trace has a weight that is not a number", DAMAGED)
     biases: list[list[tuple[int, float]]] = [[] for _ in range(tokens)]
     if f"{key}_bias" in arrays:
         length = arrays[f"{key}_bias"].shape[:1]
         for index, token, amount in _shaped(arrays, f"{key}_bias", (*length, 3)).tolist():
             if not (0 <= index < tokens and index == int(index) and token == int(token)):
-                raise TraceError("a bias in the trace is of no token", DAMAGED)
+                raise TraceError("a bias in the trace belongs to no token", DAMAGED)
             biases[int(index)].append((int(token), amount))
     others = rows[:, 1:2].tolist() if row["two_views"] else [()] * tokens
     return [
@@ -436,7 +440,7 @@ def _restore_weights(
     ]
 
 
-def _found(arrays: Arrays, name: str) -> NDArray[Any]:
+def _required(arrays: Arrays, name: str) -> NDArray[Any]:
     if name not in arrays:
         raise TraceError(f"the trace lacks {name}", DAMAGED)
     return arrays[name]
@@ -452,7 +456,7 @@ def _shaped(
     most: float = LARGE,
 ) -> NDArray[Any]:
     """float64, or int64 if whole; within ± most, and finite unless what is lost is marked so."""
-    array = _found(arrays, name)
+    array = _required(arrays, name)
     if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
         raise TraceError(
             f"{name} in the trace is {array.dtype} {array.shape}, not {shape}", DAMAGED

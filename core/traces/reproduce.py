@@ -79,7 +79,7 @@ def snippet(trace: Trace) -> str:
         "from core.pipeline import run",
         "",
         f"lm, detector = load_backbone({backbone!r}), load_detector({detector!r})",
-        f"options = {_told(options)}",
+        f"options = {_expression(options)}",
         "*_, last = run(",
         f"    {_clip(trace)!r},",
         f"    {trace.question!r},",
@@ -128,21 +128,23 @@ def _further(trace: Trace) -> list[str]:
 
 
 def _classes(options: Any) -> set[str]:
-    """Names of the option classes that `_told` writes."""
+    """Names of the option classes that `_expression` writes."""
     default = type(options)()
-    found: set[str] = set()
+    names: set[str] = set()
     for field in fields(options):
         value = getattr(options, field.name)
         if value != getattr(default, field.name) and is_dataclass(value):
-            found |= {type(value).__name__} | _classes(value)
-    return found
+            names |= {type(value).__name__} | _classes(value)
+    return names
 
 
-def _told(options: Any) -> str:
+def _expression(options: Any) -> str:
     default = type(options)()
     changed = []
     for field in fields(options):
         value = getattr(options, field.name)
         if value != getattr(default, field.name):
-            changed.append(f"{field.name}={_told(value) if is_dataclass(value) else repr(value)}")
+            changed.append(
+                f"{field.name}={_expression(value) if is_dataclass(value) else repr(value)}"
+            )
     return f"{type(options).__name__}({', '.join(changed)})"

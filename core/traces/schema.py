@@ -33,9 +33,9 @@ class ByName:
 
     def read(self, value: Any, path: str) -> dict[str, Any]:
         """A dict of them."""
-        told = _object(value, path, self.most)
+        entries = _object(value, path, self.most)
         return {self.name.read(n, path): self.each.read(v, f"{path}.{n[:40]}")
-                for n, v in told.items()}  # fmt: skip
+                for n, v in entries.items()}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Table:
     needed: tuple[str, ...] = ()
 
     def read(self, value: Any, path: str) -> dict[str, Any]:
-        """A dict with the values that are told, unknown ones last."""
-        told = _object(value, path, 200)
+        """A dict with the checked values, in their order."""
+        entries = _object(value, path, 200)
         for name in self.needed:
-            if name not in told:
+            if name not in entries:
                 raise OptionError(f"{path}.{name} is missing", "Give it")
         return {
             name: self.rules.get(name, PLAIN).read(v, f"{path}.{name[:40]}")
-            for name, v in told.items()
+            for name, v in entries.items()
         }
 
 
@@ -73,10 +73,10 @@ class Plain:
 
     def read(self, value: Any, path: str) -> Any:
         """The value."""
-        waiting, seen = [(value, 0)], 0
+        waiting, nodes = [(value, 0)], 0
         while waiting:
             node, depth = waiting.pop()
-            seen += 1
+            nodes += 1
             if isinstance(node, dict | list):
                 inner = [*node.keys(), *node.values()] if isinstance(node, dict) else node
                 waiting += [(v, depth + 1) for v in inner]
@@ -84,7 +84,7 @@ class Plain:
                 TEXT.read(node, path)
             elif node is not None and not isinstance(node, bool):
                 _ANY_NUMBER.read(node, path)
-            if depth > MAX_DEPTH or seen + len(waiting) > MAX_NODES:
+            if depth > MAX_DEPTH or nodes + len(waiting) > MAX_NODES:
                 raise OptionError(f"{path} holds more than belongs there", "Give less")
         return value
 

@@ -76,17 +76,17 @@ def _model_size(trace: Trace) -> list[int]:
 
 
 def _strengths(trace: Trace) -> list[dict[str, Any]]:
-    found = trace.counterfactual
-    if found is None or not trace.steps:
+    counterfactual = trace.counterfactual
+    if counterfactual is None or not trace.steps:
         return []
     gradient = trace.steps[0].gradient
     return [
         {
             "track": t.id,
             "gradient": float(gradient[k]),
-            "final": float(found.strength[k]),
-            "level": float(found.level[k]),
-            "margin": float(found.margin[k]),
+            "final": float(counterfactual.strength[k]),
+            "level": float(counterfactual.level[k]),
+            "margin": float(counterfactual.margin[k]),
         }
         for k, t in enumerate(trace.tracks)
     ]
@@ -95,20 +95,20 @@ def _strengths(trace: Trace) -> list[dict[str, Any]]:
 def _frame_levels(trace: Trace) -> list[float]:
     """One level per sampled frame."""
     out = [0.0] * len(trace.frames)
-    found = trace.counterfactual
-    if found is not None and len(found.frame_level):
-        for level, frames in zip(found.frame_level, trace.groups, strict=True):
+    counterfactual = trace.counterfactual
+    if counterfactual is not None and len(counterfactual.frame_level):
+        for level, frames in zip(counterfactual.frame_level, trace.groups, strict=True):
             for f in frames:
                 out[f] = float(level)
     return out
 
 
 def _losses(trace: Trace) -> dict[str, Any]:
-    found = trace.counterfactual
+    counterfactual = trace.counterfactual
     return {
         "steps": [s.loss for s in trace.steps],
-        "video": found.base_loss if found else None,
-        "counterfactual": found.loss if found else None,
+        "video": counterfactual.base_loss if counterfactual else None,
+        "counterfactual": counterfactual.loss if counterfactual else None,
     }
 
 
@@ -217,14 +217,14 @@ def _header(trace: Trace) -> list[str]:
 
 
 def _votes(answer: Answer) -> str:
-    told = ", ".join(f"{k}: {n}" for k, n in (answer.votes or {}).items())
-    return f"  ({told})" if told else ""
+    counts = ", ".join(f"{k}: {n}" for k, n in (answer.votes or {}).items())
+    return f"  ({counts})" if counts else ""
 
 
 def verdict(answer: Answer, baseline: Answer) -> str:
     """How an answer stands to the baseline; which of them is right is not known here.
 
-    "flipped" is said of two opposite short answers, yes and no.
+    "flipped" means two opposite short answers, yes and no.
     """
     ours, theirs = (a.text.lower().strip(" .!") for a in (answer, baseline))
     if ours == theirs:
@@ -245,12 +245,12 @@ def as_table(trace: Trace) -> str:
     base = trace.answers.get("baseline")
     for name, a in trace.answers.items():
         at = first_divergence(a, base) if base else None
-        said = verdict(a, base) if base and name != "baseline" else ""
+        standing = verdict(a, base) if base and name != "baseline" else ""
         contrasted = a.rule == "linear" and any(t.counter is not None for t in a.tokens)
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if contrasted else ""
         lines.append(
             f"{name:<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"
-            f"  {said:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
+            f"  {standing:<9} {a.text}{'' if a.finished else ' …'}{_votes(a)}"
         )
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
     lines += [f"{name:<24}does not apply: {why}" for name, why in trace.skipped.items()]
@@ -274,10 +274,10 @@ def _object_lines(trace: Trace) -> list[str]:
         other = "as it ended"
         if ascent.levels == "three":
             other = "kept at its start" if row["level"] == ascent.r0 else "set by hand"
-        said = _LEVEL_NAMES.get(row["level"], other)
+        meaning = _LEVEL_NAMES.get(row["level"], other)
         lines.append(
             f"{name:<18}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
-            f"  {row['level']:g} ({said})"
+            f"  {row['level']:g} ({meaning})"
         )
     return lines
 

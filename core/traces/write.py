@@ -120,9 +120,9 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
         arrays["step_loss"] = np.array([s.loss for s in trace.steps])
         for name in STEP_FIELDS:
             arrays[f"step_{name}"] = np.stack([getattr(s, name) for s in trace.steps])
-    found = trace.counterfactual
-    if found:
-        arrays |= {f"final_{n}": getattr(found, n) for n in FINAL_FIELDS}
+    counterfactual = trace.counterfactual
+    if counterfactual:
+        arrays |= {f"final_{n}": getattr(counterfactual, n) for n in FINAL_FIELDS}
     report = trace.occlusion
     if report:
         arrays |= {f"occlusion_{n}": getattr(report, n) for n in OCCLUSION_FIELDS}
@@ -154,7 +154,7 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
             }
             for t in trace.tracks
         ],
-        "losses": [found.base_loss, found.loss] if found else None,
+        "losses": [counterfactual.base_loss, counterfactual.loss] if counterfactual else None,
         "occlusion": [report.correlation, report.verdict] if report else None,
         "controls": asdict(trace.controls) if trace.controls else None,
         "answers": answers,
@@ -219,7 +219,7 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
 
 
 def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> None:
-    """How each token was scored, where neither the answer's α, β and cut nor nothing says so."""
+    """How each token was scored, where the answer's α, β and cut do not determine it."""
     weights = [t.weights for t in tokens if t.weights is not None]
     if len(weights) < len(tokens) or all(w == StepWeights() for w in weights):
         return

@@ -61,8 +61,8 @@ class MethodContext:
             self.seed_cache(name, key, result, cost, self._making.pop())
             self._made.add(name)
         self._note_use(name, key)
-        found: T = self._done[name, key]
-        return found
+        kept: T = self._done[name, key]
+        return kept
 
     def seed_cache(
         self,
@@ -96,7 +96,7 @@ class MethodContext:
         """What an answer takes from the prompt on: its own part, and the pieces it needs.
 
         own: measured around its own work, without the pieces made inside it. A piece counts in full
-        whoever made it, with everything that it needed in turn.
+        the method that made it, with everything that it needed in turn.
         """
         pieces: set[Hashable] = set()
         waiting = set(needs)

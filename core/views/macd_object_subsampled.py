@@ -12,8 +12,8 @@ from core.views.masked import masked_record
 def build(context: MethodContext) -> SecondView:
     """The paper's ablation "No Frame-level Mask + Frame Extraction": every second frame of V_d."""
     mask = replace(context.options.mask, frame_mask="off")
-    found = context.counterfactual(mask)
-    video = context.composite(context.masks(mask), found.level, found.frame_level)
+    counterfactual = context.counterfactual(mask)
+    video = context.composite(context.masks(mask), counterfactual.level, counterfactual.frame_level)
     index = tuple(range(0, len(video), 2))
     state = context.lm.prefill(context.subset(index), video[list(index)])
-    return SecondView(state, replace(masked_record(found, mask), frames=index), video)
+    return SecondView(state, replace(masked_record(counterfactual, mask), frames=index), video)

@@ -10,5 +10,5 @@ from core.views.masked import trained_view
 
 
 def build(context: MethodContext) -> SecondView:
-    """This project's variant: masks swept over time, so that they do not tell the motion."""
+    """This project's variant: masks swept over time, so that they do not reveal the motion."""
     return trained_view(context, replace(context.options.mask, swept=True))

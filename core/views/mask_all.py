@@ -10,5 +10,5 @@ from core.views.masked import fixed_view
 
 
 def build(context: MethodContext) -> SecondView:
-    """A control: every object fully masked, whatever the model's loss says."""
+    """A control: every object fully masked, whatever the query loss is."""
     return fixed_view(context, np.ones(len(context.tracks)))

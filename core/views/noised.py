@@ -51,17 +51,17 @@ def train_noise(
         context.options.ascent, levels="continuous", frame_fraction=1.0, gradient="exact"
     )
     *_, last = ascend(context.lm, noisy, options, context.read)
-    found = finalize_ascent(last, options)
+    counterfactual = finalize_ascent(last, options)
     with torch.no_grad():
         scales = (
             torch.as_tensor(z, device=objects.device)
-            for z in (found.strength, found.frame_strength)
+            for z in (counterfactual.strength, counterfactual.frame_strength)
         )
         video = noisy.video(*scales)
         state = context.prefill(video)
     record = NoisedView(
         over=over,
-        level=tuple(found.strength.tolist()),
-        frame_level=tuple(found.frame_strength.tolist()),
+        level=tuple(counterfactual.strength.tolist()),
+        frame_level=tuple(counterfactual.frame_strength.tolist()),
     )
     return SecondView(state, record, video)

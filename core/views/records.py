@@ -15,8 +15,8 @@ class View:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values with the kind, without what is None; `view_from` reads them."""
-        told = {name: value for name, value in asdict(self).items() if value is not None}
-        return {"kind": self.kind} | told
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        return {"kind": self.kind} | values
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,13 @@ KINDS: dict[str, type[View]] = {
 }  # fmt: skip
 
 
-def view_from(told: Mapping[str, Any]) -> View:
+def view_from(values: Mapping[str, Any]) -> View:
     """The record that `as_dict` wrote, from values that have been checked."""
-    kind = KINDS.get(told.get("kind", "none"))
+    kind = KINDS.get(values.get("kind", "none"))
     if kind is None:
-        return OtherView(told["kind"], told.get("caption", ""))
+        return OtherView(values["kind"], values.get("caption", ""))
     names = {f.name for f in fields(kind)}
-    return kind(**{n: _frozen(v) for n, v in told.items() if n in names})
+    return kind(**{n: _frozen(v) for n, v in values.items() if n in names})
 
 
 def _frozen(value: Any) -> Any:

@@ -43,25 +43,25 @@ def read_edit(raw: Any, trace: Trace) -> Edit:
 def sound_edit(raw: Any) -> Edit:
     """An Edit from untrusted plain values, whatever trace it is for; raises OptionError."""
     kind = _kind(raw)
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if kind != "add":
-        told["track"] = _NAMED.read(raw.get("track"), "track")
+        fields["track"] = _NAMED.read(raw.get("track"), "track")
     if kind in ("level", "frames"):
-        told["level"] = _LEVEL.read(raw.get("level"), "level")
+        fields["level"] = _LEVEL.read(raw.get("level"), "level")
     elif kind == "merge":
-        told["other"] = _NAMED.read(raw.get("other"), "other")
-        if told["other"] == told["track"]:
+        fields["other"] = _NAMED.read(raw.get("other"), "other")
+        if fields["other"] == fields["track"]:
             raise OptionError("an object cannot be merged with itself", "Choose two objects")
     elif kind == "label":
-        told["label"] = _label(raw.get("label"))
+        fields["label"] = _label(raw.get("label"))
     elif kind == "add":
-        box = told["box"] = _shares(raw.get("box"), 4, 0, 1)
+        box = fields["box"] = _shares(raw.get("box"), 4, 0, 1)
         if min(box[2] - box[0], box[3] - box[1]) < SMALLEST_SIDE:
             raise OptionError("the new object has no size", "Draw a larger box")
-        told["label"] = _label(raw.get("label") or "drawn")
+        fields["label"] = _label(raw.get("label") or "drawn")
     elif kind == "brush":
-        told |= _stroke(raw)
-    return Edit(kind, **told)
+        fields |= _stroke(raw)
+    return Edit(kind, **fields)
 
 
 def _stroke(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _kind(raw: Any) -> str:
     kind = raw.get("kind") if isinstance(raw, Mapping) else None
     if not isinstance(kind, str) or kind not in EDIT_FIELDS:
         raise OptionError(
-            "this is no change that can be made", f"Choose of {', '.join(EDIT_FIELDS)}"
+            "this is not a change that can be made", f"Choose of {', '.join(EDIT_FIELDS)}"
         )
     return kind
 
@@ -149,7 +149,7 @@ def _label(value: Any) -> str:
         or not value.isprintable()
     ):
         raise OptionError(
-            "this is no name for an object", f"Give 1 to {LABEL_CHARACTERS} printable characters"
+            "this is not a name for an object", f"Give 1 to {LABEL_CHARACTERS} printable characters"
         )
     return value.strip()
 
@@ -199,7 +199,7 @@ def _used_ids(trace: Trace) -> set[int]:
 def _merged(a: Track, b: Track) -> Track:
     """One track with the box around both where both are seen; the brush of `a` stays.
 
-    Outlines go: those of two objects are no outline of one.
+    Outlines are dropped: those of two objects are not one outline.
     """
     boxes = np.stack([a.boxes, b.boxes])
     both = np.isfinite(a.boxes[:, 0]) & np.isfinite(b.boxes[:, 0])

@@ -36,8 +36,8 @@ def measure(
     """Hides one object after the other (r = 1, nothing else) and reads what changes.
 
     base: the video itself, prefilled. answer: token ids of the baseline answer, which is fed to
-    every view. gradient, level: (K,), what the ascent said and chose. Raises OptionError without an
-    object or an answer.
+    every view. gradient, level: (K,), of the ascent's first step, and the levels it chose. Raises
+    OptionError without an object or an answer.
     """
     count = len(view.objects)
     if not count or not answer:
@@ -72,14 +72,14 @@ def _loss(state: DecodeState, lm: VideoLM, encoded: object, row: int) -> float:
 def _answer_log_p(lm: VideoLM, state: DecodeState, answer: Sequence[int]) -> Float64Array:
     """(B, A) log probability of each of the answer's tokens after those before it."""
     rows = len(state.logits)
-    found = []
+    columns = []
     for i, token in enumerate(answer):
-        found.append(to_host(torch.log_softmax(state.logits.double(), -1)[:, token]))
+        columns.append(to_host(torch.log_softmax(state.logits.double(), -1)[:, token]))
         if i + 1 < len(answer):
             # a copy, so that the given state's cache stays as it is
             state = lm.select(state, range(rows)) if i == 0 else state
             state = lm.step(state, [token] * rows)
-    return np.stack(found, 1)
+    return np.stack(columns, 1)
 
 
 def _log_odds(log_p: Float64Array) -> Float64Array:
@@ -104,11 +104,11 @@ def verdict(gradient: Float64Array, loss_change: Float64Array, level: Float64Arr
     chosen = level >= 1
     if agree == n:
         return "supported: for every object the loss moves the way its gradient says"
-    said = f"for {agree} of {count(n, 'object')} the loss moves the way their gradient says"
+    agreement = f"for {agree} of {count(n, 'object')} the loss moves the way their gradient says"
     if not chosen.any():
-        return f"nothing was hidden; {said}"
+        return f"nothing was hidden; {agreement}"
     if (loss_change[chosen] > 0).all():
-        return f"supported for what was hidden: the loss rises without it; {said}"
+        return f"supported for what was hidden: the loss rises without it; {agreement}"
     if agree * 2 > n:
-        return f"partly supported: {said}"
-    return f"not supported: {said}"
+        return f"partly supported: {agreement}"
+    return f"not supported: {agreement}"

@@ -72,7 +72,7 @@ class Workbench:
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
         the ascent too. Other methods' answers are dropped: they stood on the former masks. A level
-        that is so already is no change: the trace stays as it is, and the last event says so.
+        that is so already changes nothing: the last event's message says so.
         """
         if (same := self._is_so_already(edit)) is not None:
             yield Event("done", 1.0, same, self.trace)
@@ -91,14 +91,14 @@ class Workbench:
 
     def _is_so_already(self, edit: Edit) -> str | None:
         """Says so where the edit sets a level that its object or frame group has."""
-        found = self.trace.counterfactual
-        assert found is not None
+        counterfactual = self.trace.counterfactual
+        assert counterfactual is not None
         if edit.kind == "level":
             track = [t.id for t in self.trace.tracks].index(edit.track)
-            if found.level[track] == edit.level:
+            if counterfactual.level[track] == edit.level:
                 return f"object {edit.track} is at level {edit.level:g} already: nothing changed"
-        if edit.kind == "frames" and len(found.frame_level):
-            if found.frame_level[edit.track] == edit.level:
+        if edit.kind == "frames" and len(counterfactual.frame_level):
+            if counterfactual.frame_level[edit.track] == edit.level:
                 group = f"frame group {edit.track}"
                 return f"{group} is at level {edit.level:g} already: nothing changed"
         return None
@@ -138,13 +138,13 @@ class Workbench:
             trace = replace(trace, steps=())
         for event in events:
             match event:
-                case Ascending(step=step, counterfactual=found):
+                case Ascending(step=step, counterfactual=current):
                     steps.append(step)
-                    trace = replace(trace, steps=tuple(steps), counterfactual=found)
+                    trace = replace(trace, steps=tuple(steps), counterfactual=current)
                     message = f"step {len(steps)}, loss {step.loss:.3f}"
                     yield Event("ascent", len(steps) / options.ascent.steps, message, trace)
-                case CounterfactualRead(counterfactual=found):
-                    trace = replace(trace, counterfactual=found)
+                case CounterfactualRead(counterfactual=current):
+                    trace = replace(trace, counterfactual=current)
                     yield Event("views", 1.0, "Both views read", trace)
                 case Decoding(answer=answered, batch=batch, finished=finished):
                     trace = replace(trace, answers=kept | {"macd": _timed(answered, began)})
@@ -223,13 +223,15 @@ class Workbench:
 
     def measure_occlusion(self) -> Trace:
         """The trace with its occlusion report; see `core.whatif.occlusion`."""
-        found = self.trace.counterfactual
-        assert found is not None
+        counterfactual = self.trace.counterfactual
+        assert counterfactual is not None
         steps = self.trace.steps
         gradient = steps[0].gradient if steps else np.zeros(len(self.trace.tracks))
-        said = [s.token for s in self.trace.answers["baseline"].tokens]
+        answer_tokens = [s.token for s in self.trace.answers["baseline"].tokens]
         view = self.context.masks(self.options.mask)
-        made = measure(self.lm, view, self.context.base, said, gradient, found.level)
+        made = measure(
+            self.lm, view, self.context.base, answer_tokens, gradient, counterfactual.level
+        )
         self.trace = replace(self.trace, occlusion=made)
         return self.trace
 
@@ -245,25 +247,25 @@ def _timed(answer: Answer, began: float) -> Answer:
 
 
 def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
-    found = trace.counterfactual
-    assert found is not None
+    counterfactual = trace.counterfactual
+    assert counterfactual is not None
     if edit.kind == "level":
-        level = found.level.copy()
+        level = counterfactual.level.copy()
         level[[t.id for t in trace.tracks].index(edit.track)] = edit.level
-        return replace(found, level=level)
+        return replace(counterfactual, level=level)
     check_frame_mask(trace)
-    frames = found.frame_level.copy()
+    frames = counterfactual.frame_level.copy()
     frames[edit.track] = edit.level
-    return replace(found, frame_level=frames)
+    return replace(counterfactual, frame_level=frames)
 
 
-def _kept_by_hand(trace: Trace, found: Counterfactual) -> Counterfactual:
+def _kept_by_hand(trace: Trace, counterfactual: Counterfactual) -> Counterfactual:
     """Levels that were set by hand earlier stay so after a new ascent."""
-    level, frames = found.level.copy(), found.frame_level.copy()
+    level, frames = counterfactual.level.copy(), counterfactual.frame_level.copy()
     ids = [t.id for t in trace.tracks]
     for edit in trace.edits:
         if edit.kind == "level" and edit.track in ids:
             level[ids.index(edit.track)] = edit.level
         if edit.kind == "frames" and len(frames):
             frames[edit.track] = edit.level
-    return replace(found, level=level, frame_level=frames)
+    return replace(counterfactual, level=level, frame_level=frames)

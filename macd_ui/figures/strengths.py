@@ -16,7 +16,7 @@ LABEL_PX = 17
 
 
 def strengths_figure(trace: Trace | None) -> go.Figure | None:
-    """Strength − r0 by step, a line an object; a heat strip of the frame groups; the query loss.
+    """Strength − r0 by step, one line per object; a heat strip of the frame groups; the query loss.
 
     None where there was no ascent. Differences are drawn, not strengths: with η = 0.01 they are
     far too small to see on a scale from 0 to 1, and only their sign decides. The first traces of
@@ -26,9 +26,9 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         return None
     ascent = trace.options.ascent
     r0, tau = ascent.r0, ascent.tau
-    found, steps = trace.counterfactual, list(range(len(trace.steps) + 1))
+    counterfactual, steps = trace.counterfactual, list(range(len(trace.steps) + 1))
     one = len(trace.steps) == 1
-    groups = len(trace.groups) if len(found.frame_strength) else 0
+    groups = len(trace.groups) if len(counterfactual.frame_strength) else 0
     lines = max(120, LABEL_PX * len(trace.tracks))
     heights = {"objects": lines, "frames": 24 * groups, "loss": 0 if one else 70}
     rows = {name: i for i, name in enumerate((n for n in heights if heights[n]), 1)}
@@ -40,10 +40,10 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
         vertical_spacing=0.06,
     )
     ends: list[tuple[float, str, str]] = []
-    moved = np.array([s.strength for s in trace.steps] + [found.strength]) - r0
+    moved = np.array([s.strength for s in trace.steps] + [counterfactual.strength]) - r0
     for k, track in enumerate(trace.tracks):
         name = _plain(f"{track.id} {track.label}")
-        level = f"{found.level[k]:.3g}"
+        level = f"{counterfactual.level[k]:.3g}"
         colour = COLOURS[k % len(COLOURS)]
         _line(figure, steps, moved[:, k], name, colour, DASHES[k // 7 % 4])
         short = name if len(name) <= LABEL_CHARACTERS else f"{name[: LABEL_CHARACTERS - 1]}…"
@@ -63,12 +63,14 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
     figure.update_xaxes(dtick=1 if len(steps) < 13 else None, range=[-0.5, steps[-1] + 0.5])
     if one:
         loss = trace.steps[0].loss
-        said = f"{near}one step, only the sign decides<br>r0 {r0:g}{band} · query loss {loss:.3f}"
-        figure.update_xaxes(title_text=said, row=len(rows), col=1)
+        caption = (
+            f"{near}one step, only the sign decides<br>r0 {r0:g}{band} · query loss {loss:.3f}"
+        )
+        figure.update_xaxes(title_text=caption, row=len(rows), col=1)
     else:
         _loss_row(figure, trace, steps[:-1], rows["loss"])
-        said = f"{near}ascent step · r0 {r0:g}{band}"
-        figure.update_xaxes(title_text=said, row=rows["loss"], col=1)
+        caption = f"{near}ascent step · r0 {r0:g}{band}"
+        figure.update_xaxes(title_text=caption, row=rows["loss"], col=1)
     figure.update_layout(
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
@@ -85,9 +87,11 @@ def strengths_figure(trace: Trace | None) -> go.Figure | None:
 
 def _heat_strip(figure: go.Figure, trace: Trace, r0: float, steps: list[int], row: int) -> None:
     """Frame groups by step, coloured by strength − r0, with margin and level at the right end."""
-    found = trace.counterfactual
-    assert found is not None
-    moved = np.array([s.frame_strength for s in trace.steps] + [found.frame_strength]).T - r0
+    counterfactual = trace.counterfactual
+    assert counterfactual is not None
+    moved = (
+        np.array([s.frame_strength for s in trace.steps] + [counterfactual.frame_strength]).T - r0
+    )
     top = float(np.abs(moved).max()) or 1.0
     names = [f"frames {g[0] + 1}–{g[-1] + 1}" if len(g) > 1 else f"frame {g[0] + 1}"
              for g in trace.groups]  # fmt: skip
@@ -111,7 +115,7 @@ def _heat_strip(figure: go.Figure, trace: Trace, r0: float, steps: list[int], ro
         figure.add_annotation(
             x=steps[-1] + 0.5,
             y=name,
-            text=f"{moved[g, -1]:+.2g} → {found.frame_level[g]:.3g}",
+            text=f"{moved[g, -1]:+.2g} → {counterfactual.frame_level[g]:.3g}",
             font={"color": GREY, "size": 12},
             showarrow=False,
             xanchor="left",

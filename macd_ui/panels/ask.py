@@ -32,7 +32,7 @@ show();
 class AskPanel:
     """Widgets by name in `fields`; every one of them is an input of a run.
 
-    first: the example on show when the page opens. note: says where the form differs from what is
+    first: the example on show when the page opens. note: states where the form differs from what is
     shown; its text reaches the page as text, never as a template. settings: which models visitors
     may choose.
     """

@@ -173,7 +173,7 @@ class Gate:
     ) -> None:
         peer = (scope.get("client") or ("unknown", 0))[0]
         visitor = address(peer, headers, self.settings.space)
-        # nobody but the gate may set it
+        # only the gate may set it
         raw = [(k, v) for k, v in scope["headers"] if k.lower() != VISITOR.encode()]
         scope["headers"] = [*raw, (VISITOR.encode(), visitor.encode("latin-1", "replace"))]
         path = scope["path"]
@@ -204,17 +204,17 @@ class Gate:
 
     def _checked_body(self, body: bytes, cookie: str | None) -> bytes:
         try:
-            told = json.loads(body)
-            if not isinstance(told, dict):
+            content = json.loads(body)
+            if not isinstance(content, dict):
                 raise ValueError
-            if "session_hash" in told and told["session_hash"] is not None:
-                told["session_hash"] = session_key(_hash(told["session_hash"]), cookie)
-            if "data" in told:
-                told["data"] = self._uploads_only(told["data"])
+            if "session_hash" in content and content["session_hash"] is not None:
+                content["session_hash"] = session_key(_hash(content["session_hash"]), cookie)
+            if "data" in content:
+                content["data"] = self._uploads_only(content["data"])
             else:  # a call by named parameters
-                told = {k: self._uploads_only(v) for k, v in told.items()}
+                content = {k: self._uploads_only(v) for k, v in content.items()}
             # as the answer will be written, in which Gradio repeats what it was given
-            return json.dumps(told, ensure_ascii=False).encode("utf-8")
+            return json.dumps(content, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             raise _Refused(400, "The text holds half a character. Type it again.") from None
         except (ValueError, RecursionError):
@@ -235,10 +235,10 @@ class Gate:
 
     def _uploaded(self, path: str) -> bool:
         try:
-            found = Path(path).resolve(strict=True)
+            resolved = Path(path).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             return False
-        return found.is_relative_to(self.store.uploads.folder) and found.is_file()
+        return resolved.is_relative_to(self.store.uploads.folder) and resolved.is_file()
 
     def _bounded_upload(self, receive: Receive, headers: Headers, visitor: str) -> Receive:
         too_large = _Refused(
@@ -301,10 +301,10 @@ def _rekey(scope: Scope, cookie: str | None) -> str | None:
     return key
 
 
-def _hash(told: Any) -> str:
-    if not isinstance(told, str) or not 0 < len(told) <= MAX_HASH:
+def _hash(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_HASH:
         raise _Refused(400, "The session of the request is not one. Reload the page.")
-    return told
+    return value
 
 
 async def _read(receive: Receive, most: int) -> bytes:
@@ -338,7 +338,7 @@ def _set_header(scope: Scope, name: bytes, value: bytes) -> None:
 
 
 def _full_disk() -> _Refused:
-    return _Refused(507, "The server's disk is full. Try again later, or tell whoever runs it.")
+    return _Refused(507, "The server's disk is full. Try again later, or inform its operator.")
 
 
 def _explained(error: BaseException) -> _Refused | None:
@@ -354,6 +354,6 @@ def _explained(error: BaseException) -> _Refused | None:
 def _response(scope: Scope, refused: _Refused) -> Response:
     """Text for people and uploads; for events an object, as Gradio's own refusals are."""
     if scope["path"].startswith(API) and not UPLOAD.fullmatch(scope["path"]):
-        told = {"error": refused.words, "detail": refused.words}
-        return JSONResponse(told, refused.status)
+        body = {"error": refused.words, "detail": refused.words}
+        return JSONResponse(body, refused.status)
     return PlainTextResponse(refused.words, refused.status)

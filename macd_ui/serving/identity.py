@@ -1,6 +1,6 @@
 """Who sends a request: the cookie of a browser, the tab in it, and the address it comes from.
 
-The page's script makes up the session hash of a tab by itself, so whoever learns one could read
+The page's script makes up the session hash of a tab by itself, so anyone who learns one could read
 and stop that tab's runs. Inside the server a tab therefore goes by a key made from its hash and
 the browser's cookie: with another cookie the same hash means another, empty session.
 """
@@ -36,10 +36,10 @@ def set_cookie(value: str, space: bool) -> str:
 def read_cookie(header: str | None) -> str | None:
     """The visitor's cookie from a Cookie header; None if there is none, or no such value."""
     try:
-        found = SimpleCookie(header or "").get(COOKIE)
+        cookie = SimpleCookie(header or "").get(COOKIE)
     except CookieError:
         return None
-    return found.value if found is not None and _COOKIE.fullmatch(found.value) else None
+    return cookie.value if cookie is not None and _COOKIE.fullmatch(cookie.value) else None
 
 
 def session_key(session_hash: str, cookie: str | None) -> str:
@@ -52,8 +52,8 @@ def browser_key(cookie: str) -> str:
     return _keyed(cookie)
 
 
-def _keyed(told: str) -> str:
-    content = told.encode("utf-8", "surrogatepass")
+def _keyed(identifier: str) -> str:
+    content = identifier.encode("utf-8", "surrogatepass")
     return hmac.new(_SECRET, content, hashlib.sha256).hexdigest()[:40]
 
 
@@ -69,20 +69,20 @@ def address(peer: str, headers: Mapping[str, str], behind_proxy: bool) -> str:
     of its own peer to X-Forwarded-For; what stands further left can be made up.
     """
     if behind_proxy:
-        for told in reversed(headers.get("x-forwarded-for", "").split(",")):
+        for entry in reversed(headers.get("x-forwarded-for", "").split(",")):
             try:
-                found = ipaddress.ip_address(told.strip())
+                parsed = ipaddress.ip_address(entry.strip())
             except ValueError:
                 continue
-            if found.is_global:
-                return _network(found)
+            if parsed.is_global:
+                return _network(parsed)
     try:
         return _network(ipaddress.ip_address(peer))
     except ValueError:
         return peer
 
 
-def _network(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
-    return str(found)
+def _network(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    if isinstance(ip, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(ip) >> 64 << 64, 64)))
+    return str(ip)

@@ -74,7 +74,7 @@ def _decodes(parts: list[str]) -> bool:
 
 
 def checker(path: str | Path) -> Callable[[str, str], bool]:
-    """What tells whether user and password are in the file, which is read now, once."""
+    """A check of user and password against the file, which is read now, once."""
     users = read_users(path)
     nobody = hash_password(secrets.token_urlsafe())
 
@@ -95,8 +95,8 @@ def main() -> None:
     )
     parser.add_argument("file")
     parser.add_argument("user")
-    given = parser.parse_args()
-    if not USER.fullmatch(given.user):
+    args = parser.parse_args()
+    if not USER.fullmatch(args.user):
         parser.error("a user's name has 1 to 64 letters, digits or . _ @ -")
     if sys.stdin.isatty():
         password = getpass("Password: ")
@@ -106,12 +106,12 @@ def main() -> None:
         password = sys.stdin.readline().rstrip("\n")
     if not 8 <= len(password) <= LONGEST:
         raise SystemExit(f"a password has 8 to {LONGEST} characters; nothing was changed")
-    path = Path(given.file)
+    path = Path(args.file)
     try:
         users = read_users(path) if path.exists() else {}
     except MacdError as error:
         raise SystemExit(str(error)) from None
-    users[given.user] = hash_password(password)
+    users[args.user] = hash_password(password)
     beside = path.with_name(f"{path.name}.new")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:

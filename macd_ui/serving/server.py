@@ -13,7 +13,7 @@ from core.errors import MacdError, OptionError
 from macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 
 DRAIN_S = 10.0
-"""How long running jobs may take to stop, and their visitors to be told."""
+"""How long running jobs may take to stop, and their visitors to be informed, seconds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def warnings_of(settings: ServerSettings) -> list[str]:
-    """What whoever starts the server should know, in lines."""
+    """What the server's operator should know, in lines."""
     lines = []
     if not settings.loopback and not settings.public:
         lines.append(

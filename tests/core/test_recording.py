@@ -250,7 +250,7 @@ BAD = {
     "half a token": (step_with(token=1.5), "token is 1.5"),
     "views of two sizes": (step_with(counter=logits(0)[:-1]), r"counter is an array \(399,\)"),
     "a batch of rows": (step_with(base=logits(0)[None]), r"base is an array \(1, 400\)"),
-    "words for logits": (step_with(base=["a"] * V), "base is no array of numbers"),
+    "words for logits": (step_with(base=["a"] * V), "base is not an array of numbers"),
     "a text that is missing": ({"token_text": {}}, "no text of token"),
     "a text that is none": ({"token_text": lambda token: token}, "token_text of"),
     "an unknown option": ({"mask": {"filling": "black"}}, "mask.filling"),

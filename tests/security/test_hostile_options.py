@@ -41,8 +41,8 @@ HOSTILE = [
     ({"detect": {"classes": ["dog"] * 201}}, "detect.classes holds 201 texts"),
     ({"detect": {"classes": ["x" * 101]}}, "detect.classes[0] has 101 characters"),
     ({"detect": {"prompt": "x" * 2001}}, "detect.prompt has 2001 characters"),
-    ({"detect": {"prompt": "a\ud800"}}, "detect.prompt holds a character that is no text"),
-    ({"detect": {"prompt": "a\0"}}, "detect.prompt holds a character that is no text"),
+    ({"detect": {"prompt": "a\ud800"}}, "detect.prompt holds a character that is not text"),
+    ({"detect": {"prompt": "a\0"}}, "detect.prompt holds a character that is not text"),
     ({"detect": {"image_size": 320.5}}, "detect.image_size is 320.5"),
     ({"mask": {"swept": "no"}}, "mask.swept is 'no'. Choose true or false"),
     ({"mask": {"swept": 1}}, "mask.swept is 1"),
@@ -60,10 +60,10 @@ HOSTILE = [
     ({"vcd": {"contrast": {"alpha": "1"}}}, "vcd.contrast.alpha is '1'"),
     ({"vcd": {"contrast": {"gamma": 1}}}, "no option 'vcd.contrast.gamma'"),
     ({"vcd": {"contrast": 3}}, "vcd.contrast is 3"),
-    ([], "options are no object"),
-    ("{}", "options are no object"),
-    (None, "options are no object"),
-    (7, "options are no object"),
+    ([], "options are not an object"),
+    ("{}", "options are not an object"),
+    (None, "options are not an object"),
+    (7, "options are not an object"),
 ]
 
 

@@ -45,7 +45,7 @@ export class OcclusionPanel {
    * @param {OcclusionReport} report
    */
   table(trace, report) {
-    const widest = Math.max(...occlusion.loss_change.map(Math.abs), 1e-9);
+    const widest = Math.max(...report.loss_change.map(Math.abs), 1e-9);
     const rho = report.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(report.correlation)}.`;
     const head = ["object", trace.approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"];
     return [
