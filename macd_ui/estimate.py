@@ -202,7 +202,7 @@ class Estimator:
         return _times(self.stage(work, stage), 1 - fraction)
 
     def change(self, work: Work, kind: str, tracks: int = 0) -> float | None:
-        """Seconds of a change by hand: the kind of an edit, "redecode", "occlusion" or "controls"."""
+        """Seconds of an edit of that kind, of "redecode", "occlusion" or "controls"; None: unknown."""
         with self._lock:
             if kind == "label":
                 return 0.0

@@ -34,6 +34,7 @@ from macd_ui.wording import (
     stopped_in_words,
 )
 from viewer import identity, status
+from viewer.payload import can_compare, controls_ms
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -44,8 +45,10 @@ SHORT_S, OFTEN_S = 2.0, 0.15
 TELL_S = 0.5
 """How often a waiting visitor's place in the line is shown, seconds."""
 BUSY = status(message="A run is already going on.")
-BUSY_S = 0.5
-"""How long a click waits for a job that has just reported its end."""
+BUSY_S = 3.0
+"""How long a click waits for a job that has reported its end, or compares its controls."""
+AUTOMATIC_MS = 2000.0
+"""Controls that take at most this long are compared without being asked for."""
 NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
 PLACES = {
     "edit": "whatif",
@@ -155,6 +158,7 @@ class Handlers(Showing):
                 if event.stage == "done":
                     estimator.learn(work, trace)
                     yield self._finished(session, trace, turn)
+                    yield from self._compare(session, job, turn)
                     return
                 left = estimator.left(work, event.stage, event.fraction, trace)
                 ticket.tell(left)
@@ -216,6 +220,26 @@ class Handlers(Showing):
         session.show(trace)
         state = status("done", 1.0, message, done=STAGES if done else ())
         return self._shown(session, state) | running(False)
+
+    def _compare(self, session: Session, job: Job, turn: Turn) -> Iterator[Updates]:
+        """Compares the masks with controls after the answer was shown, where that is quick.
+
+        Where it is slow or fails, the page offers it by a button.
+        """
+        trace = session.trace
+        if trace is None or not can_compare(trace) or turn.is_over():
+            return
+        expected = controls_ms(trace)
+        if expected is None or expected > AUTOMATIC_MS:
+            return
+        try:
+            bench = self._bench(session, trace, job.backbone)
+            session.trace = bench.measure_controls()
+        except Exception as error:
+            log.warning("controls were not compared", exc_info=error)
+            return
+        view = self._view(session, session.trace, status("done", 1.0, done=STAGES), frames=False)
+        yield {"viewer": view}
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
         video = values["video"] and str(values["video"])
