@@ -202,7 +202,7 @@ class Estimator:
         return _times(self.stage(work, stage), 1 - fraction)
 
     def change(self, work: Work, kind: str, tracks: int = 0) -> float | None:
-        """Seconds of an edit of that kind, of "redecode", "occlusion" or "controls"; None: unknown."""
+        """Seconds of an edit of that kind, or of "redecode", "occlusion", "controls"."""
         with self._lock:
             if kind == "label":
                 return 0.0
