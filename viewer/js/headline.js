@@ -68,7 +68,7 @@ function logitText(baseline, macd) {
   if (!step || !step.counter) return "";
   const tokens = [step.token, ...(index < 0 ? [] : [baseline.tokens[index].token])];
   const moved = tokens.map((token) => change(step, token)).filter((text) => text !== "");
-  return moved.length ? `Without ${index < 0 ? "what is masked" : "it"}, ${listed(moved)}.` : "";
+  return moved.length ? `Under the mask ${listed(moved)}.` : "";
 }
 
 /**
@@ -79,7 +79,7 @@ function change(step, token) {
   const at = step.candidates.indexOf(token);
   if (at < 0 || !step.counter) return "";
   const lost = step.base[at] - step.counter[at];
-  return `“${visible(step.texts[at])}” ${lost >= 0 ? "lost" : "gained"} ${Math.abs(lost).toFixed(1)} logits`;
+  return `“${visible(step.texts[at])}” ${lost >= 0 ? "loses" : "gains"} ${Math.abs(lost).toFixed(1)} logits`;
 }
 
 /**
