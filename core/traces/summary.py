@@ -212,7 +212,7 @@ def _votes(answer: Answer) -> str:
 
 
 def verdict(answer: Answer, baseline: Answer) -> str:
-    """How an answer stands to the baseline; which of them is right is not known here.
+    """How an answer compares with the baseline; which of them is right is not known here.
 
     "flipped" means two opposite short answers, yes and no.
     """
