@@ -55,7 +55,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "occlusion": (occlusion := _occlusion(trace)),
         "ledger": occlusion,  # its former name, for one version
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
-        "timings_ms": dict(trace.timings_ms),
+        "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,
         "warnings": list(trace.warnings),
         "shared": trace.shared,
