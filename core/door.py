@@ -182,13 +182,13 @@ def check_run(
 
 
 def check_device(name: str) -> None:
-    """Raises OptionError for what no device is called; whether it is there, torch knows."""
+    """Raises OptionError for what is not a device's name; torch checks that it exists."""
     if not isinstance(name, str) or not _DEVICE.fullmatch(name):
         raise OptionError(f"there is no device {shown(name)} here", "Choose auto or cpu")
 
 
 def check_backbone(name: str) -> None:
-    """Raises BackboneNotFound for what is neither a folder nor can be a model's id on the hub."""
+    """Raises BackboneNotFound for a name that is neither a folder nor a possible hub id."""
     if name == "toyworld" or os.path.isdir(name):
         return
     if not _HUB_ID.fullmatch(name):

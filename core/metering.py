@@ -141,7 +141,7 @@ class Meter:
                 outer.base += cost.kept_bytes
 
     def each(self, items: Iterator[T], cost: Cost) -> Iterator[T]:
-        """The items one by one; what each takes to come is added to `cost`."""
+        """The items one by one; the cost of producing each is added to `cost`."""
         while True:
             with self.measure() as one:
                 item = next(items, _END)

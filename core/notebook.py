@@ -13,7 +13,7 @@ HEIGHT_PX = 900
 
 
 def viewer_frame(trace: Trace) -> str:
-    """The standalone viewer as an `<iframe>` that asks nothing of any network.
+    """The standalone viewer as an `<iframe>` that makes no network request.
 
     The frame is sandboxed: a trace may be another person's file, and its viewer's scripts do not
     reach the notebook that shows it.

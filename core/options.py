@@ -1,4 +1,4 @@
-"""Frozen options, one class a stage, validated at construction; the paper's presets by name.
+"""Frozen options, one class per stage, validated at construction; the paper's presets by name.
 
 Every option used is written into the trace, so that a run can be repeated from it.
 """
@@ -200,7 +200,7 @@ class ContrastOptions(Checked):
 
 @dataclass(frozen=True)
 class DecodeOptions(Checked):
-    """Search, docs/methods.md, step 10, and how many candidates a token keeps in the trace.
+    """Search, docs/methods.md, step 10, and how many candidates per token the trace keeps.
 
     greedy; sample: nucleus with temperature and top_p; beam: `beams` wide, score divided by
     length ** length_penalty; vote: self-consistency, `samples` samples, majority of answers.

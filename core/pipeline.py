@@ -114,7 +114,7 @@ class _Run:
         return self.trace
 
     def timed(self, stage: str, began: float) -> None:
-        spent = {**self.trace.timings_ms, stage: round(1000 * (time.monotonic() - began), 1)}
+        spent = self.trace.timings_ms | {stage: round(1000 * (time.monotonic() - began), 1)}
         self.update_trace(timings_ms=spent, peak_memory_mb=peak_memory_mb())
 
     def raise_if_cancelled(self, stage: str) -> None:

@@ -7,7 +7,7 @@ Boxes are x0 y0 x1 y1 in shares of the source frame, [0, 1]; NaN where a track i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -421,7 +421,7 @@ class Trace:
     occlusion: OcclusionReport | None = None
     controls: ControlReport | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
-    timings_ms: Mapping[str, float] = field(default_factory=dict)
+    timings_ms: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
     warnings: tuple[str, ...] = ()
     seed: int = 0

@@ -9,7 +9,7 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""A text in which what a terminal would obey is written out; nothing else is changed.
+    r"""A text with a terminal's control characters escaped; nothing else is changed.
 
     >>> visible("a\x1b[2Jb\u202ec é\n")
     'a\\x1b[2Jb\\u202ec é\n'

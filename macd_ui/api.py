@@ -111,7 +111,7 @@ def add_api(handlers: Handlers) -> None:
 
 
 def visitor_of(request: gr.Request) -> str:
-    """Whose limits a request counts for: the user's who logged in, else its address's."""
+    """The visitor whose limits a request counts for: the user who logged in, else the address."""
     return request.username or request.headers.get(VISITOR, "")
 
 

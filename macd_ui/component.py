@@ -18,7 +18,7 @@ PAGE = Path(__file__).parent / "js" / "page.js"
 
 
 def viewer_script() -> str:
-    """What runs once the component is there; Gradio names what it gives to it."""
+    """The script that runs once the component is mounted; Gradio passes the named variables."""
     return f"{bundle(PAGE)}.mountPage({{ element, props, trigger, watch }});"
 
 

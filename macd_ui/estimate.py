@@ -82,7 +82,7 @@ class Estimator:
         self._lock = threading.Lock()
 
     def learn(self, work: Work, trace: Trace) -> None:
-        """Takes in a run. One that was stopped teaches nothing, nor does a stage without a time:
+        """Learns from a run. One that was stopped is ignored, as is a stage without a time:
         its result came from the cache.
         """
         if trace.status != "complete":

@@ -77,7 +77,7 @@ class Handlers(Showing):
     """Each method answers one event with updates by widget name; layout.py maps the names."""
 
     def run(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
-        """Runs the pipeline and streams what there is; one job a session.
+        """Runs the pipeline and streams its results; one job per session.
 
         Until the job computes, what is shown stays; a run that fails gives it back.
         """

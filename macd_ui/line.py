@@ -55,7 +55,7 @@ class Line:
             return ticket
 
     def wake(self) -> None:
-        """Lets everybody who waits ask at once whether they were stopped."""
+        """Wakes all waiting jobs, so that each checks whether it was stopped."""
         with self._changed:
             self._changed.notify_all()
 

@@ -18,7 +18,7 @@ from core.errors import MacdError
 from macd_ui.settings import VisitorLimits
 
 REMEMBERED = 20_000
-"""Visitors that are remembered at most; those who were not heard of for longest go first."""
+"""Most visitors that are remembered; those without requests for longest are forgotten first."""
 ELSEWHERE = "or run the project on a machine of your own"
 
 

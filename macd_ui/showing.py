@@ -38,7 +38,7 @@ class Showing:
         return {"viewer": view} | plot(session, trace) | self._note(session) | saving(True)
 
     def _given_back(self, session: Session, state: dict[str, Any]) -> Updates:
-        """After a run that gave nothing: what was shown before it, and why."""
+        """After a run without a result: what was shown before it, and the reason."""
         replaced, session.pending = session.pending is not None, None
         if replaced:
             return self._shown(session, state) | running(False)

@@ -1,4 +1,4 @@
-"""The role a backbone plays, and what it hands out. Knows neither masks nor decoding rules."""
+"""The interface of a backbone, and the data it returns. Knows neither masks nor decoding rules."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class VideoLM(ABC):
     ) -> DecodeState:
         """Runs the prompt of one view (T, 3, H, W), or of several (B, T, 3, H, W) in one pass.
 
-        A DecodeState of one row a view. prune: for these views alone. reuse: the prefill of one
+        A DecodeState of one row per view. prune: for these views only. reuse: the prefill of one
         view of the same prompt; what both share is taken over, the features of temporal patches
         that are equal and the cache up to the first that is not. It changes the cost and nothing
         else. graph: `query_logits` keep a graph back to `video`; the rest never has one.

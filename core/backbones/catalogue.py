@@ -1,4 +1,4 @@
-"""Backbones worth choosing, with what they take; any other of a known family works too."""
+"""Recommended backbones with their memory needs; any other of a known family works too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CatalogueEntry:
 
     @property
     def needed_gb(self) -> float:
-        """What the smallest run with MACD takes in bfloat16: low memory, 8 frames of 280 × 280."""
+        """GB of the smallest run with MACD in bfloat16: low memory, 8 frames of 280 × 280."""
         estimate = planned(self.hub_id)
         return self.memory_gb if estimate is None else float(estimate["macd_low_memory_peak_gb"])
 

@@ -384,7 +384,7 @@ class HfVideoLM(VideoLM):
         return tuple(f.view(*changed.shape, *f.shape[1:]) for f in features)
 
     def _first(self, encoded: Encoded, changed: Tensor, reuse: DecodeState | None) -> int:
-        """The first token that must be read: what stands before it is as `reuse` has it.
+        """The first token that must be read; those before it are taken from `reuse`.
 
         The few tokens before the video are not worth it: with a cache attention needs a mask, which
         costs more than they do.
@@ -399,7 +399,7 @@ class HfVideoLM(VideoLM):
         return int(to_host(self._slots(encoded)[patch, 0])) if patch else 0
 
     def _prefix(self, vision: VisionCache, first: int, reuse: DecodeState | None) -> DynamicCache:
-        """A cache of what stands before `first`, a row a view; empty where nothing is shared."""
+        """A cache of the tokens before `first`, one row per view; empty where nothing is shared."""
         if not first or reuse is None:
             return DynamicCache()
         rows = len(vision.video)

@@ -61,7 +61,7 @@ def weights_gb(source: str) -> float | None:
 
 
 def needed_gb(source: str) -> float | None:
-    """What a run takes in bfloat16: as planned for a listed model, else its files and a fifth."""
+    """GB of a run in bfloat16: planned for a listed model, else 1.2 times its files."""
     listed = next((m for m in CATALOGUE if m.hub_id == source), None)
     if listed is not None:
         return listed.needed_gb
@@ -211,7 +211,7 @@ def _download(
     online: bool,
     room: tuple[torch.device, torch.dtype],
 ) -> str:
-    """The folder of a hub model on this disk; what is there already is not fetched again."""
+    """The local folder of a hub model; files that exist already are not downloaded again."""
     progress.begin(f"Looking for {source}")
     request: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
     if not online:

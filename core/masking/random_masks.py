@@ -1,4 +1,4 @@
-"""Masks of the same hidden area at random places: the control that MACD's masks stand beside.
+"""Masks of the same hidden area at random places: the control that MACD's masks are compared with.
 
 NumPy only, so that a rating study can use it without torch.
 """

@@ -91,7 +91,7 @@ def read_clip(
     those of the pictures themselves, and the notes say which way was taken.
 
     Memory is bounded by the options, not by the clip's length: at most `frames` pictures of 1280 px
-    and `dense_limit + frames` of 640 px are kept. cancelled: asked several times a second; once it
+    and `dense_limit + frames` of 640 px are kept. cancelled: called several times per second; if it
     is true, decoding ends and Cancelled is raised. opened: called once a first picture is decoded:
     the file is a video then, whatever else is found in it. Raises a VideoError for everything that
     is not a usable video; what was repaired or converted is listed in `Clip.notes`.

@@ -59,7 +59,7 @@ def uniform(start: float, end: float, n: int) -> list[float]:
 
 
 class Reading:
-    """One job: which pictures are wanted, and what is found out while they are sent.
+    """One job: the requested pictures, and what is learnt while they are sent.
 
     job: as `core.media.video` writes it. now: the clock, in seconds. Raises Reject for files that
     cannot be used, TimeIsUp when the job's time is over.

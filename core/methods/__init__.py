@@ -55,7 +55,7 @@ class Method:
 
     @property
     def source(self) -> str:
-        """Where the method comes from: what its view and its rule say."""
+        """The sources of the method: those of its view and its rule."""
         if self.fixed is not None:
             return f"A control: no model at all, the answer is always {self.fixed!r}."
         parts = (find_view(self.view).__doc__, find_rule(self.rule).__doc__)

@@ -1,4 +1,4 @@
-"""Runs one method: from its views to its answer, with what that took."""
+"""Runs one method: from its views to its answer, with its cost."""
 
 from __future__ import annotations
 

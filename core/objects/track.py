@@ -41,7 +41,7 @@ class Path:
         self.outlines.append(detections.outlines[row] if detections.outlines else None)
 
     def join(self, later: Path) -> None:
-        """Takes the sightings of a path that goes on where this one ended."""
+        """Appends the sightings of a path that continues this one."""
         for mine, more in zip(vars(self).values(), vars(later).values(), strict=True):
             mine += more
 
@@ -218,7 +218,7 @@ def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOption
 
 
 def _within(outline: Outline | None, box: Floats) -> Outline | None:
-    """An outline in shares of the frame as shares of its box, so that it goes where that goes."""
+    """An outline in shares of the frame as shares of its box, so that it moves with the box."""
     if outline is None:
         return None
     size = np.maximum(box[2:] - box[:2], 1e-4)

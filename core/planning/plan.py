@@ -208,7 +208,7 @@ def _embedded() -> HfVideoLM:
 
 
 def sample_clip(frames: int, side: int) -> Clip:
-    """A random clip of square frames, one a second."""
+    """A random clip of square frames, one per second."""
     pictures = np.random.default_rng(0).integers(0, 256, (frames, side, side, 3), dtype=np.uint8)
     times = np.arange(frames, dtype=np.float64) + 0.5
     none = np.zeros((0, side, side, 3), np.uint8)

@@ -77,7 +77,7 @@ def record(
         levels: (K,) how far the second view hides each object, [0, 1]; 0 leaves it as it is.
         strengths: (K,) where the ascent ended, [0, 1]; the levels by default.
         gradients: (K,) of the query loss by the strengths at their start, `ascent={"r0": …}`.
-        query_loss: at that start, nats a token; needed with gradients.
+        query_loss: at that start, nats per token; needed with gradients.
         frame_levels: (T,) how far each frame is hidden outside the objects, [0, 1].
         frame_gradients: (T,) as gradients, needed with both of these.
         decoder: the name of the program or model, for the record.
@@ -109,7 +109,7 @@ def record(
     if seconds.shape != (len(pixels),) or (np.diff(seconds) < 0).any():
         raise OptionError(
             f"times is {describe_shape(seconds)} for {count(len(pixels), 'frame')}, or falls",
-            "Give one time a frame, in seconds, rising",
+            "Give one time per frame, in seconds, rising",
         )
     asked = clean_question(question)
     objects = _tracks(tracks, len(pixels))

@@ -57,7 +57,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "controls": _controls(trace),
         "truth": trace.truth,
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
-        "timings_ms": dict(trace.timings_ms),
+        "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,
         "warnings": list(trace.warnings),
         "shared": trace.shared,
@@ -222,7 +222,7 @@ def _votes(answer: Answer) -> str:
 
 
 def verdict(answer: Answer, baseline: Answer) -> str:
-    """How an answer stands to the baseline; which of them is right is not known here.
+    """How an answer compares with the baseline; which of them is right is not known here.
 
     "flipped" means two opposite short answers, yes and no.
     """

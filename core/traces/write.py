@@ -45,7 +45,7 @@ def pack(trace: Trace) -> bytes:
     if sum(a.size for a in arrays.values()) > MAX_ITEMS:
         raise TraceError(
             "the run keeps more numbers than a trace can hold",
-            "Run it again with fewer tokens, or fewer candidates a token",
+            "Run it again with fewer tokens, or fewer candidates per token",
         )
     members = {f"arrays/{name}.npy": _npy(a) for name, a in arrays.items()}
     members |= _pack_frames(trace)

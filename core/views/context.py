@@ -72,7 +72,7 @@ class MethodContext:
         cost: Cost | None = None,
         needs: Iterable[Hashable] = (),
     ) -> None:
-        """Hands in a piece of work that was done elsewhere, with its cost and what it needed."""
+        """Stores a result that was computed elsewhere, with its cost and what it needed."""
         self._done[name, key] = result
         self._costs[name, key] = cost or Cost()
         self._needs[name, key] = set(needs)
@@ -89,7 +89,7 @@ class MethodContext:
         return round((self.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1)
 
     def needs(self) -> frozenset[Hashable]:
-        """The pieces of work that were asked for since `start_method`."""
+        """The names of the results that were used since `start_method`."""
         return frozenset(self._making[0])
 
     def whole_cost(self, own: Cost, needs: Iterable[Hashable]) -> Cost:

@@ -24,7 +24,7 @@ def trained_view(
 
 
 def fixed_view(context: MethodContext, level: NDArray[np.float64]) -> SecondView:
-    """Every object at a level (K,) that nothing was asked for, no frame mask."""
+    """Every object at a fixed level (K,) without an ascent; no frame mask."""
     mask = replace(context.options.mask, frame_mask="off")
     return read_view(context, replace(no_masks(), level=level), mask)
 

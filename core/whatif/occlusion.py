@@ -33,7 +33,7 @@ def measure(
     gradient: Float64Array,
     level: Float64Array,
 ) -> OcclusionReport:
-    """Hides one object after the other (r = 1, nothing else) and reads what changes.
+    """Masks one object after the other (r = 1, nothing else) and measures what changes.
 
     base: the video itself, prefilled. answer: token ids of the baseline answer, which is fed to
     every view. gradient, level: (K,), of the ascent's first step, and the levels it chose. Raises

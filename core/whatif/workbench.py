@@ -187,7 +187,7 @@ class Workbench:
         return self.trace
 
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
-        """How many tokens stand under the new rule, and the one that then comes instead."""
+        """How many tokens the new rule leaves unchanged, and the one that it chooses next."""
         for step in self.trace.answers["macd"].tokens:
             scores = score_token(Linear(contrast), step.base, step.counter, step.index)[1]
             token = int(step.candidates[int(scores.argmax())])

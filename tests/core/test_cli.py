@@ -142,7 +142,7 @@ def test_show_as_text(traced, capsys):
         (["trace", "TEXT", "what?"], "not a readable video"),
         (["trace", "VIDEO", "what?", "--out", "FOLDER"], "is a folder"),
         (["trace", "VIDEO", "what?", "--device", "gpu"], "no device 'gpu'"),
-        (["show", "TEXT"], "is no trace"),
+        (["show", "TEXT"], "is not a trace"),
         (["show", "/no/such.macd"], "there is no trace"),
         (["show", "FOLDER"], "is a folder"),
     ],

@@ -206,7 +206,7 @@ def test_a_second_click_starts_no_second_job(store, make_video):
 def test_a_damaged_trace_is_told(store, tmp_path):
     (tmp_path / "x.macd").write_bytes(b"nothing")
     out = Handlers(store, []).open(str(tmp_path / "x.macd"), "me")
-    assert "is no trace" in out["viewer"]["status"]["error"]
+    assert "is not a trace" in out["viewer"]["status"]["error"]
 
 
 def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):

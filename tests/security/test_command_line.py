@@ -83,24 +83,24 @@ REFUSED = [
     (["trace", *ASK, "--detector", "no.pt"], "no detector file"),
     (["trace", *ASK, "--detector", LONG], "is not a known detector"),
     (["trace", *ASK, "--out", "LONG"], "File name too long"),
-    (["trace", *ASK, "--out", "FIFO"], "no regular file"),
-    (["trace", *ASK, "--out", "/dev/null"], "no regular file"),
+    (["trace", *ASK, "--out", "FIFO"], "not a regular file"),
+    (["trace", *ASK, "--out", "/dev/null"], "not a regular file"),
     (["trace", *ASK, "--out", "FOLDER"], "is a folder"),
     (["trace", "VIDEO", "x" * 3000], "more than 2000"),
     (["trace", "VIDEO", "a\u202eb"], "U+202E"),
     (["compare", *ASK, "--methods", "macd,magic"], "there is no method 'magic'"),
     (["show", "LONG"], "File name too long"),
     (["show", "FIFO"], "there is no trace"),
-    (["show", "TRACE"], "is no trace"),
-    (["edit", "TRACE", "--drop", "1"], "is no trace"),
+    (["show", "TRACE"], "is not a trace"),
+    (["edit", "TRACE", "--drop", "1"], "is not a trace"),
     (["edit", "EXAMPLE", "--drop", "99"], "there is no object 99"),
     (["edit", "EXAMPLE", "--drop", "9" * 400], "there is no object a number of about 400 digits"),
     (["edit", "EXAMPLE", "--drop", "9" * 5000], "is not of the form ID"),
     (["edit", "EXAMPLE", "--level", "1=1e400"], "level is inf"),
-    (["edit", "EXAMPLE", "--edit", '{"kind": []}'], "no change that can be made"),
+    (["edit", "EXAMPLE", "--edit", '{"kind": []}'], "not a change that can be made"),
     (["edit", "EXAMPLE", "--edit", "[" * 100_000], "is not of the form JSON"),
     (["edit", "EXAMPLE", "--alpha", "nan"], "alpha is nan"),
-    (["edit", "EXAMPLE", "--out", "/dev/null"], "no regular file"),
+    (["edit", "EXAMPLE", "--out", "/dev/null"], "not a regular file"),
     (["plan", "--frames", "-1"], "frames is -1"),
     (["plan", "--steps", "0"], "steps is 0"),
     (["plan", "--frame-size", "9" * 100], "frame_size is a number of about 100 digits"),
@@ -177,7 +177,7 @@ def test_the_evaluation_refuses_without_torch():
 def test_a_device_is_never_replaced_by_a_file(tmp_path, capsys):
     before = FULL.stat()
     assert main(["edit", str(EXAMPLE), "--out", str(FULL)]) == 2
-    assert "no regular file" in capsys.readouterr().err
+    assert "not a regular file" in capsys.readouterr().err
     with pytest.raises(TraceError, match="regular file"):
         save(small_trace(), FULL)
     link = tmp_path / "link.macd"
