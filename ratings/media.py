@@ -26,7 +26,7 @@ def composite(source: Source, mask: Floats, rng: np.random.Generator) -> Pixels:
     The fill is that of the run: mean (of the backbone's normalisation), black, blur, noise, or the
     paper's literal sum ("additive").
     """
-    video = source.frames.astype(np.float32) / 255
+    video: Floats = source.frames.astype(np.float32) / np.float32(255)
     hidden = mask[..., None]
     kind = source.mask.fill
     if kind == "additive":
@@ -44,7 +44,7 @@ def _fill(source: Source, video: Floats, kind: str, rng: np.random.Generator) ->
     if kind == "blur":
         blur = ImageFilter.GaussianBlur(0.1 * min(source.size))
         blurred = [np.asarray(Image.fromarray(f).filter(blur)) for f in source.frames]
-        return np.asarray(np.stack(blurred), np.float32) / 255
+        return np.asarray(np.stack(blurred) / 255, np.float32)
     return np.asarray(source.fill, np.float32)
 
 

@@ -1,4 +1,4 @@
-"""What is fixed before the first rating: items, arms, seed, design, and how the data are analysed."""
+"""What is fixed before the first rating: items, arms, seed, design, and the planned analysis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ PLAN = {
     "exclusions": "nobody is excluded from the primary analysis. It is repeated without raters who"
     f" meet less than {GOLD_LEAST:.0%} of the gold ratings, whose ratings have a standard deviation"
     f" below {SPREAD_LEAST}, who take less than {SECONDS_LEAST:g} s an item (median), or whose"
-    " ratings correlate negatively with the mean of the others",
+    " ratings correlate with the mean of the others negatively beyond chance (the upper end of the"
+    " 95 % interval is below 0)",
     "stopping": "when the planned raters are done, or when the interval of the primary difference"
     f" is within ± {TARGET}; the organiser's page shows the width, not the difference",
 }

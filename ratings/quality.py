@@ -15,6 +15,7 @@ from ratings.preregistration import (
     SECONDS_LEAST,
     SPREAD_LEAST,
 )
+from ratings.stats.power import Z
 from ratings.stats.ranks import spearman
 
 LEAST_RATINGS = 6
@@ -28,7 +29,7 @@ class Quality:
     done: share of the screens they went through. gold: share of known ratings met. repeat_same,
     repeat_apart: share of equal ratings, and mean distance, where a screen came twice. spread:
     standard deviation of the main ratings. others: correlation with the mean of the other raters
-    over the same masks. seconds: median on an item. reasons: why the report names them.
+    over the same masks, of which there are `compared`. seconds: median on an item. reasons: why the report names them.
     """
 
     rater: int
@@ -42,6 +43,7 @@ class Quality:
     repeat_apart: float
     spread: float
     others: float
+    compared: int
     seconds: float
     reasons: tuple[str, ...]
 
@@ -64,6 +66,7 @@ def _judge(
     met = [(a.low or 1) <= (a.rating or 0) <= (a.high or 5) for a in known]
     pairs = _repeated(rater, answers)
     seconds = [s.seconds for s in own if s.seconds is not None and s.done and not s.skipped]
+    others, compared = _with_others(rated, main)
     quality = Quality(
         rater=rater,
         done=sum(s.done for s in own) / max(len(own), 1),
@@ -75,7 +78,8 @@ def _judge(
         repeat_same=_mean([float(a == b) for a, b in pairs]),
         repeat_apart=_mean([float(abs(a - b)) for a, b in pairs]),
         spread=float(np.std(values, ddof=1)) if len(values) >= LEAST_RATINGS else float("nan"),
-        others=_with_others(rated, main),
+        others=others,
+        compared=compared,
         seconds=float(np.median(seconds)) if seconds else float("nan"),
         reasons=(),
     )
@@ -88,7 +92,7 @@ def _reasons(q: Quality) -> list[str]:
         reasons.append(f"meets {q.gold:.0%} of the known ratings")
     if q.spread < SPREAD_LEAST:
         reasons.append("gives nearly always the same rating")
-    if q.others < AGREEMENT_LEAST:
+    if q.compared >= LEAST_RATINGS and _upper(q.others, q.compared) < AGREEMENT_LEAST:
         reasons.append(f"disagrees with the others (correlation {q.others:.2f})")
     if q.seconds < SECONDS_LEAST:
         reasons.append(f"takes {q.seconds:.1f} s an item")
@@ -112,7 +116,7 @@ def _repeated(rater: int, answers: Sequence[Answer]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _with_others(rated: Sequence[Answer], main: Sequence[Answer]) -> float:
+def _with_others(rated: Sequence[Answer], main: Sequence[Answer]) -> tuple[float, int]:
     others: dict[tuple[int, str], list[int]] = {}
     rater = rated[0].rater if rated else None
     for a in main:
@@ -121,5 +125,10 @@ def _with_others(rated: Sequence[Answer], main: Sequence[Answer]) -> float:
     both = [(a.rating or 0, float(np.mean(others[a.clip, a.arm]))) for a in rated
             if (a.clip, a.arm) in others]  # fmt: skip
     if len(both) < LEAST_RATINGS:
-        return float("nan")
-    return spearman([float(x) for x, _ in both], [y for _, y in both])
+        return float("nan"), len(both)
+    return spearman([float(x) for x, _ in both], [y for _, y in both]), len(both)
+
+
+def _upper(correlation: float, count: int) -> float:
+    """The upper end of a correlation's 95 % interval, by Fisher's transformation."""
+    return float(np.tanh(np.arctanh(np.clip(correlation, -0.999, 0.999)) + Z / np.sqrt(count - 3)))

@@ -118,7 +118,9 @@ def _display(frames: Pixels) -> Pixels:
     if scale >= 1:
         return frames
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    return np.stack([np.asarray(Image.fromarray(f).resize(size, Image.LANCZOS)) for f in frames])
+    return np.stack(
+        [np.asarray(Image.fromarray(f).resize(size, Image.Resampling.LANCZOS)) for f in frames]
+    )
 
 
 def _problem(trace: Trace) -> str:

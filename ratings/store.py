@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,14 @@ class Study:
         with self._lock:
             first: sqlite3.Row | None = self._db.execute(sql, values).fetchone()
             return first
+
+    def copy_to(self, path: Path) -> None:
+        """A whole copy of the study as it is now; raises StudyError where it cannot be written."""
+        try:
+            with self._lock, closing(sqlite3.connect(path)) as copy:
+                self._db.backup(copy)
+        except sqlite3.Error as error:
+            raise StudyError(f"the copy failed ({error})", "Choose another place") from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -48,9 +48,9 @@ def _differences(counts: NDArray[np.float64], metric: Metric) -> Matrix:
     levels = len(counts)
     a, b = np.meshgrid(np.arange(levels), np.arange(levels), indexing="ij")
     if metric == "nominal":
-        return (a != b).astype(np.float64)
+        return np.asarray(a != b, np.float64)
     if metric == "interval":
-        return ((a - b) ** 2).astype(np.float64)
+        return np.asarray((a - b) ** 2, np.float64)
     upto = np.concatenate([[0.0], np.cumsum(counts)])
     low, high = np.minimum(a, b), np.maximum(a, b)
     between = upto[high + 1] - upto[low] - (counts[a] + counts[b]) / 2

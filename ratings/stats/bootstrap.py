@@ -70,14 +70,14 @@ def mean_interval(values: Matrix, count: int, seed: int) -> Estimate:
     other alone.
     """
     mean, _ = moments(values, *_whole(values))
-    draws, _ = moments(values, *resample(*values.shape, count, seed))
+    draws, _ = moments(values, *resample(len(values), values.shape[1], count, seed))
     return interval(float(mean[0]), draws)
 
 
 def spread_interval(values: Matrix, count: int, seed: int) -> Estimate:
     """The same of the standard deviation."""
     _, spread = moments(values, *_whole(values))
-    _, draws = moments(values, *resample(*values.shape, count, seed))
+    _, draws = moments(values, *resample(len(values), values.shape[1], count, seed))
     return interval(float(spread[0]), draws)
 
 
