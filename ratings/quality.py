@@ -29,7 +29,8 @@ class Quality:
     done: share of the screens they went through. gold: share of known ratings met. repeat_same,
     repeat_apart: share of equal ratings, and mean distance, where a screen came twice. spread:
     standard deviation of the main ratings. others: correlation with the mean of the other raters
-    over the same masks, of which there are `compared`. seconds: median on an item. reasons: why the report names them.
+    over the same masks, of which there are `compared`. seconds: median on an item. reasons: why
+    the report names them.
     """
 
     rater: int

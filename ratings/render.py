@@ -65,9 +65,10 @@ def _head(f: dict[str, Any]) -> list[Block]:
         out.append(
             Block(
                 "p",
-                f"**SIMULATED.** {study['simulated_raters']} of {study['raters_invited']} raters are"
-                " programs (`python -m ratings simulate`). These figures say nothing about any mask;"
-                " they show what the report looks like.",
+                f"**SIMULATED.** {study['simulated_raters']} of"
+                f" {count(study['raters_invited'], 'rater')} are programs (`python -m ratings"
+                " simulate`). These figures say nothing about any mask; they show what the report"
+                " looks like.",
             )
         )
     out.append(
@@ -179,8 +180,11 @@ def _gradient(f: dict[str, Any]) -> list[Block]:
     out = [Block("p", text)]
     if g["objects"]:
         head = ("item", "object", "gradient", "rating per object hidden")
-        body = ((str(o["clip"]), f"{o['label']} {o['track']}", f"{o['gradient']:+.4f}".replace("-", "−"),
-                 f"{o['slope']:+.2f}".replace("-", "−")) for o in g["objects"])  # fmt: skip
+        body = (
+            (str(o["clip"]), f"{o['label']} {o['track']}", _signed(o["gradient"], 4),
+             _signed(o["slope"], 2))
+            for o in g["objects"]
+        )  # fmt: skip
         out.append(Block("table", rows=(head, *body)))
     return out
 
@@ -211,6 +215,10 @@ def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 def _number(value: float | None, digits: int = 2) -> str:
     return DASH if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def _percent(value: float | None) -> str:
