@@ -6,6 +6,7 @@
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make fuzz   100,000 hostile cases of each reader
 # make soak   send 1,000 visitors to one server and tell what it keeps of them
+# make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
 # make weights  train the embedded models again
 VENV := .venv
@@ -15,7 +16,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: fuzz run test test-all test-matrix gpu-check space-check check lint weights examples bench soak browser clean
+.PHONY: fuzz study run test test-all test-matrix gpu-check space-check check lint weights examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -72,6 +73,15 @@ weights: $(VENV)/.ready
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples
+
+# STUDY=file.db for another one; the link for a rater is printed first, the organiser's once
+STUDY ?= runs/study.db
+study: $(VENV)/.ready
+	@mkdir -p $(dir $(STUDY))
+	@test -f $(STUDY) || $(BIN)/python -m ratings create $(STUDY) --examples
+	@echo "rate at (after the server has started):"
+	@$(BIN)/python -m ratings invite $(STUDY) --n 1
+	$(BIN)/python app.py --study $(STUDY) $(ARGS)
 
 browser:
 	@scripts/browser.sh

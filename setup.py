@@ -6,7 +6,7 @@ collide with another project's folder of that name; `core.shipped.assets` knows 
 
 from setuptools import find_packages, setup
 
-PACKAGES = ("core", "evals", "macd_ui", "toyworld", "viewer")
+PACKAGES = ("core", "evals", "macd_ui", "ratings", "toyworld", "viewer")
 
 setup(
     packages=[*find_packages(include=[*PACKAGES, *(f"{p}.*" for p in PACKAGES)]), "core.assets"],

@@ -221,7 +221,11 @@ def launch_options(store: Store) -> dict[str, Any]:
         "ssr_mode": False,  # a Space's Node server would answer for the routes of the downloads
         "footer_links": [],
         "app_kwargs": {
-            "routes": [*routes(store, find_examples()), health_route(store)],
+            "routes": [
+                *routes(store, find_examples()),
+                health_route(store),
+                *(store.site.routes() if store.site is not None else ()),
+            ],
             "lifespan": lifespan,
         },
     }

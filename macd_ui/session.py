@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from core.objects.detect import Detector
     from core.pipeline import StageCache
     from core.whatif.workbench import Workbench
+    from ratings.web import StudySite
 
 MODELS_KEPT = 2
 GRACE_S = 60.0
@@ -149,6 +150,7 @@ class Store:
         self.line, self.estimator, self.figures = Line(), Estimator(), Figures()
         self.quota = Quota(self.settings.visitor if self.settings.public else None)
         self.logins = Quota(LOGINS)
+        self.site: StudySite | None = None  # set where a study is served
         self.readers = threading.BoundedSemaphore(READERS)
         self.closing = False
         self.tab_states: TabStates | None = None

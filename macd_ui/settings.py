@@ -62,6 +62,7 @@ class ServerSettings:
     hosts: names and addresses beside loopback that the page may be asked for by. backbones,
     detectors: what visitors of a public server may choose. run_seconds: the longest that one
     public run may compute. log_content: whether questions, file names and error texts are logged.
+    study: a study file whose raters are served; everything but /rate is then the organiser's.
     """
 
     host: str = "127.0.0.1"
@@ -75,6 +76,7 @@ class ServerSettings:
     run_seconds: float = 120.0
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
+    study: str | None = None
 
     @property
     def loopback(self) -> bool:
@@ -196,6 +198,13 @@ def read_settings(
         action="store_true",
         help="write questions, file names and the texts of errors to the log too",
     )
+    parser.add_argument(
+        "--study",
+        metavar="STUDY.db",
+        default=env.get("MACD_STUDY"),
+        help="let raters rate at /rate: a file of `python -m ratings create`; the organiser's page"
+        " is /organise, and only the organiser sees the rest",
+    )
     args = parser.parse_args(arguments)
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
     if args.host not in ANY_ADDRESS:
@@ -210,6 +219,7 @@ def read_settings(
         backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
         detectors=tuple(dict.fromkeys([EMBEDDED, *args.detector])),
         log_content=args.log_content,
+        study=args.study,
     )
 
 

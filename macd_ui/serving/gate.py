@@ -6,7 +6,9 @@ addresses in events, and knows a visitor by a hash that their browser made up. H
 - only known hosts and the page's own origin are answered, and only the routes the page uses;
 - every session hash is replaced by a key that needs the browser's cookie (see identity.py);
 - files in events are those that were uploaded; anything else is taken out;
-- bodies, uploads and requests are bounded; every answer carries security headers.
+- bodies, uploads and requests are bounded; every answer carries security headers;
+- where a study is served, everything but its own pages is the organiser's: the traces would tell a
+  rater which mask is which.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from macd_ui.api import VISITOR
 from macd_ui.quota import QuotaError
@@ -34,6 +36,8 @@ from macd_ui.serving.identity import (
     set_cookie,
 )
 from macd_ui.session import Store
+from ratings.web import CSP as STUDY_CSP
+from ratings.web import is_study_path
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -48,6 +52,9 @@ KEPT_FREE = 500 * 10**6
 """Bytes of disk that uploads leave free."""
 API = "/gradio_api"
 HEALTH = "/healthz"
+RATE = "/rate"
+STARTUP = f"{API}/startup-events"
+"""Gradio asks itself for it, without a cookie, before it takes visitors."""
 GET = re.compile(
     r"/|/(assets|static|svelte|files)/.+|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
     r"|manifest\.json|pwa_icon(/\d+)?)/?"
@@ -57,6 +64,11 @@ GET = re.compile(
 POST = re.compile(
     rf"/login/?|{API}/(upload|cancel|reset|queue/join|(run|api|call|call/v2)/[^/]+)/?"
 )
+STUDY_GET = re.compile(
+    r"/(rate|organise)|/rate/static/[\w.-]+|/rate/api/(session|item/\w+|media/\w+/\w+)"
+    r"|/organise/api/(state|report|export)"
+)
+STUDY_POST = re.compile(r"/rate/api/events|/organise/api/(enter|control|invite|revoke)")
 HEARTBEAT = re.compile(rf"{API}/heartbeat/([^/]+)/?")
 STREAMS = re.compile(rf"{API}/(heartbeat/[^/]+|queue/data)/?")
 UPLOAD = re.compile(rf"{API}/upload/?")
@@ -77,10 +89,10 @@ CSP = "; ".join((
 
 
 class _Refused(Exception):
-    """The request is answered with these words."""
+    """The request is answered with these words, or sent elsewhere."""
 
-    def __init__(self, status: int, words: str) -> None:
-        self.status, self.words = status, words
+    def __init__(self, status: int, words: str, elsewhere: str = "") -> None:
+        self.status, self.words, self.elsewhere = status, words, elsewhere
         super().__init__(words)
 
 
@@ -90,6 +102,7 @@ class Gate:
     def __init__(self, app: App, store: Store) -> None:
         self.app, self.store, self.settings = app, store, store.settings
         self._headers = security_headers(self.settings.space)
+        self._study_headers = security_headers(self.settings.space, STUDY_CSP)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request; there are no websockets here."""
@@ -108,7 +121,8 @@ class Gate:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
-                for name, value in self._headers.items():
+                study = is_study_path(scope["path"])
+                for name, value in (self._study_headers if study else self._headers).items():
                     headers.setdefault(name, value)
                 if cookie is not None:
                     headers.append("set-cookie", set_cookie(cookie, self.settings.space))
@@ -157,6 +171,13 @@ class Gate:
             raise _Refused(403, "Another site's page may not use this server. Open its own page.")
         method, path = scope["method"], scope["path"]
         allowed = POST if method == "POST" else GET
+        site = self.store.site
+        if site is not None and is_study_path(path):
+            allowed = STUDY_POST if method == "POST" else STUDY_GET
+        elif site is not None and path != STARTUP:
+            if not site.knows_organiser(headers.get("cookie")):
+                elsewhere = RATE if path == "/" else ""
+                raise _Refused(404, "There is nothing here. Raters start at /rate.", elsewhere)
         if method not in ("GET", "HEAD", "POST") or not allowed.fullmatch(path):
             raise _Refused(404, "There is nothing here. The page is at /.")
 
@@ -184,6 +205,8 @@ class Gate:
                 raise _Refused(429, "Too many attempts to log in. Wait some minutes.")
             if UPLOAD.fullmatch(path):
                 receive = self._bounded_upload(receive, headers, visitor)
+            elif is_study_path(path):
+                pass  # its own routes bound and check what they read
             elif headers.get("content-type", "").split(";")[0].strip() == "application/json":
                 body = await _read(receive, MAX_JSON)
                 body = self._checked_body(body, cookie)
@@ -265,11 +288,11 @@ class Gate:
         return bounded
 
 
-def security_headers(space: bool) -> dict[str, str]:
+def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
     """Headers of every answer. space: pages of huggingface.co may hold this one as a frame."""
     ancestors = "'self' https://huggingface.co" if space else "'self'"
     headers = {
-        "content-security-policy": f"{CSP}; frame-ancestors {ancestors}",
+        "content-security-policy": f"{policy}; frame-ancestors {ancestors}",
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
         "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
@@ -353,6 +376,8 @@ def _explained(error: BaseException) -> _Refused | None:
 
 def _response(scope: Scope, refused: _Refused) -> Response:
     """Text for people and uploads; for events an object, as Gradio's own refusals are."""
+    if refused.elsewhere:
+        return RedirectResponse(refused.elsewhere, 303)
     if scope["path"].startswith(API) and not UPLOAD.fullmatch(scope["path"]):
         body = {"error": refused.words, "detail": refused.words}
         return JSONResponse(body, refused.status)

@@ -50,15 +50,19 @@ def warnings_of(settings: ServerSettings) -> list[str]:
 def serve(settings: ServerSettings, stopped: threading.Event) -> None:
     """Serves until `stopped`; the runs of visitors are then stopped and shown as far as they are.
 
-    Raises OptionError where the port or the file of users cannot be used.
+    Raises OptionError where the port or the file of users cannot be used, a MacdError for a study
+    that cannot be opened.
     """
     from macd_ui.layout import QUEUE, build_page, launch_options
     from macd_ui.serving.logs import set_up_logging
     from macd_ui.serving.states import TabStates
+    from macd_ui.serving.study import open_site
     from macd_ui.session import Store
 
     set_up_logging(settings.log_content)
+    site = open_site(settings)
     store = Store(settings=settings)
+    store.site = site
     page: Any = None
     try:
         page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
@@ -85,6 +89,8 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
         if page is not None and getattr(page, "is_running", False):
             page.close(verbose=False)
         store.close()
+        if site is not None:
+            site.study.close()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0) if stopped.is_set() else None  # threads of libraries must not hold it up

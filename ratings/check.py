@@ -1,0 +1,100 @@
+"""Whether a study file is whole: what `python -m ratings check` reports."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from pathlib import Path
+
+from ratings.errors import StudyError
+from ratings.media import MAGIC
+from ratings.preregistration import sha256
+from ratings.schema import FROZEN, SEALED
+from ratings.store import GENESIS, Study, event_values, next_link
+
+
+def check_study(path: str | Path) -> dict[str, int]:
+    """Counts of what was checked. Raises StudyError with the first thing that is wrong.
+
+    The database's own structure; that the preregistration is the one whose sha256 stands beside;
+    that media and arms are those it names; that no event is missing, changed or out of order.
+    """
+    with Study(path, write=False) as study:
+        try:
+            _check_database(study)
+            _check_triggers(study)
+            items = _check_items(study)
+            events = _check_events(study)
+        except sqlite3.DatabaseError as error:
+            raise StudyError(
+                f"the study is damaged ({error})", "Give another copy of it"
+            ) from error
+        return {"items": items, "raters": len(study.raters()), "events": events}
+
+
+def _check_database(study: Study) -> None:
+    for row in study.rows("PRAGMA integrity_check"):
+        if row[0] != "ok":
+            raise StudyError(f"the study is damaged ({row[0]})", "Give another copy of it")
+    if study.rows("PRAGMA foreign_key_check"):
+        raise StudyError("rows of the study name others that are not there", "Give another copy")
+
+
+def _check_triggers(study: Study) -> None:
+    there = {r["name"] for r in study.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
+    wanted = {f"{t}_{change}" for t in FROZEN for change in ("update", "delete")}
+    wanted |= {f"{t}_insert" for t in SEALED}
+    if missing := wanted - there:
+        raise StudyError(
+            f"the study is not frozen: {min(missing)} was taken out", "Give an untouched copy"
+        )
+
+
+def _check_items(study: Study) -> int:
+    beside = study.path.with_suffix(".preregistration.json")
+    if beside.is_file():
+        text = beside.read_text(encoding="utf-8")
+        if sha256(text) != study.preregistration_sha256:
+            raise StudyError(
+                f"the preregistration in {beside.name!r} is not the study's", "Give the right one"
+            )
+    items = study.preregistration["items"]
+    for item in items:
+        rows = study.rows("SELECT * FROM sides WHERE clip = ?", item["number"])
+        clip = study.row("SELECT * FROM clips WHERE id = ?", item["number"])
+        if clip is None or (clip["question"], clip["part"]) != (item["question"], item["part"]):
+            raise StudyError(f"item {item['number']} is not the preregistered one", "Give another")
+        if {r["arm"] for r in rows} != set(item["arms"]):
+            raise StudyError(f"item {item['number']} has other arms", "Give an untouched copy")
+        for row in rows:
+            content = bytes(row["media"])
+            told = item["arms"][row["arm"]]["media_sha256"]
+            if hashlib.sha256(content).hexdigest() != told or not content.startswith(MAGIC):
+                raise StudyError(
+                    f"the pictures of item {item['number']} were changed", "Give an untouched copy"
+                )
+    (count,) = study.rows("SELECT count(*) FROM clips")[0]
+    if count != len(items):
+        raise StudyError("the study holds items that were not preregistered", "Give another copy")
+    return len(items)
+
+
+def _check_events(study: Study) -> int:
+    chain, count = GENESIS, 0
+    for row in study.rows("SELECT * FROM events ORDER BY id"):
+        count += 1
+        chain = next_link(chain, event_values(row))
+        if row["chain"] != chain:
+            raise StudyError(f"event {row['id']} was changed, or one before it is missing", REMEDY)
+        if row["id"] != count:
+            raise StudyError(f"an event before {row['id']} is missing", REMEDY)
+    return count
+
+
+REMEDY = "Give another copy; the events up to there are sound"
+
+
+def as_line(counts: dict[str, int]) -> str:
+    """What the command prints where nothing is wrong."""
+    return "sound: " + json.dumps(counts)[1:-1].replace('"', "")

@@ -1,0 +1,255 @@
+"""`python -m ratings create|invite|status|report|export|check|copy|simulate STUDY.db`.
+
+Exit codes: 0 done, 1 a study that `check` finds damaged, 2 bad input, 130 interrupted. Errors go to
+stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sqlite3
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import MacdError, OptionError
+from core.shipped import assets
+from core.validation import Number, Text
+from core.words import count, visible
+from ratings.check import as_line, check_study
+from ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
+from ratings.errors import StudyError
+from ratings.export import FORMATS, export
+from ratings.gold import read_gold
+from ratings.plan import DESIGNS
+from ratings.render import html_page, markdown
+from ratings.report import figures, progress
+from ratings.simulate import simulate
+from ratings.source import Source, read_source
+from ratings.store import Study
+
+URL = "http://127.0.0.1:7860"
+HERE = Path(__file__).parent
+MOST_INSTRUCTIONS = 20_000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except sqlite3.DatabaseError as error:
+        print(f"error: the study cannot be read ({error}). Check it: ratings check.",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ratings", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.add_argument("study", metavar="STUDY.db", type=Path)
+        added.set_defaults(run=run)
+        return added
+
+    _add_create(command("create", _create, "make a study from traces"))
+    invite = command("invite", _invite, "print a link for each new rater")
+    invite.add_argument("--n", type=int, default=1, help="how many (default: 1)")
+    invite.add_argument("--url", default=URL, help="where the page is (default: %(default)s)")
+    invite.add_argument(
+        "--organiser", action="store_true",
+        help="print a new link for the organiser instead; the one before no longer opens",
+    )  # fmt: skip
+    status = command("status", _status, "progress, without which arm is ahead")
+    status.add_argument("--json", action="store_true", help="print one JSON object")
+    report = command("report", _report, "the figures with their uncertainty")
+    report.add_argument("--format", choices=("md", "html", "json"), default="md")
+    report.add_argument("--out", type=Path, metavar="FILE")
+    out = command("export", _export, "every event, with what it was about")
+    out.add_argument("--format", choices=FORMATS, default="csv")
+    out.add_argument("--out", type=Path, metavar="FILE", required=True)
+    command("check", _check, "whether the study is whole: exit 1 with the reason where it is not")
+    copy = command("copy", _copy, "a whole copy, also while a server has the study open")
+    copy.add_argument("to", metavar="COPY.db", type=Path)
+    trial = command("simulate", _simulate, "let programs rate: the report will say so")
+    trial.add_argument("--seed", type=int, default=0)
+    trial.add_argument("--effect", type=float, default=0.7, help="planted in careful raters")
+    return parser
+
+
+def _add_create(create: argparse.ArgumentParser) -> None:
+    traces = create.add_mutually_exclusive_group(required=True)
+    traces.add_argument("--traces", nargs="+", type=Path, metavar="FILE.macd")
+    traces.add_argument("--examples", action="store_true", help="the shipped example traces")
+    create.add_argument(
+        "--arms", default="macd,random-mask", metavar="NAME,…",
+        help="of macd, random-mask, random-mask-2, mask-all, reversed, by-hand; each other arm is"
+        " compared with the first (default: %(default)s)",
+    )  # fmt: skip
+    create.add_argument(
+        "--by-hand", nargs="+", type=Path, default=[], metavar="FILE.macd",
+        help="traces changed by hand: the masks of the arm by-hand",
+    )  # fmt: skip
+    create.add_argument(
+        "--design", choices=DESIGNS, default="pair",
+        help="two masks of a clip on one screen, or one (default: pair)",
+    )  # fmt: skip
+    create.add_argument("--raters", type=int, default=3, help="how many are planned (default: 3)")
+    create.add_argument(
+        "--repeat", type=float, default=0.1, metavar="SHARE",
+        help="share of the screens that each rater sees twice (default: 0.1)",
+    )  # fmt: skip
+    create.add_argument("--gold", type=Path, metavar="FILE.json", help="items of known rating")
+    create.add_argument("--instructions", type=Path, metavar="FILE.md", help="what raters read")
+    create.add_argument(
+        "--seed", type=int, help="of the random masks (default: drawn, and kept in the study)"
+    )
+    create.add_argument("--url", default=URL, help="where the page will be (default: %(default)s)")
+
+
+def _create(args: argparse.Namespace) -> int:
+    Number(1, 1000, whole=True).read(args.raters, "raters")
+    Number(0.0, 0.5).read(args.repeat, "repeat")
+    seed = secrets.randbits(32) if args.seed is None else args.seed
+    Number(0, 2**63 - 1, whole=True).read(seed, "seed")
+    folder: Path | None = None
+    gold = args.gold
+    if args.examples:
+        folder = assets() / "examples"
+        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        files = [(folder / row["video"]).with_suffix(".macd") for row in index]
+        gold = gold or HERE / "examples_gold.json"
+    else:
+        files = args.traces
+    plan = StudyPlan(
+        arms=tuple(a.strip() for a in args.arms.split(",")),
+        design=args.design,
+        raters=args.raters,
+        repeat=args.repeat,
+        seed=seed,
+        instructions=_instructions(args.instructions or HERE / "instructions.md"),
+        gold=tuple(read_gold(gold, folder if gold != args.gold else None)) if gold else (),
+        by_hand=tuple(_sources(args.by_hand)),
+    )
+    made = create_study(args.study, _sources(files), plan)
+    print(f"{count(made.items, 'item')} of {len(files)} stay")
+    for reason, n in count_reasons(made.left_out).items():
+        names = ", ".join(name for name, why in made.left_out if why == reason)
+        print(f"{count(n, 'item')} left out, {reason}: {visible(names)}")
+    print(f"preregistration: {preregistration_path(args.study)}")
+    print(f"sha256: {made.sha256}")
+    print(f"organiser: {_link(args.url, 'organise', made.organiser)}")
+    return 0
+
+
+def _sources(files: Sequence[Path]) -> list[Source]:
+    return [read_source(f) for f in files]
+
+
+def _instructions(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"the instructions {str(path)[:200]!r} cannot be read ({type(error).__name__})",
+            "Give a text file in UTF-8",
+        ) from error
+    return Text(MOST_INSTRUCTIONS).read(text, "instructions")
+
+
+def _link(url: str, page: str, code: str) -> str:
+    """The code stands behind #, which browsers send to nobody."""
+    return f"{url.rstrip('/')}/{page}#{code}"
+
+
+def _invite(args: argparse.Namespace) -> int:
+    with Study(args.study) as study:
+        if args.organiser:
+            print(_link(args.url, "organise", study.renew_organiser()))
+            return 0
+        for code in study.invite(args.n):
+            print(_link(args.url, "rate", code))
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    with Study(args.study, write=False) as study:
+        now = progress(study)
+    if args.json:
+        print(json.dumps(now, ensure_ascii=False, indent=1))
+        return 0
+    s = now["study"]
+    print(f"{s['state']}: {count(s['items'], 'item')}, {count(s['ratings'], 'rating')} of"
+          f" {count(s['raters_begun'], 'rater')}")  # fmt: skip
+    for r in now["raters"]:
+        marks = ", ".join(r.get("reasons", [])) or ("revoked" if r["revoked"] else "")
+        print(f"{r['rater']}  {r['done']}/{r['screens']}  {marks}".rstrip())
+    if now["half_width"] is not None:
+        print(f"interval of the difference: ± {now['half_width']:.2f}")
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    with Study(args.study, write=False) as study:
+        result = figures(study)
+    if args.format == "json":
+        text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
+    else:
+        text = markdown(result) if args.format == "md" else html_page(result)
+    if args.out is None:
+        print(text, end="")
+        return 0
+    try:
+        args.out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            f"{str(args.out)[:200]!r} cannot be written ({error.strerror})", "Choose another place"
+        ) from error
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    with Study(args.study, write=False) as study:
+        events = export(study, args.format, args.out)
+    print(f"{count(events, 'event')} written to {args.out}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    try:
+        print(as_line(check_study(args.study)))
+    except (StudyError, sqlite3.DatabaseError) as error:
+        print(f"damaged: {visible(str(error))}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _copy(args: argparse.Namespace) -> int:
+    if args.to.exists():
+        raise OptionError(f"{args.to.name[:200]!r} exists", "Choose another name")
+    with Study(args.study, write=False) as study:
+        study.copy_to(args.to)
+    return 0
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    with Study(args.study) as study:
+        for number, habit in enumerate(simulate(study, args.seed, args.effect), 1):
+            print(f"{number}: {habit}")
+    return 0

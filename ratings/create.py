@@ -1,0 +1,303 @@
+"""Makes a study file: chooses items, draws every arm, renders the media, freezes the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import core
+from core.errors import OptionError
+from core.words import writable
+from ratings import arms as arm_module
+from ratings.arms import ARMS, BY_HAND, LEAST, MACD, MOST, Arm, ArmMask, NoMask, coverage
+from ratings.codes import hash_code, new_code
+from ratings.gold import KnownItem
+from ratings.media import composite, encode_clip, pad_clips
+from ratings.plan import GOLD, MAIN, TRAINING, Design
+from ratings.preregistration import PLAN, canonical, sha256
+from ratings.schema import create_tables, seal
+from ratings.source import Source
+
+NOTHING, EVERYTHING = "nothing masked", "everything masked"
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What a study is made from, but for its clips.
+
+    raters: how many are planned. repeat: share of the screens that are shown twice. by_hand: traces
+    changed by hand, the arm "by-hand" of the clips they are of.
+    """
+
+    arms: tuple[str, ...] = (MACD, "random-mask")
+    design: Design = "pair"
+    raters: int = 3
+    repeat: float = 0.1
+    seed: int = 0
+    instructions: str = ""
+    gold: tuple[KnownItem, ...] = ()
+    by_hand: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True)
+class Created:
+    """What creation says. left_out: (name, reason) pairs; organiser: the code, kept nowhere."""
+
+    items: int
+    left_out: tuple[tuple[str, str], ...]
+    sha256: str
+    organiser: str
+    preregistration: str
+
+
+@dataclass
+class _Item:
+    part: str
+    source: Source
+    sides: dict[str, ArmMask]
+    known: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+
+
+def create_study(path: Path, sources: Sequence[Source], plan: StudyPlan) -> Created:
+    """Writes a new study file and its preregistration beside it.
+
+    Raises OptionError where the file exists, an arm is not known, or no item stays.
+    """
+    check_plan(plan)
+    beside = preregistration_path(path)
+    for target in (path, beside):
+        if target.exists():
+            raise OptionError(f"{target.name[:200]!r} exists", "Choose another name")
+    items, left_out = _choose(sources, plan)
+    if not items:
+        reasons = ", ".join(f"{n}: {r}" for n, r in left_out) or "no trace was given"
+        raise OptionError(f"no item stays ({reasons})", "Give traces of other clips")
+    known = [_known_item(k) for k in plan.gold]
+    organiser = new_code()
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        text = _write(scratch, [*items, *known], left_out, plan, organiser)
+        _flush(scratch)
+        scratch.rename(path)
+        beside.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            f"the study cannot be written ({error.strerror or error})", "Choose another place"
+        ) from error
+    finally:
+        scratch.unlink(missing_ok=True)
+    return Created(len(items), tuple(left_out), sha256(text), organiser, text)
+
+
+def preregistration_path(path: Path) -> Path:
+    """Where the preregistration of a study lies: beside it."""
+    return path.with_suffix(".preregistration.json")
+
+
+def check_plan(plan: StudyPlan) -> None:
+    """Raises OptionError for arms that are not known, or too few of them."""
+    for arm in plan.arms:
+        if arm not in ARMS and arm != BY_HAND:
+            raise OptionError(
+                f"there is no arm {arm[:40]!r}", f"Choose of {', '.join([*ARMS, BY_HAND])}"
+            )
+    if len(set(plan.arms)) != len(plan.arms) or len(plan.arms) < 2:
+        raise OptionError("a study compares at least two different arms", "Name them by --arms")
+    if BY_HAND in plan.arms and not plan.by_hand:
+        raise OptionError("the arm by-hand needs masks", "Give traces by --by-hand FILES")
+
+
+def _choose(
+    sources: Sequence[Source], plan: StudyPlan
+) -> tuple[list[_Item], list[tuple[str, str]]]:
+    items: list[_Item] = []
+    left_out: list[tuple[str, str]] = []
+    drawn = {s.key: s for s in plan.by_hand}
+    taken = {k.source.key: "used for training or gold" for k in plan.gold}
+    for number, source in enumerate(sources):
+        reason = source.problem or taken.get(source.key, "")
+        sides: dict[str, ArmMask] = {}
+        if not reason:
+            try:
+                sides = _draw_arms(source, plan, drawn.get(source.key), number)
+            except NoMask as error:
+                reason = str(error)
+        if reason:
+            left_out.append((source.name, reason))
+            continue
+        taken[source.key] = "given twice"
+        items.append(_Item(MAIN, source, sides))
+    return items, left_out
+
+
+def _draw_arms(
+    source: Source, plan: StudyPlan, drawn: Source | None, number: int
+) -> dict[str, ArmMask]:
+    pixels = float(len(source.frames) * source.size[0] * source.size[1])
+    share = arm_module.macd(source, np.random.default_rng(0)).hidden / pixels
+    if share < LEAST:
+        raise NoMask(NOTHING)
+    if share > MOST:
+        raise NoMask(EVERYTHING)
+    sides: dict[str, ArmMask] = {}
+    for name in plan.arms:
+        rng = np.random.default_rng([plan.seed, number, sorted([*ARMS, BY_HAND]).index(name)])
+        arm: Arm | None = ARMS.get(name)
+        if arm is None:
+            if drawn is None:
+                raise NoMask("no mask drawn by hand")
+            if drawn.frames.shape != source.frames.shape:
+                raise NoMask("the mask drawn by hand is of other frames")
+            arm = arm_module.by_hand(drawn)
+        sides[name] = arm(source, rng)
+        if name != MACD and sides[name].hidden / pixels < LEAST:
+            raise NoMask(f"{NOTHING} by {name}")
+    return sides
+
+
+def _known_item(item: KnownItem) -> _Item:
+    sides, known = {}, {}
+    for number, side in enumerate(item.sides):
+        name = f"known-{number + 1}"
+        sides[name] = arm_module.hide_tracks(item.source, side.hide)
+        known[name] = side.low, side.high, side.why
+    return _Item(TRAINING if item.training else GOLD, item.source, sides, known)
+
+
+def _write(
+    path: Path,
+    items: Sequence[_Item],
+    left_out: Sequence[tuple[str, str]],
+    plan: StudyPlan,
+    organiser: str,
+) -> str:
+    """Fills the new database; gives the text of the preregistration."""
+    media = _render(items, plan.seed)
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        create_tables(db)
+        db.execute("BEGIN")
+        described = [_insert(db, i + 1, item, media) for i, item in enumerate(items)]
+        secret = secrets.token_hex(32)
+        text = canonical({
+            "version": 1,
+            "study": secrets.token_hex(8),
+            "software": core.__version__,
+            "design": plan.design,
+            "arms": list(plan.arms),
+            "raters": plan.raters,
+            "repeat": plan.repeat,
+            "seed": plan.seed,
+            "assignment_key_sha256": sha256(secret),
+            "instructions_sha256": sha256(plan.instructions),
+            "items": described,
+            "left_out": [{"clip": writable(n), "reason": r} for n, r in left_out],
+            "analysis": PLAN,
+        })  # fmt: skip
+        rows = {"preregistration": text, "key": secret, "instructions": plan.instructions}
+        db.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
+        add = "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)"
+        db.execute(add, (time.time(), "organiser", hash_code(organiser)))
+        db.execute(add, (time.time(), "open", None))
+        seal(db)
+        db.execute("COMMIT")
+    finally:
+        db.close()
+    return text
+
+
+def _render(items: Sequence[_Item], seed: int) -> Mapping[tuple[int, str], bytes]:
+    """The packed clips by item and arm, "" for the clip itself, all of one size."""
+    rng = np.random.default_rng([seed, 1])
+    packed: dict[tuple[int, str], bytes] = {}
+    for i, item in enumerate(items):
+        packed[i + 1, ""] = encode_clip(item.source.frames)
+        for name, side in item.sides.items():
+            packed[i + 1, name] = encode_clip(composite(item.source, side.mask, rng))
+    return dict(zip(packed, pad_clips(list(packed.values()), rng), strict=True))
+
+
+def _insert(
+    db: sqlite3.Connection, number: int, item: _Item, media: Mapping[tuple[int, str], bytes]
+) -> dict[str, Any]:
+    """Adds one item; gives its place in the preregistration."""
+    source = item.source
+    height, width = source.size
+    name = writable(source.name)
+    db.execute(
+        "INSERT INTO clips VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            number, item.part, name, source.sha256, source.question, width, height,
+            json.dumps([round(float(t), 4) for t in source.times]), media[number, ""],
+        ),
+    )  # fmt: skip
+    _insert_objects(db, number, source)
+    described = {}
+    # sides are numbered in an order that says nothing: by the hash of their media
+    hashes = {n: hashlib.sha256(media[number, n]).hexdigest() for n in item.sides}
+    for arm in sorted(item.sides, key=hashes.__getitem__):
+        side = item.sides[arm]
+        low, high, why = item.known.get(arm, (None, None, None))
+        details = json.dumps(side.details)
+        values = (number, arm, side.hidden, details, low, high, why, hashes[arm])
+        cursor = db.execute(
+            "INSERT INTO sides (clip, arm, hidden, details, low, high, reason, media_sha256, media)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, media[number, arm]),
+        )
+        for track, share in coverage(source, side.mask).items():
+            db.execute(
+                "INSERT INTO coverage VALUES (?, ?, ?)", (cursor.lastrowid, track, round(share, 5))
+            )
+        described[arm] = {
+            "hidden_pixels": round(side.hidden, 1),
+            "media_sha256": hashes[arm],
+            **side.details,
+        }
+        if low is not None:
+            described[arm] |= {"low": low, "high": high}
+    return {
+        "number": number,
+        "part": item.part,
+        "clip": name,
+        "clip_sha256": source.sha256,
+        "question": source.question,
+        "frames": len(source.frames),
+        "arms": described,
+    }
+
+
+def _insert_objects(db: sqlite3.Connection, number: int, source: Source) -> None:
+    final = source.counterfactual
+    if final is None or len(final.level) != len(source.tracks):
+        return
+    gradient = source.steps[0].gradient if source.steps else [None] * len(source.tracks)
+    for track, slope, level in zip(source.tracks, gradient, final.level, strict=True):
+        db.execute(
+            "INSERT INTO objects VALUES (?, ?, ?, ?, ?)",
+            (
+                number, track.id, writable(track.label),
+                None if slope is None else float(slope), float(level),
+            ),
+        )  # fmt: skip
+
+
+def count_reasons(left_out: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """How many items fall out for each reason."""
+    return dict(Counter(reason for _, reason in left_out))
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

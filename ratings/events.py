@@ -1,0 +1,110 @@
+"""What a rater's browser sends, checked wholly before any of it is written."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from core.validation import Number, Text, shown
+from ratings.errors import Refused
+
+Kind = Literal["consent", "shown", "rate", "undo", "skip", "flag", "next"]
+KINDS = ("consent", "shown", "rate", "undo", "skip", "flag", "next")
+LOW, HIGH = 1, 5
+MOST_EVENTS = 50
+NOTE_CHARACTERS = 1000
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TASK = re.compile(r"[0-9a-f]{32}")
+_TAB = re.compile(r"[0-9a-zA-Z-]{1,40}")
+_NOTE = Text(NOTE_CHARACTERS)
+_MOMENT = Number(-8.64e15, 8.64e15)
+_COUNT = Number(0, 10**12, whole=True)
+REMEDY = "Reload the page"
+KEYS = {"uuid", "kind", "task", "side", "old", "new", "note", "tab", "count", "time", "elapsed"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One keystroke or click.
+
+    uuid: made by the browser; the same event sent twice counts once. side: 0 left, 1 right. old,
+    new: ratings before and after, None where there was none. tab, count: which tab sent it, and its
+    how manieth. client_time: ms since 1970 by the browser's clock, which may be wrong; elapsed_ms:
+    since the item appeared, by a clock that never jumps.
+    """
+
+    uuid: str
+    kind: Kind
+    tab: str
+    count: int
+    client_time: float
+    task: str | None = None
+    side: int | None = None
+    old: int | None = None
+    new: int | None = None
+    note: str | None = None
+    elapsed_ms: float | None = None
+
+
+def read_event(raw: Any) -> Event:
+    """An Event from untrusted plain values; raises Refused."""
+    if not isinstance(raw, dict):
+        raise Refused(f"an event is {shown(raw)}, not an object", REMEDY)
+    unknown = set(raw) - KEYS
+    if unknown:
+        raise Refused(f"an event has an unknown key {shown(min(map(str, unknown)))}", REMEDY)
+    kind = raw.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise Refused(f"there is no event {shown(kind)}", REMEDY)
+    try:
+        event = Event(
+            uuid=_match(_UUID, raw.get("uuid"), "uuid"),
+            kind=kind,  # type: ignore[arg-type]
+            tab=_match(_TAB, raw.get("tab"), "tab"),
+            count=int(_COUNT.read(raw.get("count"), "count") or 0),
+            client_time=float(_MOMENT.read(raw.get("time"), "time") or 0.0),
+            task=None if kind == "consent" else _match(_TASK, raw.get("task"), "task"),
+            side=_side(raw) if kind in ("rate", "undo") else None,
+            old=_rating(raw.get("old"), "old") if kind in ("rate", "undo") else None,
+            new=_new(raw, kind),
+            note=_NOTE.read(raw.get("note"), "note") if kind == "flag" else None,
+            elapsed_ms=_elapsed(raw.get("elapsed")),
+        )
+    except ValueError as error:  # what core.validation raises
+        raise Refused(str(error).rstrip("."), REMEDY) from None
+    return event
+
+
+def _match(pattern: re.Pattern[str], value: Any, name: str) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise Refused(f"{name} is {shown(value)}", REMEDY)
+    return value
+
+
+def _side(raw: dict[str, Any]) -> int:
+    side = raw.get("side")
+    if isinstance(side, bool) or side not in (0, 1):
+        raise Refused(f"side is {shown(side)}", "Choose 0 or 1")
+    return int(side)
+
+
+def _new(raw: dict[str, Any], kind: str) -> int | None:
+    if kind == "rate" and raw.get("new") is None:
+        raise Refused("a rating has no value", f"Choose {LOW} to {HIGH}")
+    return _rating(raw.get("new"), "new") if kind in ("rate", "undo") else None
+
+
+def _rating(value: Any, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not LOW <= value <= HIGH:
+        raise Refused(f"{name} is {shown(value)}", f"Choose {LOW} to {HIGH}")
+    return value
+
+
+def _elapsed(value: Any) -> float | None:
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value < 1e10 else None

@@ -1,0 +1,72 @@
+"""Clips as raters receive them: frames composited with a mask, packed under equal size.
+
+A packed clip is "MSR1", the number of frames, the length of each (all uint32, little endian), the
+frames as WebP, and random padding up to the size that all clips of a study have: neither name nor
+size of a transfer tells one arm from another.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from core.media.webp import encode_picture
+from core.types import Floats, Pixels
+from ratings.source import Source
+
+MAGIC = b"MSR1"
+
+
+def composite(source: Source, mask: Floats, rng: np.random.Generator) -> Pixels:
+    """V_d = (1 − M)·V + M·fill as 8-bit pixels (T, H, W, 3); see docs/methods.md, step 6.
+
+    The fill is that of the run: mean (of the backbone's normalisation), black, blur, noise, or the
+    paper's literal sum ("additive").
+    """
+    video: Floats = source.frames.astype(np.float32) / np.float32(255)
+    hidden = mask[..., None]
+    kind = source.mask.fill
+    if kind == "additive":
+        shown = (video + hidden).clip(0, 1)
+    else:
+        shown = video + hidden * (_fill(source, video, kind, rng) - video)
+    return np.asarray((255 * shown).round().clip(0, 255), np.uint8)
+
+
+def _fill(source: Source, video: Floats, kind: str, rng: np.random.Generator) -> Floats:
+    if kind == "black":
+        return np.zeros(3, np.float32)
+    if kind == "noise":
+        return rng.random(video.shape, np.float32)
+    if kind == "blur":
+        blur = ImageFilter.GaussianBlur(0.1 * min(source.size))
+        blurred = [np.asarray(Image.fromarray(f).filter(blur)) for f in source.frames]
+        return np.asarray(np.stack(blurred) / 255, np.float32)
+    return np.asarray(source.fill, np.float32)
+
+
+def encode_clip(frames: Pixels) -> bytes:
+    """A packed clip without padding."""
+    pictures = [encode_picture(f) for f in frames]
+    lengths = struct.pack(f"<{len(pictures)}I", *map(len, pictures))
+    return MAGIC + struct.pack("<I", len(pictures)) + lengths + b"".join(pictures)
+
+
+def pad_clips(clips: Sequence[bytes], rng: np.random.Generator) -> list[bytes]:
+    """The same clips, all of one size; the padding is random, so that it cannot be compressed."""
+    size = max(map(len, clips), default=0)
+    return [c + rng.bytes(size - len(c)) for c in clips]
+
+
+def decode_clip(content: bytes) -> list[bytes]:
+    """The WebP pictures of a packed clip."""
+    (count,) = struct.unpack_from("<I", content, len(MAGIC))
+    lengths = struct.unpack_from(f"<{count}I", content, len(MAGIC) + 4)
+    start, pictures = len(MAGIC) + 4 + 4 * count, []
+    for length in lengths:
+        pictures.append(content[start : start + length])
+        start += length
+    return pictures

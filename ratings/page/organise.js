@@ -1,0 +1,154 @@
+// @ts-check
+/** The organiser's page: progress, agreement and the power meter, invitations, exports. */
+
+import { Failed, ask, askJson } from "./api.js";
+import { byId, make, part } from "./text.js";
+
+const EVERY_MS = 10000;
+const CODE = "macd-organise-code";
+const FILES = [
+  ["Report", "report", "md"], ["Report as a page", "report", "html"], ["Report as JSON", "report", "json"],
+  ["Events as CSV", "export", "csv"], ["Events as JSON lines", "export", "jsonl"],
+  ["Events as Parquet", "export", "parquet"],
+];
+let code = location.hash.slice(1) || sessionStorage.getItem(CODE) || "";
+
+/** @param {string} words */
+function banner(words) {
+  part("banner").textContent = words;
+  part("banner").hidden = !words;
+}
+
+/** @param {() => Promise<void>} act */
+async function attempt(act) {
+  try {
+    await act();
+    banner("");
+  } catch (error) {
+    banner(error instanceof Failed ? error.message : String(error));
+    if (error instanceof Failed && error.status === 401) {
+      code = "";
+      part("enter").hidden = false;
+      part("study").hidden = true;
+    }
+  }
+}
+
+/** @param {(string | number | Node)[][]} rows the first is the head */
+function table(rows) {
+  const element = make("table");
+  rows.forEach((row, i) => {
+    const line = make("tr");
+    for (const value of row) {
+      const cell = make(i ? "td" : "th");
+      cell.append(typeof value === "number" ? String(value) : value);
+      line.append(cell);
+    }
+    element.append(line);
+  });
+  return element;
+}
+
+/** @param {number | null | undefined} value @param {number} [digits] */
+const number = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+/** @param {number | null | undefined} value */
+const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`);
+
+/** @param {any} meter @param {number | null} width @param {number} target */
+function powerWords(meter, width, target) {
+  const now = width === null ? "" : `The interval of the difference is ± ${number(width)}. `;
+  if (!meter) return `${now}Too few ratings to say how many more are needed for ± ${target}.`;
+  if (meter.more_raters === 0) return `${now}No more ratings are needed for ± ${target}.`;
+  if (meter.more_raters !== null) {
+    return `${now}About ${meter.more_raters} more raters (${meter.more_pairs} pairs of ratings) make it ± ${target}.`;
+  }
+  const clips = meter.more_clips === null ? "" : ` About ${meter.more_clips} more clips would.`;
+  return `${now}More raters alone cannot make it ± ${target}: clips differ too much.${clips}`;
+}
+
+/** @param {any} rater */
+function revokeButton(rater) {
+  const button = make("button", rater.revoked ? "Let in again" : "Revoke");
+  button.type = "button";
+  button.addEventListener("click", () => attempt(async () => {
+    await askJson(code, "/organise/api/revoke", { rater: rater.rater, restore: rater.revoked });
+    await refresh();
+  }));
+  return button;
+}
+
+async function refresh() {
+  const now = await askJson(code, "/organise/api/state");
+  const study = now.study;
+  part("state").textContent = study.state;
+  part("summary").textContent = `${study.items} items, ${study.design} design, arms ${study.arms.join(", ")}; `
+    + `${study.raters_begun} raters of ${study.raters_planned} planned have begun; ${study.ratings} ratings.`;
+  part("power").textContent = powerWords(now.power, now.half_width, now.target);
+  const alpha = now.agreement.alpha;
+  part("agreement").textContent = `Krippendorff's alpha ${number(alpha.value)} [${number(alpha.low)}, `
+    + `${number(alpha.high)}]; the left mask got the higher rating on ${percent(now.sides.left.value)} of `
+    + `${now.sides.decided} screens.`;
+  part("raters").replaceChildren(table([
+    ["rater", "done", "known items", "repeats equal", "median s", "named because", ""],
+    ...now.raters.map((/** @type {any} */ r) => [
+      r.simulated ? `${r.rater} (simulated)` : r.rater, `${r.done} of ${r.screens}`, percent(r.gold),
+      percent(r.repeat_same), number(r.seconds, 1), (r.reasons ?? []).join("; "), revokeButton(r),
+    ]),
+  ]));
+  part("items").replaceChildren(table([
+    ["clip", "question", "raters", "notes"],
+    ...now.items.map((/** @type {any} */ i) => [i.clip, i.question, i.raters, i.notes.join("; ")]),
+  ]));
+  document.querySelectorAll("[data-state]").forEach((button) => {
+    button.setAttribute("aria-pressed", String(button.getAttribute("data-state") === study.state));
+  });
+  part("enter").hidden = true;
+  part("study").hidden = false;
+}
+
+/** @param {string} what @param {string} format */
+async function download(what, format) {
+  const answer = await ask(code, `/organise/api/${what}?format=${format}`);
+  const link = make("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = `${what === "report" ? "report" : "events"}.${format}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+async function enter() {
+  await askJson(code, "/organise/api/enter", {});
+  sessionStorage.setItem(CODE, code);
+  await refresh();
+}
+
+for (const [words, what, format] of FILES) {
+  const button = make("button", words);
+  button.type = "button";
+  button.addEventListener("click", () => attempt(() => download(what, format)));
+  part("downloads").append(button);
+}
+document.querySelectorAll("[data-state]").forEach((button) => {
+  button.addEventListener("click", () => attempt(async () => {
+    await askJson(code, "/organise/api/control", { state: button.getAttribute("data-state") });
+    await refresh();
+  }));
+});
+part("invite-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(async () => {
+    const count = Number(byId("how-many", HTMLSelectElement).value);
+    const { codes } = await askJson(code, "/organise/api/invite", { count });
+    const links = part("links");
+    links.hidden = false;
+    links.textContent = codes.map((/** @type {string} */ c) => `${location.origin}/rate#${c}`).join("\n");
+    await refresh();
+  });
+});
+part("enter-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  code = byId("code", HTMLInputElement).value.trim().toUpperCase();
+  attempt(enter);
+});
+if (code) attempt(enter);
+setInterval(() => code && !document.hidden && attempt(refresh), EVERY_MS);

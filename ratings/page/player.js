@@ -1,0 +1,78 @@
+// @ts-check
+/** Clips that play in step: one clock for all canvases of an item. */
+
+const SLOW = 0.25;
+
+/** @param {ArrayBuffer} content a packed clip, see ratings/media.py @returns {Promise<ImageBitmap[]>} */
+export async function unpack(content) {
+  const view = new DataView(content);
+  const magic = String.fromCharCode(...new Uint8Array(content, 0, 4));
+  if (magic !== "MSR1") throw new Error("These are no pictures of a study.");
+  const count = view.getUint32(4, true);
+  const frames = [];
+  let start = 8 + 4 * count;
+  for (let i = 0; i < count; i++) {
+    const length = view.getUint32(8 + 4 * i, true);
+    frames.push(new Blob([content.slice(start, start + length)], { type: "image/webp" }));
+    start += length;
+  }
+  return Promise.all(frames.map((blob) => createImageBitmap(blob)));
+}
+
+export class Player {
+  constructor() {
+    /** @type {HTMLCanvasElement[]} */
+    this.canvases = [];
+    /** @type {ImageBitmap[][]} */
+    this.clips = [];
+    /** @type {number[]} */
+    this.times = [0];
+    this.length = 1;
+    this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.slow = false;
+    this.at = 0;
+    this.shown = -1;
+    this.last = performance.now();
+    const tick = (/** @type {number} */ now) => {
+      const passed = Math.max(0, now - this.last) / 1000;
+      this.last = now;
+      if (this.playing) this.at = (this.at + passed * (this.slow ? SLOW : 1)) % this.length;
+      this.draw(false);
+      requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  }
+
+  /**
+   * @param {HTMLCanvasElement[]} canvases
+   * @param {ImageBitmap[][]} clips one for each canvas, all with as many frames
+   * @param {number[]} times of the frames, seconds
+   */
+  show(canvases, clips, times) {
+    [this.canvases, this.clips] = [canvases, clips];
+    this.times = times.map((t) => t - times[0]);
+    const gap = times.length > 1 ? this.times[times.length - 1] / (times.length - 1) : 1;
+    this.length = Math.max(this.times[times.length - 1] + gap, 0.1);
+    [this.at, this.shown] = [0, -1];
+    canvases.forEach((canvas, i) => {
+      canvas.width = clips[i][0].width;
+      canvas.height = clips[i][0].height;
+    });
+    this.draw(true);
+  }
+
+  /** @param {boolean} anyway */
+  draw(anyway) {
+    let frame = 0;
+    while (frame + 1 < this.times.length && this.times[frame + 1] <= this.at) frame++;
+    if (frame === this.shown && !anyway) return;
+    this.shown = frame;
+    this.canvases.forEach((canvas, i) => {
+      canvas.getContext("2d")?.drawImage(this.clips[i][frame], 0, 0);
+    });
+  }
+
+  toggle() {
+    this.playing = !this.playing;
+  }
+}

@@ -1,0 +1,145 @@
+// @ts-check
+/**
+ * Events that the server has not yet confirmed. Each is kept in the browser's own store under a key
+ * of its own until the server says that it is on the disk, so that nothing is lost with a tab, a
+ * connection or a server; the server knows an event by its uuid and counts it once.
+ */
+
+import { Failed } from "./api.js";
+
+/**
+ * @typedef {{uuid: string, kind: string, tab: string, count: number, time: number,
+ *   elapsed?: number, task?: string, side?: number, old?: number | null, new?: number | null,
+ *   note?: string}} RatingEvent
+ * @typedef {{outcomes: {uuid: string, committed: boolean, reason?: string}[], state: string,
+ *   tasks: any[], feedback: Record<string, any[]>}} Reply
+ */
+
+const BATCH = 50;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 20000;
+/** The code is wrong: asking again would only count as guessing. */
+const WRONG_CODE = 401;
+/** Revoked, or closed: the organiser may change that. */
+const REFUSED = [403, 409];
+
+export class Queue {
+  /**
+   * @param {string} scope of study and rater: tabs of one rater share what waits
+   * @param {(events: RatingEvent[]) => Promise<Reply>} send
+   * @param {(reply: Reply | null, failure: Failed | null) => void} changed
+   */
+  constructor(scope, send, changed) {
+    this.scope = `macd-rate:${scope}:`;
+    this.send = send;
+    this.changed = changed;
+    this.tab = randomId();
+    this.count = 0;
+    /** @type {Map<string, RatingEvent>} by key; what the browser's store did not take */
+    this.memory = new Map();
+    /** @type {Map<string, string>} uuid → why the server does not take it */
+    this.refused = new Map();
+    this.wait = FIRST_WAIT_MS;
+    this.sending = false;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    this.storeWorks = true;
+    addEventListener("online", () => this.sendSoon(0));
+    addEventListener("visibilitychange", () => this.sendSoon(0));
+  }
+
+  /**
+   * Keeps an event, and sends it.
+   * @param {Omit<RatingEvent, "uuid" | "tab" | "count" | "time">} what
+   */
+  add(what) {
+    const count = this.count++;
+    /** @type {RatingEvent} */
+    const event = { ...what, uuid: randomUuid(), tab: this.tab, count, time: Date.now() };
+    const key = `${this.scope}${this.tab}:${String(count).padStart(9, "0")}`;
+    try {
+      localStorage.setItem(key, JSON.stringify(event));
+    } catch {
+      this.storeWorks = false;
+      this.memory.set(key, event);
+    }
+    this.changed(null, null);
+    this.sendSoon(0);
+    return event;
+  }
+
+  /** @returns {[string, RatingEvent][]} what waits, each tab's in the order it was made */
+  pending() {
+    /** @type {[string, RatingEvent][]} */
+    const found = [...this.memory];
+    try {
+      for (let i = 0; i < localStorage.length; i++) {
+        const key = localStorage.key(i);
+        if (key === null || !key.startsWith(this.scope)) continue;
+        const text = localStorage.getItem(key);
+        if (text !== null) found.push([key, JSON.parse(text)]);
+      }
+    } catch {
+      this.storeWorks = false;
+    }
+    return found.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  }
+
+  /** @param {number} ms */
+  sendSoon(ms) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.flush(), ms);
+  }
+
+  async flush() {
+    if (this.sending) return;
+    const waiting = this.pending().filter(([, e]) => !this.refused.has(e.uuid));
+    if (!waiting.length) return;
+    this.sending = true;
+    const batch = waiting.slice(0, BATCH);
+    try {
+      const reply = await this.send(batch.map(([, event]) => event));
+      const outcomes = new Map(reply.outcomes.map((o) => [o.uuid, o]));
+      for (const [key, event] of batch) {
+        const outcome = outcomes.get(event.uuid);
+        if (outcome?.committed) this.forget(key);
+        else if (outcome) this.refused.set(event.uuid, outcome.reason ?? "");
+      }
+      this.wait = FIRST_WAIT_MS;
+      this.sending = false;
+      this.changed(reply, null);
+      this.sendSoon(0);
+    } catch (error) {
+      const failure = error instanceof Failed ? error : new Failed(0, String(error));
+      this.sending = false;
+      this.changed(null, failure);
+      if (failure.status === WRONG_CODE) return;
+      const long = REFUSED.includes(failure.status);
+      this.wait = long ? LONGEST_WAIT_MS : Math.min(this.wait * 2, LONGEST_WAIT_MS);
+      this.sendSoon(this.wait);
+    }
+  }
+
+  /** @param {string} key */
+  forget(key) {
+    this.memory.delete(key);
+    try {
+      localStorage.removeItem(key);
+    } catch {
+      // it is sent once more, which changes nothing
+    }
+  }
+}
+
+function randomId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))]
+    .map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Version 4; crypto.randomUUID is missing where a page comes without TLS. */
+function randomUuid() {
+  const hex = randomId();
+  const variant = "89ab"[parseInt(hex[16], 16) & 3];
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}`
+    + `-${hex.slice(20)}`;
+}

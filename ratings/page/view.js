@@ -1,0 +1,133 @@
+// @ts-check
+/** The clips of an item with a scale under each mask. */
+
+import { make } from "./text.js";
+
+const LOW_END = "1: hides nothing that is needed";
+const HIGH_END = "5: hides just what is needed";
+
+/** @typedef {{text: string, kind: "" | "saved" | "waiting"}} Tick */
+
+export class Views {
+  /**
+   * @param {HTMLElement} into
+   * @param {(side: number, rating: number) => void} rate
+   */
+  constructor(into, rate) {
+    this.into = into;
+    this.rate = rate;
+    this.active = 0;
+    /** @type {HTMLElement[]} */
+    this.sides = [];
+    into.addEventListener("pointermove", (event) => this.aim(event));
+    into.addEventListener("pointerdown", (event) => this.aim(event));
+  }
+
+  /** @param {number} count of masks @returns {HTMLCanvasElement[]} the clip's, then the masks' */
+  build(count) {
+    const original = figure("The video", "original");
+    this.sides = Array.from({ length: count }, (_, side) => this.side(side, count));
+    this.into.replaceChildren(original, ...this.sides);
+    this.activate(0);
+    return [original, ...this.sides].map((f) => /** @type {HTMLCanvasElement} */ (
+      f.querySelector("canvas")));
+  }
+
+  /** @param {number} side @param {number} count */
+  side(side, count) {
+    const name = sideName(side, count);
+    const view = figure(name, "");
+    const group = make("div", "", "scale");
+    group.setAttribute("role", "radiogroup");
+    group.setAttribute("aria-label", name);
+    group.setAttribute("aria-describedby", "question criterion");
+    for (let rating = 1; rating <= 5; rating++) {
+      const button = make("button", String(rating));
+      button.type = "button";
+      button.setAttribute("role", "radio");
+      button.setAttribute("aria-checked", "false");
+      if (rating === 1) button.setAttribute("aria-label", LOW_END);
+      if (rating === 5) button.setAttribute("aria-label", HIGH_END);
+      button.tabIndex = rating === 1 ? 0 : -1;
+      button.addEventListener("click", () => this.rate(side, rating));
+      group.append(button);
+    }
+    group.addEventListener("keydown", (event) => this.walk(group, event));
+    const ends = make("div", "", "ends");
+    ends.setAttribute("aria-hidden", "true");
+    ends.append(make("span", LOW_END), make("span", HIGH_END));
+    const tick = make("p", "", "tick");
+    tick.setAttribute("role", "status");
+    view.append(group, ends, tick);
+    view.addEventListener("focusin", () => this.activate(side));
+    view.addEventListener("pointerdown", () => this.activate(side));
+    return view;
+  }
+
+  /** @param {number} side */
+  activate(side) {
+    this.active = side;
+    this.sides.forEach((view, i) => {
+      view.classList.toggle("active", i === side && this.sides.length > 1);
+    });
+  }
+
+  /** Puts the keyboard on the scale of a mask. @param {number} side */
+  focus(side) {
+    const view = this.sides[side];
+    /** @type {HTMLElement | null} */ (view?.querySelector('[role="radio"][tabindex="0"]'))?.focus();
+  }
+
+  /**
+   * Arrow keys move along the scale without rating.
+   * @param {HTMLElement} group @param {KeyboardEvent} event
+   */
+  walk(group, event) {
+    const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const buttons = [...group.querySelectorAll("button")];
+    const at = buttons.findIndex((button) => button === document.activeElement);
+    buttons[Math.min(Math.max(at + step, 0), buttons.length - 1)].focus();
+  }
+
+  /** @param {number} side @param {number | null} rating @param {Tick} tick */
+  mark(side, rating, tick) {
+    const view = this.sides[side];
+    view.querySelectorAll("button").forEach((button, i) => {
+      button.setAttribute("aria-checked", String(rating === i + 1));
+      button.tabIndex = i === (rating ?? 1) - 1 ? 0 : -1;
+    });
+    const line = /** @type {HTMLElement} */ (view.querySelector(".tick"));
+    const words = rating === null ? tick.text : `${rating} ${tick.text}`;
+    if (line.textContent !== words) line.textContent = words;
+    line.className = `tick ${tick.kind}`;
+  }
+
+  /** All clips are zoomed around the same place. @param {PointerEvent} event */
+  aim(event) {
+    const frame = /** @type {Element} */ (event.target).closest(".frame");
+    if (!frame) return;
+    const box = frame.getBoundingClientRect();
+    const share = (/** @type {number} */ at, /** @type {number} */ size) => `${(100 * at) / size}%`;
+    this.into.style.setProperty("--x", share(event.clientX - box.left, box.width));
+    this.into.style.setProperty("--y", share(event.clientY - box.top, box.height));
+  }
+}
+
+/** @param {number} side @param {number} count */
+export function sideName(side, count) {
+  return count > 1 ? `Mask ${"AB"[side]}` : "The mask";
+}
+
+/** @param {string} name @param {string} className */
+function figure(name, className) {
+  const view = make("figure", "", `view ${className}`.trim());
+  const frame = make("div", "", "frame");
+  const canvas = make("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", className ? name : `The video behind ${name.toLowerCase()}`);
+  frame.append(canvas);
+  view.append(make("figcaption", name), frame);
+  return view;
+}

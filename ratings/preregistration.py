@@ -1,0 +1,45 @@
+"""What is fixed before the first rating: items, arms, seed, design, and the planned analysis."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+RESAMPLES = 4000
+TARGET = 0.15
+"""Half the width of the interval of the paired difference that a study should reach."""
+GOLD_LEAST, SPREAD_LEAST, SECONDS_LEAST, AGREEMENT_LEAST = 0.6, 0.3, 2.0, 0.0
+"""Below these a rater is named in the report; see PLAN."""
+
+PLAN = {
+    "scale": "1 to 5: how well the mask hides what is needed to answer and keeps the rest",
+    "outcome": "mean rating by arm, its standard deviation, and the share of ratings of 4 or 5",
+    "primary": "paired difference of the first arm and each other arm: the mean over pairs of"
+    " ratings that one rater gave to both arms of one clip; 95 % percentile interval of a bootstrap"
+    f" that draws clips and raters, both with replacement, {RESAMPLES} times",
+    "answers": "the last rating of a side that the server received counts; skipped screens and"
+    " repeated screens are left out of all but the repeat consistency",
+    "agreement": "Krippendorff's alpha for ordinal data over all rated masks, with a bootstrap"
+    " interval over clips; quadratic weighted kappa for each pair of raters",
+    "sides": "the share of screens on which the left mask got the higher rating, ties left out",
+    "gradient": "Spearman's correlation, over objects, of the gradient of the query loss with how"
+    " much more raters give to the arms that hide the object",
+    "exclusions": "nobody is excluded from the primary analysis. It is repeated without raters who"
+    f" meet less than {GOLD_LEAST:.0%} of the gold ratings, whose ratings have a standard deviation"
+    f" below {SPREAD_LEAST}, who take less than {SECONDS_LEAST:g} s an item (median), or whose"
+    " ratings correlate with the mean of the others negatively beyond chance (the upper end of the"
+    " 95 % interval is below 0)",
+    "stopping": "when the planned raters are done, or when the interval of the primary difference"
+    f" is within ± {TARGET}; the organiser's page shows the width, not the difference",
+}
+
+
+def canonical(content: dict[str, Any]) -> str:
+    """The one way in which a preregistration is written; its sha256 is over these bytes."""
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, indent=1) + "\n"
+
+
+def sha256(text: str) -> str:
+    """Of a text in UTF-8, in hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,278 @@
+"""The figures of a study as Markdown and as one HTML page; both from the same blocks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.words import count, visible
+
+Row = Sequence[str]
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A heading (level 1 or 2), a paragraph, or a table whose first row is its head."""
+
+    kind: str
+    text: str = ""
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def markdown(f: dict[str, Any]) -> str:
+    """The report as Markdown; texts from outside cannot become markup."""
+    return "\n\n".join(_markdown(b) for b in blocks(f)) + "\n"
+
+
+def html_page(f: dict[str, Any]) -> str:
+    """The report as a page of its own, without scripts and without other files."""
+    body = "\n".join(_html(b) for b in blocks(f))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Rating study</title><style>{STYLE}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;display:block;overflow-x:auto}"
+    "th,td{border:1px solid #8888;padding:.3rem .6rem;text-align:left}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}}"
+)
+
+
+def blocks(f: dict[str, Any]) -> list[Block]:
+    """Everything the report says, in order."""
+    study = f["study"]
+    out = [Block("h1", "Rating study"), *_head(f), Block("h2", "How the masks are rated")]
+    out += [Block("table", rows=_arm_table(f)), Block("p", _paper_line(f)), *_differences(f)]
+    out += [Block("h2", "Agreement"), *_agreement(f)]
+    out += [Block("h2", "What raters say about the gradient"), *_gradient(f)]
+    out += [Block("h2", "Raters"), *_raters(f)]
+    out += [Block("h2", "How this was planned"), Block("table", rows=_plan_table(study))]
+    return out
+
+
+def _head(f: dict[str, Any]) -> list[Block]:
+    study = f["study"]
+    out = []
+    if study["simulated_raters"]:
+        out.append(
+            Block(
+                "p",
+                f"**SIMULATED.** {study['simulated_raters']} of"
+                f" {count(study['raters_invited'], 'rater')} are programs (`python -m ratings"
+                " simulate`). These figures say nothing about any mask; they show what the report"
+                " looks like.",
+            )
+        )
+    out.append(
+        Block(
+            "p",
+            f"{count(study['items'], 'item')}, {study['design']} design, arms"
+            f" {', '.join(study['arms'])}; {count(study['raters_begun'], 'rater')} of"
+            f" {study['raters_planned']} planned, {count(study['ratings'], 'rating')}; the study is"
+            f" {study['state']}. Preregistration sha256 {study['sha256']}.",
+        )
+    )
+    if study["left_out"]:
+        lines = ", ".join(f"{x['clip']} ({x['reason']})" for x in study["left_out"])
+        out.append(Block("p", f"Left out: {lines}."))
+    return out
+
+
+def _arm_table(f: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+    rows: list[tuple[str, ...]] = [("mask", "ratings", "mean", "SD", "P(rating ≥ 4)", "1 2 3 4 5")]
+    for arm, a in f["arms"].items():
+        rows.append((
+            arm, str(a["ratings"]), _with_interval(a["mean"]), _with_interval(a["sd"]),
+            _share(a["at_least_4"]), " ".join(map(str, a["counts"])),
+        ))  # fmt: skip
+    for arm, p in f["paper"]["arms"].items():
+        good = f"{p['at_least_4']:.0%}"
+        rows.append((f"{arm}, the paper's", DASH, f"{p['mean']:.2f}", f"{p['sd']:.2f}", good, DASH))
+    return tuple(rows)
+
+
+def _paper_line(f: dict[str, Any]) -> str:
+    return (
+        f"In brackets 95 % intervals over clips and raters. The paper's rows are theirs, not ours"
+        f" ({f['paper']['what']})."
+    )
+
+
+def _differences(f: dict[str, Any]) -> list[Block]:
+    out = []
+    for title, parts in (
+        ("", f["differences"]),
+        (f"Without {', '.join(f['named'])}", f["differences_without_named"]),
+    ):
+        for other, d in parts.items():
+            area = f["areas"][other]
+            text = (
+                f"{title + ': ' if title else ''}{d['first']} less {other}, paired:"
+                f" **{_with_interval(d['difference'], sign=True)}**"
+                f" over {count(d['pairs'], 'pair')}."
+            )
+            if not title:
+                text += f" {other} hides {area['least']:.3f} to {area['most']:.3f} of the pixels."
+            out.append(Block("p", text))
+            if not title and d["power"]:
+                out.append(Block("p", power_line(d["power"], d["half_width"])))
+    return out
+
+
+def power_line(meter: dict[str, Any], half_width: float | None) -> str:
+    """How far the interval of the difference is from the planned ± 0.15, in words."""
+    now = "" if half_width is None else f"The interval is ± {half_width:.2f}. "
+    if meter["more_raters"] == 0:
+        return f"{now}No more ratings are needed for ± 0.15."
+    if meter["more_raters"] is not None:
+        return (
+            f"{now}About {count(meter['more_raters'], 'more rater')}"
+            f" ({meter['more_pairs']} pairs of ratings) would make it ± 0.15."
+        )
+    if meter["more_clips"] is not None:
+        return (
+            f"{now}More raters alone cannot make it ± 0.15: clips differ too much. About"
+            f" {count(meter['more_clips'], 'more clip')} would."
+        )
+    return f"{now}Neither more raters nor more clips alone can make it ± 0.15."
+
+
+def _agreement(f: dict[str, Any]) -> list[Block]:
+    a, sides = f["agreement"], f["sides"]
+    out = [
+        Block(
+            "p",
+            f"Krippendorff's alpha, ordinal: **{_with_interval(a['alpha'])}** over"
+            f" {count(a['masks'], 'mask')} with two ratings or more.",
+        )
+    ]
+    if a["kappas"]:
+        head = ("raters", "masks", "quadratic weighted kappa")
+        body = ((" and ".join(k["raters"]), str(k["masks"]), _number(k["kappa"]))
+                for k in a["kappas"])  # fmt: skip
+        out.append(Block("table", rows=(head, *body)))
+    if sides["screens"]:
+        out.append(
+            Block(
+                "p",
+                f"The left mask got the higher rating on {_share(sides['left'])} of"
+                f" {count(sides['decided'], 'screen')} with a difference; near one half is right.",
+            )
+        )
+    return out
+
+
+def _gradient(f: dict[str, Any]) -> list[Block]:
+    g = f["gradient"]
+    text = (
+        "Rank correlation, over"
+        f" {count(len(g['objects']), 'object')}, of the gradient of the query loss with how much"
+        f" more raters give to masks that hide the object: **{_with_interval(g['correlation'])}**."
+    )
+    out = [Block("p", text)]
+    if g["objects"]:
+        head = ("item", "object", "gradient", "rating per object hidden")
+        body = (
+            (str(o["clip"]), f"{o['label']} {o['track']}", _signed(o["gradient"], 4),
+             _signed(o["slope"], 2))
+            for o in g["objects"]
+        )  # fmt: skip
+        out.append(Block("table", rows=(head, *body)))
+    return out
+
+
+def _raters(f: dict[str, Any]) -> list[Block]:
+    if not f["raters"]:
+        return [Block("p", "Nobody has rated yet.")]
+    head = ("rater", "done", "ratings", "known items", "repeats equal", "SD", "with others",
+            "seconds", "named because")  # fmt: skip
+    rows = [head]
+    for q in f["raters"]:
+        rows.append((
+            _who(q), f"{q['done']:.0%}", str(q["ratings"]), _percent(q["gold"]),
+            _percent(q["repeat_same"]), _number(q["spread"]), _number(q["others"]),
+            _number(q["seconds"], 1), "; ".join(q["reasons"]) or DASH,
+        ))  # fmt: skip
+    out = [Block("table", rows=tuple(rows))]
+    if f["conflicts"]:
+        out.append(
+            Block("p", f"{count(f['conflicts'], 'rating')} changed one of another tab or device.")
+        )
+    return out
+
+
+def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return (("what", "as preregistered"), *((k, v) for k, v in study["plan"].items()))
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return DASH if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def _percent(value: float | None) -> str:
+    return DASH if value is None else f"{value:.0%}"
+
+
+def _with_interval(e: dict[str, float | None], sign: bool = False) -> str:
+    plus = "+" if sign else ""
+    if e["value"] is None:
+        return DASH
+    value = f"{e['value']:{plus}.2f}".replace("-", "−")
+    if e["low"] is None or e["high"] is None:
+        return value
+    return f"{value} [{e['low']:.2f}, {e['high']:.2f}]".replace("[-", "[−").replace(", -", ", −")
+
+
+def _share(e: dict[str, float | None]) -> str:
+    if e["value"] is None:
+        return DASH
+    if e["low"] is None or e["high"] is None:
+        return f"{e['value']:.0%}"
+    return f"{e['value']:.0%} [{e['low']:.0%}, {e['high']:.0%}]"
+
+
+def _escaped(text: str) -> str:
+    """A cell or a paragraph: no markup of others, no line break."""
+    flat = " ".join(visible(text).split())
+    for sign in ("\\", "|", "<", "`", "_"):
+        flat = flat.replace(sign, f"\\{sign}" if sign != "<" else "&lt;")
+    return flat
+
+
+def _markdown(block: Block) -> str:
+    if block.kind == "table":
+        head, *body = ([_escaped(c) for c in row] for row in block.rows)
+        lines = [head, ["---"] * len(head), *body]
+        return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+    mark = {"h1": "# ", "h2": "## "}.get(block.kind, "")
+    return mark + _escaped(block.text)
+
+
+def _html(block: Block) -> str:
+    if block.kind == "table":
+        head, *body = block.rows
+        rows = ["<tr>" + "".join(f"<th>{_html_text(c)}</th>" for c in head) + "</tr>"]
+        rows += ["<tr>" + "".join(f"<td>{_html_text(c)}</td>" for c in r) + "</tr>" for r in body]
+        return "<table>" + "".join(rows) + "</table>"
+    return f"<{block.kind}>{_html_text(block.text)}</{block.kind}>"
+
+
+def _html_text(text: str) -> str:
+    parts = html.escape(" ".join(visible(text).split())).split("**")
+    return "".join(f"<b>{p}</b>" if i % 2 else p for i, p in enumerate(parts))
+
+
+def _who(q: dict[str, Any]) -> str:
+    return f"{q['rater']} ({q['simulated']})" if q["simulated"] else str(q["rater"])

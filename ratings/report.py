@@ -1,0 +1,310 @@
+"""The figures of a study, as plain values: what the organiser's page, Markdown and HTML show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ratings.answers import (
+    Answer,
+    coverage_of,
+    details_of,
+    main_answers,
+    matrix,
+    objects_of,
+    read_answers,
+    read_screens,
+)
+from ratings.events import HIGH
+from ratings.plan import MAIN, TRAINING
+from ratings.preregistration import PLAN, RESAMPLES, TARGET
+from ratings.quality import Quality, judge_raters
+from ratings.stats.agreement import alpha_interval, quadratic_kappa
+from ratings.stats.bootstrap import (
+    Estimate,
+    Matrix,
+    interval,
+    mean_interval,
+    spread_interval,
+    wilson,
+)
+from ratings.stats.power import power
+from ratings.stats.ranks import spearman
+from ratings.store import Rater, Study
+
+PAPER = {
+    "what": "the paper's own study: 50 EventHallusion videos, no interval, no agreement reported",
+    "arms": {
+        "random-mask": {"mean": 2.40, "sd": 0.70, "at_least_4": 0.10},
+        "macd": {"mean": 3.10, "sd": 0.65, "at_least_4": 0.38},
+    },
+}
+GOOD = 4
+SEED = 0
+LEAST_CONTRAST = 0.05
+"""Spread over arms of the share hidden of an object, below which ratings say nothing of it."""
+
+
+def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
+    """Everything the report shows; also without a single rating. No NaN: what is unknown is None.
+
+    resamples: of every bootstrap.
+    """
+    plan = study.preregistration
+    answers, screens = read_answers(study), read_screens(study)
+    main = main_answers(answers, screens)
+    quality = judge_raters(answers, screens)
+    named = [q.rater for q in quality if q.reasons]
+    raters = study.raters()
+    by_id = {r.id: r for r in raters}
+    names = {r.id: r.name for r in raters}
+    arms = list(plan["arms"])
+    clean = [a for a in main if a.rater not in named]
+    out: dict[str, Any] = {
+        "study": {
+            "id": study.id,
+            "design": study.design,
+            "state": study.state,
+            "arms": arms,
+            "sha256": study.preregistration_sha256,
+            "items": sum(i["part"] == MAIN for i in plan["items"]),
+            "left_out": plan["left_out"],
+            "raters_planned": plan["raters"],
+            "raters_invited": len(raters),
+            "raters_begun": len(quality),
+            "simulated_raters": sum(bool(r.simulated) for r in raters),
+            "ratings": len(main),
+            "plan": PLAN,
+        },
+        "paper": PAPER,
+        "arms": {arm: _arm(main, arm, resamples) for arm in arms},
+        "differences": _differences(main, arms, resamples),
+        "differences_without_named": _differences(clean, arms, resamples) if named else {},
+        "named": [names[r] for r in named],
+        "agreement": _agreement(main, names, resamples),
+        "sides": _sides(main),
+        "gradient": _gradient(study, main, arms, resamples),
+        "raters": [_rater(q, by_id[q.rater]) for q in quality],
+        "areas": _areas(study, arms),
+        "conflicts": study.rows("SELECT count(*) FROM events WHERE conflict = 1")[0][0],
+    }
+    cleaned: dict[str, Any] = _without_nan(out)
+    return cleaned
+
+
+def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
+    """What the organiser's page shows while the study runs: nothing of which arm is ahead."""
+    full = figures(study, resamples)
+    answers, screens = read_answers(study), read_screens(study)
+    items = {}
+    for item in study.preregistration["items"]:
+        if item["part"] == MAIN:
+            rated = {a.rater for a in main_answers(answers, screens) if a.clip == item["number"]}
+            items[item["number"]] = {
+                "clip": item["clip"], "question": item["question"], "raters": len(rated),
+                "notes": [n for s in screens if s.clip == item["number"] for n in s.notes],
+            }  # fmt: skip
+    by_rater = {q["rater"]: q for q in full["raters"]}
+    raters = []
+    for rater in study.raters():
+        own = [s for s in screens if s.rater == rater.id and s.part != TRAINING]
+        raters.append(
+            {"rater": rater.name, "revoked": rater.revoked, "simulated": bool(rater.simulated),
+             "screens": len(own), "done": sum(s.done for s in own)}
+            | {
+                k: v
+                for k, v in by_rater.get(rater.name, {}).items()
+                if k not in ("done", "simulated")
+            }
+        )  # fmt: skip
+    first: dict[str, Any] = next(iter(full["differences"].values()), {})
+    return {
+        "study": full["study"],
+        "items": list(items.values()),
+        "raters": raters,
+        "agreement": full["agreement"],
+        "sides": full["sides"],
+        "power": first.get("power"),
+        "target": TARGET,
+        "half_width": first.get("half_width"),
+    }
+
+
+def _places(answers: Sequence[Answer]) -> tuple[list[int], list[int]]:
+    return sorted({a.rater for a in answers}), sorted({a.clip for a in answers})
+
+
+def _arm(main: Sequence[Answer], arm: str, resamples: int) -> dict[str, Any]:
+    own = [a for a in main if a.arm == arm]
+    values = matrix(own, arm, *_places(own))
+    good = np.where(np.isfinite(values), values >= GOOD, np.nan)
+    return {
+        "ratings": len(own),
+        "mean": _estimate(mean_interval(values, resamples, SEED)),
+        "sd": _estimate(spread_interval(values, resamples, SEED)),
+        "at_least_4": _estimate(mean_interval(good, resamples, SEED)),
+        "counts": [sum(a.rating == v for a in own) for v in range(1, HIGH + 1)],
+    }
+
+
+def _differences(main: Sequence[Answer], arms: Sequence[str], resamples: int) -> dict[str, Any]:
+    out = {}
+    places = _places(main)
+    for other in arms[1:]:
+        values = matrix(main, arms[0], *places) - matrix(main, other, *places)
+        estimate = mean_interval(values, resamples, SEED)
+        meter = power(values, TARGET)
+        out[other] = {
+            "first": arms[0],
+            "pairs": int(np.isfinite(values).sum()),
+            "difference": _estimate(estimate),
+            "half_width": estimate.half_width,
+            "power": None
+            if meter is None
+            else {
+                "expected_half_width": meter.half_width,
+                "more_raters": meter.raters,
+                "more_clips": meter.clips,
+                "more_pairs": None if meter.raters is None else meter.raters * values.shape[1],
+            },
+        }
+    return out
+
+
+def _agreement(main: Sequence[Answer], names: dict[int, str], resamples: int) -> dict[str, Any]:
+    units: dict[tuple[int, str], list[int]] = {}
+    by_rater: dict[int, dict[tuple[int, str], int]] = {}
+    for a in main:
+        assert a.rating is not None
+        units.setdefault((a.clip, a.arm), []).append(a.rating)
+        by_rater.setdefault(a.rater, {})[a.clip, a.arm] = a.rating
+    estimate = alpha_interval(
+        list(units.values()), [clip for clip, _ in units], HIGH, min(resamples, 2000), SEED
+    )
+    kappas = []
+    for one, two in combinations(sorted(by_rater), 2):
+        both = sorted(by_rater[one].keys() & by_rater[two].keys())
+        if both:
+            value = quadratic_kappa(
+                [by_rater[one][u] for u in both], [by_rater[two][u] for u in both], HIGH
+            )
+            pair = [names[one], names[two]]
+            kappas.append({"raters": pair, "masks": len(both), "kappa": value})
+    return {
+        "masks": sum(len(z) > 1 for z in units.values()),
+        "alpha": _estimate(estimate),
+        "kappas": kappas,
+    }
+
+
+def _sides(main: Sequence[Answer]) -> dict[str, Any]:
+    """How often the left mask got the higher rating, of the screens where one did."""
+    screens: dict[str, dict[int, int]] = {}
+    for a in main:
+        screens.setdefault(a.task, {})[a.side] = a.rating or 0
+    pairs = [s for s in screens.values() if len(s) == 2]
+    left = sum(s[0] > s[1] for s in pairs)
+    decided = sum(s[0] != s[1] for s in pairs)
+    return {"screens": len(pairs), "decided": decided, "left": _estimate(wilson(left, decided))}
+
+
+def _gradient(
+    study: Study, main: Sequence[Answer], arms: Sequence[str], resamples: int
+) -> dict[str, Any]:
+    """Whether raters favour hiding the objects that the model's loss leans on.
+
+    For each object: the slope, over the arms of its clip, of the mean rating on the share of the
+    object that the arm hides; Spearman's correlation of that with the gradient over all objects.
+    """
+    means: dict[tuple[int, str], float] = {}
+    for clip, arm in {(a.clip, a.arm) for a in main}:
+        ratings = [a.rating or 0 for a in main if (a.clip, a.arm) == (clip, arm)]
+        means[clip, arm] = float(np.mean(ratings))
+    shares = coverage_of(study)
+    rows = []
+    for clip, tracks in sorted(objects_of(study).items()):
+        there = [arm for arm in arms if (clip, arm) in means]
+        for track, (label, gradient) in tracks.items():
+            hidden = np.array([shares.get((clip, arm), {}).get(track, 0.0) for arm in there])
+            if gradient is None or len(there) < 2 or np.ptp(hidden) < LEAST_CONTRAST:
+                continue
+            rated = np.array([means[clip, arm] for arm in there])
+            apart = hidden - hidden.mean()
+            slope = float((apart * (rated - rated.mean())).sum() / (apart**2).sum())
+            rows.append(
+                {"clip": clip, "track": track, "label": label, "gradient": gradient, "slope": slope}
+            )
+    return {"objects": rows, "correlation": _estimate(_correlation(rows, resamples))}
+
+
+def _correlation(rows: Sequence[dict[str, Any]], resamples: int) -> Estimate:
+    """Spearman's correlation of gradient and slope, with a bootstrap interval over clips."""
+
+    def of(chosen: Sequence[dict[str, Any]]) -> float:
+        return spearman([r["gradient"] for r in chosen], [r["slope"] for r in chosen])
+
+    by_clip: dict[int, list[dict[str, Any]]] = {}
+    for r in rows:
+        by_clip.setdefault(r["clip"], []).append(r)
+    groups, rng = list(by_clip.values()), np.random.default_rng(SEED)
+    draws = [
+        of([r for g in rng.integers(len(groups), size=len(groups)) for r in groups[g]])
+        for _ in range(min(resamples, 1000) if groups else 0)
+    ]
+    return interval(of(rows), np.asarray(draws, np.float64))
+
+
+def _areas(study: Study, arms: Sequence[str]) -> dict[str, Any]:
+    """Hidden pixels of each arm over those of the first: over the main items."""
+    details = details_of(study)
+    clips = [i["number"] for i in study.preregistration["items"] if i["part"] == MAIN]
+    out = {}
+    for arm in arms[1:]:
+        ratios = [details[c, arm]["hidden"] / details[c, arms[0]]["hidden"] for c in clips]
+        out[arm] = {"least": min(ratios), "most": max(ratios)}
+    return out
+
+
+def _rater(q: Quality, rater: Rater) -> dict[str, Any]:
+    return {
+        "rater": rater.name,
+        "simulated": rater.simulated,
+        "done": q.done,
+        "ratings": q.ratings,
+        "skipped": q.skipped,
+        "flagged": q.flagged,
+        "gold": q.gold,
+        "gold_count": q.gold_count,
+        "repeat_same": q.repeat_same,
+        "repeat_apart": q.repeat_apart,
+        "spread": q.spread,
+        "others": q.others,
+        "seconds": q.seconds,
+        "reasons": list(q.reasons),
+    }
+
+
+def _estimate(e: Estimate) -> dict[str, float]:
+    return {"value": e.value, "low": e.low, "high": e.high}
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def paired_matrix(study: Study) -> Matrix:
+    """(raters, clips) of the primary difference, NaN where a rater did not rate both arms."""
+    answers, screens = read_answers(study), read_screens(study)
+    main = main_answers(answers, screens)
+    arms, places = study.preregistration["arms"], _places(main)
+    return np.asarray(matrix(main, arms[0], *places) - matrix(main, arms[1], *places))

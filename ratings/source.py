@@ -1,0 +1,134 @@
+"""A trace as a study sees it: display frames, tracks, levels and gradients.
+
+The only module that reads a trace's loosely typed parts (clip, backbone, options).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.options import AscentOptions, MaskOptions
+from core.traces.bundle import load
+from core.types import AscentStep, Counterfactual, Pixels, Trace, Track
+
+SIDE = 384
+"""Long side of the frames that raters see, pixels; smaller ones are shown as they are."""
+MOST_FRAMES = 32
+GREY = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One clip and one question.
+
+    frames: (T, H, W, 3) RGB 0-255 as they are shown; times: (T,) seconds. kept: which frames of the
+    trace they are. fill: RGB in [0, 1] of the mean fill. problem: why it cannot be rated, else "".
+    """
+
+    name: str
+    sha256: str
+    question: str
+    frames: Pixels
+    times: NDArray[np.float64]
+    kept: tuple[int, ...]
+    tracks: tuple[Track, ...]
+    groups: tuple[tuple[int, ...], ...]
+    trace_frames: int
+    mask: MaskOptions
+    ascent: AscentOptions
+    steps: tuple[AscentStep, ...]
+    counterfactual: Counterfactual | None
+    fill: tuple[float, float, float]
+    problem: str = ""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(H, W) of a frame."""
+        return self.frames.shape[1], self.frames.shape[2]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What makes it the same clip and question as another."""
+        return self.sha256, self.question.strip()
+
+
+def read_source(path: str | Path) -> Source:
+    """Reads a trace file; raises TraceError for what is none."""
+    return source_of(load(path))
+
+
+def source_of(trace: Trace) -> Source:
+    """What a study needs of a trace."""
+    clip, backbone = _plain(trace.clip), _plain(trace.backbone)
+    kept = _kept(len(trace.frames))
+    return Source(
+        name=str(clip.get("name") or ""),
+        sha256=str(clip.get("sha256") or ""),
+        question=trace.question,
+        frames=_display(trace.frames[list(kept)]),
+        times=np.asarray(trace.times, np.float64)[list(kept)],
+        kept=kept,
+        tracks=trace.tracks,
+        groups=trace.groups,
+        trace_frames=len(trace.frames),
+        mask=trace.mask,
+        ascent=_ascent(trace),
+        steps=trace.steps,
+        counterfactual=trace.counterfactual,
+        fill=_fill(backbone.get("pixel_mean")),
+        problem=_problem(trace),
+    )
+
+
+def _plain(part: Any) -> Mapping[str, Any]:
+    """A part of a trace by its fields, whether it is a mapping or an object."""
+    return part if isinstance(part, Mapping) else vars(part)
+
+
+def _ascent(trace: Trace) -> AscentOptions:
+    stored = _plain(trace.options).get("ascent")
+    if isinstance(stored, AscentOptions):
+        return stored
+    names = {f.name for f in fields(AscentOptions)}
+    values = _plain(stored) if stored is not None else {}
+    return AscentOptions(**{n: v for n, v in values.items() if n in names})
+
+
+def _fill(mean: Any) -> tuple[float, float, float]:
+    values = tuple(float(x) for x in mean or ())
+    return values if len(values) == 3 else GREY
+
+
+def _kept(frames: int) -> tuple[int, ...]:
+    if frames <= MOST_FRAMES:
+        return tuple(range(frames))
+    return tuple(int(i) for i in np.linspace(0, frames - 1, MOST_FRAMES).round())
+
+
+def _display(frames: Pixels) -> Pixels:
+    height, width = frames.shape[1:3]
+    scale = SIDE / max(height, width, 1)
+    if scale >= 1:
+        return frames
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.stack(
+        [np.asarray(Image.fromarray(f).resize(size, Image.Resampling.LANCZOS)) for f in frames]
+    )
+
+
+def _problem(trace: Trace) -> str:
+    final = trace.counterfactual
+    if not len(trace.frames) or not trace.groups or final is None:
+        return "the run was not finished"
+    if not trace.tracks:
+        return "no detection"
+    if len(final.level) != len(trace.tracks):
+        return "the run was not finished"
+    return ""

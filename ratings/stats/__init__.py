@@ -1,0 +1,1 @@
+"""What ratings say, and how surely: NumPy only."""

@@ -1,0 +1,402 @@
+"""A study file that is being served: raters, their screens, and the append-only events.
+
+study = Study(path)
+study.append(rater, [event])  # returns when the event is on the disk; raises StudyBusy if it is not
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from ratings.codes import hash_code, match_code, new_code
+from ratings.errors import Refused, StudyBusy, StudyError
+from ratings.events import Event
+from ratings.plan import GOLD, MAIN, TRAINING, Shown, plan_tasks
+from ratings.preregistration import sha256
+from ratings.schema import connect
+
+OPEN, PAUSED, CLOSED = "open", "paused", "closed"
+STATES = (OPEN, PAUSED, CLOSED)
+MOST_INVITES = 1000
+GENESIS = "0" * 64
+"""What the chain of the first event continues."""
+EVENT_COLUMNS = (
+    "uuid", "rater", "task", "side", "kind", "old", "new", "note", "tab", "count", "client_time",
+    "elapsed_ms", "server_time", "conflict",
+)  # fmt: skip
+"""What the chain covers, in this order."""
+
+
+@dataclass(frozen=True)
+class Rater:
+    """Somebody with a code. name: what the organiser reads; simulated: by which program, or ""."""
+
+    id: int
+    name: str
+    simulated: str = ""
+    revoked: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an event: committed, or refused with the reason."""
+
+    uuid: str
+    committed: bool
+    reason: str = ""
+
+
+class Study:
+    """One open study; safe between threads. network: see `ratings.schema.connect`."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        write: bool = True,
+        network: bool | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path, self.clock = Path(path), clock
+        self._lock = threading.RLock()
+        self._db = connect(path, write=write, network=network)
+        try:
+            meta = {r["name"]: r["value"] for r in self._db.execute("SELECT * FROM meta")}
+            self.preregistration: dict[str, Any] = json.loads(meta["preregistration"])
+            self.preregistration_sha256 = sha256(meta["preregistration"])
+            self.instructions, self._key = meta["instructions"], meta["key"]
+            self.id, self.design = self.preregistration["study"], self.preregistration["design"]
+        except sqlite3.OperationalError as error:
+            self._db.close()
+            raise StudyBusy(
+                f"the study cannot be read ({error})", "Close what has it open"
+            ) from error
+        except (sqlite3.DatabaseError, KeyError, ValueError) as error:
+            self._db.close()
+            raise StudyError("the study is damaged", "Give another copy of it") from error
+
+    def close(self) -> None:
+        """Nothing can be read or written afterwards."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """The rows of a query."""
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
+        """The first row of a query."""
+        with self._lock:
+            first: sqlite3.Row | None = self._db.execute(sql, values).fetchone()
+            return first
+
+    def copy_to(self, path: Path) -> None:
+        """A whole copy of the study as it is now; raises StudyError where it cannot be written."""
+        try:
+            with self._lock, closing(sqlite3.connect(path)) as copy:
+                self._db.backup(copy)
+        except sqlite3.Error as error:
+            raise StudyError(f"the copy failed ({error})", "Choose another place") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything inside is on the disk when this ends, or nothing is. Raises StudyBusy."""
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                if self._db.in_transaction:
+                    try:
+                        self._db.execute("ROLLBACK")
+                    except sqlite3.Error:  # a full disk may have ended it already
+                        pass
+                if isinstance(error, sqlite3.OperationalError):
+                    raise StudyBusy(
+                        f"nothing was saved ({error})", "Free space on the disk; it is sent again"
+                    ) from error
+                raise
+
+    # ---- who may do what
+
+    def invite(self, count: int, simulated: str = "") -> list[str]:
+        """Makes raters with their screens; their codes, which are kept nowhere."""
+        if not 1 <= count <= MOST_INVITES:
+            raise Refused(f"{count} invitations", f"Choose 1 to {MOST_INVITES}")
+        shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
+        codes = [new_code() for _ in range(count)]
+        with self._transaction() as db:
+            (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
+            for number, code in enumerate(codes, known + 1):
+                db.execute(
+                    "INSERT INTO raters VALUES (?, ?, ?, ?, ?)",
+                    (number, f"R{number:02d}", hash_code(code), simulated or None, self.clock()),
+                )
+                tasks = plan_tasks(
+                    self.design, shown[MAIN], shown[TRAINING], shown[GOLD],
+                    self.preregistration["repeat"], self._key, number - 1,
+                )  # fmt: skip
+                ids = [secrets.token_hex(16) for _ in tasks]
+                ordered = sorted(enumerate(tasks), key=lambda z: z[1].repeats is not None)
+                for at, task in ordered:
+                    again = None if task.repeats is None else ids[task.repeats]
+                    db.execute(
+                        "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                        (ids[at], number, at, task.part, task.clip, task.left, task.right, again),
+                    )
+        return codes
+
+    def _shown(self, part: str) -> list[Shown]:
+        order = {a: i for i, a in enumerate(self.preregistration["arms"])}
+        sides: dict[int, list[tuple[int, int]]] = {}
+        for r in self.rows(
+            "SELECT s.id, s.clip, s.arm FROM sides s JOIN clips c ON c.id = s.clip"
+            " WHERE c.part = ? ORDER BY s.clip, s.arm",
+            part,
+        ):
+            sides.setdefault(r["clip"], []).append((order.get(r["arm"], len(order)), r["id"]))
+        return [Shown(clip, tuple(i for _, i in sorted(z))) for clip, z in sides.items()]
+
+    def raters(self) -> list[Rater]:
+        """All raters, revoked ones among them."""
+        revoked = self._revoked()
+        return [
+            Rater(r["id"], r["name"], r["simulated"] or "", r["id"] in revoked)
+            for r in self.rows("SELECT * FROM raters ORDER BY id")
+        ]
+
+    def rater_of(self, code: str) -> Rater | None:
+        """The rater with this code, a revoked one too; None where there is none."""
+        hashes = [(r["id"], r["code_sha256"]) for r in self.rows("SELECT * FROM raters")]
+        number = match_code(code, hashes)
+        return next((r for r in self.raters() if r.id == number), None)
+
+    def is_organiser(self, code: str) -> bool:
+        """Whether this is the organiser's code; the last one that was made holds."""
+        stored = self._last("organiser")
+        return stored is not None and match_code(code, [(0, stored)]) is not None
+
+    def renew_organiser(self) -> str:
+        """A new code of the organiser; the one before no longer holds."""
+        code = new_code()
+        self.control("organiser", hash_code(code))
+        return code
+
+    def control(self, what: str, value: str | None = None) -> None:
+        """Notes a change of the study's state: open, paused, closed, revoke, restore."""
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)",
+                (self.clock(), what, value),
+            )
+
+    def revoke(self, name: str, *, restore: bool = False) -> None:
+        """The rater's code no longer opens anything, or does again. Ratings stay."""
+        rater = next((r for r in self.raters() if r.name == name), None)
+        if rater is None:
+            raise Refused(f"there is no rater {name[:20]!r}", "Choose a listed one", 404)
+        self.control("restore" if restore else "revoke", str(rater.id))
+
+    def _revoked(self) -> set[int]:
+        revoked: set[int] = set()
+        for r in self.rows(
+            "SELECT what, value FROM controls WHERE what IN ('revoke', 'restore') ORDER BY id"
+        ):
+            (revoked.add if r["what"] == "revoke" else revoked.discard)(int(r["value"]))
+        return revoked
+
+    def _last(self, what: str) -> str | None:
+        row = self.row("SELECT value FROM controls WHERE what = ? ORDER BY id DESC LIMIT 1", what)
+        return None if row is None else row["value"]
+
+    @property
+    def state(self) -> str:
+        """open; paused: no further item is shown; closed: nothing more is taken."""
+        row = self.row(
+            "SELECT what FROM controls WHERE what IN ('open', 'paused', 'closed')"
+            " ORDER BY id DESC LIMIT 1"
+        )
+        return OPEN if row is None else str(row["what"])
+
+    # ---- what raters see
+
+    def tasks(self, rater: Rater) -> list[dict[str, Any]]:
+        """The rater's screens in order: opaque id, kind, how many masks, ratings, done.
+
+        Gold and repeated screens are items like all others.
+        """
+        answers = self._answers(rater)
+        done = {
+            r["task"]
+            for r in self.rows(
+                "SELECT DISTINCT task FROM events WHERE rater = ? AND kind IN ('next', 'skip')",
+                rater.id,
+            )
+        }
+        return [
+            {
+                "id": r["id"],
+                "kind": TRAINING if r["part"] == TRAINING else "item",
+                "ratings": [
+                    answers.get((r["id"], i)) for i in range(1 if r["right_side"] is None else 2)
+                ],
+                "done": r["id"] in done,
+            }
+            for r in self.rows("SELECT * FROM tasks WHERE rater = ? ORDER BY position", rater.id)
+        ]
+
+    def _answers(self, rater: Rater) -> dict[tuple[str, int], int | None]:
+        return {
+            (r["task"], r["side"]): r["new"]
+            for r in self.rows(
+                "SELECT task, side, new FROM events WHERE rater = ? AND kind IN ('rate', 'undo')"
+                " ORDER BY id",
+                rater.id,
+            )
+        }
+
+    def _task(self, rater: Rater, task: str) -> sqlite3.Row:
+        row = self.row("SELECT * FROM tasks WHERE id = ? AND rater = ?", task, rater.id)
+        if row is None:
+            raise Refused("there is no such item", "Reload the page", 404)
+        return row
+
+    def describe(self, rater: Rater, task: str) -> dict[str, Any]:
+        """What a screen shows beside its pictures."""
+        row = self._task(rater, task)
+        clip = self.row(
+            "SELECT question, width, height, times FROM clips WHERE id = ?", row["clip"]
+        )
+        assert clip is not None
+        return {
+            "id": task,
+            "question": clip["question"],
+            "width": clip["width"],
+            "height": clip["height"],
+            "times": json.loads(clip["times"]),
+        }
+
+    def media(self, rater: Rater, task: str, which: str) -> bytes:
+        """A packed clip: "clip" without a mask, "0" behind the left one, "1" the right one."""
+        row = self._task(rater, task)
+        side = {"0": row["left_side"], "1": row["right_side"]}.get(which)
+        if which == "clip":
+            stored = self.row("SELECT media FROM clips WHERE id = ?", row["clip"])
+        else:
+            stored = self.row("SELECT media FROM sides WHERE id = ?", side)
+        if stored is None:
+            raise Refused("there is no such picture", "Reload the page", 404)
+        return bytes(stored["media"])
+
+    def feedback(self, rater: Rater, task: str) -> list[dict[str, Any]] | None:
+        """For a training screen whose masks are all rated: how each should be, and why."""
+        row = self._task(rater, task)
+        if row["part"] != TRAINING:
+            return None
+        answers = self._answers(rater)
+        sides = [s for s in (row["left_side"], row["right_side"]) if s is not None]
+        if any(answers.get((task, i)) is None for i in range(len(sides))):
+            return None
+        out = []
+        for i, side in enumerate(sides):
+            known = self.row("SELECT low, high, reason FROM sides WHERE id = ?", side)
+            assert known is not None
+            rating = answers[task, i]
+            assert rating is not None
+            fits = (known["low"] or 1) <= rating <= (known["high"] or 5)
+            out.append({"fits": fits, "why": known["reason"] or ""})
+        return out
+
+    # ---- what raters do
+
+    def append(self, rater: Rater, events: Sequence[Event]) -> list[Outcome]:
+        """Writes events in one transaction; what is committed is on the disk when this returns.
+
+        An event that is there already is committed. One that does not fit is refused, without the
+        others. Raises StudyBusy where nothing could be written, Refused where the study is closed.
+        """
+        if self.state == CLOSED:
+            raise Refused("the study is closed", "Ask whoever invited you", 409)
+        outcomes = []
+        with self._transaction() as db:
+            last = db.execute("SELECT chain FROM events ORDER BY id DESC LIMIT 1").fetchone()
+            chain = GENESIS if last is None else last["chain"]
+            for event in events:
+                same = db.execute("SELECT rater FROM events WHERE uuid = ?", (event.uuid,))
+                stored = same.fetchone()
+                if stored is not None:
+                    own = stored["rater"] == rater.id
+                    reason = "" if own else "this event is somebody else's"
+                    outcomes.append(Outcome(event.uuid, own, reason))
+                    continue
+                try:
+                    old = self._old(rater, event)
+                except Refused as error:
+                    outcomes.append(Outcome(event.uuid, False, str(error)))
+                    continue
+                conflict = event.kind in ("rate", "undo") and old != event.old
+                values = (
+                    event.uuid, rater.id, event.task, event.side, event.kind, old, event.new,
+                    event.note, event.tab, event.count, event.client_time, event.elapsed_ms,
+                    self.clock(), int(conflict),
+                )  # fmt: skip
+                chain = next_link(chain, values)
+                marks = ", ".join("?" * (len(EVENT_COLUMNS) + 1))
+                db.execute(
+                    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}, chain) VALUES ({marks})",
+                    (*values, chain),
+                )
+                outcomes.append(Outcome(event.uuid, True))
+        return outcomes
+
+    def _old(self, rater: Rater, event: Event) -> int | None:
+        """The side's rating before the event; raises Refused where the event fits no screen."""
+        if event.task is None:
+            return None
+        row = self._task(rater, event.task)
+        if event.side is None:
+            return None
+        if event.side == 1 and row["right_side"] is None:
+            raise Refused("there is no right mask", "Reload the page")
+        last = self.row(
+            "SELECT new FROM events WHERE task = ? AND side = ? AND kind IN ('rate', 'undo')"
+            " ORDER BY id DESC LIMIT 1",
+            event.task,
+            event.side,
+        )
+        return None if last is None else last["new"]
+
+
+def next_link(chain: str, values: Sequence[Any]) -> str:
+    """The chain after one more event: a hash over its values and all events before."""
+    content = json.dumps([chain, *values], ensure_ascii=False)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def event_values(row: sqlite3.Row) -> tuple[Any, ...]:
+    """The values that the chain covers."""
+    return tuple(row[name] for name in EVENT_COLUMNS)
+
+
+def outcome_dict(outcome: Outcome) -> dict[str, Any]:
+    """Plain values."""
+    uuid, committed, reason = astuple(outcome)
+    return {"uuid": uuid, "committed": committed} | ({"reason": reason} if reason else {})
