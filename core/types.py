@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.evidence.records import Evidence
 from core.options import MaskOptions
 from core.views.records import NoView, View
 
@@ -323,6 +324,7 @@ class Trace:
     steps: tuple[AscentStep, ...] = ()
     counterfactual: Counterfactual | None = None
     ledger: Ledger | None = None
+    evidence: tuple[Evidence, ...] = ()
     answers: dict[str, Answer] = field(default_factory=dict)
     timings_ms: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0

@@ -1,7 +1,6 @@
 """What every family of transformers' video language models shares; a family adds its few facts.
 
-A family says how its pixels are laid out, which inputs go with them, and where its decoder's
-layers are. Everything else is the same: prompt, query span, prefill, caches, stepping.
+A family says how its pixels are laid out, which inputs go with them, and where its decoder is.
 """
 
 from __future__ import annotations

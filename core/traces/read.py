@@ -16,6 +16,7 @@ from core.errors import MacdError, OptionError, TraceError
 from core.media.webp import decode_picture, decode_pictures, picture_size
 from core.options import MaskOptions, RunOptions
 from core.traces.container import DAMAGED, Pictures, open_bundle
+from core.traces.evidence import restore_evidence
 from core.traces.format import (
     ALL_PIXELS,
     FINAL_FIELDS,
@@ -161,6 +162,7 @@ def _restore(
         steps=steps,
         counterfactual=found,
         ledger=ledger,
+        evidence=restore_evidence(m.get("evidence", []), arrays, t, k, g),
         answers=_restore_answers(m, arrays, pictures, read, room, keep),
         warnings=tuple(m["warnings"]),
         **{n: m[n] for n in PLAIN_FIELDS},

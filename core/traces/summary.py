@@ -12,6 +12,7 @@ import numpy as np
 
 from core.cli.edit_flags import edit_words, stored_edits
 from core.decoding.contrast import Float64Array, weighted
+from core.evidence import report as evidence
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from core.words import count, visible
 
@@ -52,6 +53,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "frame_levels": _frame_levels(trace),
         "query_loss": _losses(trace),
         "ledger": _ledger(trace),
+        "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
         "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,

@@ -100,10 +100,11 @@ class Workbench:
     def _change(
         self, edit: Edit, tracks: tuple[Track, ...], options: dict[str, Any], before: Trace
     ) -> Iterator[Event]:
-        now = replace(before, tracks=tracks, options=options, ledger=None, shared={})
+        now = replace(before, tracks=tracks, options=options, ledger=None, evidence=(), shared={})
         if edit.kind == "label":
             self.context.tracks = tracks
-            self.trace = replace(now, ledger=before.ledger, shared=before.shared)
+            measured = replace(now, ledger=before.ledger, evidence=before.evidence)
+            self.trace = replace(measured, shared=before.shared)
         elif edit.kind in ("level", "frames"):
             self.context.tracks = tracks
             yield from self._compute(now, _with_level(before, edit))
@@ -177,7 +178,7 @@ class Workbench:
         options = self.trace.options | {"contrast": asdict(contrast)}
         answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
         answers["macd"] = _timed(answered, began)
-        self.trace = replace(self.trace, answers=answers, options=options)
+        self.trace = replace(self.trace, answers=answers, options=options, evidence=())
         return self.trace
 
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
