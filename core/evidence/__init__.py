@@ -7,11 +7,13 @@ this package imports no torch: a kind's module is loaded when it is first used.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from core.errors import OptionError
 
@@ -39,3 +41,15 @@ def find_kind(name: str) -> Callable[[EvidenceCase, str], Measured]:
         f"{__name__}.{name.replace('-', '_')}"
     ).measure
     return measure
+
+
+class _CallableModule(ModuleType):
+    """`core.evidence(trace, …)` is a call of the door, also once this package was imported."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        from core.door import evidence
+
+        return evidence(*args, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -31,8 +31,8 @@ TRACE_OF_MASK, ENOUGH = 0.02, 0.25
 class Measured:
     """A kind's map (T, R, C), and what it is made of where that is fewer than its cells.
 
-    parts: (P,) amounts that were spread over the map, one an object or a patch; the map itself where
-    it is None. random: the same for a head of random weights; None where it was not asked for.
+    parts: (P,) amounts that were spread over the map, one an object or a patch; the map itself
+    where it is None. random: the same for a head of random weights; None if it was not asked for.
     """
 
     values: NDArray[np.float64]

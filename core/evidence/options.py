@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from core.errors import OptionError
 from core.evidence import find_kind
-from core.validation import Checked, choice, flag, shown, text, texts, whole
+from core.validation import Checked, Part, choice, flag, shown, text, texts, whole
 
 Answers = Literal["macd", "baseline"]
 DEFAULT_KINDS = ("gradient", "attention", "occlusion")
@@ -80,6 +81,30 @@ class EvidenceOptions(Checked):
     def regions(self) -> tuple[Box, ...]:
         """The boxes as numbers."""
         return tuple(_box(one) for one in self.boxes)
+
+
+def read_evidence_options(values: Mapping[str, Any]) -> EvidenceOptions:
+    """From untrusted values by name. Raises OptionError for one that is none, or out of range.
+
+    >>> read_evidence_options({"knock_out": [2], "kinds": "gradient"}).track_ids()
+    (2,)
+    """
+    values = dict(values)
+    for name in ("knock_out", "boxes", "kinds"):
+        if name in values:
+            values[name] = _texts(values[name])
+    options: EvidenceOptions = Part(EvidenceOptions()).read(values, "evidence")
+    return options
+
+
+def _texts(value: Any) -> Any:
+    """One or several, numbers among them, as the texts that the command line gives."""
+    if isinstance(value, str | int):
+        return (str(value),)
+    if not isinstance(value, Sequence):
+        return value
+    joined = [",".join(map(str, v)) if isinstance(v, list | tuple) else v for v in value]
+    return tuple(str(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in joined)
 
 
 def _box(written: str) -> Box:
