@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from core.door import compare, trace
+    from core.door import compare, evidence, trace
     from core.errors import MacdError
     from core.options import RunOptions
     from core.recording import record
@@ -30,6 +30,7 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
+    "evidence",
     "load",
     "record",
     "save",
@@ -41,6 +42,7 @@ _PLACES = {
     "RunOptions": "options",
     "Trace": "types",
     "compare": "door",
+    "evidence": "door",  # its package of that name can be called too
     "load": "traces.bundle",
     "record": "recording",
     "save": "traces.bundle",

@@ -21,6 +21,7 @@ from core.options import RunOptions, read_options
 from core.question import clean_question
 from core.types import Clip, Progress, Trace
 from core.validation import shown
+from core.whatif.edits import check_changeable
 
 if TYPE_CHECKING:
     from core.backbones import VideoLM
@@ -113,6 +114,44 @@ def compare(
     core.errors.OptionError: there is no method 'mcad'. Choose of baseline, macd, ...
     """
     return trace(video, question, methods=methods, **options)
+
+
+def evidence(
+    trace: Trace,
+    /,
+    token: int = 1,
+    *,
+    backbone: str | Path | VideoLM = "toyworld",
+    device: str = "auto",
+    **options: Any,
+) -> Trace:
+    """Measures where the evidence for one token of an answer lies in the video.
+
+    Args:
+        trace: a finished one, from `trace`, `compare` or `load`.
+        token: the answer's token, counted from 1.
+        backbone: what made the trace, as for `trace`.
+        device: see `trace`.
+        options: the fields of `core.evidence.options.EvidenceOptions`, such as `against="none"`,
+            `kinds=("gradient", "occlusion-grid")` or `knock_out=(2,)`.
+
+    Returns:
+        The trace with the maps in `.evidence`, the last of which is this token's.
+
+    Raises:
+        MacdError: for a token, candidate, object or layer that is not there; for a model that did
+            not make the trace.
+    """
+    from core.evidence.options import read_evidence_options
+
+    chosen = read_evidence_options({"token": token} | options)
+    check_changeable(trace)
+    check_device(device)
+    if isinstance(backbone, str | Path):
+        check_backbone(str(backbone))
+    from core.evidence.run import add_evidence
+
+    return add_evidence(trace, _backbone(backbone, device, Progress()), chosen)
 
 
 def run_video(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.evidence.records import Evidence
 from core.options import MaskOptions, RunOptions
 from core.records import (
     NO_BACKBONE,
@@ -420,6 +421,7 @@ class Trace:
     counterfactual: Counterfactual | None = None
     occlusion: OcclusionReport | None = None
     controls: ControlReport | None = None
+    evidence: tuple[Evidence, ...] = ()
     answers: dict[str, Answer] = field(default_factory=dict)
     timings_ms: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
@@ -430,6 +432,10 @@ class Trace:
     truth: str = ""
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)
+
+    def without_measurements(self) -> Trace:
+        """The trace without what was measured on it after the run."""
+        return replace(self, occlusion=None, controls=None, evidence=())
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, docs/json-schema.md: what `show --json` prints."""

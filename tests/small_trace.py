@@ -7,6 +7,14 @@ import zipfile
 
 import numpy as np
 
+from core.evidence.records import (
+    Agreement,
+    Evidence,
+    EvidenceMap,
+    KnockOut,
+    Lens,
+    Target,
+)
 from core.records import BackboneRecord, ClipRecord, DetectorRecord
 from core.traces.reproduce import command, snippet
 from core.traces.summary import as_json, as_table, as_text
@@ -85,6 +93,7 @@ def small_trace():
             0.5, 12.5,
         ),
         truth="no",
+        evidence=(small_evidence(),),
         answers={a.method: a for a in answers},
         timings_ms={"video": 12.5, "decode": 3.0},
         peak_memory_mb=100.0,
@@ -92,6 +101,27 @@ def small_trace():
         shared={"masks": 1},
         versions={"python": "3.11"},
     )  # fmt: skip
+
+
+def small_evidence():
+    """Two kinds of maps, a box and an object knocked out, and a lens of two layers."""
+    values = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+    return Evidence(
+        target=Target("macd", 1, 7, "no", 5, "yes"),
+        score=(1.5, -0.5),
+        layers=(0, 1),
+        maps=tuple(
+            EvidenceMap(kind, view, values * sign, (0.5, 0.25), 0.25, (1.0,), sanity)
+            for kind, sanity in (("gradient", 0.5), ("occlusion-grid", None))
+            for view, sign in (("video", 1), ("counterfactual", -1))
+        ),
+        agreement=(Agreement("video", "gradient", "occlusion-grid", None),),
+        knock_outs=(
+            KnockOut(2, None, (0, 1), 3, "no", "yes", (1.5, 0.5), (0.75, 0.5)),
+            KnockOut(None, (0.0, 0.0, 0.5, 0.5), (1, 1), 1, "no", "no", (1.5, 1.5), (0.75, 0.75)),
+        ),
+        lens=Lens((0.25, 0.75), (0.25, 0.5)),
+    )
 
 
 def token(index, two=False, hidden=None):

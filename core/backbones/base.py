@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +105,11 @@ def to_pixels(video: Tensor, mean: Tensor, std: Tensor) -> Pixels:
     return to_host(rgb.round().clamp(0, 255).byte().movedim(-3, -1).contiguous())
 
 
+def widen(logits: Tensor) -> Tensor:
+    """Logits in float32, or float64 where they are."""
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
 @dataclass(frozen=True)
 class Prune:
     """From decoder layer `layer` on, all but the least-attended `ratio` of vision tokens hide.
@@ -152,6 +158,38 @@ class DecodeState:
     prune: Prune | None = None
     vision: VisionCache | None = None
     hidden: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the steps inside `VideoLM.watching` keep, and what they are not let see.
+
+    attention: decoder layers, counted from 0, whose last row of attention is kept. lens: whether
+    the hidden state after each layer is read out. blocked: indices of vision tokens, in the order
+    of the prompt, that no query attends to in `blocked_layers`.
+    """
+
+    attention: tuple[int, ...] = ()
+    lens: bool = False
+    blocked: tuple[int, ...] = ()
+    blocked_layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.attention and self.blocked:
+            raise ValueError("attention is computed without the mask that blocks tokens")
+
+
+@dataclass(eq=False)
+class Watched:
+    """What the last step inside `VideoLM.watching` left behind.
+
+    attention: by layer, (B, N) of the last query to each vision token, mean over heads; the rest of
+    a row's 1 goes to text. lens: (B, V) logits read out after each layer, the last those of the
+    model.
+    """
+
+    attention: dict[int, Tensor] = field(default_factory=dict)
+    lens: list[Tensor] = field(default_factory=list)
 
 
 class VideoLM(ABC):
@@ -253,6 +291,41 @@ class VideoLM(ABC):
     @abstractmethod
     def token_text(self, token: int) -> str:
         """One token's exact text; special tokens and byte fallbacks visible."""
+
+    # what only the evidence of a token needs; a model without it can do everything else
+
+    @property
+    def depth(self) -> int:
+        """Decoder layers."""
+        raise self._no_evidence()
+
+    def answer_hidden(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        answer: Sequence[int] = (),
+        low_memory: bool = False,
+        reuse: DecodeState | None = None,
+    ) -> Tensor:
+        """(B, d) last hidden state that predicts the token after `answer`, which is read with it.
+
+        video: one view (T, 3, H, W) or several (B, T, 3, H, W); where it requires a gradient, the
+        result has a graph back to it. low_memory, reuse: see `query_logits` and `prefill`.
+        """
+        raise self._no_evidence()
+
+    def read_out(self, hidden: Tensor) -> Tensor:
+        """Last hidden states (…, d) → float logits (…, V)."""
+        raise self._no_evidence()
+
+    def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
+        """While inside, each `step` of a state like this one is watched; see `Watch`."""
+        raise self._no_evidence()
+
+    def _no_evidence(self) -> OptionError:
+        return OptionError(
+            f"{self.info.name} cannot say where its evidence lies", "Choose another backbone"
+        )
 
     @property
     @abstractmethod

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from core.backbones.base import DecodeState
+from core.backbones.base import DecodeState, Encoded
+from core.backbones.host import to_host
 
 
 def map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:
@@ -59,3 +60,23 @@ def crop_state(state: DecodeState, length: int) -> DecodeState:
     """The state as it was `length` tokens into the cache; its logits are not those of then."""
     cache = map_cache(state.cache, lambda z: z[:, :, :length])
     return replace(state, cache=cache, length=length, query_logits=None, vision=None)
+
+
+def changed_patches(
+    encoded: Encoded,
+    views: Tensor,
+    reuse: DecodeState | None,
+    changed_frames: Tensor | None = None,
+) -> Tensor:
+    """(B, G) bool: temporal patches to look at, because they are not those of `reuse`.
+
+    On the CPU, where it decides what is read.
+    """
+    if reuse is None or reuse.vision is None:
+        return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
+    if changed_frames is None:
+        frames = (views != reuse.vision.video).flatten(2).any(-1)
+    else:
+        frames = changed_frames.expand(len(views), -1)
+    changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
+    return torch.from_numpy(to_host(changed))

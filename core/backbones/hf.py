@@ -1,14 +1,13 @@
 """What every family of transformers' video language models shares; a family adds its few facts.
 
-A family says how its pixels are laid out, which inputs go with them, and where its decoder's
-layers are. Everything else is the same: prompt, query span, prefill, caches, stepping.
+A family says how its pixels are laid out, which inputs go with them, and where its decoder is.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -26,15 +25,25 @@ from core.backbones.base import (
     Prune,
     VideoLM,
     VisionCache,
+    Watch,
+    Watched,
     normalise,
+    widen,
 )
-from core.backbones.caches import crop_state, join_states, map_cache, select_rows
+from core.backbones.caches import (
+    changed_patches,
+    crop_state,
+    join_states,
+    map_cache,
+    select_rows,
+)
 from core.backbones.checkpointing import checkpointed
 from core.backbones.fitting import fitted
 from core.backbones.host import to_host
-from core.backbones.prompt import metadata_of, placeholders, query_positions
-from core.backbones.prune import pruned
+from core.backbones.prompt import metadata_of, placeholders, query_positions, unknown_words
+from core.backbones.prune import hidden_among, pruned
 from core.backbones.resize import cap_pixels, resampling_of
+from core.backbones.watching import watched
 from core.errors import OptionError
 from core.options import Fit
 from core.question import control_strings, refuse_special
@@ -246,7 +255,7 @@ class HfVideoLM(VideoLM):
             groups=tuple(tuple(range(i, min(i + patch, count))) for i in range(0, count, patch)),
             inputs={k: v.to(to) for k, v in self.extra_inputs(out, ids).items()},
             vision_tokens=int((ids[0] == self.vision_token).sum()),
-            notes=self._unknown_words(ids[0, query].tolist(), question),
+            notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
 
     def at_least(self, frames: Pixels) -> Pixels:
@@ -270,13 +279,13 @@ class HfVideoLM(VideoLM):
         Layers that compute their activations again cannot read a cache: with `low_memory` only the
         features of untouched frames are taken over.
         """
-        changed = self._changed(encoded, video[None], reuse, changed_frames)
+        changed = changed_patches(encoded, video[None], reuse, changed_frames)
         with checkpointed(self.model) if low_memory else nullcontext():
             vision = VisionCache(video[None], self._features(encoded, video[None], changed, reuse))
             first = 0 if low_memory else self._first(encoded, changed, reuse)
             cache = None if low_memory else self._prefix(vision, first, reuse)
             hidden = self._read(encoded, vision, first, cache)
-        return _wide(self.head(hidden[:, encoded.query - 1 - first])[0])
+        return widen(self.head(hidden[:, encoded.query - 1 - first])[0])
 
     def prefill(
         self,
@@ -289,17 +298,17 @@ class HfVideoLM(VideoLM):
         """See `VideoLM.prefill`. Pruned layers see the prompt's end: only features are shared."""
         views = video if video.ndim == 5 else video[None]
         with nullcontext() if graph else torch.no_grad():
-            changed = self._changed(encoded, views, reuse)
+            changed = changed_patches(encoded, views, reuse)
             vision = VisionCache(views, self._features(encoded, views, changed, reuse))
             first = 0 if prune else self._first(encoded, changed, reuse)
             cache = self._prefix(vision, first, reuse)
             slots = self._slots(encoded).flatten()
             with pruned(self.decoder.layers, prune, slots) as unseen:
                 hidden = self._read(encoded, vision, first, cache)
-            asked = _wide(self.head(hidden[:, encoded.query - 1 - first]))
+            asked = widen(self.head(hidden[:, encoded.query - 1 - first]))
         with torch.no_grad():
             return DecodeState(
-                logits=_wide(self.head(hidden.detach()[:, -1])),
+                logits=widen(self.head(hidden.detach()[:, -1])),
                 cache=map_cache(cache, Tensor.detach),
                 length=encoded.input_ids.shape[1],
                 prompt=encoded.input_ids.shape[1],
@@ -310,7 +319,7 @@ class HfVideoLM(VideoLM):
                 },
                 prune=prune,
                 vision=VisionCache(views.detach(), tuple(f.detach() for f in vision.features)),
-                hidden=_hidden_among(slots, unseen),
+                hidden=hidden_among(slots, unseen),
             )
 
     @torch.no_grad()
@@ -331,37 +340,47 @@ class HfVideoLM(VideoLM):
             use_cache=True,
         )
         return DecodeState(
-            logits=_wide(self.head(out.last_hidden_state[:, -1])),
+            logits=widen(self.head(out.last_hidden_state[:, -1])),
             cache=cache,
             length=length,
             prompt=length,
             inputs={"next": length, "vision": steps[:0]},
         )
 
+    @property
+    def depth(self) -> int:
+        """See `VideoLM.depth`."""
+        return len(self.decoder.layers)
+
+    def answer_hidden(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        answer: Sequence[int] = (),
+        low_memory: bool = False,
+        reuse: DecodeState | None = None,
+    ) -> Tensor:
+        """See `VideoLM.answer_hidden`."""
+        views = video if video.ndim == 5 else video[None]
+        changed = changed_patches(encoded, views, reuse)
+        with checkpointed(self.model) if low_memory else nullcontext():
+            vision = VisionCache(views, self._features(encoded, views, changed, reuse))
+            first = 0 if low_memory else self._first(encoded, changed, reuse)
+            cache = self._prefix(vision, first, reuse) if first else None
+            return self._read(encoded, vision, first, cache, answer)[:, -1]
+
+    def read_out(self, hidden: Tensor) -> Tensor:
+        """See `VideoLM.read_out`."""
+        return widen(self.head(hidden))
+
+    def watching(self, state: DecodeState, watch: Watch) -> AbstractContextManager[Watched]:
+        """See `VideoLM.watching`."""
+        return watched(self.decoder, self.read_out, watch, state.inputs["vision"])
+
     def _slots(self, encoded: Encoded) -> Tensor:
         """(G, n) positions of each temporal patch's tokens in the prompt."""
         slots = (encoded.input_ids[0] == self.vision_token).nonzero()[:, 0]
         return slots.view(len(encoded.groups), -1)
-
-    def _changed(
-        self,
-        encoded: Encoded,
-        views: Tensor,
-        reuse: DecodeState | None,
-        changed_frames: Tensor | None = None,
-    ) -> Tensor:
-        """(B, G) bool: temporal patches to look at, because they are not those of `reuse`.
-
-        On the CPU, where it decides what is read.
-        """
-        if reuse is None or reuse.vision is None:
-            return torch.ones(len(views), len(encoded.groups), dtype=torch.bool)
-        if changed_frames is None:
-            frames = (views != reuse.vision.video).flatten(2).any(-1)
-        else:
-            frames = changed_frames.expand(len(views), -1)
-        changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
-        return torch.from_numpy(to_host(changed))
 
     def _features(
         self, encoded: Encoded, views: Tensor, changed: Tensor, reuse: DecodeState | None
@@ -411,16 +430,24 @@ class HfVideoLM(VideoLM):
         vision: VisionCache,
         first: int,
         cache: DynamicCache | None,
+        answer: Sequence[int] = (),
     ) -> Tensor:
-        """Last hidden states (B, L − first, d) of the prompt from `first` on; fills the cache."""
+        """Last hidden states (B, L − first + A, d) of the prompt from `first` on, and of `answer`.
+
+        Fills the cache.
+        """
         slots = self._slots(encoded).flatten()
         at = slots[slots >= first] - first
         features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in vision.features]
-        words = self.decoder.get_input_embeddings()(encoded.input_ids[:, first:])
-        words = words.expand(len(vision.video), -1, -1)
+        ids = torch.cat([encoded.input_ids[0, first:], encoded.input_ids.new_tensor(answer)])
+        words = self.decoder.get_input_embeddings()(ids).expand(len(vision.video), -1, -1)
+        positions = [self.positions(encoded, first, len(words))]
+        if answer:
+            start = self.next_position(encoded)
+            positions += [self.step_positions(start + i, len(words)) for i in range(len(answer))]
         out = self.decoder(
             inputs_embeds=words.index_copy(1, at, features[0].to(words.dtype)),
-            position_ids=self.positions(encoded, first, len(words)),
+            position_ids=torch.cat(positions, -1),
             past_key_values=cache,
             use_cache=cache is not None,
             **self.deepstack_inputs(features[1:], at, words.shape[1]),
@@ -452,14 +479,14 @@ class HfVideoLM(VideoLM):
                 use_cache=True,
             )
         return DecodeState(
-            _wide(out.logits[:, -1]),
+            widen(out.logits[:, -1]),
             out.past_key_values,
             state.length + 1,
             state.prompt,
             None,
             state.inputs,
             state.prune,
-            hidden=_hidden_among(state.inputs["vision"], unseen),
+            hidden=hidden_among(state.inputs["vision"], unseen),
         )
 
     def text(self, tokens: Sequence[int]) -> str:
@@ -473,26 +500,3 @@ class HfVideoLM(VideoLM):
     def token_text(self, token: int) -> str:
         """See `VideoLM.token_text`."""
         return str(self.tokenizer.decode([token]))
-
-    def _unknown_words(self, query: list[int], question: str) -> tuple[str, ...]:
-        unknown = self.tokenizer.unk_token_id
-        if unknown is None or unknown not in query:
-            return ()
-        spans = self.tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)
-        words = [
-            question[a:b]
-            for i, (a, b) in zip(spans["input_ids"], spans["offset_mapping"], strict=True)
-            if i == unknown
-        ]
-        return (f"the backbone does not know these words: {', '.join(dict.fromkeys(words))}",)
-
-
-def _hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:
-    """(B, N) bool over the vision tokens, from the hidden positions (B, H) of each row."""
-    if not unseen:
-        return None
-    return torch.stack([torch.isin(vision, row) for row in unseen[0]])
-
-
-def _wide(logits: Tensor) -> Tensor:
-    return logits if logits.dtype == torch.float64 else logits.float()

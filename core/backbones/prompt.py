@@ -68,3 +68,17 @@ def metadata_of(frames: ModelFrames, count: int) -> VideoMetadata:
         width=frames.size[1],
         height=frames.size[0],
     )
+
+
+def unknown_words(tokenizer: Any, query: list[int], question: str) -> tuple[str, ...]:
+    """A note that names the question's words that the tokenizer does not know; none elsewhere."""
+    unknown = tokenizer.unk_token_id
+    if unknown is None or unknown not in query:
+        return ()
+    spans = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)
+    words = [
+        question[a:b]
+        for i, (a, b) in zip(spans["input_ids"], spans["offset_mapping"], strict=True)
+        if i == unknown
+    ]
+    return (f"the backbone does not know these words: {', '.join(dict.fromkeys(words))}",)

@@ -8,8 +8,9 @@ transformers for all attentions would force eager attention and store every laye
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,25 +37,15 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
         order = weights[:, vision].argsort(dim=-1, stable=True)
         hidden[:] = [vision[order[:, count:]]]
 
-    def hide(_: Any, positional: Any, named: dict[str, Any]) -> Any:
-        states = positional[0] if positional else named["hidden_states"]
-        length, dtype = states.shape[1], states.dtype
-        total = named["past_key_values"].get_seq_length()  # the first layer has grown it already
-        past = total - length
-        ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
-        unseen = torch.zeros(len(states), total, dtype=torch.bool, device=states.device)
-        unseen.scatter_(1, hidden[0], True)
-        ahead = ahead[None, None] | unseen[:, None, None]
-        mask = torch.zeros(len(states), 1, length, total, dtype=dtype, device=states.device)
-        return positional, named | {
-            "attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)
-        }
+    def hide(index: int, _: Any, positional: Any, given: dict[str, Any]) -> Any:
+        return positional, hide_tokens(positional, given, hidden[0], index)
 
     handles = [
         layers[prune.layer - 1].self_attn.register_forward_hook(rank_tokens, with_kwargs=True),
         *(
-            layer.register_forward_pre_hook(hide, with_kwargs=True)
-            for layer in layers[prune.layer :]
+            layer.register_forward_pre_hook(partial(hide, index), with_kwargs=True)
+            for index, layer in enumerate(layers)
+            if index >= prune.layer
         ),
     ]
     try:
@@ -62,6 +53,33 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
     finally:
         for handle in handles:
             handle.remove()
+
+
+def hide_tokens(
+    positional: Any, given: dict[str, Any], hidden: Tensor, layer: int
+) -> dict[str, Any]:
+    """A decoder layer's arguments with a mask that hides the future and some cached tokens.
+
+    hidden: (B, H) long, positions in the cache; layer: the layer's index, whose own part of the
+    cache says how many tokens came before.
+    """
+    states = positional[0] if positional else given["hidden_states"]
+    length, dtype = states.shape[1], states.dtype
+    past = given["past_key_values"].get_seq_length(layer)
+    total = past + length
+    ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
+    unseen = torch.zeros(len(states), total, dtype=torch.bool, device=states.device)
+    unseen.scatter_(1, hidden, True)
+    ahead = ahead[None, None] | unseen[:, None, None]
+    mask = torch.zeros(len(states), 1, length, total, dtype=dtype, device=states.device)
+    return given | {"attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)}
+
+
+def hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:
+    """(B, N) bool over the vision tokens, from the hidden positions (B, H) of each row."""
+    if not unseen:
+        return None
+    return torch.stack([torch.isin(vision, row) for row in unseen[0]])
 
 
 def last_row(attention: Any, named: dict[str, Any]) -> Tensor:

@@ -1,4 +1,5 @@
-"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE`, `edit FILE` and `plan`.
+"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE`, `edit FILE`, `evidence FILE`
+and `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.cli import evidence
 from core.cli.edit_flags import add_edit_flags, read_edit_flag
 from core.cli.flags import add_flags, options_of
 from core.door import COMPARED, check_backbone, check_device, check_run, run_video
@@ -47,11 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command == "plan":
             _plan(args)
         else:
-            commands = {"show": _show, "edit": _edit}
+            commands = {"show": _show, "edit": _edit, "evidence": _evidence}
             trace = commands.get(args.command, _trace)(args)
             if args.command != "show" and args.out:  # the reader of the pipe may stop early
                 _save(trace, args.out)
-            _print(trace, args)
+            if args.command == "evidence":
+                evidence.print_evidence(trace, args.json)
+            else:
+                _print(trace, args)
         sys.stdout.flush()
     except MacdError as error:
         print(f"error: {visible(str(error))}", file=sys.stderr)
@@ -104,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_edit(edit)
     for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
+    evidence.add_evidence(commands)
     _add_plan(commands)
     return parser
 
@@ -193,6 +199,18 @@ def _edit(args: argparse.Namespace) -> Trace:
     if args.controls:
         bench.measure_controls()
     return bench.trace
+
+
+def _evidence(args: argparse.Namespace) -> Trace:
+    """The trace with a token's evidence; what can be refused is, before a model is loaded."""
+    _check_out(args.out)
+    check_device(args.device)
+    options = evidence.evidence_options(args)
+    trace = _show(args)
+    backbone = _backbone_of(trace, args.backbone)
+    check_backbone(backbone)
+    check_changeable(trace)
+    return evidence.run_evidence(trace, options, backbone, args.device)
 
 
 def _backbone_of(trace: Trace, named: str | None) -> str:

@@ -17,6 +17,7 @@ from core.media.webp import decode_picture, decode_pictures, picture_size
 from core.options import RunOptions
 from core.records import TEXT
 from core.traces.container import DAMAGED, Pictures, open_bundle
+from core.traces.evidence import restore_evidence
 from core.traces.format import (
     ALL_PIXELS,
     FINAL_FIELDS,
@@ -173,6 +174,7 @@ def _restore(
         counterfactual=counterfactual,
         occlusion=occlusion,
         controls=_restore_controls(m.get("controls")),
+        evidence=restore_evidence(m.get("evidence", []), arrays, t, k, g),
         answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
         warnings=tuple(m["warnings"]),
         options=stored.options,

@@ -12,6 +12,7 @@ import numpy as np
 
 from core.cli.edit_flags import edit_words
 from core.decoding.contrast import Float64Array, weighted
+from core.evidence import report as evidence
 from core.traces.format import options_as_dict
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from core.words import count, visible
@@ -56,6 +57,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "ledger": occlusion,  # its former name, for one version
         "controls": _controls(trace),
         "truth": trace.truth,
+        "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "answers": {name: _answer(a) for name, a in trace.answers.items()},
         "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,

@@ -17,6 +17,7 @@ from PIL import Image
 
 from core.errors import TraceError
 from core.media.webp import PICTURE_PIXELS, encode_picture
+from core.traces.evidence import flatten_evidence
 from core.traces.format import (
     FINAL_FIELDS,
     FORMAT,
@@ -164,6 +165,8 @@ def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
     manifest |= {n: getattr(trace, n).as_dict() for n in RECORD_FIELDS}
     manifest["options"] = options_as_dict(trace)
     manifest |= {n: getattr(trace, n) for n in PLAIN_FIELDS}
+    if trace.evidence:
+        manifest["evidence"] = flatten_evidence(trace, arrays)
     return arrays, manifest | {"warnings": list(trace.warnings)}
 
 

@@ -104,14 +104,13 @@ class Workbench:
         return None
 
     def _change(self, edit: Edit, tracks: tuple[Track, ...], before: Trace) -> Iterator[Event]:
-        edits = (*before.edits, edit)
-        now = replace(before, tracks=tracks, edits=edits, occlusion=None, controls=None, shared={})
+        now = replace(before, tracks=tracks, edits=(*before.edits, edit))
         if edit.kind == "label":
             self.context.tracks = tracks
-            self.trace = replace(
-                now, occlusion=before.occlusion, controls=before.controls, shared=before.shared
-            )
-        elif edit.kind in ("level", "frames"):
+            self.trace = now
+            return
+        now = replace(now.without_measurements(), shared={})
+        if edit.kind in ("level", "frames"):
             self.context.tracks = tracks
             yield from self._compute(now, _with_level(before, edit))
         else:
@@ -183,7 +182,9 @@ class Workbench:
         )
         answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
         answers["macd"] = _timed(answered, began)
-        self.trace = replace(self.trace, answers=answers, options=self.options, controls=None)
+        self.trace = replace(
+            self.trace, controls=None, evidence=(), answers=answers, options=self.options
+        )
         return self.trace
 
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:

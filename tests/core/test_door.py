@@ -40,6 +40,7 @@ def test_the_exports_are_these():
         "Trace",
         "__version__",
         "compare",
+        "evidence",
         "load",
         "record",
         "save",

@@ -1,0 +1,119 @@
+"""`python -m core evidence FILE.macd`: its flags, and the run behind them. Imports no torch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.evidence.options import EvidenceOptions
+from core.evidence.report import as_json, as_text
+from core.words import visible_json
+
+if TYPE_CHECKING:
+    from core.types import Trace
+
+DESCRIPTION = (
+    "Where the evidence for one token of an answer lies: maps over every frame, under the video and"
+    " under the counterfactual; what the answer becomes without an object; and the token's"
+    " probability after each layer."
+)
+
+
+def add_evidence(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "evidence", description=DESCRIPTION, help="where a token's evidence lies in the video"
+    )
+    command.add_argument("file", metavar="FILE.macd")
+    command.add_argument(
+        "--token", type=int, default=1, help="the answer's token, counted from 1 (default: 1)"
+    )
+    command.add_argument(
+        "--answer", default="macd", help="macd or baseline: whose token (default: macd)"
+    )
+    command.add_argument(
+        "--against", default="", metavar="TEXT",
+        help="another candidate: evidence for the token rather than for it",
+    )  # fmt: skip
+    command.add_argument(
+        "--kinds", default="gradient,attention,occlusion", metavar="KIND,…",
+        help="gradient, attention, occlusion (by object) and occlusion-grid (by patch)"
+        " (default: the first three)",
+    )  # fmt: skip
+    command.add_argument(
+        "--layers", default="", metavar="1-3,8",
+        help="layers whose attention is averaged, counted from 1 (default: all)",
+    )  # fmt: skip
+    command.add_argument(
+        "--patches", default="4x4", metavar="ROWSxCOLUMNS",
+        help="patches of occlusion-grid (default: 4x4)",
+    )  # fmt: skip
+    command.add_argument(
+        "--knock-out", action="append", default=[], metavar="ID",
+        help="an object whose vision tokens the answer cannot attend to; may be given again",
+    )  # fmt: skip
+    command.add_argument(
+        "--knock-out-box", action="append", default=[], metavar="X0,Y0,X1,Y1",
+        help="a region likewise, in shares of the frame",
+    )  # fmt: skip
+    command.add_argument(
+        "--knock-out-layers", default="", metavar="3-6",
+        help="the layers in which it cannot, counted from 1 (default: all)",
+    )  # fmt: skip
+    command.add_argument("--no-lens", action="store_true", help="leave the layers' read-outs out")
+    command.add_argument(
+        "--no-sanity", action="store_true", help="no comparison with a head of random weights"
+    )
+    command.add_argument(
+        "--low-memory", action="store_true", help="less memory for more time in the gradient"
+    )
+    command.add_argument(
+        "--backbone", help="what made the trace; must be named unless it is the embedded one"
+    )
+    command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    command.add_argument(
+        "--out", type=Path, metavar="NEW.macd", help="save the trace with the evidence in it"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def evidence_options(args: argparse.Namespace) -> EvidenceOptions:
+    """The options of a parsed command. Raises OptionError."""
+    return EvidenceOptions(
+        token=args.token,
+        answer=args.answer,
+        against=args.against,
+        kinds=tuple(kind.strip() for kind in args.kinds.split(",")),
+        layers=args.layers,
+        patches=args.patches,
+        knock_out=tuple(args.knock_out),
+        boxes=tuple(args.knock_out_box),
+        knock_out_layers=args.knock_out_layers,
+        lens=not args.no_lens,
+        sanity=not args.no_sanity,
+        low_memory=args.low_memory,
+    )
+
+
+def run_evidence(trace: Trace, options: EvidenceOptions, backbone: str, device: str) -> Trace:
+    """Loads the model and measures; progress goes to stderr."""
+    from core.backbones import load_backbone
+    from core.evidence.run import add_evidence as measure
+
+    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    lm = load_backbone(backbone, device)
+    print(f"  measure {', '.join(options.chosen_kinds)}", file=sys.stderr, flush=True)
+    return measure(trace, lm, options)
+
+
+def print_evidence(trace: Trace, as_one_object: bool) -> None:
+    """The evidence that was measured last."""
+    if as_one_object:
+        wide = (sys.stdout.encoding or "").lower().startswith("utf")
+        shown = as_json(trace.evidence[-1], trace)
+        print(visible_json(json.dumps(shown, ensure_ascii=not wide, allow_nan=False)))
+    else:
+        print(as_text(trace.evidence[-1], trace))

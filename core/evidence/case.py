@@ -1,0 +1,174 @@
+"""One token of one trace under both views, with the work that kinds of evidence share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.backbones.base import DecodeState
+from core.backbones.host import to_host
+from core.errors import NumericalError
+from core.evidence.maps import grid_of, mean_to
+from core.evidence.options import EvidenceOptions
+from core.evidence.records import Target
+from core.masking.composite import MaskCompositor
+from core.masking.masks import soft_boxes
+from core.views.context import MethodContext
+
+BATCH = 8
+TRACE_OF_MASK, ENOUGH = 0.02, 0.25
+"""Share of a cell that a mask must cover to count, and of a vision token's area to hold it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A kind's map (T, R, C), and what it is made of where that is fewer than its cells.
+
+    parts: (P,) amounts that were spread over the map, one an object or a patch; the map itself
+    where it is None. random: the same for a head of random weights; None if it was not asked for.
+    """
+
+    values: NDArray[np.float64]
+    parts: NDArray[np.float64] | None = None
+    random: NDArray[np.float64] | None = None
+
+
+class EvidenceCase:
+    """What every kind needs: both views, prefilled; the answer before the token; how it is read.
+
+    prefix: the answer's tokens before the target's. layers: decoder layers, from 0, that attention
+    is averaged over. views: by name, (T, 3, H, W) normalised pixels.
+    """
+
+    def __init__(
+        self,
+        context: MethodContext,
+        target: Target,
+        prefix: Sequence[int],
+        views: dict[str, Tensor],
+        options: EvidenceOptions,
+        layers: tuple[int, ...],
+    ) -> None:
+        self.context, self.lm, self.encoded = context, context.lm, context.encoded
+        self.target, self.prefix = target, list(prefix)
+        self.views, self.options, self.layers = views, options, layers
+        _, rows, columns = self.encoded.token_grid
+        self.tokens_of_frame = rows, columns
+        self.grid = grid_of(rows, columns)
+        self._states: dict[str, DecodeState] = {}
+
+    def state(self, view: str) -> DecodeState:
+        """The view, prefilled."""
+        if view not in self._states:
+            self._states[view] = self.context.prefill(self.views[view])
+        return self._states[view]
+
+    @cached_property
+    def coverage(self) -> NDArray[np.float64]:
+        """(K, T, R, C) how much of each cell each object's mask covers, [0, 1].
+
+        Less than a trace is nothing: soft masks have no edge.
+        """
+        covered = mean_to(to_host(self.masks.objects), self.grid)
+        return np.where(covered < TRACE_OF_MASK, 0.0, covered)
+
+    @cached_property
+    def masks(self) -> MaskCompositor:
+        """The run's own masks of the objects."""
+        return self.context.masks(self.context.options.mask)
+
+    def over(self, view: str) -> MaskCompositor:
+        """The same masks and fill, over what a view shows."""
+        return replace(self.masks, encoded=replace(self.encoded, video=self.views[view]))
+
+    def read(self, hidden: Tensor) -> Tensor:
+        """(B, d) last hidden states → (B,) the target's number."""
+        logits = self.lm.read_out(hidden)
+        number = logits[:, self.target.token]
+        if self.target.against is not None:
+            number = number - logits[:, self.target.against]
+        return number
+
+    def read_random(self, hidden: Tensor) -> Tensor:
+        """(B,) the same by a head of random weights, the same ones each time.
+
+        A row of the head is a direction; its length does not matter for the order of cells.
+        """
+        generator = torch.Generator().manual_seed(self.context.options.seed)
+        row = torch.randn(hidden.shape[-1], generator=generator, dtype=torch.float64)
+        return hidden.double() @ row.to(hidden.device)
+
+    @torch.no_grad()
+    def scores(self, view: str, videos: Tensor) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(B,) target's numbers of videos (B, T, 3, H, W), by the model's head and a random one.
+
+        What the videos share with the view is not read again.
+        """
+        real, random = [], []
+        for at in range(0, len(videos), BATCH):
+            part = videos[at : at + BATCH]
+            hidden = self.lm.answer_hidden(self.encoded, part, self.prefix, reuse=self.state(view))
+            real.append(to_host(self.read(hidden)))
+            random.append(to_host(self.read_random(hidden)))
+        return np.concatenate(real).astype(np.float64), np.concatenate(random)
+
+    def score(self, view: str) -> float:
+        """The target's number under a view."""
+        number = float(self.scores(view, self.views[view][None])[0][0])
+        if not np.isfinite(number):
+            raise NumericalError(
+                "the token's logit is not finite", "Load the model in float32, or another token"
+            )
+        return number
+
+    def before_last(self, view: str) -> tuple[DecodeState, int]:
+        """The state before the token that predicts the target is read, and that token."""
+        line = [int(to_host(self.encoded.input_ids[0, -1])), *self.prefix]
+        state = self.lm.crop(self.state(view), self.state(view).prompt - 1)
+        for token in line[:-1]:
+            state = self.lm.step(state, [token])
+        return state, line[-1]
+
+    def spread(self, of_tokens: Tensor) -> NDArray[np.float64]:
+        """(N,) by vision token → (T, R, C): a token's amount is shared by its frames and cells."""
+        patches, rows, columns = self.encoded.token_grid
+        amounts = to_host(of_tokens).astype(np.float64).reshape(patches, rows, columns)
+        times = self.grid[0] // rows
+        fine = amounts.repeat(times, 1).repeat(times, 2) / times**2
+        values = np.zeros((len(self.encoded.video), *self.grid))
+        for group, frames in enumerate(self.encoded.groups):
+            values[list(frames)] = fine[group] / len(frames)
+        return values
+
+    def region(self, box: Sequence[float]) -> NDArray[np.float64]:
+        """(T, R, C) how much of each cell a box in shares of the source frame covers."""
+        frames = self.encoded.frames
+        x0, y0, x1, y1 = frames.content
+        inside = np.zeros((1, *frames.size), np.float32)
+        boxes = np.asarray([box], np.float32)
+        inside[:, y0:y1, x0:x1] = soft_boxes(boxes, (y1 - y0, x1 - x0), 0.0, 0.0)
+        return mean_to(inside, self.grid).repeat(len(frames.pixels), 0)
+
+    def tokens_in(self, coverage: NDArray[np.float64]) -> tuple[int, ...]:
+        """Vision tokens of a region (T, R, C): those it covers to a quarter.
+
+        In a frame group where it covers none that far, the one it covers most. In the order of the
+        prompt.
+        """
+        by_token = mean_to(coverage, self.tokens_of_frame)
+        chosen: list[int] = []
+        each = by_token[0].size
+        for group, frames in enumerate(self.encoded.groups):
+            covered = by_token[list(frames)].max(0).ravel()
+            if covered.max() <= 0:
+                continue
+            enough = covered >= min(ENOUGH, float(covered.max()))
+            chosen += (group * each + np.flatnonzero(enough)).tolist()
+        return tuple(chosen)

@@ -1,0 +1,83 @@
+"""Attention knock-out: the answer's tokens cannot attend to a region's vision tokens.
+
+Blocked are the rows of the last prompt token, which predicts the answer's first, and of every token
+of the answer; the question still sees the whole video, and what it took from there stays (Geva et
+al. 2023, arXiv 2304.14767).
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from core.backbones.base import DecodeState, Watch
+from core.backbones.host import to_float, to_host
+from core.errors import OptionError
+from core.evidence.case import EvidenceCase
+from core.evidence.records import KnockOut
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What is blocked: an object by id, or a box; its vision tokens; in which layers, from 0."""
+
+    track: int | None
+    box: tuple[float, float, float, float] | None
+    tokens: tuple[int, ...]
+    layers: tuple[int, ...]
+
+
+def knock_out(case: EvidenceCase, blocked: Blocked) -> KnockOut:
+    """The answer to the video and the target's number, before and after.
+
+    Raises OptionError for a region that holds no vision token.
+    """
+    if not blocked.tokens:
+        raise OptionError("the region holds no vision token", "Choose one that is seen")
+    before, after = (_answered(case, watch) for watch in (None, _watch(blocked)))
+    return KnockOut(
+        track=blocked.track,
+        box=blocked.box,
+        layers=(blocked.layers[0], blocked.layers[-1]),
+        tokens=len(blocked.tokens),
+        before=before[0],
+        after=after[0],
+        score=(before[1], after[1]),
+        probability=(before[2], after[2]),
+    )
+
+
+def _watch(blocked: Blocked) -> Watch:
+    return Watch(blocked=blocked.tokens, blocked_layers=blocked.layers)
+
+
+@torch.no_grad()
+def _answered(case: EvidenceCase, watch: Watch | None) -> tuple[str, float, float]:
+    """The greedy answer, and the target's number and probability after its prefix."""
+    lm, start = case.lm, case.state("video")
+    last = int(to_host(case.encoded.input_ids[0, -1]))
+    with lm.watching(start, watch) if watch else nullcontext():
+        opened = lm.step(lm.crop(start, start.prompt - 1), [last])
+        text = _decoded(case, opened)
+        state = lm.crop(opened, opened.length)
+        for token in case.prefix:
+            state = lm.step(state, [token])
+    logits = state.logits[0].double()
+    number = logits[case.target.token]
+    if case.target.against is not None:
+        number = number - logits[case.target.against]
+    return text, to_float(number), to_float(torch.softmax(logits, -1)[case.target.token])
+
+
+def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
+    lm, tokens = case.lm, list[int]()
+    state = lm.crop(opened, opened.length)
+    for _ in range(case.context.options.decode.max_tokens):
+        token = int(to_host(state.logits[0].argmax()))
+        if token in lm.end_tokens:
+            break
+        tokens.append(token)
+        state = lm.step(state, [token])
+    return lm.text(tokens)

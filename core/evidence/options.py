@@ -1,0 +1,143 @@
+"""What of a token's evidence is measured; validated at construction. Imports no torch."""
+
+# ruff: noqa: RUF009  (`choice` and others make fields, as `dataclasses.field` does)
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from core.errors import OptionError
+from core.evidence import find_kind
+from core.validation import Checked, Part, choice, flag, shown, text, texts, whole
+
+Answers = Literal["macd", "baseline"]
+DEFAULT_KINDS = ("gradient", "attention", "occlusion")
+MAX_PATCHES = 16
+SMALLEST_SIDE = 0.01
+"""Of a box, in shares of the frame."""
+
+Box = tuple[float, float, float, float]
+_LAYERS = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,63}")
+_PATCHES = re.compile(r"([0-9]{1,2})x([0-9]{1,2})")
+
+
+@dataclass(frozen=True)
+class EvidenceOptions(Checked):
+    """A token, what speaks for it, and how that is measured. Tokens and layers count from 1.
+
+    knock_out: ids of tracks. boxes: x0,y0,x1,y1 in shares of the source frame.
+    """
+
+    token: int = whole(1, 1, 8192, "the answer's token, counted from 1")
+    answer: Answers = choice("macd", Answers, "the answer that the token belongs to")
+    against: str = text("", 200, "another candidate: evidence for the token rather than for it")
+    kinds: tuple[str, ...] = texts(16, 40, "kinds of maps, gradient,attention,occlusion by default")
+    layers: str = text("", 300, "decoder layers whose attention is averaged, as in 1-3,8; all")
+    patches: str = text("4x4", 8, "rows and columns of the patches of occlusion-grid")
+    knock_out: tuple[str, ...] = texts(20, 12, "objects that the answer cannot attend to, by id")
+    boxes: tuple[str, ...] = texts(20, 100, "regions likewise, x0,y0,x1,y1 in shares of the frame")
+    knock_out_layers: str = text("", 20, "decoder layers in which it cannot, as in 3-6; all")
+    lens: bool = flag(True, "the token's probability as read out after each layer")
+    sanity: bool = flag(True, "compare each map with that of a head of random weights")
+    low_memory: bool = flag(False, "keep few activations for the gradient, and compute them again")
+
+    def check_together(self) -> None:
+        """Raises OptionError for kinds, layers, patches or boxes that cannot be read."""
+        for kind in self.kinds:
+            find_kind(kind)
+        self.patch_grid()
+        self.regions()
+        self.track_ids()
+        read_layers(self.layers, None)
+        read_layers(self.knock_out_layers, None)
+
+    @property
+    def chosen_kinds(self) -> tuple[str, ...]:
+        """The kinds to measure, each once."""
+        return tuple(dict.fromkeys(self.kinds)) or DEFAULT_KINDS
+
+    def patch_grid(self) -> tuple[int, int]:
+        """Rows and columns."""
+        match = _PATCHES.fullmatch(self.patches)
+        rows, columns = (int(n) for n in match.groups()) if match else (0, 0)
+        if not (1 <= rows <= MAX_PATCHES and 1 <= columns <= MAX_PATCHES):
+            raise OptionError(
+                f"patches is {shown(self.patches)}",
+                f"Write ROWSxCOLUMNS, each from 1 to {MAX_PATCHES}, such as 4x4",
+            )
+        return rows, columns
+
+    def track_ids(self) -> tuple[int, ...]:
+        """Ids of the objects to knock out."""
+        for name in self.knock_out:
+            if not name.isascii() or not name.isdigit():
+                raise OptionError(
+                    f"knock_out is {shown(name)}", "Give an object's number as `show` prints it"
+                )
+        return tuple(dict.fromkeys(int(name) for name in self.knock_out))
+
+    def regions(self) -> tuple[Box, ...]:
+        """The boxes as numbers."""
+        return tuple(_box(one) for one in self.boxes)
+
+
+def read_evidence_options(values: Mapping[str, Any]) -> EvidenceOptions:
+    """From untrusted values by name. Raises OptionError for one that is none, or out of range.
+
+    >>> read_evidence_options({"knock_out": [2], "kinds": "gradient"}).track_ids()
+    (2,)
+    """
+    values = dict(values)
+    for name in ("knock_out", "boxes", "kinds"):
+        if name in values:
+            values[name] = _texts(values[name])
+    options: EvidenceOptions = Part(EvidenceOptions()).read(values, "evidence")
+    return options
+
+
+def _texts(value: Any) -> Any:
+    """One or several, numbers among them, as the texts that the command line gives."""
+    if isinstance(value, str | int):
+        return (str(value),)
+    if not isinstance(value, Sequence):
+        return value
+    joined = [",".join(map(str, v)) if isinstance(v, list | tuple) else v for v in value]
+    return tuple(str(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in joined)
+
+
+def _box(written: str) -> Box:
+    try:
+        x0, y0, x1, y1 = (float(part) for part in written.split(","))
+    except ValueError:
+        x0 = y0 = x1 = y1 = float("nan")
+    sound = 0 <= x0 <= x1 - SMALLEST_SIDE <= 1 and 0 <= y0 <= y1 - SMALLEST_SIDE <= 1
+    if not (sound and x1 <= 1 and y1 <= 1):  # NaN is not
+        raise OptionError(
+            f"{shown(written)} is no box in the frame",
+            "Give x0,y0,x1,y1 in shares of the frame, such as 0.1,0.2,0.5,0.9",
+        )
+    return x0, y0, x1, y1
+
+
+def read_layers(written: str, depth: int | None) -> tuple[int, ...]:
+    """Layers counted from 1, such as "1-3,8", as rising indices from 0; all where none is named.
+
+    depth: how many there are; None where it is not known yet. Raises OptionError.
+
+    >>> read_layers("3,1-2", 4), read_layers("", 2)
+    ((0, 1, 2), (0, 1))
+    """
+    if not written:
+        return tuple(range(depth or 0))
+    if not _LAYERS.fullmatch(written):
+        raise OptionError(f"layers are {shown(written)}", "Write numbers or ranges, such as 1-3,8")
+    chosen: set[int] = set()
+    for part in written.split(","):
+        first, _, last = part.partition("-")
+        chosen |= set(range(int(first), int(last or first) + 1))
+    if not chosen or min(chosen) < 1 or (depth is not None and max(chosen) > depth):
+        most = f" to {depth}" if depth is not None else ""
+        raise OptionError(f"there is no layer {shown(written)}", f"Layers count from 1{most}")
+    return tuple(sorted(n - 1 for n in chosen))

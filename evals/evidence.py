@@ -1,0 +1,304 @@
+"""How much of an evidence map lies where the truth is: `python -m evals.evidence --n 500`.
+
+Questions of the toy world about an object that is there; the map is of the model's own first token
+against the best other one; its share inside the asked object's drawn box is compared with the box's
+share of the frames, which is what a map that knows nothing has. Writes docs/evidence.json and
+renders docs/evidence.md; `--render` renders only. Questions that were measured already with the
+same weights and options are taken from `runs/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from itertools import combinations, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.backbones import VideoLM, load_backbone
+from core.backbones.host import to_host
+from core.evidence import find_kind
+from core.evidence.case import EvidenceCase, Measured
+from core.evidence.maps import rank_correlation, shares
+from core.evidence.options import EvidenceOptions
+from core.evidence.records import VIEWS, Target
+from core.options import RunOptions
+from core.shipped import shipped
+from core.types import LOST
+from core.views.context import MethodContext
+from evals.benchmarks.base import Item
+from evals.benchmarks.toyworld import ToyWorld
+from evals.stats import bootstrap_ratio
+
+KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
+DOCS = Path(__file__).parents[1] / "docs"
+FIGURES = DOCS / "evidence.json"
+PAGE = DOCS / "evidence.md"
+ROWS = Path("runs") / "evidence"
+PATCHES = "3x3"
+Row = dict[str, Any]
+
+
+def asked_items(benchmark: ToyWorld, n: int) -> list[Item]:
+    """n questions about an object that is there, regimes in turn, one question a clip."""
+    by_regime: dict[str, list[Item]] = {}
+    clips = set()
+    for item in benchmark.items("test", n):
+        there = item.about and item.about in benchmark.present(item.clip)
+        if there and item.clip not in clips and item.kind != "caption":
+            clips.add(item.clip)
+            by_regime.setdefault(item.regime, []).append(item)
+    turns = zip_longest(*by_regime.values())
+    return [item for turn in turns for item in turn if item is not None][:n]
+
+
+def measure_item(lm: VideoLM, benchmark: ToyWorld, item: Item) -> Row:
+    """Shares, sanity and agreement of every kind under both views."""
+    tracks = benchmark.true_tracks(item.clip)
+    encoded = lm.encode(benchmark.clip(item.clip), item.question)
+    context = MethodContext(lm, encoded, tracks, RunOptions())
+    found = context.counterfactual(context.options.mask)
+    masks = context.masks(context.options.mask)
+    counter = context.composite(masks, found.level, found.frame_level)
+    best, second = to_host(context.base.logits[0].topk(2).indices).tolist()
+    target = Target("baseline", 0, best, lm.token_text(best), second, lm.token_text(second))
+    options = EvidenceOptions(kinds=KINDS, patches=PATCHES)
+    views = dict(zip(VIEWS, (encoded.video, counter), strict=True))
+    case = EvidenceCase(context, target, (), views, options, tuple(range(lm.depth)))
+    asked = next(t for t in tracks if t.label == item.about)
+    seen = asked.state != LOST
+    inside = np.concatenate(
+        [case.region(box)[:1] if ok else np.zeros((1, *case.grid))
+         for box, ok in zip(asked.boxes, seen, strict=True)]
+    )  # fmt: skip
+    measured = {(k, v): find_kind(k)(case, v) for k in KINDS for v in VIEWS}
+    return {
+        "id": item.id,
+        "clip": item.clip,
+        "regime": item.regime,
+        "level": item.level,
+        "right": lm.text([best]).lower() == item.truth.lower(),
+        "area": float(inside.mean()),
+        "shares": {f"{k} {v}": shares(m.values, inside[None])[0][0]
+                   for (k, v), m in measured.items()},
+        "peaks": {f"{k} {v}": _peak(m, inside) for (k, v), m in measured.items()},
+        "sanity": {f"{k} {v}": _sanity(m) for (k, v), m in measured.items()},
+        "agreement": {
+            f"{a} {b} {v}": rank_correlation(measured[a, v].values, measured[b, v].values)
+            for a, b in combinations(KINDS, 2) for v in VIEWS
+        },
+    }  # fmt: skip
+
+
+def _peak(measured: Measured, inside: np.ndarray[Any, Any]) -> bool:
+    """Whether the cell of largest magnitude lies in the box by half or more."""
+    top = int(np.abs(measured.values).argmax())
+    return bool(inside.ravel()[top] >= 0.5)
+
+
+def _sanity(measured: Measured) -> float | None:
+    assert measured.random is not None
+    parts = measured.values if measured.parts is None else measured.parts
+    return rank_correlation(parts, measured.random)
+
+
+def run(n: int, quiet: bool = False) -> Path:
+    """Measures what is missing; returns the file of rows."""
+    benchmark, lm = ToyWorld(), load_backbone("toyworld", "cpu")
+    key = fingerprint(benchmark)
+    path = ROWS / f"{key}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = {row["id"] for row in read_rows(path)}
+    items = [item for item in asked_items(benchmark, n) if item.id not in done]
+    began = time.monotonic()
+    with path.open("a") as out:
+        for i, item in enumerate(items, 1):
+            out.write(json.dumps(measure_item(lm, benchmark, item)) + "\n")
+            out.flush()
+            if not quiet and i % 20 == 0:
+                print(f"{i} of {len(items)}, {(time.monotonic() - began) / i:.2f} s each",
+                      flush=True)  # fmt: skip
+    return path
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file; none where it is not there."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def fingerprint(benchmark: ToyWorld) -> str:
+    """Of the weights, the questions and the way of measuring."""
+    digest = hashlib.sha256(benchmark.fingerprint().encode())
+    for file in sorted(shipped("backbone").glob("*.safetensors")):
+        digest.update(file.read_bytes())
+    digest.update(f"{KINDS} {PATCHES} {RunOptions()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def figures(rows: Sequence[Row], key: str) -> dict[str, Any]:
+    """What the page shows, from the rows: means with 95 % intervals over clips."""
+    out: dict[str, Any] = {"questions": len(rows), "fingerprint": key, "table": []}
+    for right in (True, False):
+        mine = [r for r in rows if r["right"] is right]
+        out["right" if right else "wrong"] = len(mine)
+        out["area_right" if right else "area_wrong"] = _mean(mine, [r["area"] for r in mine])
+        for kind in KINDS:
+            for view in VIEWS:
+                name = f"{kind} {view}"
+                found = [r["shares"][name] for r in mine]
+                lead = [s - r["area"] for s, r in zip(found, mine, strict=True)]
+                out["table"].append({
+                    "kind": kind, "view": view, "right": right,
+                    "share": _mean(mine, found), "lead": _mean(mine, lead),
+                    "peak": _mean(mine, [float(r["peaks"][name]) for r in mine]),
+                })  # fmt: skip
+    out["sanity"] = {f"{k} {v}": _known(rows, "sanity", f"{k} {v}") for k in KINDS for v in VIEWS}
+    out["agreement"] = {
+        f"{a} {b} {v}": _known(rows, "agreement", f"{a} {b} {v}")
+        for a, b in combinations(KINDS, 2) for v in VIEWS
+    }  # fmt: skip
+    return out
+
+
+def _mean(rows: Sequence[Row], values: Sequence[float]) -> list[float] | None:
+    """Mean, lower and upper end; None without rows."""
+    if not rows:
+        return None
+    clips = [r["clip"] for r in rows]
+    ends = bootstrap_ratio(np.array(values), np.ones(len(rows)), clips)
+    return [round(float(x), 5) for x in ends]
+
+
+def _known(rows: Sequence[Row], part: str, name: str) -> list[float] | None:
+    """The mean of a correlation over the rows that have one."""
+    mine = [r for r in rows if r[part][name] is not None]
+    return _mean(mine, [r[part][name] for r in mine])
+
+
+TITLES = {
+    "gradient": "input × gradient",
+    "attention": "attention, mean over layers",
+    "occlusion": "occlusion by object",
+    "occlusion-grid": "occlusion by 3×3 patches",
+}
+VIEW_TITLES = {"video": "V", "counterfactual": "V_d"}
+
+
+def page(found: dict[str, Any]) -> str:
+    """The figures as Markdown."""
+    lines = [
+        "# Where the evidence lies, against the truth",
+        "",
+        f"`python -m evals.evidence --n {found['questions']}`: {found['questions']} questions of"
+        " the toy world about an object that is there, one a clip, regimes in turn, drawn boxes."
+        " The map is of the embedded model's own first token against the best other one. Share:"
+        " how much of the map's magnitude lies inside the asked object's box, in %. A map that"
+        " knows nothing has the box's share of the frames, the first row of each table. Peak: how"
+        " often the strongest cell lies in the box. 95 % intervals over clips; bold where the lead"
+        " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
+        " its share is no like for like comparison: the box is among the few places it has.",
+    ]
+    for right, word in ((True, "right"), (False, "wrong")):
+        lines += [
+            "",
+            f"## Where the answer is {word} ({found[word]} questions)",
+            "",
+            "| map | view | share | lead over the box's area | peak |",
+            "|---|---|---|---|---|",
+            f"| the box itself | – | {_percent(found[f'area_{word}'])} | – | – |",
+        ]
+        for row in found["table"]:
+            if row["right"] is right:
+                lines.append(
+                    f"| {TITLES[row['kind']]} | {VIEW_TITLES[row['view']]}"
+                    f" | {_percent(row['share'])}"
+                    f" | {_points(row['lead'])} | {_percent(row['peak'])} |"
+                )
+    lines += [
+        "",
+        "## Whether a map depends on the token",
+        "",
+        "Spearman's correlation of a map's magnitudes with those for a head of random weights:"
+        " near 1, the map says where the model looks and not why it says this word. Attention is 1"
+        " by its definition.",
+        "",
+        "| map | V | V_d |",
+        "|---|---|---|",
+    ]
+    for kind in KINDS:
+        cells = [_correlation(found["sanity"][f"{kind} {view}"]) for view in VIEWS]
+        lines.append(f"| {TITLES[kind]} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "## Whether the kinds agree",
+        "",
+        "Spearman's correlation of magnitudes over the cells where neither map is 0.",
+        "",
+        "| maps | V | V_d |",
+        "|---|---|---|",
+    ]
+    for a, b in combinations(KINDS, 2):
+        cells = [_correlation(found["agreement"][f"{a} {b} {view}"]) for view in VIEWS]
+        lines.append(f"| {TITLES[a]}; {TITLES[b]} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *_reading(found), ""])
+
+
+def _reading(found: dict[str, Any]) -> Iterator[str]:
+    """What the tables say, in words that follow from the figures."""
+    yield "## In short"
+    yield ""
+    for right, word in ((True, "right"), (False, "wrong")):
+        rows = [r for r in found["table"] if r["right"] is right and r["view"] == "video"]
+        rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
+        if not rows:
+            continue
+        above = [TITLES[r["kind"]] for r in rows if r["lead"][1] > 0]
+        best = max(rows, key=lambda r: r["lead"][0])
+        names = ", ".join(above) if above else "none"
+        yield (
+            f"- Under V, {word} answers: maps with more in the box than its area, beyond the"
+            f" interval: {names}. Most: {TITLES[best['kind']]}, {_percent(best['share'])} %."
+        )
+
+
+def _percent(ends: Sequence[float] | None) -> str:
+    return "–" if ends is None else "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * x for x in ends))
+
+
+def _points(ends: Sequence[float] | None) -> str:
+    if ends is None:
+        return "–"
+    mean, low, high = (100 * x for x in ends)
+    shown = f"{mean:+.1f}".replace("-", "−")
+    return f"{f'**{shown}**' if low > 0 or high < 0 else shown} [{low:.1f}, {high:.1f}]"
+
+
+def _correlation(ends: Sequence[float] | None) -> str:
+    return "–" if ends is None else "{:.2f} [{:.2f}, {:.2f}]".format(*ends)
+
+
+def main() -> None:
+    """Measures, writes the figures, renders the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=500, help="questions (default: 500)")
+    parser.add_argument("--render", action="store_true", help="only render what is measured")
+    parser.add_argument("--dry", action="store_true", help="measure, but leave docs as they are")
+    args = parser.parse_args()
+    if not args.render:
+        path = run(args.n)
+        if args.dry:
+            return
+        found = figures(read_rows(path)[: args.n], path.stem)
+        FIGURES.write_text(json.dumps(found, indent=1) + "\n")
+    PAGE.write_text(page(json.loads(FIGURES.read_text())))
+
+
+if __name__ == "__main__":
+    main()
