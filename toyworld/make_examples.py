@@ -259,6 +259,7 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
             "title": kind.title if plain else f"{kind.title}: {outcome}",
             "question": case.question,
             "truth": describe(case),
+            "answer": case.truth,
             "video": video.name,
             "kind": kind.name,
             "tries": i + 1,
