@@ -15,6 +15,8 @@ from core.shipped import assets
 from macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_ui.examples import examples as find_examples
 from macd_ui.files import health_route, routes
+from macd_ui.gallery.routes import GALLERY, site_of
+from macd_ui.gallery.routes import routes as gallery_routes
 from macd_ui.handlers import Handlers
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
@@ -87,7 +89,7 @@ def build_page(store: Store) -> gr.Blocks:
     found = find_examples()
     handlers = Handlers(store, found)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
+        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/)", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(found, handlers.first and handlers.first[0], store.settings)
@@ -221,7 +223,11 @@ def launch_options(store: Store) -> dict[str, Any]:
         "ssr_mode": False,  # a Space's Node server would answer for the routes of the downloads
         "footer_links": [],
         "app_kwargs": {
-            "routes": [*routes(store, find_examples()), health_route(store)],
+            "routes": [
+                *routes(store, find_examples()),
+                *gallery_routes(site_of(store.settings), store.settings),
+                health_route(store),
+            ],
             "lifespan": lifespan,
         },
     }

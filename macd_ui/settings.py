@@ -62,6 +62,7 @@ class ServerSettings:
     hosts: names and addresses beside loopback that the page may be asked for by. backbones,
     detectors: what visitors of a public server may choose. run_seconds: the longest that one
     public run may compute. log_content: whether questions, file names and error texts are logged.
+    gallery: a folder of traces that everybody who sees the page may see; None: the examples.
     """
 
     host: str = "127.0.0.1"
@@ -75,6 +76,7 @@ class ServerSettings:
     run_seconds: float = 120.0
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
+    gallery: str | None = None
 
     @property
     def loopback(self) -> bool:
@@ -138,6 +140,12 @@ def _port(text: str) -> int:
     return number
 
 
+def _folder(text: str) -> str:
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"there is no folder {text!r}; create it or name another")
+    return text
+
+
 def read_settings(
     arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
 ) -> ServerSettings:
@@ -196,6 +204,14 @@ def read_settings(
         action="store_true",
         help="write questions, file names and the texts of errors to the log too",
     )
+    parser.add_argument(
+        "--gallery",
+        type=_folder,
+        metavar="FOLDER",
+        default=env.get("MACD_GALLERY"),
+        help="traces that /gallery shows to everybody who sees the page"
+        " (default: MACD_GALLERY, else the shipped examples)",
+    )
     given = parser.parse_args(arguments)
     hosts = [*given.allow_host, *_listed(env.get("SPACE_HOST"))]
     if given.host not in ANY_ADDRESS:
@@ -210,6 +226,7 @@ def read_settings(
         backbones=tuple(dict.fromkeys([EMBEDDED, *given.backbone])),
         detectors=tuple(dict.fromkeys([EMBEDDED, *given.detector])),
         log_content=given.log_content,
+        gallery=given.gallery,
     )
 
 

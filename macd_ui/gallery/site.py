@@ -36,8 +36,8 @@ AROUND = 8000
 """Bytes of a run's page around its data, and of its picture in the index."""
 THUMBNAIL = 192
 MAX_TRACES = 2000
-KEPT = 16
-"""Pages that a server keeps made."""
+KEPT = 256
+"""Files of runs that a server keeps made: about 40 MB at most."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Site:
         self.problems: dict[Path, str] = {}
         self._runs: OrderedDict[Path, tuple[tuple[int, int], Run]] = OrderedDict()
         self._made: OrderedDict[str, File] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock, self._making = threading.Lock(), threading.Lock()
 
     @property
     def runs(self) -> list[Run]:
@@ -142,19 +142,23 @@ class Site:
         return None if run is None else self._of_run(run, path, kind)
 
     def _of_run(self, run: Run, path: str, kind: str) -> File:
-        with self._lock:
-            if path in self._made:
-                self._made.move_to_end(path)
-                return self._made[path]
+        with self._making:  # one at a time, whoever asks: compressing pictures is slow
+            with self._lock:
+                if path in self._made:
+                    self._made.move_to_end(path)
+                    return self._made[path]
+            made = self._make(run, kind)
+            with self._lock:
+                self._made[path] = made
+                while len(self._made) > KEPT:
+                    self._made.popitem(last=False)
+            return made
+
+    def _make(self, run: Run, kind: str) -> File:
         again, trace = read_run(run.file)
         if again.sha256 != run.sha256:
             raise TraceError("the file of this run was changed", "Open the gallery again")
-        made = run_page(run, trace, self.most_kb) if kind == "html" else thumbnail(trace)
-        with self._lock:
-            self._made[path] = made
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        return made
+        return run_page(run, trace, self.most_kb) if kind == "html" else thumbnail(trace)
 
 
 def run_page(run: Run, trace: Trace, most_kb: int = MOST_KB) -> File:

@@ -49,7 +49,8 @@ KEPT_FREE = 500 * 10**6
 API = "/gradio_api"
 HEALTH = "/healthz"
 GET = re.compile(
-    r"/|/(assets|static|svelte|files)/.+|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
+    r"/|/(assets|static|svelte|files)/.+|/gallery(/.*)?|/t/[0-9a-f]{16,64}/?"
+    r"|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
     r"|manifest\.json|pwa_icon(/\d+)?)/?"
     rf"|{API}/(info|openapi\.json|user|login_check|app_id|theme\.css|startup-events|queue/data"
     r"|queue/status|upload_progress|heartbeat/[^/]+|call/(v2/)?[^/]+/[^/]+|file[=/].+)/?"
