@@ -13,29 +13,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "THIRD_PARTY_NOTICES.md"
-HEAD = """# Third-party notices
-
-MACD Studio is licensed under AGPL-3.0-or-later ([LICENSE](LICENSE)), because it uses ultralytics, which is.
-
-## In this repository
-
-| what | where | from | licence |
-|---|---|---|---|
-| drawings of 16 objects | `assets/toyworld/sprites.png`, and clips and traces in `assets/examples` | Noto Color Emoji, Copyright 2013 Google LLC | font: SIL Open Font License 1.1; images: Apache License 2.0 |
-| layout of the embedded detector | `assets/toyworld/detector.pt` | YOLO11n of ultralytics, trained here from nothing | AGPL-3.0 |
-| layout of the embedded backbone | `assets/toyworld/backbone` | the Qwen2.5-VL class of transformers, trained here from nothing | Apache License 2.0 |
-
-No weights of others are in this repository. A backbone or a detector that you choose by its hub id comes with a
-licence of its own, which `python -m core plan` and the page's list name.
-
-## Installed beside it
-
-Nothing of these is part of the repository; pip installs them as `requirements.txt` says. They bring
-further packages, whose licences `pip show` prints.
-
-| package | licence |
-|---|---|
-"""
+TABLE = "| package | licence |\n|---|---|\n"
+"""What stands above is written by hand; the rows below are not."""
 
 
 def licence(name: str) -> str:
@@ -55,7 +34,8 @@ def notices() -> str:
     """The file's text."""
     lines = [z.split("#")[0].strip() for z in (ROOT / "requirements.txt").read_text().splitlines()]
     names = sorted((Requirement(z).name for z in lines if z), key=str.lower)
-    return HEAD + "".join(f"| {name} | {licence(name)} |\n" for name in names)
+    above = TARGET.read_text(encoding="utf-8").split(TABLE)[0]
+    return above + TABLE + "".join(f"| {name} | {licence(name)} |\n" for name in names)
 
 
 if __name__ == "__main__":
