@@ -23,6 +23,8 @@ from core.question import clean_question
 from core.traces.bundle import load, save
 from core.traces.summary import as_json
 from core.types import Trace
+from macd_ui import zerogpu
+from macd_ui.computing import run_events
 from macd_ui.estimate import work_of
 from macd_ui.reading import read_beside
 from macd_ui.session import Session, Store
@@ -123,8 +125,6 @@ def _uploaded(file: str | None) -> str:
 
 def _trace(store: Store, session: Session, video: str, question: str, options: RunOptions) -> Trace:
     """A run that waits for the device like those of the page, and ends when the caller leaves."""
-    from core.pipeline import run
-
     stopped = session.stop.is_set
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
@@ -135,14 +135,7 @@ def _trace(store: Store, session: Session, video: str, question: str, options: R
             if stopped():
                 raise Cancelled("stopped while waiting", "Call again")
         turn = stack.enter_context(store.turn(session))
-        for event in run(
-            lambda: clip,
-            question,
-            lambda: store.backbone(EMBEDDED),
-            lambda: store.detector(EMBEDDED),
-            options,
-            cancelled=turn.is_over,
-        ):
+        for event in run_events(store, zerogpu.RunJob(clip, question, options), turn.is_over):
             trace = event.trace
             ticket.tell(
                 0.0

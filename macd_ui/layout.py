@@ -110,6 +110,7 @@ def _wire(
         "run": ask.run,
         "stop": ask.stop,
         "note": ask.note,
+        "cost": ask.cost,
         "save": files.save,
         "export": files.export,
         "question": ask.question,
@@ -168,6 +169,9 @@ def _wire(
 
         return answer
 
+    def cost(given: dict[Any, Any]) -> dict[Any, Any]:
+        return shown(handlers.cost({name: given[w] for name, w in ask.fields.items()}))
+
     def leave(request: gr.Request) -> None:
         handlers.store.leave(str(request.session_hash))
 
@@ -187,6 +191,11 @@ def _wire(
         trigger(type_, form, ask.note, queue=False, trigger_mode="always_last", **private)
     files.open.upload(reopen, files.open, outputs, **private)
     view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
+    if handlers.store.settings.gpu_quota:
+        told: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
+        fields: list[Any] = list(ask.fields.values())
+        for trigger in (page.load, *(field.change for field in fields)):
+            trigger(cost, inputs, ask.cost, **told)
     for kind, button in (("trace", files.save), ("page", files.export)):
         shown_and_note = [view.viewer, ask.note]
         button.click(None, shown_and_note, ask.note, js=download(kind), show_progress="hidden")

@@ -63,6 +63,7 @@ class ServerSettings:
     detectors: what visitors of a public server may choose. run_seconds: the longest that one
     public run may compute. log_content: whether questions, file names and error texts are logged.
     gallery: a folder of traces that everybody who sees the page may see; None: the examples.
+    gpu_quota: runs are charged to a quota of the visitor, as on a Space whose GPUs are shared.
     """
 
     host: str = "127.0.0.1"
@@ -77,6 +78,7 @@ class ServerSettings:
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
     gallery: str | None = None
+    gpu_quota: bool = False
 
     @property
     def loopback(self) -> bool:
@@ -227,6 +229,7 @@ def read_settings(
         detectors=tuple(dict.fromkeys([EMBEDDED, *given.detector])),
         log_content=given.log_content,
         gallery=given.gallery,
+        gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )
 
 
