@@ -21,6 +21,7 @@ from macd_ui.handlers import Handlers
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
+from macd_ui.programs import add_tools
 from macd_ui.quota import QuotaError
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
@@ -204,6 +205,8 @@ def _wire(
     for kind, button in view.keep.items():
         button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
     page.load(visit, None, outputs, **private)
+    if handlers.store.settings.mcp:  # first: an MCP tool is known by its function's name
+        add_tools(handlers.store)
     add_api(handlers)
     page.unload(leave)
 
@@ -223,6 +226,7 @@ def launch_options(store: Store) -> dict[str, Any]:
         "theme": theme,
         "css": CSS.read_text(encoding="utf-8") + style(),
         "auth": checker(auth) if auth else None,
+        "mcp_server": store.settings.mcp,
         "max_file_size": "100mb",
         "max_threads": THREADS,
         "show_error": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import ipaddress
 import os
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,8 @@ class ServerSettings:
     detectors: what visitors of a public server may choose. run_seconds: the longest that one
     public run may compute. log_content: whether questions, file names and error texts are logged.
     gallery: a folder of traces that everybody who sees the page may see; None: the examples.
-    gpu_quota: runs are charged to a quota of the visitor, as on a Space whose GPUs are shared.
+    mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
+    quota of the visitor, as on a Space whose GPUs are shared.
     """
 
     host: str = "127.0.0.1"
@@ -78,6 +80,7 @@ class ServerSettings:
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
     gallery: str | None = None
+    mcp: bool = False
     gpu_quota: bool = False
 
     @property
@@ -214,7 +217,21 @@ def read_settings(
         help="traces that /gallery shows to everybody who sees the page"
         " (default: MACD_GALLERY, else the shipped examples)",
     )
+    parser.add_argument(
+        "--mcp",
+        action="store_true",
+        help="serve tools to MCP clients of this machine too, at /gradio_api/mcp/; needs the extra"
+        " packages of requirements-mcp.txt",
+    )
     given = parser.parse_args(arguments)
+    if given.mcp:
+        if given.public or given.auth or not is_loopback(given.host):
+            parser.error("--mcp opens files of this machine: not with --public, --auth or --host")
+        if importlib.util.find_spec("mcp") is None:
+            parser.error(
+                "--mcp needs the package mcp. Install it into an environment of its own:"
+                " pip install -r requirements-mcp.txt"
+            )
     hosts = [*given.allow_host, *_listed(env.get("SPACE_HOST"))]
     if given.host not in ANY_ADDRESS:
         hosts.append(given.host)
@@ -229,6 +246,7 @@ def read_settings(
         detectors=tuple(dict.fromkeys([EMBEDDED, *given.detector])),
         log_content=given.log_content,
         gallery=given.gallery,
+        mcp=given.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )
 

@@ -60,6 +60,8 @@ POST = re.compile(
 )
 HEARTBEAT = re.compile(rf"{API}/heartbeat/([^/]+)/?")
 STREAMS = re.compile(rf"{API}/(heartbeat/[^/]+|queue/data)/?")
+MCP = re.compile(rf"{API}/mcp(/http)?/?")
+"""Where MCP clients ask, if the server was started for them."""
 UPLOAD = re.compile(rf"{API}/upload/?")
 CSP = "; ".join((
     "default-src 'self'",
@@ -102,7 +104,8 @@ class Gate:
             return
         started = False
         cookie: str | None = None
-        held: list[Message] | None = [] if scope["method"] == "POST" else None
+        streams = MCP.fullmatch(scope["path"]) is not None  # tells a client how far a call is
+        held: list[Message] | None = [] if scope["method"] == "POST" and not streams else None
 
         async def answer(message: Message) -> None:
             nonlocal started
@@ -157,6 +160,8 @@ class Gate:
         if origin is not None and not self._own_origin(origin, host):
             raise _Refused(403, "Another site's page may not use this server. Open its own page.")
         method, path = scope["method"], scope["path"]
+        if self.settings.mcp and MCP.fullmatch(path) and method in ("GET", "POST", "DELETE"):
+            return
         allowed = POST if method == "POST" else GET
         if method not in ("GET", "HEAD", "POST") or not allowed.fullmatch(path):
             raise _Refused(404, "There is nothing here. The page is at /.")
@@ -187,7 +192,8 @@ class Gate:
                 receive = self._bounded_upload(receive, headers, visitor)
             elif headers.get("content-type", "").split(";")[0].strip() == "application/json":
                 body = await _read(receive, MAX_JSON)
-                body = self._checked_body(body, cookie)
+                if not MCP.fullmatch(path):
+                    body = self._checked_body(body, cookie)
                 _set_header(scope, b"content-length", str(len(body)).encode())
                 receive = _replayed(body, receive)
         if not STREAMS.fullmatch(path):
