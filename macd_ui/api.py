@@ -23,6 +23,8 @@ from core.question import clean_question
 from core.traces.bundle import load, save
 from core.traces.summary import as_json
 from core.types import Trace
+from macd_ui import zerogpu
+from macd_ui.computing import run_events
 from macd_ui.estimate import work_of
 from macd_ui.reading import read_beside
 from macd_ui.session import Session, Store
@@ -62,7 +64,7 @@ def add_api(handlers: Handlers) -> None:
         caller = str(request.session_hash)
         with store.call(caller, visitor_of(request)) as session:
             store.uploads.hold(clip, session.key)
-            result = _trace(store, session, clip, asked, chosen)
+            result = run_call(store, session, clip, asked, chosen)
         # among the uploads, where it is deleted after some minutes
         folder = Path(tempfile.mkdtemp(dir=store.uploads.folder))
         return as_json(result), str(save(result, folder / "trace.macd"))
@@ -72,25 +74,7 @@ def add_api(handlers: Handlers) -> None:
 
         Exact on stored logits up to the first token that differs, where the path diverges.
         """
-        contrast = ContrastOptions(alpha, beta)
-        answer = load(_uploaded(file)).answers.get("macd")
-        if answer is None:
-            raise TraceError("the trace holds no MACD answer", "Give the trace of a finished run")
-        rows = []
-        for step in answer.tokens:
-            counter = step.base if step.counter is None else step.counter
-            s = score(step.base, counter, contrast.alpha, contrast.beta, answer.head)  # type: ignore[arg-type]
-            best = int(s.argmax())
-            rows.append(
-                {
-                    "index": step.index,
-                    "was": step.text,
-                    "token": int(step.candidates[best]),
-                    "text": step.texts[best],
-                    "changed": int(step.candidates[best]) != step.token,
-                }
-            )
-        return rows
+        return rescored(load(_uploaded(file)), alpha, beta)
 
     def open_(file: str | None) -> dict[str, Any]:
         """The summary of a saved trace (docs/json-schema.md); needs no model."""
@@ -110,6 +94,29 @@ def add_api(handlers: Handlers) -> None:
     button.click(open_, file, out, api_name="open")
 
 
+def rescored(trace: Trace, alpha: float, beta: float) -> list[dict[str, Any]]:
+    """The token that each step of the MACD answer would choose. Raises OptionError, TraceError."""
+    contrast = ContrastOptions(alpha, beta)
+    answer = trace.answers.get("macd")
+    if answer is None:
+        raise TraceError("the trace holds no MACD answer", "Give the trace of a finished run")
+    rows = []
+    for step in answer.tokens:
+        counter = step.base if step.counter is None else step.counter
+        s = score(step.base, counter, contrast.alpha, contrast.beta, answer.head)  # type: ignore[arg-type]
+        best = int(s.argmax())
+        rows.append(
+            {
+                "index": step.index,
+                "was": step.text,
+                "token": int(step.candidates[best]),
+                "text": step.texts[best],
+                "changed": int(step.candidates[best]) != step.token,
+            }
+        )
+    return rows
+
+
 def visitor_of(request: gr.Request) -> str:
     """The visitor whose limits a request counts for: the user who logged in, else the address."""
     return request.username or request.headers.get(VISITOR, "")
@@ -121,27 +128,27 @@ def _uploaded(file: str | None) -> str:
     return file
 
 
-def _trace(store: Store, session: Session, video: str, question: str, options: RunOptions) -> Trace:
+def run_call(
+    store: Store,
+    session: Session,
+    video: str,
+    question: str,
+    options: RunOptions,
+    methods: tuple[str, ...] = (),
+) -> Trace:
     """A run that waits for the device like those of the page, and ends when the caller leaves."""
-    from core.pipeline import run
-
     stopped = session.stop.is_set
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
         clip = read_beside(video, options.video, stopped, store.readers, store.read_limits)
-        work = work_of(clip, options, EMBEDDED, EMBEDDED)
+        work = work_of(clip, options, EMBEDDED, EMBEDDED, methods)
         ticket = stack.enter_context(store.line.enter(store.estimator.total(work)))
         while not ticket.wait(1.0, stopped):
             if stopped():
                 raise Cancelled("stopped while waiting", "Call again")
         turn = stack.enter_context(store.turn(session))
-        for event in run(
-            lambda: clip,
-            question,
-            lambda: store.backbone(EMBEDDED),
-            lambda: store.detector(EMBEDDED),
-            options,
-            cancelled=turn.is_over,
+        for event in run_events(
+            store, zerogpu.RunJob(clip, question, options, methods), turn.is_over
         ):
             trace = event.trace
             ticket.tell(

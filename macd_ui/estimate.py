@@ -51,6 +51,17 @@ def work_of(
     )
 
 
+def work_of_options(
+    options: RunOptions, backbone: str, detector: str, methods: Sequence[str] = ()
+) -> Work:
+    """The most that a run with these options can be, before its clip is read."""
+    return Work(
+        frames=options.video.frames,
+        dense_frames=options.video.dense_limit,
+        **_settings(options, backbone, detector, methods),
+    )
+
+
 def work_of_trace(trace: Trace) -> Work:
     """The same, of a finished run that is changed by hand."""
     settings = _settings(trace.options, trace.backbone.name, trace.detector.name, ())

@@ -10,6 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from core.errors import TraceError
@@ -23,17 +24,17 @@ SHIPPED = assets() / "examples"
 
 @dataclass(frozen=True)
 class Example:
-    """title: one line of what to look at; truth: what is really in the clip.
+    """title: one line of what to look at; truth: what is really in the clip, in a sentence.
 
-    answer: the right one, as short as the model gives it; empty where nobody knows it.
+    answer: the true answer as a model would give it; "" where it is not known.
     """
 
     title: str
     question: str
-    answer: str
     truth: str
     video: Path
     trace: Path | None
+    answer: str = ""
 
     @property
     def name(self) -> str:
@@ -57,7 +58,7 @@ def examples() -> list[Example]:
     """Shipped ones first; a folder without a readable index adds nothing."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
     folders = [SHIPPED, *([Path(extra)] if extra else [])]
-    return [e for folder in folders for e in _in(folder)]
+    return [e for folder in folders for e in examples_in(folder)]
 
 
 def load_first(examples: list[Example]) -> tuple[Example, Trace] | None:
@@ -71,27 +72,52 @@ def load_first(examples: list[Example]) -> tuple[Example, Trace] | None:
     return None
 
 
-def _in(folder: Path) -> list[Example]:
+def examples_in(folder: Path) -> list[Example]:
+    """Those that the `index.json` of a folder lists and whose clip is there."""
+    return [e for e in _listed(folder) if e.video.is_file()]
+
+
+def described(trace: Path) -> Example | None:
+    """What the `index.json` beside a trace file says about it; the clip may be missing."""
+    return next((e for e in _listed(trace.parent) if e.trace == trace), None)
+
+
+def _listed(folder: Path) -> list[Example]:
+    """The rows of the folder's index; one that is not as it should be is left out and logged."""
     index = folder / "index.json"
     if not index.is_file():
         return []
-    entries = []
     try:
         rows = json.loads(index.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError):
         return []
-    for row in rows:
-        video = folder / row["video"]
+    found = []
+    for row in rows if isinstance(rows, list) else []:
+        texts = _texts(row)
+        if texts is None:
+            log.warning("%s: a row without video, title or question is left out", index)
+            continue
+        video = folder / texts["video"]
         trace = video.with_suffix(".macd")
-        if video.is_file():
-            entries.append(
-                Example(
-                    title=row["title"],
-                    question=row["question"],
-                    answer=row.get("answer", ""),
-                    truth=row.get("truth", ""),
-                    video=video,
-                    trace=trace if trace.is_file() else None,
-                )
+        found.append(
+            Example(
+                title=texts["title"],
+                question=texts["question"],
+                truth=texts["truth"],
+                video=video,
+                trace=trace if trace.is_file() else None,
+                answer=texts["answer"],
             )
-    return entries
+        )
+    return found
+
+
+def _texts(row: Any) -> dict[str, str] | None:
+    """The texts of a row, "" for those that it may leave out; None where one is no text."""
+    if not isinstance(row, dict):
+        return None
+    names = ("video", "title", "question", "truth", "answer")
+    texts = {name: row.get(name, "") for name in names}
+    needed = ("video", "title", "question")
+    sound = all(isinstance(t, str) for t in texts.values()) and all(texts[n] for n in needed)
+    return texts if sound and Path(texts["video"]).name else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from core.errors import Cancelled, OptionError, TraceError, VideoNotFound
+from core.errors import Cancelled, MacdError, OptionError, TraceError, VideoNotFound
 from core.methods import find_methods
 from core.options import RunOptions
 from core.question import clean_question
 from core.traces.bundle import load
-from core.types import Clip, Progress, Trace
-from macd_ui.estimate import STAGES, work_of, work_of_trace
+from core.types import Clip, Trace
+from macd_ui import zerogpu
+from macd_ui.computing import run_events
+from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
 from macd_ui.forms import run_options
 from macd_ui.line import Ticket
 from macd_ui.reading import digest, read_beside, stamp
@@ -136,22 +138,16 @@ class Handlers(Showing):
         with ExitStack() as stack:
             ticket = stack.enter_context(self.store.line.enter(estimator.total(work)))
             yield from self._wait(session, ticket, ("video",))
-            from core.pipeline import run
-
             turn = stack.enter_context(self.store.turn(session))
             frames, sent = None, 0.0  # frames: those the viewer has already
-            loading = Progress()
-            for event in run(
-                lambda: clip,
-                job.question,
-                lambda: self.store.backbone(job.backbone, loading),
-                lambda: self.store.detector(job.detector),
-                job.options,
-                methods=job.methods,
-                cache=session.cache,
-                cancelled=turn.is_over,
-                loading=loading,
-            ):
+            asked = zerogpu.RunJob(
+                clip, job.question, job.options, job.methods, job.backbone, job.detector
+            )
+            if zerogpu.active():
+                cost = zerogpu.cost_in_words(zerogpu.seconds_of_run(asked))
+                state = status(message=f"Waiting for a GPU · {cost}", running=True)
+                yield {"viewer": self._view(session, None, state)}
+            for event in run_events(self.store, asked, turn.is_over, session.cache):
                 trace = event.trace
                 if trace is None:
                     continue
@@ -324,24 +320,38 @@ class Handlers(Showing):
             ticket = stack.enter_context(self.store.line.enter(expected))
             yield from self._wait(session, ticket)
             turn = stack.enter_context(self.store.turn(session))
+            if zerogpu.active():
+                made_by = self._maker(trace, backbone)
+                job = zerogpu.ChangeJob(trace, _plain(action), made_by)
+                with closing(zerogpu.change(job, turn.is_over)) as events:
+                    changed = yield from self._stream(session, events, trace, turn)
+                self._took(session, trace, changed, what)
+                return
             bench = self._bench(session, trace, backbone)
             if edit is not None:
                 with closing(bench.change(edit)) as events:  # closing it takes the change back
                     yield from self._stream(session, events, trace, turn)
             elif what == "redecode":
-                bench.redecode(_finite(action.get("alpha")), _finite(action.get("beta")))
+                change = _plain(action)
+                bench.redecode(change["alpha"], change["beta"])
             elif what == "controls":
                 bench.measure_controls()
             else:
                 bench.measure_occlusion()
+        self._took(session, trace, bench.trace, what)
+
+    def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:
         if what not in ("occlusion", "controls"):
-            session.former = [*session.former[-20:], trace]
-        session.trace = bench.trace
+            session.former = [*session.former[-20:], former]
+        session.trace = changed
 
     def _stream(
         self, session: Session, events: Iterator[Event], former: Trace, turn: Turn
-    ) -> Iterator[Updates]:
+    ) -> Generator[Updates, None, Trace]:
+        """Shows a change as it goes on; gives the trace of its last event."""
+        last = former
         for event in events:
+            last = event.trace or last
             if turn.is_over():
                 why = out_of_time_in_words(turn) if turn.out_of_time else "the change was stopped"
                 raise Cancelled(why, "What was there before is shown")
@@ -349,23 +359,38 @@ class Handlers(Showing):
                 state = status(event.stage, event.fraction, event.message, running=True)
                 view = self._view(session, event.trace, state, False, former, session.link)
                 yield {"viewer": view} | plot(session, event.trace)
+        return last
+
+    def _maker(self, trace: Trace, backbone: str) -> str:
+        """The model that made a trace; raises OptionError where it may not be used."""
+        made_by = trace.backbone.name
+        self.store.settings.check_models(made_by, EMBEDDED)
+        if made_by not in ("toyworld", backbone):
+            raise OptionError(
+                f"this trace was made by {made_by!r}", "Choose that backbone in the settings"
+            )
+        return made_by
 
     def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""
         if session.bench is None or session.bench.trace is not trace:
             from core.whatif.workbench import Workbench
 
-            made_by = trace.backbone.name
-            self.store.settings.check_models(made_by, EMBEDDED)
-            if made_by not in ("toyworld", backbone):
-                raise OptionError(
-                    f"this trace was made by {made_by!r}", "Choose that backbone in the settings"
-                )
-            session.bench = Workbench(trace, self.store.backbone(made_by))
+            session.bench = Workbench(trace, self.store.backbone(self._maker(trace, backbone)))
         return session.bench
 
     def _changed(self, session: Session) -> Updates:
         return self._shown(session, status(done=STAGES)) | running(False)
+
+    def cost(self, values: Mapping[str, Any]) -> Updates:
+        """What a run of this form would take of its visitor's quota, where there is one."""
+        try:
+            job = values["backbone"] or EMBEDDED, values["detector"] or EMBEDDED
+            work = work_of_options(run_options(values), *job, values["methods"] or ())
+        except MacdError:  # told when it is run
+            return {"cost": {"text": ""}}
+        seconds = zerogpu.declared(work, self.store.estimator.total(work))
+        return {"cost": {"text": f"A run takes {zerogpu.cost_in_words(seconds)}."}}
 
     def stop(self, key: str) -> Updates:
         """Asks the running job to stop: it ends with what it has, or leaves the line."""
@@ -478,6 +503,14 @@ class Handlers(Showing):
         example, trace = self.first
         state = status(message=f"{example.title}. {example.truth}", done=STAGES)
         return self._view(Session(), trace, state, link=example.link)
+
+
+def _plain(action: Mapping[str, Any]) -> dict[str, Any]:
+    """The action with what it needs and nothing else; raises OptionError for no numbers."""
+    what = str(action["do"])
+    if what == "redecode":
+        return {"do": what} | {name: _finite(action.get(name)) for name in ("alpha", "beta")}
+    return {"do": what, "edit": action["edit"]} if what == "edit" else {"do": what}
 
 
 def _finite(value: Any) -> float:

@@ -15,10 +15,13 @@ from core.shipped import assets
 from macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_ui.examples import examples as find_examples
 from macd_ui.files import health_route, routes
+from macd_ui.gallery.routes import GALLERY, site_of
+from macd_ui.gallery.routes import routes as gallery_routes
 from macd_ui.handlers import Handlers
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
+from macd_ui.programs import add_tools
 from macd_ui.quota import QuotaError
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
@@ -87,7 +90,7 @@ def build_page(store: Store) -> gr.Blocks:
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD}", elem_id="lead")
+        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/)", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
@@ -108,6 +111,7 @@ def _wire(
         "run": ask.run,
         "stop": ask.stop,
         "note": ask.note,
+        "cost": ask.cost,
         "save": files.save,
         "export": files.export,
         "question": ask.question,
@@ -166,6 +170,9 @@ def _wire(
 
         return answer
 
+    def cost(given: dict[Any, Any]) -> dict[Any, Any]:
+        return shown(handlers.cost({name: given[w] for name, w in ask.fields.items()}))
+
     def leave(request: gr.Request) -> None:
         handlers.store.leave(str(request.session_hash))
 
@@ -185,6 +192,11 @@ def _wire(
         trigger(type_, form, ask.note, queue=False, trigger_mode="always_last", **private)
     files.open.upload(reopen, files.open, outputs, **private)
     view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
+    if handlers.store.settings.gpu_quota:
+        told: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
+        fields: list[Any] = list(ask.fields.values())
+        for trigger in (page.load, *(field.change for field in fields)):
+            trigger(cost, inputs, ask.cost, **told)
     for kind, button in (("trace", files.save), ("page", files.export)):
         shown_and_note = [view.viewer, ask.note]
         button.click(None, shown_and_note, ask.note, js=download(kind), show_progress="hidden")
@@ -193,6 +205,8 @@ def _wire(
     for kind, button in view.keep.items():
         button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
     page.load(visit, None, outputs, **private)
+    if handlers.store.settings.mcp:  # first: an MCP tool is known by its function's name
+        add_tools(handlers.store)
     add_api(handlers)
     page.unload(leave)
 
@@ -212,6 +226,7 @@ def launch_options(store: Store) -> dict[str, Any]:
         "theme": theme,
         "css": CSS.read_text(encoding="utf-8") + style(),
         "auth": checker(auth) if auth else None,
+        "mcp_server": store.settings.mcp,
         "max_file_size": "100mb",
         "max_threads": THREADS,
         "show_error": False,
@@ -225,6 +240,8 @@ def launch_options(store: Store) -> dict[str, Any]:
                 *routes(store, find_examples()),
                 health_route(store),
                 *(store.site.routes() if store.site is not None else ()),
+                *gallery_routes(site_of(store.settings), store.settings),
+                health_route(store),
             ],
             "lifespan": lifespan,
         },

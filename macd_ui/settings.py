@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import ipaddress
 import os
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,9 @@ class ServerSettings:
     detectors: what visitors of a public server may choose. run_seconds: the longest that one
     public run may compute. log_content: whether questions, file names and error texts are logged.
     study: a study file whose raters are served; everything but /rate is then the organiser's.
+    gallery: a folder of traces that everybody who sees the page may see; None: the examples.
+    mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
+    quota of the visitor, as on a Space whose GPUs are shared.
     """
 
     host: str = "127.0.0.1"
@@ -77,6 +81,9 @@ class ServerSettings:
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
     study: str | None = None
+    gallery: str | None = None
+    mcp: bool = False
+    gpu_quota: bool = False
 
     @property
     def loopback(self) -> bool:
@@ -138,6 +145,12 @@ def _port(text: str) -> int:
     if not 1 <= number <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port; choose one from 1 to 65535")
     return number
+
+
+def _folder(text: str) -> str:
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"there is no folder {text!r}; create it or name another")
+    return text
 
 
 def read_settings(
@@ -205,7 +218,29 @@ def read_settings(
         help="let raters rate at /rate: a file of `python -m ratings create`; the organiser's page"
         " is /organise, and only the organiser sees the rest",
     )
+    parser.add_argument(
+        "--gallery",
+        type=_folder,
+        metavar="FOLDER",
+        default=env.get("MACD_GALLERY"),
+        help="traces that /gallery shows to everybody who sees the page"
+        " (default: MACD_GALLERY, else the shipped examples)",
+    )
+    parser.add_argument(
+        "--mcp",
+        action="store_true",
+        help="serve tools to MCP clients of this machine too, at /gradio_api/mcp/; needs the extra"
+        " packages of requirements-mcp.txt",
+    )
     args = parser.parse_args(arguments)
+    if args.mcp:
+        if args.public or args.auth or not is_loopback(args.host):
+            parser.error("--mcp opens files of this machine: not with --public, --auth or --host")
+        if importlib.util.find_spec("mcp") is None:
+            parser.error(
+                "--mcp needs the package mcp. Install it into an environment of its own:"
+                " pip install -r requirements-mcp.txt"
+            )
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
@@ -220,6 +255,9 @@ def read_settings(
         detectors=tuple(dict.fromkeys([EMBEDDED, *args.detector])),
         log_content=args.log_content,
         study=args.study,
+        gallery=args.gallery,
+        mcp=args.mcp,
+        gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )
 
 

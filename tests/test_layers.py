@@ -26,7 +26,7 @@ OWNERS = {
         "bench/large.py",
     ],
     "gradio": ["macd_ui/", "app.py"],
-    "spaces": ["macd_ui/handlers.py"],
+    "spaces": ["macd_ui/zerogpu.py"],
     "plotly": ["macd_ui/figures/"],
     "trackers": ["core/objects/track.py"],
     "av": ["core/media/source.py", "core/media/worker.py", "toyworld/clips.py", "bench/"],

@@ -258,8 +258,8 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         return {
             "title": kind.title if plain else f"{kind.title}: {outcome}",
             "question": case.question,
-            "answer": case.truth,
             "truth": describe(case),
+            "answer": case.truth,
             "video": video.name,
             "kind": kind.name,
             "tries": i + 1,

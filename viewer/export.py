@@ -1,42 +1,87 @@
-"""A trace as one HTML file: the same viewer, opens from disk, asks nothing of any network."""
+"""A trace as one HTML file: the same viewer, opens from disk, asks nothing of any network.
+
+`standalone` holds everything; `linked` shares the script and the style of its folder with others.
+"""
 
 from __future__ import annotations
 
-import json
+from html import escape
+from typing import Any
 
 from core.types import Trace
 from viewer.bundle import JS, bundle, style
 from viewer.payload import payload, status
+from viewer.shrink import as_text
 
+SCRIPT_NAME, STYLE_NAME = "viewer.js", "viewer.css"
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<title>MACD trace</title>
-<style>
-body { margin: 0 auto; padding: 24px; max-width: 1400px; background: #fff; }
-@media (prefers-color-scheme: dark) { body { background: #1b1f24; } }
+<meta http-equiv="Content-Security-Policy" content="POLICY">
+<title>TITLE</title>
 STYLE
-</style>
 </head>
 <body>
-<main id="viewer"></main>
+BEFORE<main id="viewer"></main>
 <script type="application/json" id="trace">DATA</script>
-<script>
-SCRIPT;
-</script>
+SCRIPT
 </body>
 </html>
+"""
+_INLINE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+LINKED = (
+    # opened from disk, a browser may not count a file beside it as 'self'
+    "default-src 'none'; img-src 'self' data: file:; style-src 'self' 'unsafe-inline' file:;"
+    " script-src 'self' file:"
+)
+"""Content security policy of pages that share files beside them."""
+_BODY = """body { margin: 0 auto; padding: 24px; max-width: 1400px; background: #fff; }
+@media (prefers-color-scheme: dark) { body { background: #1b1f24; } }
 """
 
 
 def standalone(trace: Trace) -> str:
     """The file's text. Data is JSON in which no `<` stands, so that nothing in it is markup."""
-    data = json.dumps(payload(trace, status()), allow_nan=False)
-    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    before, after = _PAGE.split("DATA")
-    before = before.replace("STYLE", style())
-    return before + data + after.replace("SCRIPT", bundle(JS / "standalone.js"))
+    return _filled(
+        POLICY=_INLINE,
+        TITLE="MACD trace",
+        STYLE=f"<style>\n{page_style()}\n</style>",
+        DATA=as_text(payload(trace, status())),
+        SCRIPT=f"<script>\n{shared_script()}\n</script>",
+    )
+
+
+def linked(data: dict[str, Any], title: str, up: str = "", before: str = "") -> str:
+    """A page of a payload, whose script and style are SCRIPT_NAME and STYLE_NAME in `up`.
+
+    up: path of that folder, relative and with its final slash. before: markup above the viewer.
+    """
+    return _filled(
+        POLICY=LINKED,
+        TITLE=escape(title),
+        STYLE=f'<link rel="stylesheet" href="{up}{STYLE_NAME}">',
+        BEFORE=before,
+        DATA=as_text(data),
+        SCRIPT=f'<script src="{up}{SCRIPT_NAME}"></script>',
+    )
+
+
+def shared_script() -> str:
+    """The script of an exported page."""
+    return f"{bundle(JS / 'standalone.js')};"
+
+
+def page_style() -> str:
+    """The style of an exported page."""
+    return _BODY + style()
+
+
+def _filled(**parts: str) -> str:
+    """The page; a part that holds the name of another place stays as it is."""
+    text, rest = "", _PAGE
+    for name in ("POLICY", "TITLE", "STYLE", "BEFORE", "DATA", "SCRIPT"):
+        before, rest = rest.split(name, 1)
+        text += before + parts.get(name, "")
+    return text + rest

@@ -32,9 +32,9 @@ show();
 class AskPanel:
     """Widgets by name in `fields`; every one of them is an input of a run.
 
-    first: the example on show when the page opens. note: states where the form differs from what is
-    shown; its text reaches the page as text, never as a template. settings: which models visitors
-    may choose.
+    first: the example on show when the page opens. note: says where the form differs from what is
+    shown. cost: what a run takes of a visitor's GPU quota, where there is one. settings: which
+    models visitors may choose.
     """
 
     def __init__(
@@ -65,14 +65,8 @@ class AskPanel:
         with gr.Row():
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
-        self.note = gr.HTML(
-            value={"text": ""},
-            html_template='<p class="note"></p>',
-            js_on_load=_NOTE,
-            apply_default_css=False,
-            elem_id="differs",
-            padding=False,
-        )
+        self.cost = _line("cost", visible=settings.gpu_quota)
+        self.note = _line("differs")
         with gr.Accordion("Compare methods", open=False, elem_id="compare"):
             methods = gr.CheckboxGroup(
                 [(m.title, m.name) for m in METHODS.values() if m.name not in ALWAYS],
@@ -120,6 +114,19 @@ class AskPanel:
             "backbone": backbone,
             "detector": detector,
         }
+
+
+def _line(name: str, visible: bool = True) -> gr.HTML:
+    """A line whose text reaches the page as text, never as a template."""
+    return gr.HTML(
+        value={"text": ""},
+        html_template='<p class="note"></p>',
+        js_on_load=_NOTE,
+        apply_default_css=False,
+        elem_id=name,
+        padding=False,
+        visible=visible,
+    )
 
 
 STEPS = {"alpha": 0.1, "beta": 0.01, "eta": 0.01, "tau": 0.0001, "confidence": 0.1}

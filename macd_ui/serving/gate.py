@@ -56,7 +56,8 @@ RATE = "/rate"
 STARTUP = f"{API}/startup-events"
 """Gradio asks itself for it, without a cookie, before it takes visitors."""
 GET = re.compile(
-    r"/|/(assets|static|svelte|files)/.+|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
+    r"/|/(assets|static|svelte|files)/.+|/gallery(/.*)?|/t/[0-9a-f]{16,64}/?"
+    r"|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
     r"|manifest\.json|pwa_icon(/\d+)?)/?"
     rf"|{API}/(info|openapi\.json|user|login_check|app_id|theme\.css|startup-events|queue/data"
     r"|queue/status|upload_progress|heartbeat/[^/]+|call/(v2/)?[^/]+/[^/]+|file[=/].+)/?"
@@ -71,6 +72,8 @@ STUDY_GET = re.compile(
 STUDY_POST = re.compile(r"/rate/api/events|/organise/api/(enter|control|invite|revoke)")
 HEARTBEAT = re.compile(rf"{API}/heartbeat/([^/]+)/?")
 STREAMS = re.compile(rf"{API}/(heartbeat/[^/]+|queue/data)/?")
+MCP = re.compile(rf"{API}/mcp(/http)?/?")
+"""Where MCP clients ask, if the server was started for them."""
 UPLOAD = re.compile(rf"{API}/upload/?")
 CSP = "; ".join((
     "default-src 'self'",
@@ -114,7 +117,8 @@ class Gate:
             return
         started = False
         cookie: str | None = None
-        held: list[Message] | None = [] if scope["method"] == "POST" else None
+        streams = MCP.fullmatch(scope["path"]) is not None  # tells a client how far a call is
+        held: list[Message] | None = [] if scope["method"] == "POST" and not streams else None
 
         async def answer(message: Message) -> None:
             nonlocal started
@@ -170,6 +174,8 @@ class Gate:
         if origin is not None and not self._own_origin(origin, host):
             raise _Refused(403, "Another site's page may not use this server. Open its own page.")
         method, path = scope["method"], scope["path"]
+        if self.settings.mcp and MCP.fullmatch(path) and method in ("GET", "POST", "DELETE"):
+            return
         allowed = POST if method == "POST" else GET
         site = self.store.site
         if site is not None and is_study_path(path):
@@ -209,7 +215,8 @@ class Gate:
                 pass  # its own routes bound and check what they read
             elif headers.get("content-type", "").split(";")[0].strip() == "application/json":
                 body = await _read(receive, MAX_JSON)
-                body = self._checked_body(body, cookie)
+                if not MCP.fullmatch(path):
+                    body = self._checked_body(body, cookie)
                 _set_header(scope, b"content-length", str(len(body)).encode())
                 receive = _replayed(body, receive)
         if not STREAMS.fullmatch(path):

@@ -53,6 +53,7 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
     Raises OptionError where the port or the file of users cannot be used, a MacdError for a study
     that cannot be opened.
     """
+    from macd_ui import zerogpu  # first: it imports `spaces`, which must come before torch
     from macd_ui.layout import QUEUE, build_page, launch_options
     from macd_ui.serving.logs import set_up_logging
     from macd_ui.serving.states import TabStates
@@ -68,7 +69,10 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
         page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
         store.tab_states = TabStates(page)
         options = launch_options(store)
-        store.warm_up()
+        if zerogpu.active():  # before the first fork; trying them out would need a GPU
+            zerogpu.load_models(store)
+        else:
+            store.warm_up()
         try:
             page.launch(
                 server_name=settings.host,

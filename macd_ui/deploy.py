@@ -1,0 +1,300 @@
+"""`python -m macd_ui.deploy --space OWNER/NAME`: puts this checkout on a Hugging Face Space.
+
+One commit holds what the app needs; files of an earlier deployment that it no longer needs are
+deleted. `--dry-run` shows everything and asks no network. The access token is the one that
+`hf auth login` stored, or HF_TOKEN. Exit codes: 0 done, 2 bad input or refused by the hub.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import MacdError, OptionError
+from core.words import count, visible
+
+ROOT = Path(__file__).parents[1]
+NEEDED = (
+    "app.py", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "THIRD_PARTY_NOTICES.md",
+    "requirements.txt", "assets/", "core/", "docs/", "evals/", "macd_ui/", "toyworld/", "viewer/",
+)  # fmt: skip
+"""Files and folders that a Space holds; tests, benchmarks and tools stay behind."""
+LARGEST_MB = 50
+"""A file above this is no part of the project."""
+SPACE = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+MODEL = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w.-]{1,64})?", re.ASCII)
+HARDWARE = ("cpu-basic", "cpu-upgrade", "zero-a10g", "t4-small", "t4-medium", "l4x1", "a10g-small",
+            "a10g-large", "l40sx1", "a100-large", "rtx-pro-6000")  # fmt: skip
+"""As the hub names it; `zero-a10g` is ZeroGPU, whatever GPU it is made of."""
+COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+REQUIRED = ("title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "python_version",
+            "app_file", "short_description", "license")  # fmt: skip
+
+
+class DeployError(MacdError):
+    """The hub did not take the deployment."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What would be pushed, and how the Space is set up.
+
+    files: path in the Space → its content, or the local file. variables: of the Space's
+    environment, public.
+    """
+
+    space: str
+    files: dict[str, bytes | Path]
+    hardware: str
+    private: bool
+    variables: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        content = self.files[name]
+        return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+    def as_text(self) -> str:
+        """The deployment for people."""
+        total = sum(map(self.size, self.files)) / 1e6
+        by_folder: dict[str, list[str]] = {}
+        for name in self.files:
+            by_folder.setdefault(name.partition("/")[0], []).append(name)
+        lines = [
+            f"Space      {self.space} ({'private' if self.private else 'public'})",
+            f"Hardware   {self.hardware}",
+            *(f"Variable   {name}={value}" for name, value in self.variables.items()),
+            f"Files      {len(self.files)}, {total:.1f} MB",
+        ]
+        for folder, names in sorted(by_folder.items()):
+            size = sum(map(self.size, names)) / 1e6
+            lines.append(f"  {folder:24}{count(len(names), 'file'):>12}{size:>8.2f} MB")
+        return "\n".join([*lines, "", front_matter(self.files["README.md"])])
+
+
+def front_matter(readme: bytes | Path) -> str:
+    """The lines between the first two lines of dashes."""
+    content = readme if isinstance(readme, bytes) else readme.read_bytes()
+    return content.decode("utf-8").split("---\n")[1]
+
+
+def plan(
+    space: str,
+    hardware: str = "cpu-basic",
+    private: bool = False,
+    backbones: Sequence[str] = (),
+    root: Path = ROOT,
+) -> Deployment:
+    """What a deployment of the checkout in `root` would push. Raises OptionError."""
+    if not SPACE.fullmatch(space):
+        raise OptionError(
+            f"{visible(space)[:100]!r} is no name of a Space", "Give OWNER/NAME, as in its address"
+        )
+    if hardware not in HARDWARE:
+        raise OptionError(f"there is no hardware {hardware!r}", f"Choose {', '.join(HARDWARE)}")
+    for name in backbones:
+        if not MODEL.fullmatch(name):
+            raise OptionError(
+                f"{visible(name)[:100]!r} is no model of the hub", "Give OWNER/NAME of a model"
+            )
+    tracked, notes = _tracked(root)
+    files: dict[str, bytes | Path] = {
+        name: root / name for name in tracked if name.startswith(NEEDED)
+    }
+    missing = [n for n in NEEDED if not any(f == n or f.startswith(n) for f in files)]
+    if missing:
+        raise OptionError(
+            f"the checkout has no {', '.join(missing)}", "Check the project out again"
+        )
+    large = [
+        n for n, p in files.items() if isinstance(p, Path) and p.stat().st_size > LARGEST_MB * 1e6
+    ]
+    if large:
+        raise OptionError(
+            f"{large[0]} is larger than {LARGEST_MB} MB", "Remove it from the checkout"
+        )
+    files["README.md"] = card((root / "README.md").read_text(encoding="utf-8"), backbones)
+    variables = {"MACD_BACKBONES": ",".join(backbones)} if backbones else {}
+    if backbones and hardware == "cpu-basic":
+        notes = (*notes, "cpu-basic has 16 GB of memory and two slow cores for all of these models")
+    return Deployment(space, files, hardware, private, variables, notes)
+
+
+def _tracked(root: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Paths of the files under version control, and a note where they hold uncommitted changes."""
+
+    def git(*words: str) -> str:
+        try:
+            done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+        except OSError:
+            done = None
+        if done is None or done.returncode:
+            raise OptionError(f"{root} is no git checkout", "Deploy from a clone of the project")
+        return done.stdout
+
+    names = [n for n in git("ls-files", "-z").split("\0") if n and (root / n).is_file()]
+    linked = [n for n in names if (root / n).is_symlink()]
+    if linked:
+        raise OptionError(f"{linked[0]} is a link", "Replace it by the file that it names")
+    changed = git("status", "--porcelain", "--untracked-files=no").splitlines()
+    note = f"{count(len(changed), 'file')} with changes that are not committed"
+    return names, ((note,) if changed else ())
+
+
+def card(readme: str, backbones: Sequence[str] = ()) -> bytes:
+    """The README with the front matter of a Space that offers these models. Raises OptionError.
+
+    `models` links them on the card; `preload_from_hub` fetches them when the Space is built.
+    """
+    from huggingface_hub import RepoCard
+
+    try:
+        parsed: Any = RepoCard(readme)
+    except Exception as error:  # whatever the parser of YAML raises
+        raise OptionError(
+            f"the front matter of README.md cannot be read ({type(error).__name__})",
+            "Write it as YAML between two lines of ---",
+        ) from error
+    data = parsed.data.to_dict()
+    problem = _problem(data)
+    if problem:
+        raise OptionError(
+            f"the front matter of README.md: {problem}", "Change it, see docs/space.md"
+        )
+    if not backbones:
+        return readme.encode("utf-8")
+    names = [name.partition("@")[0] for name in backbones]
+    lines = ["models:", *(f"  - {n}" for n in names), "preload_from_hub:",
+             *(f"  - {n}" for n in names)]  # fmt: skip
+    first, front, rest = readme.split("---\n", 2)
+    kept = re.sub(r"^(models|preload_from_hub):.*\n([ -].*\n)*", "", front, flags=re.M)
+    return "---\n".join([first, kept + "\n".join(lines) + "\n", rest]).encode("utf-8")
+
+
+def _problem(data: dict[str, Any]) -> str:
+    """What the hub or this project would not accept in the front matter; "" for nothing."""
+    missing = [name for name in REQUIRED if not data.get(name)]
+    if missing:
+        return f"{missing[0]} is missing"
+    if data["sdk"] != "gradio":
+        return "sdk is not gradio"
+    if len(str(data["short_description"])) > 60:
+        return "short_description is longer than 60 characters"
+    if not {data["colorFrom"], data["colorTo"]} <= COLOURS:
+        return f"a colour is none of {', '.join(sorted(COLOURS))}"
+    if not re.fullmatch(r"\d+\.\d+\.\d+", str(data["python_version"])):
+        return "python_version is not like 3.12.12"
+    timeout = data.get("startup_duration_timeout", "30m")
+    if not re.fullmatch(r"\d+(m|h|min|minutes|hours?)", str(timeout)):
+        return "startup_duration_timeout is not like 30m"
+    return ""
+
+
+def push(deployment: Deployment) -> str:
+    """Creates the Space if there is none and pushes one commit; gives its address.
+
+    Raises DeployError.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+    api: Any = HfApi()
+    space = deployment.space
+    try:
+        made = api.create_repo(
+            space,
+            repo_type="space",
+            space_sdk="gradio",
+            private=deployment.private,
+            exist_ok=True,
+            space_hardware=deployment.hardware,
+            space_variables=[{"key": k, "value": v} for k, v in deployment.variables.items()],
+        )
+        there = api.list_repo_files(space, repo_type="space")
+        old = [n for n in there if n not in deployment.files and n != ".gitattributes"]
+        ours = [n for n in old if n.startswith(NEEDED)]  # what somebody else put there stays
+        api.create_commit(
+            space,
+            [
+                *(CommitOperationAdd(name, content) for name, content in deployment.files.items()),
+                *(CommitOperationDelete(name) for name in ours),
+            ],
+            repo_type="space",
+            commit_message="Deploy MACD Studio",
+        )
+        for key, value in deployment.variables.items():  # of a Space that was there before, too
+            api.add_space_variable(space, key, value)
+        if api.get_space_runtime(space).requested_hardware != deployment.hardware:
+            api.request_space_hardware(space, deployment.hardware)
+    except LocalTokenNotFoundError as error:
+        raise DeployError(
+            "no access token of the hub is stored here", "Run `hf auth login`, or set HF_TOKEN"
+        ) from error
+    except HfHubHTTPError as error:
+        raise DeployError(*_refused(error, deployment)) from error
+    except Exception as error:  # whatever the network provokes
+        raise DeployError(
+            f"the hub could not be used ({type(error).__name__}: {visible(str(error))[:200]})",
+            "Check the connection and try again; an interrupted push changes nothing",
+        ) from error
+    return str(made)
+
+
+def _refused(error: Any, deployment: Deployment) -> tuple[str, str]:
+    status = getattr(error.response, "status_code", None)
+    said = visible(str(getattr(error, "server_message", "") or error).splitlines()[0])[:200]
+    if status == 401:
+        return "the hub does not accept the access token", "Run `hf auth login` with a valid one"
+    if status == 402:
+        return (
+            f"the account may not use {deployment.hardware} ({said})",
+            "Choose --hardware cpu-basic, or another plan",
+        )
+    if status == 403:
+        return (
+            f"the access token may not write to {deployment.space} ({said})",
+            "Use a token with write access, and a name of your own",
+        )
+    return f"the hub refused the deployment ({status}: {said})", "Correct this and try again"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Shows or pushes the deployment; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m macd_ui.deploy", description=__doc__)
+    parser.add_argument("--space", required=True, metavar="OWNER/NAME")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be pushed")
+    parser.add_argument("--hardware", default=HARDWARE[0], help=f"{', '.join(HARDWARE)}")
+    parser.add_argument("--private", action="store_true", help="only you can see it")
+    parser.add_argument(
+        "--backbone",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a model of the hub that visitors may choose beside the embedded one; repeatable;"
+        " docs/backbones.md lists some",
+    )
+    given = parser.parse_args(arguments)
+    try:
+        deployment = plan(given.space, given.hardware, given.private, given.backbone)
+        print(deployment.as_text())
+        for note in deployment.notes:
+            print(f"note: {note}", file=sys.stderr)
+        if given.dry_run:
+            print("Nothing was pushed.")
+        else:
+            print(f"Pushed to {push(deployment)}")
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

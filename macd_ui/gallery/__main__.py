@@ -1,0 +1,59 @@
+"""`python -m macd_ui.gallery OUT TRACES…`: a static site of traces, for any host or no host.
+
+Exit codes: 0 written, 2 bad input. What the site's maker should know goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import MacdError, OptionError
+from core.words import count, visible
+from macd_ui.gallery.site import MOST_KB, Site, write_site
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the site; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m macd_ui.gallery", description=__doc__)
+    parser.add_argument("out", metavar="OUT", help="folder to be written: new, or a gallery")
+    parser.add_argument(
+        "traces", metavar="TRACES", nargs="+", help=".macd files or folders of them"
+    )
+    parser.add_argument(
+        "--max-kb",
+        type=_kilobytes,
+        default=MOST_KB,
+        metavar="KB",
+        help="of a run's page; pictures are compressed to fit (default: %(default)s)",
+    )
+    given = parser.parse_args(arguments)
+    try:
+        site = Site([Path(p) for p in given.traces], given.max_kb)
+        notes = write_site(site, Path(given.out))
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        problem = OptionError(
+            f"the gallery cannot be written ({error.strerror})", "Choose another folder"
+        )
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(f"{count(len(site.runs), 'run')}: {Path(given.out) / 'index.html'}")
+    return 0
+
+
+def _kilobytes(text: str) -> int:
+    number = int(text)
+    if not 20 <= number <= 100_000:
+        raise argparse.ArgumentTypeError("choose 20 to 100000 kB")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

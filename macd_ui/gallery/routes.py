@@ -1,0 +1,74 @@
+"""The gallery as part of the app: `/gallery/` shows a folder, `/t/HASH` is a run's permalink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from core.errors import MacdError
+from macd_ui.examples import SHIPPED
+from macd_ui.gallery.runs import HASH_CHARACTERS
+from macd_ui.gallery.site import Site
+from macd_ui.settings import ServerSettings
+from viewer.export import LINKED
+
+UNKNOWN = "There is no such run here. /gallery lists those that are."
+LOG_IN = "Log in on the page first; the gallery is for its users."
+GALLERY = "gallery"
+
+
+def site_of(settings: ServerSettings) -> Site:
+    """The gallery of the folder that the server was started with; else of the shipped examples."""
+    place = Path(settings.gallery) if settings.gallery else SHIPPED
+    return Site([place], home="../")
+
+
+def routes(site: Site, settings: ServerSettings) -> list[Route]:
+    """The routes, for `launch(app_kwargs={"routes": ...})`. The folder is the host's own."""
+    ancestors = "'self' https://huggingface.co" if settings.space else "'self'"
+    # its own policy: unlike Gradio's page, these pages need no inline scripts and no evaluation
+    policy = f"{LINKED.replace(' file:', '')}; frame-ancestors {ancestors}; base-uri 'none'"
+    headers = {
+        "Content-Security-Policy": policy,
+        "Cache-Control": "no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+    def answer(request: Request) -> Response:
+        if settings.auth and not is_logged_in(request):
+            return PlainTextResponse(LOG_IN, 401)
+        path = request.path_params.get("path") or "index.html"
+        try:
+            if path == "index.html" or site.find(Path(path).stem) is None:
+                site.refresh()
+            file = site.file(path)
+        except MacdError as error:
+            return PlainTextResponse(str(error), 404)
+        if file is None:
+            return PlainTextResponse(UNKNOWN, 404)
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+    def permalink(request: Request) -> Response:
+        # any longer piece of the hash will do, as `sha256sum` prints all of it
+        name = request.path_params["hash"][:HASH_CHARACTERS]
+        return RedirectResponse(f"../{GALLERY}/t/{name}.html", 307)
+
+    def into(request: Request) -> Response:
+        return RedirectResponse(f"{GALLERY}/", 307)
+
+    return [
+        Route(f"/{GALLERY}", into, methods=["GET"]),
+        Route(f"/{GALLERY}/{{path:path}}", answer, methods=["GET"]),
+        Route("/t/{hash}", permalink, methods=["GET"]),
+    ]
+
+
+def is_logged_in(request: Request) -> bool:
+    """Whether the request carries the cookie of a user who logged in to Gradio."""
+    app: Any = request.app
+    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
+    return any(app.tokens.get(request.cookies.get(name)) is not None for name in names)

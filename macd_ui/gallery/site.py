@@ -1,0 +1,302 @@
+"""The files of a gallery, by their path in it; each is made when it is asked for.
+
+index.html            filters, and one entry a run
+t/HASH.html           a run in the full viewer; HASH: of the trace file
+t/HASH.webp           a picture of it for the index
+viewer.js, viewer.css what all runs share
+gallery.js, gallery.css   what the index needs
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from PIL import Image
+
+from core.errors import MacdError, OptionError, TraceError
+from core.types import Trace
+from core.words import count, visible
+from macd_ui.gallery.runs import Run, read_run
+from viewer import payload, status
+from viewer.bundle import bundle
+from viewer.export import LINKED, SCRIPT_NAME, STYLE_NAME, linked, page_style, shared_script
+from viewer.shrink import as_text, shrink, webp, without_pictures
+
+HERE = Path(__file__).parent
+SCRIPT = HERE.parent / "js" / "gallery.js"
+STYLE = HERE / "gallery.css"
+MOST_KB = 150
+"""Of a run's page, when its other parts allow: the pictures are compressed to fit."""
+AROUND = 8000
+"""Bytes of a run's page around its data, and of its picture in the index."""
+THUMBNAIL = 192
+MAX_TRACES = 2000
+KEPT = 256
+"""Files of runs that a server keeps made: about 40 MB at most."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the site. note: what its maker should know, "" for nothing."""
+
+    content: bytes
+    media_type: str
+    note: str = ""
+
+
+def find_traces(places: Sequence[Path]) -> list[Path]:
+    """The trace files among files and folders, in their order, each once.
+
+    Raises OptionError for a place that is not there, and above MAX_TRACES.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        if place.is_dir():
+            found |= dict.fromkeys(sorted(p for p in place.glob("*.macd") if p.is_file()))
+        elif place.is_file():
+            found[place] = None
+        else:
+            raise OptionError(
+                f"there is no {visible(str(place))[:200]}", "Name .macd files or folders of them"
+            )
+    if len(found) > MAX_TRACES:
+        raise OptionError(
+            f"{len(found)} traces are more than {MAX_TRACES}", "Make several galleries"
+        )
+    return list(found)
+
+
+class Site:
+    """The gallery of some trace files; see the module. Safe to share between threads.
+
+    places: files and folders of them; folders are read again by `refresh`. most_kb: of a run's
+    page. home: an address that the index links to, "" for none.
+    """
+
+    def __init__(self, places: Sequence[Path], most_kb: int = MOST_KB, home: str = "") -> None:
+        self.places, self.most_kb, self.home = tuple(places), most_kb, home
+        self.problems: dict[Path, str] = {}
+        self._runs: OrderedDict[Path, tuple[tuple[int, int], Run]] = OrderedDict()
+        self._made: OrderedDict[str, File] = OrderedDict()
+        self._lock, self._making = threading.Lock(), threading.Lock()
+
+    @property
+    def runs(self) -> list[Run]:
+        """As far as they were read; a run that stands in two files is listed once."""
+        with self._lock:
+            return list({run.sha256: run for _, run in self._runs.values()}.values())
+
+    def refresh(self) -> list[Run]:
+        """Reads the traces that are new or were changed; those that cannot be read are `problems`.
+
+        Raises OptionError, see `find_traces`.
+        """
+        files = find_traces(self.places)
+        with self._lock:
+            known = {f: self._runs[f] for f in files if f in self._runs}
+            self._runs = OrderedDict()
+            problems = {}
+            for file in files:
+                try:
+                    about = file.stat()
+                    stamp = about.st_mtime_ns, about.st_size
+                    if file in known and known[file][0] == stamp:
+                        self._runs[file] = known[file]
+                    else:
+                        self._runs[file] = stamp, read_run(file)[0]
+                except (MacdError, OSError) as error:
+                    problems[file] = visible(str(error))
+            self.problems = problems
+        return self.runs
+
+    def find(self, name: str) -> Run | None:
+        """The run whose hash begins with these characters, of which an address needs all."""
+        return next((run for run in self.runs if run.name == name), None)
+
+    def paths(self) -> list[str]:
+        """Every file of the site."""
+        shared = [SCRIPT_NAME, STYLE_NAME, SCRIPT.name, STYLE.name]
+        runs = [f"t/{run.name}{end}" for run in self.runs for end in (".html", ".webp")]
+        return ["index.html", *shared, *runs]
+
+    def file(self, path: str) -> File | None:
+        """A file by its path in the site, None where there is none. Raises TraceError."""
+        if path == "index.html":
+            return _html(index_page(self.runs, self.home))
+        shared = {
+            SCRIPT_NAME: lambda: _script(shared_script()),
+            STYLE_NAME: lambda: _style(page_style()),
+            SCRIPT.name: lambda: _script(f"{bundle(SCRIPT)}.start();"),
+            STYLE.name: lambda: _style(STYLE.read_text(encoding="utf-8")),
+        }
+        if path in shared:
+            return shared[path]()
+        folder, _, name = path.partition("/")
+        stem, dot, kind = name.rpartition(".")
+        run = self.find(stem) if folder == "t" and dot and kind in ("html", "webp") else None
+        return None if run is None else self._of_run(run, path, kind)
+
+    def _of_run(self, run: Run, path: str, kind: str) -> File:
+        with self._making:  # one at a time, whoever asks: compressing pictures is slow
+            with self._lock:
+                if path in self._made:
+                    self._made.move_to_end(path)
+                    return self._made[path]
+            made = self._make(run, kind)
+            with self._lock:
+                self._made[path] = made
+                while len(self._made) > KEPT:
+                    self._made.popitem(last=False)
+            return made
+
+    def _make(self, run: Run, kind: str) -> File:
+        again, trace = read_run(run.file)
+        if again.sha256 != run.sha256:
+            raise TraceError("the file of this run was changed", "Open the gallery again")
+        return run_page(run, trace, self.most_kb) if kind == "html" else thumbnail(trace)
+
+
+def run_page(run: Run, trace: Trace, most_kb: int = MOST_KB) -> File:
+    """A run in the full viewer; the link of an example is left out, as there is no server."""
+    data, coarser = shrink(payload(trace, status()), 1000 * most_kb - AROUND)
+    said = [part for part in (run.title, run.outcome, run.truth) if part]
+    if coarser:
+        said.append(f"Pictures are compressed for this page ({coarser}); the trace has them whole.")
+    said.append(f"Trace {run.sha256}")
+    before = (
+        '<nav class="mv-above"><a href="../index.html">All runs</a></nav>\n'
+        f'<p class="mv-above">{"<br>".join(map(escape, said))}</p>\n'
+    )
+    page = _html(linked(data, f"{run.title or run.question} · MACD", "../", before))
+    size = len(page.content) / 1000
+    note = ""
+    if size > most_kb:
+        without = len(as_text(without_pictures(data))) / 1000
+        note = (
+            f"its page takes {size:.0f} kB, {without:.0f} kB of them answers, tracks and the like"
+        )
+    return File(page.content, page.media_type, note)
+
+
+def thumbnail(trace: Trace) -> File:
+    """The frame in the middle of the clip."""
+    middle = Image.fromarray(trace.frames[len(trace.frames) // 2])
+    return File(webp(middle, 70, THUMBNAIL), "image/webp")
+
+
+_INDEX = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>Gallery · MACD Studio</title>
+<link rel="stylesheet" href="{style}">
+</head>
+<body>
+<header><h1>Gallery</h1>{home}<p>What a video language model answers from the video, and what it
+answers by MACD. Each run opens with its frames, masks and tokens.</p></header>
+<form id="filters" hidden>{filters}</form>
+<p id="count" role="status">{count}</p>
+<ul id="runs">
+{entries}
+</ul>
+<script src="{script}"></script>
+</body>
+</html>
+"""
+
+
+def index_page(runs: Sequence[Run], home: str = "") -> str:
+    """The list of runs; without scripts it is whole and has no filters."""
+    choices = {
+        "example": [run.title for run in runs],
+        "outcome": [run.outcome for run in runs],
+        "method": [name for run in runs for name in run.answers],
+    }
+    filters = "".join(
+        f'<label>{name.capitalize()} <select name="{name}"><option value="">all</option>'
+        + "".join(f"<option>{escape(v)}</option>" for v in sorted(set(values)))
+        + "</select></label>"
+        for name, values in choices.items()
+    )
+    return _INDEX.format(
+        policy=LINKED,
+        style=STYLE.name,
+        script=SCRIPT.name,
+        home=f'<p><a href="{escape(home)}">To the page</a></p>' if home else "",
+        filters=filters + '<button type="reset">Show all</button>',
+        count=count(len(runs), "run"),
+        entries="\n".join(map(_entry, runs)),
+    )
+
+
+def _entry(run: Run) -> str:
+    methods = escape("\n".join(run.answers), quote=True)
+    answers = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in run.answers.items()
+    )
+    return (
+        f'<li data-example="{escape(run.title)}" data-outcome="{escape(run.outcome)}"'
+        f' data-method="{methods}"><a href="t/{run.name}.html">'
+        f'<img src="t/{run.name}.webp" alt="" loading="lazy" width="{THUMBNAIL}">'
+        f"<strong>{escape(run.title)}</strong></a><p>{escape(run.question)}</p>"
+        f'<dl>{answers}</dl><p class="outcome">{escape(run.outcome)}</p>'
+        f'<p class="quiet">{escape(run.backbone)}</p></li>'
+    )
+
+
+def _html(text: str) -> File:
+    return File(text.encode("utf-8", "replace"), "text/html; charset=utf-8")
+
+
+def _script(text: str) -> File:
+    return File(text.encode(), "text/javascript; charset=utf-8")
+
+
+def _style(text: str) -> File:
+    return File(text.encode(), "text/css; charset=utf-8")
+
+
+def write_site(site: Site, folder: Path) -> list[str]:
+    """Writes the gallery; gives what its maker should know, in lines.
+
+    Files of runs that are no longer in it are deleted. Raises OptionError where nothing is to be
+    written, or the folder holds something else.
+    """
+    runs = site.refresh()
+    notes = [f"{visible(path.name)} is left out: {why}" for path, why in site.problems.items()]
+    if not runs:
+        raise OptionError("there is no trace to show", "; ".join(notes)[:500] or "Name .macd files")
+    _check_folder(folder)
+    (folder / "t").mkdir(parents=True, exist_ok=True)
+    paths = site.paths()
+    for old in (folder / "t").iterdir():
+        if f"t/{old.name}" not in paths:
+            old.unlink()
+    by_name = {run.name: run for run in runs}
+    for path in paths:
+        made = site.file(path)
+        assert made is not None
+        (folder / path).write_bytes(made.content)
+        if made.note:
+            notes.append(f"{by_name[Path(path).stem].file.name}: {made.note}")
+    return notes
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise OptionError(f"{visible(str(folder))} is no folder", "Name a folder to be written")
+    ours = (folder / STYLE.name).is_file() and (folder / "t").is_dir()
+    if any(folder.iterdir()) and not ours:
+        raise OptionError(
+            f"{visible(str(folder))} holds something that is no gallery",
+            "Name a new folder, or one that a gallery was written to",
+        )

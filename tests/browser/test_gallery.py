@@ -1,0 +1,97 @@
+"""The gallery of the shipped examples, opened from disk with the network off."""
+
+import pytest
+
+from macd_ui.examples import SHIPPED
+from macd_ui.gallery.site import MOST_KB, Site, write_site
+from tests.patience import PATIENCE_MS
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    """The folder as the command writes it, and its runs."""
+    folder = tmp_path_factory.mktemp("gallery") / "out"
+    site = Site([SHIPPED])
+    assert write_site(site, folder) == []
+    return folder, site.runs
+
+
+@pytest.fixture
+def offline(browser):
+    """A page without a network; what it asks for but files, and errors, fail the test."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    problems = []
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.on(
+        "request",
+        lambda r: None if r.url.startswith(("file:", "data:")) else problems.append(r.url),
+    )
+    yield page
+    context.close()
+    assert not problems
+
+
+def shown(page):
+    return page.locator("#runs > li:visible").count()
+
+
+def test_it_opens_from_disk_and_filters(offline, gallery):
+    folder, runs = gallery
+    page = offline
+    page.goto((folder / "index.html").as_uri())
+    page.wait_for_selector("#filters:visible")
+    assert shown(page) == len(runs) == 10
+    page.select_option("select[name=outcome]", "MACD repairs it")
+    repaired = [run for run in runs if run.outcome == "MACD repairs it"]
+    assert shown(page) == len(repaired) < len(runs)
+    assert f"{len(repaired)} of 10 runs" in page.locator("#count").inner_text()
+    page.select_option("select[name=method]", "macd-object")
+    assert shown(page) == sum("macd-object" in run.answers for run in repaired) == 1
+    address = page.url
+    page.click("#filters button")
+    page.wait_for_function("document.querySelector('#count').textContent === '10 runs'")
+    page.goto(address)  # what was chosen is part of the address
+    page.wait_for_function("document.querySelector('#count').textContent === '1 of 10 runs'")
+    page.select_option("select[name=outcome]", "")
+    page.select_option("select[name=method]", "")
+    page.select_option("select[name=example]", runs[0].title)
+    assert shown(page) == 1
+    pictures = page.locator("#runs > li:visible img")
+    page.wait_for_function("[...document.images].some((i) => i.complete && i.naturalWidth)")
+    assert pictures.count() == 1
+
+
+def test_each_run_opens_in_the_full_viewer(offline, gallery):
+    folder, runs = gallery
+    page = offline
+    page.goto((folder / "index.html").as_uri())
+    run = next(r for r in runs if r.file.stem == "frames")
+    page.click(f"a[href='t/{run.name}.html']")
+    page.wait_for_selector(".mv-token")
+    assert page.locator(".mv-question").inner_text() == run.question
+    assert run.sha256 in page.locator("body").inner_text()
+    page.locator(".mv-root").focus()
+    page.keyboard.press("ArrowRight")
+    assert "frame 2 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
+    page.keyboard.press("c")  # the counterfactual: pictures that were compressed are drawn
+    page.wait_for_function(
+        """() => { const c = document.querySelector('.mv-canvas');
+          const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+          return new Set(d).size > 50; }"""
+    )
+    # a second view that was compressed is a picture still
+    assert page.locator(".mv-compare").is_visible()
+    page.click("text=All runs")
+    page.wait_for_selector("#runs")
+
+
+def test_every_run_is_small(gallery):
+    folder, runs = gallery
+    for run in runs:
+        size = sum((folder / "t" / f"{run.name}{end}").stat().st_size for end in (".html", ".webp"))
+        assert size <= 1000 * MOST_KB, run.file

@@ -1,0 +1,181 @@
+"""Deploying: what is pushed, how it is refused, and the conversation with a hub on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from core.errors import OptionError
+from macd_ui.deploy import NEEDED, ROOT, card, main, plan
+from tests import space_hub
+from tests.patience import PATIENCE_S
+
+SMALL = "HuggingFaceTB/SmolVLM2-256M-Video-Instruct"
+PUSH = """
+import json, sys
+from pathlib import Path
+from core.errors import MacdError
+from macd_ui.deploy import plan, push
+root, more = Path(sys.argv[1]), json.loads(sys.argv[2])
+try:
+    print("pushed to", push(plan("owner/name", root=root, **more)))
+except MacdError as error:
+    print("error:", error)
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A small checkout with a file in every place that a Space needs, and one in none."""
+    root = tmp_path / "checkout"
+    for name in NEEDED:
+        path = root / (f"{name}file.txt" if name.endswith("/") else name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name}\n")
+    (root / "README.md").write_bytes((ROOT / "README.md").read_bytes())
+    (root / "assets" / "weights.bin").write_bytes(bytes(range(256)) * 40)
+    (root / "tests").mkdir()
+    (root / "tests" / "test_x.py").write_text("")
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    return root
+
+
+def git(root, *words):
+    subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+
+
+def push(hub, root, token=space_hub.TOKEN, **more):
+    """What a deployment says; in a process of its own, as the client reads its address early."""
+    kept = {n: v for n, v in os.environ.items() if n in ("PATH", "LANG")}
+    env = kept | {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HOME": str(root),
+                  "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", PUSH, str(root), json.dumps(more)], cwd=ROOT,
+                          env=env, capture_output=True, text=True, timeout=PATIENCE_S)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def front(content):
+    return yaml.safe_load(content.decode().split("---\n")[1])
+
+
+def test_a_push_is_one_commit_and_the_next_one_brings_it_up_to_date(checkout):
+    with space_hub.serving() as hub:
+        assert "pushed to http://127.0.0.1" in push(hub, checkout)
+        pushed = set(plan("owner/name", root=checkout).files)
+        assert set(hub.files) == pushed | {".gitattributes"}
+        assert "tests/test_x.py" not in pushed
+        assert hub.files["assets/weights.bin"] == (checkout / "assets/weights.bin").read_bytes()
+        assert len(hub.stored) == 1, "a binary file goes to the large file storage"
+        assert hub.files["README.md"] == (ROOT / "README.md").read_bytes()
+        assert len(hub.commits) == 1
+        first = hub.created[0]
+        assert (first["type"], first["sdk"], first["hardware"]) == ("space", "gradio", "cpu-basic")
+        # somebody's own file in the Space stays, one of an earlier deployment goes
+        hub.files |= {"core/old.py": b"", "notes.txt": b"mine"}
+        (checkout / "docs" / "file.txt").write_text("another text\n")
+        push(hub, checkout, hardware="zero-a10g", backbones=[SMALL])
+        assert "core/old.py" not in hub.files
+        assert hub.files["notes.txt"] == b"mine"
+        assert hub.files["docs/file.txt"] == b"another text\n"
+        assert hub.hardware == "zero-a10g"
+        assert hub.variables == {"MACD_BACKBONES": SMALL}
+        assert front(hub.files["README.md"])["preload_from_hub"] == [SMALL]
+
+
+def test_what_the_hub_refuses_is_told(checkout):
+    with space_hub.serving() as hub:
+        assert "hf auth login" in push(hub, checkout, token="hf_wrong")
+        hub.refuses = {"/repos/create": 402}
+        assert "Choose --hardware cpu-basic" in push(hub, checkout, hardware="a100-large")
+        hub.refuses = {"/commit/": 403}
+        assert "write access" in push(hub, checkout)
+        hub.refuses = {}
+        assert hub.commits == []
+    assert "could not be used" in push(hub, checkout)  # it does not answer any more
+
+
+def test_a_dry_run_shows_the_push_and_asks_nobody(capsys, monkeypatch):
+    monkeypatch.setattr("macd_ui.deploy.push", lambda *_: pytest.fail("it was pushed"))
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was used"))
+    words = ["--space", "owner/name", "--dry-run", "--backbone", SMALL]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    for part in ("owner/name (public)", "cpu-basic", f"MACD_BACKBONES={SMALL}", "assets",
+                 "sdk: gradio", "preload_from_hub", "Nothing was pushed"):  # fmt: skip
+        assert part in told
+
+
+def test_the_checkout_itself_can_be_deployed():
+    deployment = plan("owner/name")
+    names = set(deployment.files)
+    assert {"app.py", "requirements.txt", "assets/toyworld/detector.pt"} <= names
+    assert {n.partition("/")[0] for n in names}.isdisjoint({"tests", "bench", "scripts", ".ci"})
+    total = sum(map(deployment.size, names)) / 1e6
+    assert total < 60
+    # what the app imports is pushed: every package that the wheel ships
+    packed = Path(ROOT / "setup.py").read_text().split("PACKAGES = (")[1].split(")")[0]
+    for package in packed.replace('"', "").split(","):
+        assert f"{package.strip()}/__init__.py" in names
+
+
+@pytest.mark.parametrize(("more", "cause"), [
+    ({"space": "name"}, "no name of a Space"),
+    ({"space": "owner/na me"}, "no name of a Space"),
+    ({"space": "owner/name\n"}, "no name of a Space"),
+    ({"hardware": "gpu"}, "no hardware"),
+    ({"backbones": ["../../etc"]}, "no model of the hub"),
+    ({"backbones": ["a/b,c/d"]}, "no model of the hub"),
+])  # fmt: skip
+def test_bad_words_are_refused(checkout, more, cause):
+    with pytest.raises(OptionError, match=cause):
+        plan(**({"space": "owner/name", "root": checkout} | more))
+
+
+def test_a_checkout_that_cannot_be_deployed_is_told(checkout, tmp_path):
+    (checkout / "core" / "more.txt").write_text("x")
+    git(checkout, "add", "-A")
+    (checkout / "core" / "link.txt").symlink_to("more.txt")
+    git(checkout, "add", "-A")
+    with pytest.raises(OptionError, match="is a link"):
+        plan("owner/name", root=checkout)
+    (checkout / "core" / "link.txt").unlink()
+    (checkout / "app.py").unlink()
+    with pytest.raises(OptionError, match=r"no app\.py"):
+        plan("owner/name", root=checkout)
+    with pytest.raises(OptionError, match="no git checkout"):
+        plan("owner/name", root=tmp_path)
+    assert main(["--space", "nobody", "--dry-run"]) == 2
+
+
+README = "---\n" + yaml.safe_dump({
+    "title": "T", "emoji": "x", "colorFrom": "blue", "colorTo": "gray", "sdk": "gradio",
+    "sdk_version": "6.31.0", "python_version": "3.12.12", "app_file": "app.py",
+    "short_description": "short", "license": "agpl-3.0", "models": ["old/model"],
+}, sort_keys=False) + "---\n\n# T\n\n---\nmore\n"  # fmt: skip
+
+
+def test_models_take_the_place_of_those_that_were_named():
+    data = front(card(README, [SMALL, "somebody/model@abc"]))
+    assert data["models"] == data["preload_from_hub"] == [SMALL, "somebody/model"]
+    assert card(README, ["somebody/model"]).decode().endswith("---\n\n# T\n\n---\nmore\n")
+    assert card(README) == README.encode()
+
+
+@pytest.mark.parametrize(("old", "new", "cause"), [
+    ("title: T", "", "title is missing"),
+    ("short_description: short", f"short_description: {61 * 'x'}", "60 characters"),
+    ("colorTo: gray", "colorTo: black", "colour"),
+    ("python_version: 3.12.12", "python_version: '3.12'", "python_version"),
+    ("license: agpl-3.0", "license: agpl-3.0\nstartup_duration_timeout: soon", "timeout"),
+    ("title: T", "title: [", "cannot be read"),
+])  # fmt: skip
+def test_a_card_that_the_hub_would_refuse_is_told(old, new, cause):
+    assert old in README
+    with pytest.raises(OptionError, match=cause):
+        card(README.replace(old, new))

@@ -1,0 +1,204 @@
+"""The gallery: what it lists, what it writes, what it refuses, and its routes in the app."""
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from core.errors import OptionError
+from core.traces.bundle import load, save
+from macd_ui.examples import SHIPPED, described
+from macd_ui.gallery.__main__ import main
+from macd_ui.gallery.routes import routes, site_of
+from macd_ui.gallery.runs import AGREE, DIFFER, OTHER, OUTCOMES, UNFINISHED, outcome_of
+from macd_ui.gallery.site import Site, write_site
+from macd_ui.settings import ServerSettings
+from tests.small_trace import small_trace
+
+HOSTILE = "<img src=x onerror=alert(1)> </script> {title} DATA SCRIPT & \"'"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two small traces, one of them hostile."""
+    place = tmp_path / "traces"
+    place.mkdir()
+    save(small_trace(), place / "plain.macd")
+    trace = small_trace()
+    hostile = replace(
+        trace,
+        question=HOSTILE,
+        clip=trace.clip | {"name": HOSTILE},
+        backbone=trace.backbone | {"name": HOSTILE},
+        answers={n: replace(a, text=HOSTILE) for n, a in trace.answers.items()},
+    )
+    save(hostile, place / "hostile.macd")
+    return place
+
+
+def names(folder):
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_command_writes_a_page_for_each_trace_by_its_hash(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main([str(out), str(folder), str(folder / "plain.macd")]) == 0
+    assert "2 runs" in capsys.readouterr().out
+    hashes = {hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in folder.iterdir()}
+    assert names(out) == {
+        "index.html", "viewer.js", "viewer.css", "gallery.js", "gallery.css",
+        *(f"t/{h}{end}" for h in hashes for end in (".html", ".webp")),
+    }  # fmt: skip
+    index = (out / "index.html").read_text()
+    assert all(f'href="t/{h}.html"' in index for h in hashes)
+    for page in [index, *(p.read_text() for p in (out / "t").glob("*.html"))]:
+        assert "http:" not in page
+        assert "https:" not in page
+
+
+def test_no_string_of_a_trace_becomes_markup(folder, tmp_path):
+    write_site(Site([folder]), tmp_path / "out")
+    for page in (tmp_path / "out").rglob("*.html"):
+        text = page.read_text()
+        assert "<img src=x" not in text
+        assert text.count("</script>") == (1 if page.name == "index.html" else 2)
+    data = re.search(r'id="trace">(.*?)</script>', _hostile_page(tmp_path / "out"), re.S)[1]
+    assert json.loads(data)["trace"]["question"] == HOSTILE
+
+
+def _hostile_page(out):
+    return next(t for p in out.glob("t/*.html") if "onerror" in (t := p.read_text()))
+
+
+def test_a_folder_is_brought_up_to_date_and_another_is_left_alone(folder, tmp_path):
+    out = tmp_path / "out"
+    write_site(Site([folder]), out)
+    before = names(out)
+    (folder / "hostile.macd").unlink()
+    write_site(Site([folder]), out)
+    assert len(before - names(out)) == 2
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("five years of work")
+    with pytest.raises(OptionError, match="no gallery"):
+        write_site(Site([folder]), mine)
+    assert names(mine) == {"thesis.txt"}
+    with pytest.raises(OptionError, match="no folder"):
+        write_site(Site([folder]), folder / "plain.macd")
+
+
+def test_what_cannot_be_read_is_left_out_and_told(folder, tmp_path, capsys):
+    (folder / "broken.macd").write_bytes(b"PK nothing")
+    assert main([str(tmp_path / "out"), str(folder)]) == 0
+    told = capsys.readouterr()
+    assert "broken.macd is left out" in told.err
+    assert "2 runs" in told.out
+    for words, cause in (
+        ([str(tmp_path / "none.macd")], "there is no"),
+        ([str(tmp_path)], "no trace to show"),
+        ([str(folder / "broken.macd")], "broken.macd is left out"),
+    ):
+        assert main([str(tmp_path / "other"), *words]) == 2
+        assert cause in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_page_that_cannot_be_small_is_told(folder, tmp_path, capsys):
+    assert main([str(tmp_path / "out"), str(folder / "plain.macd"), "--max-kb", "20"]) == 0
+    assert not capsys.readouterr().err
+    trace = small_trace()
+    step = trace.answers["macd"].tokens[0]
+    long = replace(trace.answers["macd"], tokens=tuple(replace(step, index=i) for i in range(99)))
+    save(replace(trace, answers=trace.answers | {"macd": long}), folder / "long.macd")
+    assert main([str(tmp_path / "out"), str(folder / "long.macd"), "--max-kb", "20"]) == 0
+    assert re.search(r"long.macd: its page takes \d+ kB", capsys.readouterr().err)
+
+
+def test_outcomes():
+    trace = small_trace()  # "yes" and "no"
+    assert outcome_of(trace) == DIFFER
+    same = trace.answers | {"macd": replace(trace.answers["macd"], text="Yes. ")}
+    assert outcome_of(replace(trace, answers=same)) == AGREE
+    assert outcome_of(replace(trace, status="stopped: decode")) == UNFINISHED
+    assert outcome_of(replace(trace, answers={"macd": trace.answers["macd"]})) == OTHER
+    example = replace(described(SHIPPED / "repaired.macd"), answer="No")
+    assert outcome_of(trace, example) == OUTCOMES[False, True] == "MACD repairs it"
+    assert outcome_of(trace, replace(example, answer="yes")) == OUTCOMES[True, False]
+
+
+def test_the_shipped_examples_have_the_outcomes_of_their_titles():
+    found = {}
+    for file in SHIPPED.glob("*.macd"):
+        about = described(file)
+        assert about.truth.startswith(f"True answer: {about.answer}.")
+        found[about.title] = outcome_of(load(file), about)
+    assert len(found) == 10
+    assert found["MACD makes it worse"] == "MACD spoils it"
+    told = {t: t.split(": ")[1] for t in found if ": " in t}
+    assert {t: found[t] for t in told} == told
+
+
+@pytest.mark.parametrize("index", ["{}", "[1]", '[{"video": 3}]', '[{"video": "a.mp4"}]', "["])
+def test_an_index_of_another_kind_describes_nothing(tmp_path, index):
+    shutil.copy(SHIPPED / "small.macd", tmp_path / "a.macd")
+    (tmp_path / "index.json").write_text(index)
+    assert described(tmp_path / "a.macd") is None
+    assert Site([tmp_path]).refresh()[0].title == "small.mp4"
+
+
+def app_of(folder, **settings):
+    settings = ServerSettings(gallery=str(folder), **settings)
+    return TestClient(Starlette(routes=routes(site_of(settings), settings)))
+
+
+def test_the_app_shows_a_folder_as_it_is_now(folder):
+    client = app_of(folder)
+    index = client.get("/gallery")
+    assert index.url.path == "/gallery/"
+    assert index.text.count("<li ") == 2
+    policy = index.headers["content-security-policy"]
+    assert "unsafe-eval" not in policy
+    assert "file:" not in policy
+    assert "script-src 'self';" in policy
+    for name in ("viewer.js", "gallery.js", "viewer.css", "gallery.css"):
+        assert client.get(f"/gallery/{name}").status_code == 200
+    (folder / "hostile.macd").unlink()
+    assert client.get("/gallery/").text.count("<li ") == 1
+    save(replace(small_trace(), question="Is it new?"), folder / "new.macd")
+    digest = hashlib.sha256((folder / "new.macd").read_bytes()).hexdigest()
+    for link in (digest, digest[:16]):  # also before anybody opened the index again
+        answer = client.get(f"/t/{link}")
+        assert answer.url.path == f"/gallery/t/{digest[:16]}.html"
+        assert "Is it new?" in answer.text
+    assert client.get(f"/gallery/t/{digest[:16]}.webp").headers["content-type"] == "image/webp"
+
+
+@pytest.mark.parametrize("path", ["/t/0000000000000000", "/gallery/t/0000000000000000.html",
+                                  "/gallery/plain.macd", "/gallery/t/../plain.macd",
+                                  "/gallery/%2e%2e/traces/plain.macd", "/gallery//etc/passwd",
+                                  "/gallery/t/plain.html", "/gallery/t/.html"])  # fmt: skip
+def test_nothing_else_of_the_folder_is_given(folder, path):
+    answer = app_of(folder).get(path)
+    assert answer.status_code == 404
+    assert "no such run" in answer.text
+
+
+def test_a_file_that_was_changed_is_not_shown_under_its_old_address(folder):
+    client = app_of(folder)
+    digest = hashlib.sha256((folder / "plain.macd").read_bytes()).hexdigest()
+    client.get("/gallery/")
+    save(replace(small_trace(), question="Is it another?"), folder / "plain.macd")
+    answer = client.get(f"/t/{digest}")
+    assert answer.status_code == 404
+    assert "Is it another?" not in answer.text
+
+
+def test_without_a_folder_the_app_shows_the_examples():
+    assert site_of(ServerSettings()).places == (SHIPPED,)
+    assert Path(SHIPPED).is_dir()

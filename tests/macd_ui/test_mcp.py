@@ -1,0 +1,130 @@
+"""Tools for other programs: the functions themselves. A client uses them in tests/security."""
+
+import base64
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import OptionError, TraceError
+from core.traces.bundle import load, save, unpack
+from macd_ui import programs
+from macd_ui.examples import SHIPPED
+from macd_ui.gallery.runs import content_hash
+from macd_ui.programs import KEPT, Traces, tools
+from macd_ui.session import Store
+from macd_ui.settings import read_settings
+from tests.fakes import BoxDetector, ByteLM
+from tests.small_trace import small_trace
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = str(SHIPPED / "repaired.macd")
+NAMES = {"trace", "compare", "rescore", "open", "evidence", "saved_trace"}
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The tools by name, over stand-ins for the models."""
+    store = Store()
+    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    yield {t.__name__: t for t in tools(store)}
+    store.close()
+
+
+def test_a_trace_is_computed_and_found_again(called, make_video):
+    clip = str(make_video())
+    one = called["trace"](clip, "Is it?", {"ascent": {"steps": 2}})
+    assert one["options"]["ascent"]["steps"] == 2
+    assert set(one["answers"]) == {"baseline", "macd"}
+    content = base64.b64decode(called["saved_trace"](one["trace"].removeprefix("trace://")))
+    assert content_hash(content).startswith(one["trace"].removeprefix("trace://"))
+    assert unpack(content).question == "Is it?"
+    again = called["open"](one["trace"])
+    assert again["answers"] == one["answers"]
+    several = called["compare"](clip, "Is it?", ["vcd"])
+    assert set(several["answers"]) == {"baseline", "macd", "vcd"}
+    assert {"vcd", "tcd"} <= set(called["compare"](clip, "Is it?")["answers"])
+    rows = called["rescore"](one["trace"], 0.0, 0.1)
+    base = load(EXAMPLE)
+    assert len(rows) == len(unpack(content).answers["macd"].tokens)
+    assert [r["was"] for r in called["rescore"](EXAMPLE, 1.0, 0.1)] == [
+        t.text for t in base.answers["macd"].tokens
+    ]
+
+
+def test_evidence_lists_objects_by_their_gradient(called):
+    found = called["evidence"](EXAMPLE)
+    sizes = [abs(row["gradient"]) for row in found["objects"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == len(load(EXAMPLE).tracks) > 1
+    assert all(row["label"] for row in found["objects"])
+    assert found["measured"] is None
+    assert found["answers"]["macd"] == "bird"
+
+
+def test_evidence_is_measured_with_the_embedded_model():
+    store = Store()
+    try:
+        called = {t.__name__: t for t in tools(store)}
+        found = called["evidence"](EXAMPLE, measure=True)
+        assert found["measured"]["verdict"]
+        assert called["evidence"](found["trace"])["measured"] == found["measured"]
+    finally:
+        store.close()
+
+
+def test_another_model_is_not_loaded_for_a_measurement(called, tmp_path):
+    trace = small_trace()
+    trace = replace(trace, backbone=trace.backbone | {"name": "other/model"})
+    path = save(trace, tmp_path / "other.macd")
+    with pytest.raises(OptionError, match="core edit"):
+        called["evidence"](str(path), measure=True)
+
+
+@pytest.mark.parametrize("reference", ["trace://0000000000000000", "0" * 64, "/etc/passwd", "",
+                                       "trace://../x", "http://127.0.0.1/x.macd"])  # fmt: skip
+def test_what_is_no_trace_is_refused(called, reference):
+    for tool in ("open", "evidence"):
+        with pytest.raises(TraceError):
+            called[tool](reference)
+
+
+def test_only_the_last_traces_are_kept():
+    traces = Traces()
+    first = traces.add(load(EXAMPLE))
+    assert traces.find(first).question
+    for file in sorted(SHIPPED.glob("*.macd"))[:2]:
+        traces.add(load(file))
+    assert len(traces._kept) <= 3
+    for i in range(KEPT):
+        traces._kept[f"{i:016x}"] = b""
+    traces.add(load(SHIPPED / "small.macd"))
+    assert len(traces._kept) == KEPT
+    with pytest.raises(TraceError, match="no longer kept"):
+        traces.find(first)
+
+
+@pytest.mark.parametrize("words", [["--mcp", "--public"], ["--mcp", "--host", "0.0.0.0"],
+                                   ["--mcp", "--auth", "users"]])  # fmt: skip
+def test_strangers_get_no_tools(words, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    with pytest.raises(SystemExit) as end:
+        read_settings(words, {})
+    assert end.value.code == 2
+    assert "--mcp opens files of this machine" in capsys.readouterr().err
+    assert read_settings(["--mcp"], {}).mcp
+
+
+def test_without_the_package_the_remedy_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as end:
+        read_settings(["--mcp"], {})
+    assert end.value.code == 2
+    assert "pip install -r requirements-mcp.txt" in capsys.readouterr().err
+
+
+def test_the_documented_tools_are_the_real_ones():
+    assert programs.as_table() in (ROOT / "docs" / "mcp.md").read_text()
+    assert {t.__name__ for t in tools(None)} == NAMES
