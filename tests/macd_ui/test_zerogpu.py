@@ -229,7 +229,7 @@ def _check_run_and_changes(handlers, store, fake):
     assert session.trace.options["edits"][0]["level"] == level["level"]
     assert session.trace.frames is first.frames
     assert act(handlers, session, "ledger")[-1]["status"]["error"] == ""
-    assert session.trace.ledger is not None
+    assert session.trace.occlusion is not None
     again = act(handlers, session, "redecode", alpha=2.0, beta=0.1)[-1]
     assert again["status"]["error"] == ""
     assert session.trace.answers["macd"].alpha == 2.0
