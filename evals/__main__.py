@@ -14,6 +14,7 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
+from evals.commands import score as score_command
 from evals.doctor import Claim, audit_metrics
 from evals.report import load, markdown, write
 
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--detector", default="toyworld")
     run.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1))
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
+    score_command.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
