@@ -14,6 +14,8 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
+from evals.commands import engine_flags
+from evals.commands import files as files_command
 from evals.commands import score as score_command
 from evals.doctor import Claim, audit_metrics
 from evals.report import load, markdown, write
@@ -71,8 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
     run.add_argument("--detector", default="toyworld")
-    run.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1))
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
+    engine_flags.add(run)
+    files_command.add_flags(run)
     score_command.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
@@ -88,11 +91,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.benchmark != "toyworld":
+        return files_command.run(args)
+    files_command.refuse_flags(args)
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
     named = [m for m in args.methods.split(",") if m]
     chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
     methods = [m.name for m in find_methods(["baseline", *chosen])]
     _check_run(args, methods)
+    engine = engine_flags.find(args)
     # with torch: only what cannot be refused without it
     from evals.answer import ONE_VIEW
     from evals.rows import Setting
@@ -109,11 +116,11 @@ def _run(args: argparse.Namespace) -> int:
     else:
         tried = plan(benchmark, setting, "choose", split, methods, None)
         items = benchmark.items("choose", split)
-        found = complete(tried, setting, rows, args.workers, ticking("choosing α and β", _say))
+        found = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
         contrasts = choose(items, found, tried)
         how = f"chosen for each method on a split of {split} other questions a regime"
     wanted = plan(benchmark, setting, "test", n, methods, contrasts)
-    found = complete(wanted, setting, rows, args.workers, ticking("test", _say))
+    found = complete(wanted, setting, rows, engine, ticking("test", _say))
     items = benchmark.items("test", n)
     answers = {(w.item.id, w.method): found[w.key] for w in wanted}
     figures = tabulate(benchmark, items, answers, methods)
@@ -139,8 +146,9 @@ def _run(args: argparse.Namespace) -> int:
 def _check_run(args: argparse.Namespace, methods: list[str]) -> None:
     """Raises OptionError for what cannot be run; imports no torch."""
     find_methods(methods)
-    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000), ("workers", 0, 64)):
+    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000)):
         Number(low, high, whole=True).read(getattr(args, name), name)
+    engine_flags.check(args)
     if (args.alpha is None) != (args.beta is None):
         raise OptionError("only one of α and β is given", "Give both, or neither to choose them")
     if args.alpha is not None:
