@@ -19,6 +19,7 @@ from evals.commands import files as files_command
 from evals.commands import score as score_command
 from evals.doctor import Claim, audit_metrics
 from evals.report import load, markdown, write
+from evals.scoring.report import markdown as files_markdown
 
 DEFAULT_METHODS = (
     "baseline",
@@ -193,7 +194,8 @@ def _report(args: argparse.Namespace) -> int:
     if not os.path.isfile(args.folder / "report.json"):
         raise OptionError(f"{where} holds no report.json", "Give the --out folder of a run")
     try:
-        text = markdown(load(args.folder))
+        found = load(args.folder)
+        text = files_markdown(found) if found.get("kind") == "files" else markdown(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise OptionError(
             f"the report of {where} is damaged ({type(error).__name__})", "Run it again"

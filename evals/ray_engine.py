@@ -181,13 +181,16 @@ class _Driver:
         return actor
 
     def _give(self, actor: Any) -> None:
-        """The next clip, or the one that somebody has worked on longest by himself."""
+        """The next clip, or the one that another actor has worked on longest by itself.
+
+        A clip that an actor died of is left to one actor at a time.
+        """
         if self._waiting:
             index = self._waiting.popleft()
         else:
             counts: dict[int, list[_Task]] = {}
             for task in self._tasks.values():
-                if not self._finished[task.index]:
+                if not self._finished[task.index] and not self._attempts[task.index]:
                     counts.setdefault(task.index, []).append(task)
             alone = [tasks[0] for tasks in counts.values() if len(tasks) == 1]
             if not alone:

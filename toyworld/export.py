@@ -40,7 +40,8 @@ class _Writer:
     def video(self, name: str, *specs: ClipSpec, seconds: int = SECONDS) -> None:
         """One clip of that length for each spec, one after another in one file."""
         frames = [render(s, frame_times(seconds * FPS), SIZE) for s in specs]
-        write_frames(np.concatenate(frames), self._path(name), FPS, {"title": TITLE})
+        whole = np.concatenate(frames)
+        write_frames(whole, self._path(name), FPS, {"title": TITLE}, preset="veryfast")
 
     def json(self, name: str, value: Json) -> None:
         self._path(name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

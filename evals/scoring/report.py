@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,15 @@ from core.methods import find_method
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.bias import constant_like, one_answer_note
-from evals.rows import Row
 from evals.scoring.score import by_label, by_rule, figures, flips, headline, hits
 from evals.scoring.show import split_table
 from evals.stats import RESAMPLES, mcnemar, mean_difference
 
+if TYPE_CHECKING:
+    from evals.rows import Row  # it needs torch, and a report is shown without
+
 Report = dict[str, Any]
-Answers = Mapping[tuple[str, str], Row]
+Answers = Mapping[tuple[str, str], "Row"]
 
 
 def make_report(
