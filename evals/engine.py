@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from core.backbones.base import VideoLM
+from core.objects.detect import Detector
 from evals.answer import PendingAnswer, answer_clip, failed
 from evals.rows import Row, Setting
 from evals.tracks import Prepared, Preparing
@@ -20,13 +23,10 @@ class Worker:
     """A backbone and a detector, loaded once, that answer one clip after another."""
 
     def __init__(self, setting: Setting, tracks: Path | None = None) -> None:
-        from core.backbones import load_backbone
-        from core.objects.detect import load_detector
-
         benchmark = setting.open()
-        self.setting, self.lm = setting, load_backbone(setting.backbone)
+        self.setting, self.lm = setting, _backbone(setting.backbone)
         use = setting.boxes == "detector"
-        detector = load_detector(setting.detector, self.lm.info.device) if use else None
+        detector = _detector(setting.detector, self.lm.info.device) if use else None
         content = setting.detector_content()
         self.preparing = Preparing(benchmark, detector, setting.options, content, tracks)
 
@@ -38,6 +38,21 @@ class Worker:
             yield from failed(group, ready.error)
             return
         yield from answer_clip(group, self.lm, ready.clip, ready.tracks, self.setting.options)
+
+
+@lru_cache(maxsize=1)
+def _backbone(name: str) -> VideoLM:
+    """Kept for the next run of this process, as the rows of a table need the same one."""
+    from core.backbones import load_backbone
+
+    return load_backbone(name)
+
+
+@lru_cache(maxsize=2)
+def _detector(name: str, device: str) -> Detector:
+    from core.objects.detect import load_detector
+
+    return load_detector(name, device)
 
 
 def clip_of(group: Group) -> tuple[str, tuple[str, ...]]:
