@@ -14,7 +14,7 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
-from evals.commands import engine_flags, paper
+from evals.commands import engine_flags, paper, power
 from evals.commands import files as files_command
 from evals.commands import score as score_command
 from evals.doctor import Claim, audit_metrics
@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     files_command.add_flags(run)
     score_command.add(commands)
     paper.add(commands)
+    power.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)

@@ -37,7 +37,8 @@ def lines(scores: Scores) -> Iterator[str]:
 def split_table(scores: Scores) -> Iterator[str]:
     """Accuracy with its interval and bias, a row a split and one for all."""
     rows = {"all": scores, **scores["splits"]}
-    if scores["bias"] is None or "yes_rate" in scores["bias"]:
+    kinds = {_kind(f) for f in rows.values()}
+    if kinds == {"yes-no"}:
         yield (
             "| split | n | accuracy [95 %] | yes-rate | unmatched | always yes | always no |"
             " balanced | d′ | criterion | precision | recall | F1 |"
@@ -49,13 +50,28 @@ def split_table(scores: Scores) -> Iterator[str]:
     yield "| split | n | accuracy [95 %] | unmatched | best constant | balanced | answered |"
     yield "|---|" + "---|" * 6
     for name, f in rows.items():
-        bias = f["bias"]
-        best = f"{bias['best']} {_p(bias['constants'][bias['best']])}"
-        rates = ", ".join(f"{z} {_p(r)}" for z, r in bias["rates"].items())
-        yield (
-            f"| {name} | {f['n']} | {_with_interval(f)} | {bias['unmatched']} | {best} |"
-            f" {_p(bias['balanced'])} | {rates} |"
-        )
+        yield f"| {name} | {f['n']} | {_with_interval(f)} | " + " | ".join(_any(f)) + " |"
+
+
+def _kind(figures: Scores) -> str:
+    bias = figures["bias"]
+    return "words" if bias is None else "yes-no" if "yes_rate" in bias else "choice"
+
+
+def _any(figures: Scores) -> list[str]:
+    """What every kind of question has; "–" for open ones, of which no answer is constant."""
+    bias, kind = figures["bias"], _kind(figures)
+    if kind == "words":
+        return ["–"] * 4
+    constants = bias["constants"]
+    best = max(constants, key=lambda z: (constants[z], z))
+    rates = bias["rates"] if kind == "choice" else {"yes": bias["yes_rate"]}
+    return [
+        str(bias["unmatched"]),
+        f"{best} {_p(constants[best])}",
+        _p(bias["balanced"]),
+        ", ".join(f"{z} {_p(r)}" for z, r in rates.items()),
+    ]
 
 
 def flip_lines(flips: list[Scores]) -> Iterator[str]:
@@ -70,8 +86,6 @@ def flip_lines(flips: list[Scores]) -> Iterator[str]:
 
 def _yes_no(figures: Scores) -> list[str]:
     bias = figures["bias"]
-    if bias is None:
-        return ["–"] * 10
     names = ("balanced", "d_prime", "criterion", "precision", "recall", "f1")
     return [
         _p(bias["yes_rate"]),
