@@ -21,6 +21,7 @@ MacdError
 │   └── OutOfMemory            the device cannot hold model and clip
 ├── NumericalError             NaN or infinity in a loss, a gradient or logits
 ├── BlindGradient              the loss does not depend on the video at all
+├── BenchmarkError             questions, videos or predictions of a benchmark cannot be read
 ├── TraceError                 not a trace, damaged, tampered with, or of another version
 └── Cancelled                  stopped by the user; what was computed is kept
 
@@ -124,6 +125,10 @@ class NumericalError(MacdError):
 
 class BlindGradient(MacdError):
     """The loss does not depend on the video at all."""
+
+
+class BenchmarkError(MacdError):
+    """Questions, videos or predictions of a benchmark cannot be read."""
 
 
 class TraceError(MacdError):

@@ -14,8 +14,12 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
+from evals.commands import engine_flags, paper, power
+from evals.commands import files as files_command
+from evals.commands import score as score_command
 from evals.doctor import Claim, audit_metrics
 from evals.report import load, markdown, write
+from evals.scoring.report import markdown as files_markdown
 
 DEFAULT_METHODS = (
     "baseline",
@@ -70,8 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
     run.add_argument("--detector", default="toyworld")
-    run.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1))
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
+    engine_flags.add(run)
+    files_command.add_flags(run)
+    score_command.add(commands)
+    paper.add(commands)
+    power.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
@@ -86,11 +94,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.benchmark != "toyworld":
+        return files_command.run(args)
+    files_command.refuse_flags(args)
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
     named = [m for m in args.methods.split(",") if m]
     chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
     methods = [m.name for m in find_methods(["baseline", *chosen])]
     _check_run(args, methods)
+    engine = engine_flags.find(args)
     # with torch: only what cannot be refused without it
     from evals.answer import ONE_VIEW
     from evals.rows import Setting
@@ -107,11 +119,11 @@ def _run(args: argparse.Namespace) -> int:
     else:
         tried = plan(benchmark, setting, "choose", split, methods, None)
         items = benchmark.items("choose", split)
-        answered = complete(tried, setting, rows, args.workers, ticking("choosing α and β", _say))
+        answered = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
         contrasts = choose(items, answered, tried)
         how = f"chosen for each method on a split of {split} other questions a regime"
     planned = plan(benchmark, setting, "test", n, methods, contrasts)
-    answered = complete(planned, setting, rows, args.workers, ticking("test", _say))
+    answered = complete(planned, setting, rows, engine, ticking("test", _say))
     items = benchmark.items("test", n)
     answers = {(w.item.id, w.method): answered[w.key] for w in planned}
     figures = tabulate(benchmark, items, answers, methods)
@@ -137,8 +149,9 @@ def _run(args: argparse.Namespace) -> int:
 def _check_run(args: argparse.Namespace, methods: list[str]) -> None:
     """Raises OptionError for what cannot be run; imports no torch."""
     find_methods(methods)
-    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000), ("workers", 0, 64)):
+    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000)):
         Number(low, high, whole=True).read(getattr(args, name), name)
+    engine_flags.check(args)
     if (args.alpha is None) != (args.beta is None):
         raise OptionError("only one of α and β is given", "Give both, or neither to choose them")
     if args.alpha is not None:
@@ -183,7 +196,8 @@ def _report(args: argparse.Namespace) -> int:
     if not os.path.isfile(args.folder / "report.json"):
         raise OptionError(f"{where} holds no report.json", "Give the --out folder of a run")
     try:
-        text = markdown(load(args.folder))
+        found = load(args.folder)
+        text = files_markdown(found) if found.get("kind") == "files" else markdown(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise OptionError(
             f"the report of {where} is damaged ({type(error).__name__})", "Run it again"

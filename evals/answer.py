@@ -15,13 +15,12 @@ from core.decoding.search import find_answer
 from core.errors import MacdError
 from core.methods import METHODS, find_methods
 from core.methods.run import DecodingViews, FixedAnswer, prepare
-from core.objects.detect import Detector
-from core.objects.track import track
 from core.options import ContrastOptions, RunOptions
 from core.types import Answer, Clip, StepWeights, TokenStep, Track
 from core.views.context import MethodContext
-from evals.benchmarks.base import Benchmark, Item
+from evals.benchmarks.base import LETTERS, Item
 from evals.gather import GatheringLM
+from evals.prompting import PromptedLM
 from evals.rows import Row
 
 ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -43,26 +42,26 @@ class PendingAnswer:
 
 
 def answer_clip(
-    benchmark: Benchmark,
     wanted: list[PendingAnswer],
     lm: VideoLM,
-    detector: Detector | None,
+    clip: Clip,
+    tracks: tuple[Track, ...],
     options: RunOptions,
 ) -> Iterator[Row]:
-    """The missing rows of one clip. Without a detector its true boxes are used.
+    """The missing rows of one clip.
 
     An answer that fails with a MacdError becomes a row that says so.
     """
-    clip = benchmark.clip(wanted[0].item.clip)
-    if detector is None:
-        tracks = benchmark.true_tracks(wanted[0].item.clip)
-    else:
-        tracks = _tracks(clip, detector, options)
     by_item: dict[str, list[PendingAnswer]] = {}
     for want in wanted:
         by_item.setdefault(want.item.id, []).append(want)
     for mine in by_item.values():
         yield from _answer_item(mine, lm, clip, tracks, options)
+
+
+def failed(wanted: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
+    """Rows that say why there is no answer."""
+    yield from (Row(w.key, w.item.id, w.method, error=str(error)) for w in wanted)
 
 
 def _answer_item(
@@ -73,13 +72,14 @@ def _answer_item(
     options: RunOptions,
 ) -> Iterator[Row]:
     item = wanted[0].item
-    gathering: Any = GatheringLM(lm)
+    asking: Any = PromptedLM(lm, item.before, item.after)
+    gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews]] = []
     try:
         own = replace(options, seed=_seed(item.id))
         context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
     except MacdError as error:
-        yield from (Row(w.key, item.id, w.method, error=str(error)) for w in wanted)
+        yield from failed(wanted, error)
         return
     for want in wanted:
         try:
@@ -116,6 +116,7 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         method=want.method,
         text=found.text,
         margin=_margin(lm, first, found),
+        letters=_letters(lm, want.item, first, found),
         grid=[] if want.contrast else _grid(first, found),
         gradient=gradient,
     )
@@ -140,30 +141,32 @@ def _grid(first: TokenStep | None, found: Answer) -> list[str]:
 
 
 def _margin(lm: VideoLM, first: TokenStep | None, found: Answer) -> float | None:
+    yes, no = (_score(lm, words, first, found) for words in WORDS)
+    return None if yes is None or no is None else yes - no
+
+
+def _letters(lm: VideoLM, item: Item, first: TokenStep | None, found: Answer) -> list[float | None]:
+    return [_score(lm, (LETTERS[i],), first, found) for i in range(len(item.options))]
+
+
+def _score(
+    lm: VideoLM, words: tuple[str, ...], first: TokenStep | None, found: Answer
+) -> float | None:
+    """The largest score of the words' first tokens, without the cut; None where none was kept."""
     if first is None:
         return None
     ids = first.candidates.tolist()
-    places = [[ids.index(t) for w in words if (t := lm.tokens(w)[0]) in ids] for words in WORDS]
-    if not all(places):
+    places = [ids.index(t) for w in words if (t := lm.tokens(w)[0]) in ids]
+    if not places:
         return None
     weights = first.weights or StepWeights(1 + found.alpha, (-found.alpha,))
     others = [] if first.counter is None else [first.counter]
     uncut = replace(weights, floor=-np.inf)
     scores = weighted(first.base, others, uncut, first.candidates)
-    yes, no = (max(float(scores[i]) for i in z) for z in places)
-    return yes - no
+    return max(float(scores[i]) for i in places)
 
 
 WORDS = (("yes", "Yes"), ("no", "No"))
-
-
-def _tracks(clip: Clip, detector: Detector, options: RunOptions) -> tuple[Track, ...]:
-    seen = list(detector.detect(clip.dense_frames, options.detect))
-    aspect = clip.size[0] / clip.size[1]
-    found, _ = track(
-        seen, clip.dense_times, clip.times, options.track, options.detect, aspect=aspect
-    )
-    return found
 
 
 def _seed(item: str) -> int:

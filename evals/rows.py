@@ -14,12 +14,13 @@ import torch
 
 from core.options import RunOptions
 from core.shipped import TOYWORLD
+from evals.benchmarks import find_benchmark
 from evals.benchmarks.base import Benchmark, Item
 
 ROOT = Path(__file__).parents[1]
 CODE = tuple(
     "masking decoding objects rules views methods backbones question.py"
-    " ../evals/answer.py ../evals/gather.py".split()
+    " ../evals/answer.py ../evals/gather.py ../evals/prompting.py".split()
 )
 
 
@@ -28,7 +29,8 @@ class Row:
     """One method's answer to one item.
 
     key: sha256 of everything the answer depends on. margin: score of "yes" less that of "no" at
-    the first token, None where either was not kept. grid: first token for every α and β tried,
+    the first token, None where either was not kept. letters: scores of the options' letters there,
+    None likewise; of multiple choice only. grid: first token for every α and β tried,
     split "choose" only. gradient: (label, dL/dr) of each track, of MACD only. error: why there is
     no answer.
     """
@@ -41,26 +43,50 @@ class Row:
     grid: list[str] = field(default_factory=list)
     gradient: list[tuple[str, float]] = field(default_factory=list)
     error: str = ""
+    letters: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is about, the same for all its items. boxes: "detector" or "truth"."""
+    """What a run is about, the same for all its items. boxes: "detector" or "truth".
+
+    data: folder of a benchmark of video files. fps, side: see `evals.benchmarks.files.Sampling`.
+    published: whether its questions are asked in the published prompt, or bare.
+    """
 
     benchmark: str
     options: RunOptions
     backbone: str = "toyworld"
     detector: str = "toyworld"
     boxes: str = "detector"
+    data: str = ""
+    fps: float | None = None
+    side: int | None = None
+    published: bool = True
+
+    def open(self) -> Benchmark:
+        """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
+        if not self.data:
+            return find_benchmark(self.benchmark)
+        from evals.benchmarks.files import Sampling
+
+        sampling = Sampling(self.options.video, self.fps, self.side)
+        return find_benchmark(self.benchmark, Path(self.data), sampling, self.published)
 
     def content(self, benchmark: Benchmark) -> str:
         """Names the setting by its content, models and code included."""
         told = asdict(self) | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
+        del told["data"]  # the fingerprint tells what lies there
         told["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         told["files"] = [_local(name) for name in (self.backbone, self.detector)]
         if "toyworld" in (self.backbone, self.detector):
             told["weights"] = (TOYWORLD / "manifest.json").read_text()
         return _sha(told)
+
+    def detector_content(self) -> str:
+        """Names what tracks depend on beside the clip and the options: detector and code."""
+        weights = (TOYWORLD / "manifest.json").read_text() if self.detector == "toyworld" else ""
+        return _sha([self.detector, _local(self.detector), weights, code_fingerprint()])
 
 
 def _local(name: str) -> list[tuple[str, int, int]]:

@@ -1,15 +1,13 @@
-"""Runs a benchmark over as many processes as asked; killed at any moment, it goes on where it was.
+"""Runs a benchmark; killed at any moment, it goes on where it was.
 
-Each worker appends rows to a file of its own; a row is known by its content, so what is already
-there is never computed again, whoever computed it.
+A row is known by its content, so what is already there is never computed again, whoever computed
+it. Only this process writes rows, whichever engine computes them.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import queue
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -17,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from core.methods import find_methods
-from evals.answer import GRID, ONE_VIEW, PendingAnswer, answer_clip
-from evals.benchmarks import find_benchmark
-from evals.benchmarks.base import Benchmark, Item, Split
+from evals.answer import GRID, ONE_VIEW, PendingAnswer
+from evals.benchmarks.base import LETTERS, Benchmark, Item, Split
+from evals.engine import Engine, in_process
 from evals.rows import Row, Setting, append, read, row_key
 
 Contrasts = dict[str, tuple[float, float]]
@@ -51,10 +49,13 @@ def complete(
     wanted: Sequence[PendingAnswer],
     setting: Setting,
     folder: Path,
-    workers: int = 1,
+    engine: Engine | None = None,
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Row]:
-    """Computes what is missing of `wanted` and returns its rows by key."""
+    """Computes what is missing of `wanted` and returns its rows by key.
+
+    engine: who works on the clips; one worker in this process without it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     keys = {w.key for w in wanted}
     known = {r.key: r for r in read(folder) if r.key in keys}
@@ -63,86 +64,17 @@ def complete(
         if want.key not in known:
             clips[want.item.clip].append(want)
     groups = list(clips.values())
-    total, missing = len(wanted), sum(map(len, groups))
-    progress(total - missing, total)
-    if missing:
-        if workers <= 1:
-            for done in _work(groups, setting, folder, 0):
-                progress(total - missing + done, total)
-        else:
-            _spread(
-                groups, setting, folder, workers, lambda d: progress(total - missing + d, total)
-            )
-        known = {r.key: r for r in read(folder) if r.key in keys}
+    done = len(wanted) - sum(map(len, groups))
+    progress(done, len(wanted))
+    if groups:
+        path = folder / f"rows-{os.getpid()}.jsonl"
+        for row in (engine or in_process)(groups, setting, folder.parent / "tracks"):
+            if row.key in keys and row.key not in known:
+                known[row.key] = row
+                append(path, row)
+                done += 1
+                progress(done, len(wanted))
     return known
-
-
-def _work(groups: list[list[PendingAnswer]], setting: Setting, folder: Path, worker: int) -> Any:
-    """Yields the number of rows done, one at a time."""
-    from core.backbones import load_backbone
-    from core.objects.detect import load_detector
-
-    benchmark = find_benchmark(setting.benchmark)
-    lm = load_backbone(setting.backbone)
-    device = lm.info.device
-    detector = load_detector(setting.detector, device) if setting.boxes == "detector" else None
-    path, done = folder / f"rows-{worker}-{os.getpid()}.jsonl", 0
-    for group in groups:
-        for row in answer_clip(benchmark, group, lm, detector, setting.options):
-            append(path, row)
-            done += 1
-            yield done
-
-
-def _spread(
-    groups: list[list[PendingAnswer]],
-    setting: Setting,
-    folder: Path,
-    workers: int,
-    progress: Callable[[int], None],
-) -> None:
-    context = multiprocessing.get_context("spawn")
-    told: Any = context.Queue()
-    parent = os.getpid()
-    processes = [
-        context.Process(
-            target=_worker,
-            args=(groups[i::workers], setting, folder, i, told, parent),
-            daemon=True,
-        )
-        for i in range(workers)
-    ]
-    for process in processes:
-        process.start()
-    counts = dict.fromkeys(range(workers), 0)
-    while any(p.is_alive() for p in processes) or not told.empty():
-        try:
-            worker, done = told.get(timeout=0.5)
-            counts[worker] = done
-            progress(sum(counts.values()))
-        except queue.Empty:
-            continue
-    for process in processes:
-        process.join()
-        if process.exitcode:
-            raise RuntimeError(f"a worker ended with exit code {process.exitcode}; see its output")
-
-
-def _worker(
-    groups: list[list[PendingAnswer]],
-    setting: Setting,
-    folder: Path,
-    worker: int,
-    told: Any,
-    parent: int,
-) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    for done in _work(groups, setting, folder, worker):
-        told.put((worker, done))
-        if os.getppid() != parent:  # the parent was killed: nobody would read the rest
-            return
 
 
 def choose(
@@ -159,8 +91,8 @@ def choose(
         row, item = rows.get(want.key), by_id[want.item.id]
         if row is None or not row.grid or item.kind == "caption":
             continue
-        truth = item.truth.split()[0].lower()
-        hits[want.method][item.regime].append([t.lower() == truth for t in row.grid])
+        right = first_words(item)
+        hits[want.method][item.regime].append([t.lower() in right for t in row.grid])
     chosen: Contrasts = {}
     for method, regimes in hits.items():
         shares = [[sum(c) / len(c) for c in zip(*rs, strict=True)] for rs in regimes.values()]
@@ -170,6 +102,14 @@ def choose(
     for want in wanted:
         chosen.setdefault(want.method, (1.0, 0.1))
     return chosen
+
+
+def first_words(item: Item) -> set[str]:
+    """How right answers may begin, in lower case; of a choice its letter, or the option's word."""
+    right = {item.truth.split()[0].lower()}
+    if item.options:
+        right |= {item.options[LETTERS.index(item.truth)].split()[0].lower()}
+    return right
 
 
 def write_json(path: Path, value: Any) -> None:

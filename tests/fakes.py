@@ -35,7 +35,9 @@ class ByteLM(VideoLM):
         height, width = clip.frames.shape[1:3]
         return ModelFrames(clip.frames, clip.times, clip.duration, (0, 0, width, height))
 
-    def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
+    def encode_frames(
+        self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
+    ) -> Encoded:
         refuse_special(question, ["<|end|>"])
         tokens = list(question.encode())
         mean = std = torch.full((3,), 0.5)

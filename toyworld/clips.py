@@ -38,15 +38,19 @@ def drawn_clip(spec: ClipSpec, name: str, sha256: str, size: int = 192, dense: i
 
 
 def write_frames(
-    frames: np.ndarray, path: Path, fps: int, metadata: dict[str, str] | None = None
+    frames: np.ndarray,
+    path: Path,
+    fps: int,
+    metadata: dict[str, str] | None = None,
+    preset: str = "slow",
 ) -> None:
-    """(N, H, W, 3) RGB 0-255 → H.264 in mp4, visually lossless."""
+    """(N, H, W, 3) RGB 0-255 → H.264 in mp4, visually lossless; preset: of x264, size for time."""
     with av.open(str(path), "w", options={"movflags": "faststart"}) as container:
         container.metadata.update(metadata or {})
         stream = container.add_stream("libx264", rate=fps)
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
-        stream.options = {"crf": "14", "preset": "slow", "g": str(2 * fps)}
+        stream.options = {"crf": "14", "preset": preset, "g": str(2 * fps)}
         for frame in frames:
             picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
             container.mux(stream.encode(picture))

@@ -206,8 +206,12 @@ class VideoLM(ABC):
         """
 
     @abstractmethod
-    def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
-        """Model frames and question → prompt. `suffix` follows the question, is not part of it.
+    def encode_frames(
+        self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
+    ) -> Encoded:
+        """Model frames and question → prompt. `before` and `suffix` stand around the question.
+
+        Neither is part of it: the query loss is over the question's own tokens.
 
         The pixels are read as they are: the same frames always give the same video. Raises
         QuestionError where the question holds one of the model's special tokens, and OptionError

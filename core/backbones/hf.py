@@ -215,9 +215,11 @@ class HfVideoLM(VideoLM):
         unpacked: Tensor = video.reshape(shape)
         return unpacked
 
-    def encode_frames(self, frames: ModelFrames, question: str, suffix: str = "") -> Encoded:
+    def encode_frames(
+        self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
+    ) -> Encoded:
         """See `VideoLM.encode_frames`; timestamps reach the model the way its family takes them."""
-        asked = question + suffix
+        asked = before + question + suffix
         self.refuse_control_tokens(asked)
         if not self.reads(frames.size):
             raise OptionError(
@@ -238,9 +240,8 @@ class HfVideoLM(VideoLM):
             return_tensors="pt",
         )
         ids = out["input_ids"]
-        query = query_positions(
-            self.tokenizer, prompt, ids[0].tolist(), question, self.marker, self.query_prefix
-        )
+        around = (self.marker, self.query_prefix, before)
+        query = query_positions(self.tokenizer, prompt, ids[0].tolist(), question, *around)
         to, patch = self.device, self.temporal
         return Encoded(
             question=question,

@@ -12,18 +12,24 @@ from core.types import ModelFrames
 
 
 def query_positions(
-    tokenizer: Any, prompt: str, ids: list[int], question: str, marker: str, query_prefix: str = ""
+    tokenizer: Any,
+    prompt: str,
+    ids: list[int],
+    question: str,
+    marker: str,
+    query_prefix: str = "",
+    before: str = "",
 ) -> list[int]:
     """Positions in `ids` of the tokens that hold `question` and of no others.
 
     prompt: the rendered chat template, in which the question follows the first `marker`, the end
-    of the video or its placeholder; query_prefix: what the processor writes between the two; ids:
-    the final input ids, media tokens expanded. The tail after the video is tokenized again with
-    offsets and must equal the end of `ids`. Raises UnsupportedBackbone if it does not, or if the
-    template puts the question before the video.
+    of the video or its placeholder; query_prefix: what the processor writes between the two;
+    before: text that the question follows at once; ids: the final input ids, media tokens expanded.
+    The tail after the video is tokenized again with offsets and must equal the end of `ids`. Raises
+    UnsupportedBackbone if it does not, or if the template puts the question before the video.
     """
     _, found_marker, tail = prompt.partition(marker)
-    start, tail = tail.find(question) + len(query_prefix), query_prefix + tail
+    start, tail = tail.find(before + question) + len(query_prefix), query_prefix + tail
     if not found_marker or start < len(query_prefix):
         raise UnsupportedBackbone(
             "the chat template puts the question before the video, so its loss cannot see pixels",
@@ -36,6 +42,7 @@ def query_positions(
         raise UnsupportedBackbone(
             "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
         )
+    start += len(before)
     end = start + len(question)
     spans: list[tuple[int, int]] = encoded["offset_mapping"]
     return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]

@@ -2,17 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.errors import OptionError
 from evals.benchmarks.base import Benchmark
-from evals.benchmarks.toyworld import ToyWorld
 
-BENCHMARKS: dict[str, Callable[[], Benchmark]] = {"toyworld": ToyWorld}
+if TYPE_CHECKING:
+    from evals.benchmarks.files import FileBenchmark, Sampling
+
+FILES = {
+    "questions": "questions:Questions",
+    "eventhallusion": "eventhallusion:EventHallusion",
+    "mvbench": "mvbench:MVBench",
+    "perception-test": "perception_test:PerceptionTest",
+    "video-mme": "video_mme:VideoMME",
+    "video-pope": "video_pope:VideoPope",
+}
+"""Benchmarks of video files: name → module and class. They need a folder of data."""
+BENCHMARKS = ("toyworld", *FILES)
 
 
-def find_benchmark(name: str) -> Benchmark:
-    """A benchmark by name; raises OptionError."""
-    if name not in BENCHMARKS:
+def find_benchmark(
+    name: str,
+    data: Path | None = None,
+    sampling: Sampling | None = None,
+    published: bool = True,
+) -> Benchmark:
+    """A benchmark by name; raises OptionError, and BenchmarkError where its files are not right.
+
+    data: its folder, of all but the drawn world. sampling, published: see `FileBenchmark`.
+    """
+    if name == "toyworld":
+        from evals.benchmarks.toyworld import ToyWorld
+
+        return ToyWorld()
+    return open_files(name, data, sampling, published)
+
+
+def open_files(
+    name: str,
+    data: Path | None,
+    sampling: Sampling | None = None,
+    published: bool = True,
+    videos: bool = True,
+) -> FileBenchmark:
+    """A benchmark of video files; videos: whether they have to be there. Raises as above."""
+    if name not in FILES:
         raise OptionError(f"there is no benchmark {name!r}", f"Choose of {', '.join(BENCHMARKS)}")
-    return BENCHMARKS[name]()
+    if data is None:
+        raise OptionError(
+            f"{name} needs its data", "Give the folder by --data; docs/benchmarks.md shows it"
+        )
+    module, kind = FILES[name].split(":")
+    found: FileBenchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)(
+        data, sampling, published, videos
+    )
+    return found

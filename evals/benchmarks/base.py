@@ -8,17 +8,23 @@ from typing import Literal, Protocol
 
 from core.types import Clip, Track
 
-Kind = Literal["yes-no", "word", "caption"]
-Split = Literal["choose", "test"]
+Kind = Literal["yes-no", "word", "caption", "choice"]
+Split = Literal["choose", "test", "all"]
+"""choose: to pick α and β; test: the rest; all: both, for α and β that come from elsewhere."""
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
 class Item:
     """One question.
 
-    clip: key of its clip, which several questions may share. level: difficulty, "" where the
-    benchmark has none. truth: the right answer; of a caption, a true one. prior_answer: what
-    somebody who did not look would say. about: the class that was asked about, "" if none.
+    clip: key of its clip, which several questions may share. regime: the benchmark's own split.
+    level: difficulty, "" where the benchmark has none. truth: the right answer; of a caption, a
+    true one; of a choice, the letter of an option. prior_answer: what somebody who did not look
+    would say. about: the class that was asked about, "" if none. options: of a choice, in the order
+    A, B, C. before, after: what the published prompt puts around the question. labels: further
+    dimensions to report by, such as ("area", "physics"); one dimension may hold several values.
     """
 
     id: str
@@ -30,6 +36,10 @@ class Item:
     truth: str
     prior_answer: str = ""
     about: str = ""
+    options: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Benchmark(Protocol):
@@ -42,7 +52,10 @@ class Benchmark(Protocol):
     seeds: Mapping[str, int]
 
     def items(self, split: Split, n: int) -> list[Item]:
-        """At least n questions of each regime, always the same; clips stay together."""
+        """At least n questions of each regime, or all there are; clips stay together.
+
+        Always the same ones for the same split and n.
+        """
         ...
 
     def clip(self, key: str) -> Clip:

@@ -6,7 +6,8 @@ import pytest
 from core import errors
 
 TREE = [
-    "BackboneCorrupt BackboneError BackboneNotFound BlindGradient Cancelled CorruptVideo",
+    "BackboneCorrupt BackboneError BackboneNotFound BenchmarkError BlindGradient Cancelled",
+    "CorruptVideo",
     "DecodeLimit DetectorError MacdError NoVideoStream NotAVideo NotApplicable NumericalError",
     "OptionError OutOfMemory QuestionError TraceError UnsupportedBackbone VideoError VideoNotFound",
     "VideoTooLarge VideoTooLong VideoTooSmall",

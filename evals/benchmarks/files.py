@@ -1,0 +1,265 @@
+"""What all benchmarks of video files share: items, splits, clips and their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+import cv2
+import numpy as np
+
+from core.errors import BenchmarkError, OptionError
+from core.media.video import read_clip
+from core.options import VideoOptions
+from core.types import Clip, Track
+from evals.benchmarks.base import LETTERS, Item, Kind, Split
+from evals.benchmarks.layout import place, require_unique, require_videos
+
+CHOOSE_SHARE = 0.2
+"""Of the clips, those on which α and β are chosen where they are not given."""
+PICTURES = (".jpg", ".jpeg", ".png")
+MOST_FRAMES = 256
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How frames are taken from a file.
+
+    fps: frames sampled a second, instead of `video.frames`; at most 256. size: side in pixels to
+    which sampled frames are resized, both ways, before the backbone's own processor sees them.
+    """
+
+    video: VideoOptions = VideoOptions()  # noqa: RUF009  (frozen)
+    fps: float | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question of a benchmark as its files have it.
+
+    video: a file, or a folder of pictures with their rate `picture_fps`. start, end: seconds, of a
+    clip that was cut from it. cluster: what was drawn at random, the video where it is "". truth:
+    "yes" or "no", the letter of an option, or the answer itself.
+    """
+
+    id: str
+    video: Path
+    regime: str
+    kind: Kind
+    question: str
+    truth: str
+    options: tuple[str, ...] = ()
+    start: float = 0.0
+    end: float | None = None
+    picture_fps: float | None = None
+    cluster: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class FileBenchmark:
+    """A folder of videos with questions. Subclasses say where both are and how to ask.
+
+    Everything is read and checked when one is made, before any model is loaded; raises
+    BenchmarkError. published: whether to put the published prompt around the questions, or to ask
+    them bare.
+    """
+
+    name = ""
+    levels: tuple[str, ...] = ()
+    nouns: tuple[str, ...] = ()
+    seeds: Mapping[str, int] = MappingProxyType({"choose": 0, "test": 0, "all": 0})
+    max_tokens = 16
+
+    def __init__(
+        self,
+        data: Path,
+        sampling: Sampling | None = None,
+        published: bool = True,
+        videos: bool = True,
+    ) -> None:
+        self.data, self.sampling, self.published = data, sampling or Sampling(), published
+        self.asked = list(self.read(data))
+        if not self.asked:
+            raise BenchmarkError(f"{place(data)} holds no question", "Download it again")
+        require_unique(data, (a.id for a in self.asked))
+        if videos:
+            require_videos(data, [a.video for a in self.asked])
+        self.regimes = tuple(dict.fromkeys(a.regime for a in self.asked))
+        self._clips = {_clip_key(data, a): a for a in self.asked}
+
+    def read(self, data: Path) -> Iterable[Asked]:
+        """The questions of a folder. Raises BenchmarkError."""
+        raise NotImplementedError
+
+    def prompt(self, asked: Asked) -> tuple[str, str]:
+        """What the published prompt puts before and after the question."""
+        return "", ""
+
+    def check_sizes(self) -> list[str]:
+        """What differs from the published benchmark, in words; empty where nothing does."""
+        return []
+
+    @cached_property
+    def everything(self) -> list[Item]:
+        """All questions, in the order of the files."""
+        return [self._item(a) for a in self.asked]
+
+    def _item(self, asked: Asked) -> Item:
+        before, after = self.prompt(asked) if self.published else ("", "")
+        return Item(
+            id=asked.id,
+            clip=_clip_key(self.data, asked),
+            regime=asked.regime,
+            level="",
+            kind=asked.kind,
+            question=asked.question,
+            truth=asked.truth,
+            options=asked.options,
+            before=before,
+            after=after,
+            labels=asked.labels,
+        )
+
+    def items(self, split: Split, n: int) -> list[Item]:
+        """See `Benchmark.items`. A fifth of the clips is for choosing, by a hash of their key."""
+        found: list[Item] = []
+        by_regime: dict[str, dict[str, list[Item]]] = defaultdict(lambda: defaultdict(list))
+        for item in self.everything:
+            by_regime[item.regime][self.cluster(item)].append(item)
+        for clusters in by_regime.values():
+            taken = 0
+            for cluster, items in sorted(clusters.items(), key=lambda pair: _rank(pair[0])):
+                if taken >= n:
+                    break
+                if split == "all" or (split == "choose") == (_rank(cluster) < CHOOSE_SHARE):
+                    found += items
+                    taken += len(items)
+        return found
+
+    def cluster(self, item: Item) -> str:
+        """What was drawn at random with the item: its video, unless the files name another."""
+        asked = self._clips[item.clip]
+        return asked.cluster or str(asked.video)
+
+    def clip(self, key: str) -> Clip:
+        """Decoded anew each time: the sampled frames of the file between start and end."""
+        asked = self._clips[key]
+        if asked.video.is_dir():
+            return _resized(_read_pictures(asked, self.sampling), self.sampling.size)
+        options = replace(self.sampling.video, start=asked.start, end=asked.end)
+        if self.sampling.fps is not None:
+            first = read_clip(asked.video, replace(options, frames=1, dense_fps=0.0))
+            seconds = min(asked.end or first.duration, first.duration) - asked.start
+            options = replace(options, frames=frames_at(seconds, self.sampling.fps))
+        return _resized(read_clip(asked.video, options), self.sampling.size)
+
+    def true_tracks(self, key: str) -> tuple[Track, ...]:
+        """Raises OptionError: nothing is known about what is in the files."""
+        raise OptionError(f"{self.name} has no true boxes", "Choose the boxes of the detector")
+
+    def present(self, key: str) -> tuple[str, ...]:
+        """Nothing is known."""
+        return ()
+
+    def fingerprint(self) -> str:
+        """Of questions, prompts and sampling, and of the videos' names, sizes and times."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        sampling = asdict(self.sampling)
+        digest.update(json.dumps([self.name, self.published, sampling]).encode())
+        for item in self.everything:
+            digest.update(json.dumps(asdict(item)).encode())
+        for path in sorted({a.video for a in self.asked if a.video.exists()}):
+            stat = path.stat()
+            digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
+        return digest.hexdigest()[:16]
+
+
+def _clip_key(root: Path, asked: Asked) -> str:
+    video = asked.video
+    name = str(video.relative_to(root)) if video.is_relative_to(root) else str(video)
+    cut = asked.start or asked.end is not None
+    return (
+        f"{name}#{asked.start:g}-{'' if asked.end is None else f'{asked.end:g}'}" if cut else name
+    )
+
+
+def _rank(cluster: str) -> float:
+    """A number in [0, 1) that looks random and is always the same."""
+    return int(hashlib.sha256(Path(cluster).name.encode()).hexdigest()[:8], 16) / 2**32
+
+
+def frames_at(seconds: float, fps: float) -> int:
+    """How many frames a rate gives, 1 to 256.
+
+    >>> frames_at(4.0, 1), frames_at(0.2, 1), frames_at(3600, 2)
+    (4, 1, 256)
+    """
+    return max(1, min(MOST_FRAMES, round(seconds * fps)))
+
+
+def letter_of(options: Sequence[str], answer: str) -> str | None:
+    """The letter of the option that is the answer, None where it is none of them.
+
+    >>> letter_of(["left", "right"], "right"), letter_of(["left"], "up")
+    ('B', None)
+    """
+    return LETTERS[list(options).index(answer)] if answer in options else None
+
+
+def _resized(clip: Clip, side: int | None) -> Clip:
+    if side is None:
+        return clip
+    frames = [cv2.resize(f, (side, side), interpolation=cv2.INTER_AREA) for f in clip.frames]
+    return replace(clip, frames=np.stack(frames), size=(side, side))
+
+
+def _read_pictures(asked: Asked, sampling: Sampling) -> Clip:
+    """A folder of pictures of a known rate, such as MVBench's tvqa frames."""
+    fps = asked.picture_fps or 1.0
+    files = sorted(p for p in asked.video.iterdir() if p.suffix.lower() in PICTURES)
+    times = np.arange(len(files)) / fps
+    end = asked.end if asked.end is not None else len(files) / fps
+    inside = np.flatnonzero((times >= asked.start) & (times < end))
+    if not len(inside):
+        raise BenchmarkError(
+            f"{place(asked.video)} has no picture from {asked.start:g} to {end:g} s",
+            "Unpack the folder again",
+        )
+    wanted = sampling.video.frames
+    if sampling.fps is not None:
+        wanted = frames_at(len(inside) / fps, sampling.fps)
+    few = np.unique(inside[((np.arange(wanted) + 0.5) / wanted * len(inside)).astype(int)])
+    dense = inside[:: max(1, -(-len(inside) // sampling.video.dense_limit))]
+    pictures = {i: _picture(files[i]) for i in {*few.tolist(), *dense.tolist()}}
+    digest = hashlib.sha256()
+    for picture in pictures.values():
+        digest.update(picture.tobytes())
+    frames = np.stack([pictures[i] for i in few])
+    return Clip(
+        frames=frames,
+        times=times[few],
+        dense_frames=np.stack([pictures[i] for i in dense]),
+        dense_times=times[dense],
+        name=asked.video.name,
+        sha256=digest.hexdigest(),
+        duration=len(inside) / fps,
+        size=(frames.shape[2], frames.shape[1]),
+    )
+
+
+def _picture(path: Path) -> np.ndarray:
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise BenchmarkError(f"{place(path)} is no picture", "Unpack the folder again")
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)

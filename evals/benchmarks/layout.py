@@ -1,0 +1,187 @@
+"""Reads a benchmark's files at the border: what is wrong with them, in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import BenchmarkError
+from core.validation import shown
+from core.words import count, visible
+
+LARGEST_MB = 500
+"""A file of questions or predictions above this is something else."""
+Record = dict[str, Any]
+
+
+def place(path: Path) -> str:
+    """A path in a message: printable and short."""
+    return visible(shown(str(path), 200))
+
+
+def read_text(path: Path, remedy: str) -> str:
+    """A file's text, UTF-8 with or without a byte order mark. Raises BenchmarkError."""
+    try:
+        if not path.is_file():
+            raise BenchmarkError(f"there is no file {place(path)}", remedy)
+        if path.stat().st_size > LARGEST_MB * 2**20:
+            raise BenchmarkError(f"{place(path)} is larger than {LARGEST_MB} MB", remedy)
+        return path.read_text(encoding="utf-8-sig")
+    except (UnicodeDecodeError, OSError, ValueError) as error:
+        raise BenchmarkError(
+            f"{place(path)} cannot be read as text ({type(error).__name__})", remedy
+        ) from None
+
+
+def read_json(path: Path, remedy: str = "Download it again") -> Any:
+    """A JSON file's value. Raises BenchmarkError that names the line where it breaks off."""
+    text = read_text(path, remedy)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BenchmarkError(
+            f"{place(path)} is no valid JSON (line {error.lineno}: {error.msg})", remedy
+        ) from None
+    except RecursionError:
+        raise BenchmarkError(f"{place(path)} is nested too deeply", remedy) from None
+
+
+def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
+    """The records of a CSV or JSONL file, or of a JSON list, each with its place for messages."""
+    if path.suffix.lower() == ".csv":
+        rows = csv.DictReader(io.StringIO(read_text(path, remedy)), strict=True)
+        try:
+            found = list(enumerate(rows, 2))
+        except csv.Error as error:
+            raise BenchmarkError(
+                f"{place(path)} is no valid CSV (line {rows.line_num}: {error})", remedy
+            ) from None
+        for line, row in found:
+            if None in row or None in row.values():
+                raise BenchmarkError(
+                    f"{place(path)}, line {line} has another number of cells than the header",
+                    remedy,
+                )
+        return [(f"line {line}", dict(row)) for line, row in found]
+    if path.suffix.lower() == ".json":
+        value = read_json(path, remedy)
+        if not isinstance(value, list):
+            raise BenchmarkError(f"{place(path)} holds {shown(value)} instead of a list", remedy)
+        return [(f"entry {i}", _record(path, f"entry {i}", v)) for i, v in enumerate(value, 1)]
+    records = []
+    for line, text in enumerate(read_text(path, remedy).splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, RecursionError):
+            raise BenchmarkError(
+                f"{place(path)} is no valid JSON Lines (line {line})", remedy
+            ) from None
+        records.append((f"line {line}", _record(path, f"line {line}", value)))
+    return records
+
+
+def _record(path: Path, where: str, value: Any) -> Record:
+    if not isinstance(value, Mapping):
+        raise BenchmarkError(
+            f"{place(path)}, {where} is {shown(value)} instead of an object", "Mend the file"
+        )
+    return dict(value)
+
+
+class Reader:
+    """Takes fields of one record; every complaint names the file and the record."""
+
+    def __init__(self, path: Path, where: str, record: Any) -> None:
+        self.path, self.where = path, where
+        self.record: Mapping[str, Any] = _record(path, where, record)
+
+    def fail(self, what: str) -> BenchmarkError:
+        """The error to raise."""
+        return BenchmarkError(
+            f"{place(self.path)}, {self.where}: {what}", "Mend the file, or download it again"
+        )
+
+    def text(self, *names: str, default: str | None = None) -> str:
+        """The first of the named fields that is there, as text without surrounding blanks."""
+        value = self._first(names)
+        if value is None or value == "":
+            if default is None:
+                raise self.fail(f"{' or '.join(map(repr, names))} is missing")
+            return default
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise self.fail(f"{names[0]!r} is {shown(value)} instead of text")
+        return str(value).strip()
+
+    def number(self, *names: str) -> float | None:
+        """A finite number, None where there is none."""
+        value = self._first(names)
+        if value is None or value == "":
+            return None
+        try:
+            found = float(value)
+        except (TypeError, ValueError):
+            found = float("nan")
+        if isinstance(value, bool) or not abs(found) < 1e9:
+            raise self.fail(f"{names[0]!r} is {shown(value)} instead of a number")
+        return found
+
+    def texts(self, *names: str) -> tuple[str, ...]:
+        """A list of texts; empty where there is none."""
+        value = self._first(names)
+        if value is None:
+            return ()
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            raise self.fail(f"{names[0]!r} is {shown(value)} instead of a list")
+        if not all(isinstance(v, str | int | float) for v in value):
+            raise self.fail(f"{names[0]!r} holds something that is no text")
+        return tuple(str(v) for v in value)
+
+    def list(self, name: str) -> list[Any]:
+        """A list of anything. Raises BenchmarkError where there is none."""
+        value = self.record.get(name)
+        if not isinstance(value, list):
+            raise self.fail(f"{name!r} is missing" if value is None else f"{name!r} is no list")
+        return value
+
+    def _first(self, names: Iterable[str]) -> Any:
+        return next((self.record[n] for n in names if self.record.get(n) is not None), None)
+
+
+def require_unique(path: Path, ids: Iterable[str]) -> None:
+    """Raises BenchmarkError for the first id that comes twice."""
+    seen: set[str] = set()
+    for one in ids:
+        if one in seen:
+            raise BenchmarkError(
+                f"{place(path)} has the id {shown(one)} twice", "Give every question its own id"
+            )
+        seen.add(one)
+
+
+def require_videos(root: Path, wanted: Collection[Path]) -> None:
+    """Raises BenchmarkError with the number of videos that are missing and the first of them."""
+    missing = [p for p in dict.fromkeys(wanted) if not p.exists()]
+    if missing:
+        first = missing[0]
+        if first.is_relative_to(root):
+            first = first.relative_to(root)
+        whole = count(len(set(wanted)), "video")
+        raise BenchmarkError(
+            f"{len(missing)} of {whole} missing in {place(root)}, the first is {place(first)}",
+            "Unpack the videos there; docs/benchmarks.md shows the folder",
+        )
+
+
+def require_folder(root: Path, layout: str) -> None:
+    """Raises BenchmarkError where the data folder is none. layout: which layout is expected."""
+    if not root.is_dir():
+        raise BenchmarkError(
+            f"there is no folder {place(root)}",
+            f"Give --data the folder of {layout}; docs/benchmarks.md shows what it holds",
+        )

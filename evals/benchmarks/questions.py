@@ -1,0 +1,114 @@
+"""One's own videos and questions, from a CSV or JSONL file, run and scored like the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import BenchmarkError
+from core.question import clean_question
+from evals.benchmarks.base import LETTERS, Kind
+from evals.benchmarks.files import Asked, FileBenchmark, letter_of
+from evals.benchmarks.layout import Reader, place, read_table
+
+NAMES = ("questions.csv", "questions.jsonl")
+REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"
+FIELDS = (
+    "id", "video", "question", "answer", "options", "type", "cluster", "start", "end", "regime",
+)  # fmt: skip
+AFTER_OPTIONS = "Answer with the option's letter from the given choices directly."
+
+
+class Questions(FileBenchmark):
+    """video, question, answer; and, where wanted, options, type, cluster, id, start, end.
+
+    options: a list in JSONL; in CSV separated by "|". The answer of a question with options is one
+    of them or its letter. type: a label to report by, the regime of the question. cluster: what
+    belongs together, such as videos of one scene; the video itself without it. Videos lie beside
+    the file, or where an absolute path says.
+    """
+
+    name = "questions"
+
+    def read(self, data: Path) -> Iterator[Asked]:
+        """See `FileBenchmark.read`."""
+        file = _file(data)
+        records = read_table(file, REMEDY)
+        if not records:
+            raise BenchmarkError(f"{place(file)} holds no question", REMEDY)
+        for number, (where, record) in enumerate(records, 1):
+            unknown = next((k for k in record if k not in FIELDS), None)
+            reader = Reader(file, where, record)
+            if unknown is not None:
+                raise reader.fail(f"{unknown!r} is no column; there are {', '.join(FIELDS)}")
+            yield self._asked(file.parent, reader, record, number)
+
+    def _asked(self, root: Path, reader: Reader, record: dict[str, Any], number: int) -> Asked:
+        options = _options(reader, record)
+        kind, truth = _truth(reader, options)
+        start, end = reader.number("start") or 0.0, reader.number("end")
+        if start < 0 or (end is not None and end <= start):
+            raise reader.fail(f"the clip starts at {start:g} s and ends at {end} s")
+        try:
+            question = clean_question(reader.text("question"))
+        except Exception as error:
+            raise reader.fail(str(error).rstrip(".")) from None
+        return Asked(
+            id=reader.text("id", default=str(number)),
+            video=root / reader.text("video"),
+            regime=reader.text("type", "regime", default="all"),
+            kind=kind,
+            question=question,
+            truth=truth,
+            options=options,
+            start=start,
+            end=end,
+            cluster=reader.text("cluster", default=""),
+        )
+
+    def prompt(self, asked: Asked) -> tuple[str, str]:
+        """The options as "A. …"; yes/no and open questions are asked as they are."""
+        return ("", f"\n{lettered(asked.options)}\n{AFTER_OPTIONS}") if asked.options else ("", "")
+
+
+def lettered(options: Sequence[str]) -> str:
+    """One option a line.
+
+    >>> lettered(["left", "right"])
+    'A. left\\nB. right'
+    """
+    return "\n".join(f"{LETTERS[i]}. {o}" for i, o in enumerate(options))
+
+
+def _file(data: Path) -> Path:
+    if data.is_dir():
+        for name in NAMES:
+            if (data / name).is_file():
+                return data / name
+        raise BenchmarkError(f"{place(data)} holds neither {' nor '.join(NAMES)}", REMEDY)
+    return data
+
+
+def _options(reader: Reader, record: dict[str, Any]) -> tuple[str, ...]:
+    value = record.get("options")
+    if isinstance(value, str):
+        options = tuple(o.strip() for o in value.split("|")) if value.strip() else ()
+    else:
+        options = reader.texts("options")
+    if options and not 2 <= len(options) <= len(LETTERS):
+        raise reader.fail(f"there are {len(options)} options; give 2 to {len(LETTERS)}")
+    if len(set(options)) < len(options) or not all(options):
+        raise reader.fail("an option is empty, or there twice")
+    return options
+
+
+def _truth(reader: Reader, options: Sequence[str]) -> tuple[Kind, str]:
+    answer = reader.text("answer")
+    if options:
+        letter = letter_of(options, answer) or answer.strip("(). ").upper()
+        if letter not in tuple(LETTERS[: len(options)]):
+            raise reader.fail(f"the answer {answer!r} is none of the options")
+        return "choice", letter
+    plain = answer.lower().rstrip(".")
+    return ("yes-no", plain) if plain in ("yes", "no") else ("word", answer)

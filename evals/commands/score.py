@@ -1,0 +1,39 @@
+"""`python -m evals score BENCHMARK --data FOLDER --predictions FILE`: answers made elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from core.words import visible, visible_json
+from evals.benchmarks import FILES, open_files
+
+
+def add(commands: Any) -> None:
+    """Its parser."""
+    parser = commands.add_parser("score", help="score predictions made elsewhere; needs no model")
+    parser.set_defaults(run=run)
+    parser.add_argument("benchmark", choices=tuple(FILES))
+    parser.add_argument("--data", type=Path, required=True, help="the benchmark's folder")
+    parser.add_argument("--predictions", type=Path, required=True, help="JSON, JSONL or CSV")
+    parser.add_argument("--rule", help="the rule of the headline, such as official or lmms-eval")
+    parser.add_argument("--json", action="store_true")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the scores. Videos need not be there."""
+    from evals.scoring.predictions import read_predictions
+    from evals.scoring.score import headline, score
+    from evals.scoring.show import lines
+
+    benchmark = open_files(args.benchmark, args.data, videos=False)
+    headline(benchmark.name, benchmark.everything[0], args.rule)
+    predictions = read_predictions(args.predictions, benchmark.everything)
+    found = score(benchmark, predictions.texts, args.rule)
+    if args.json:
+        print(visible_json(json.dumps(found, ensure_ascii=False, allow_nan=False)))
+    else:
+        print(visible("\n".join(lines(found))))
+    return 0

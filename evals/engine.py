@@ -1,0 +1,77 @@
+"""Who computes rows: one worker in this process, or actors of Ray (`evals.ray_engine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from core.backbones.base import VideoLM
+from core.objects.detect import Detector
+from evals.answer import PendingAnswer, answer_clip, failed
+from evals.rows import Row, Setting
+from evals.tracks import Prepared, Preparing
+
+Group = list[PendingAnswer]
+"""The missing answers of one clip, the unit of work."""
+Engine = Callable[[list[Group], Setting, Path], Iterable[Row]]
+"""(groups, setting, folder for tracks) → their rows, in any order."""
+
+
+class Worker:
+    """A backbone and a detector, loaded once, that answer one clip after another."""
+
+    def __init__(self, setting: Setting, tracks: Path | None = None) -> None:
+        benchmark = setting.open()
+        self.setting, self.lm = setting, _backbone(setting.backbone)
+        use = setting.boxes == "detector"
+        detector = _detector(setting.detector, self.lm.info.device) if use else None
+        content = setting.detector_content()
+        self.preparing = Preparing(benchmark, detector, setting.options, content, tracks)
+
+    def answer(self, group: Group, prepared: Prepared | None = None) -> Iterator[Row]:
+        """The rows of one clip; prepared: the clip, where it was read ahead."""
+        ready = prepared or self.preparing.prepare(*clip_of(group))
+        if ready.clip is None:
+            assert ready.error is not None
+            yield from failed(group, ready.error)
+            return
+        yield from answer_clip(group, self.lm, ready.clip, ready.tracks, self.setting.options)
+
+
+@lru_cache(maxsize=1)
+def _backbone(name: str) -> VideoLM:
+    """Kept for the next run of this process, as the rows of a table need the same one."""
+    from core.backbones import load_backbone
+
+    return load_backbone(name)
+
+
+@lru_cache(maxsize=2)
+def _detector(name: str, device: str) -> Detector:
+    from core.objects.detect import load_detector
+
+    return load_detector(name, device)
+
+
+def clip_of(group: Group) -> tuple[str, tuple[str, ...]]:
+    """The key of a group's clip, and the questions that are asked of it."""
+    return group[0].item.clip, tuple(dict.fromkeys(w.item.question for w in group))
+
+
+def in_process(groups: list[Group], setting: Setting, tracks: Path) -> Iterator[Row]:
+    """One worker in this process; the next clip is read while the model works on one."""
+    worker = Worker(setting, tracks)
+    ahead = worker.preparing.ahead(clip_of(g) for g in groups)
+    for group, prepared in zip(groups, ahead, strict=True):
+        yield from worker.answer(group, prepared)
+
+
+def find_engine(name: str, workers: int, **how: Any) -> Engine:
+    """ "process", or "ray" with its options. Raises OptionError where Ray is not installed."""
+    if name == "process":
+        return in_process
+    from evals.ray_engine import ray_engine
+
+    return ray_engine(max(1, workers), **how)

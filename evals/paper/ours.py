@@ -1,0 +1,250 @@
+"""Our own figures for a row of a table: answers, costs, boxes, and a file of ratings."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import BenchmarkError, MacdError, OptionError
+from core.methods import find_method
+from core.options import PRESETS, RunOptions, options_from
+from core.types import LOST
+from evals.answer import ONE_VIEW, OWN_CONTRAST
+from evals.benchmarks.base import Item
+from evals.benchmarks.files import FileBenchmark
+from evals.benchmarks.layout import Reader, place, read_table
+from evals.engine import Engine, Worker
+from evals.paper.query_types import label_queries
+from evals.paper.tables import PaperTable, TableRow
+from evals.rows import Setting
+from evals.run import Progress, complete, plan
+from evals.scoring.score import figures, headline
+from evals.stats import bootstrap_ratio, mcnemar
+
+Figures = dict[str, float | None]
+COST_QUESTIONS = 4
+"""Questions whose cost is measured one by one, after one that is not counted."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where our figures come from.
+
+    data: benchmark → folder. fps, size: over those of the table where they are given.
+    """
+
+    backbone: str
+    detector: str
+    data: dict[str, Path]
+    out: Path
+    limit: int
+    published: bool = True
+    fps: float | None = None
+    size: int | None = None
+    contrast: tuple[float, float] | None = None
+    engine: Engine | None = None
+    study: Path | None = None
+    cost_questions: int = COST_QUESTIONS
+
+
+@dataclass(frozen=True)
+class Ours:
+    """figures: metric → value in the table's unit, None where it cannot be had; why: then why.
+
+    texts: question id → answer, of the row's first benchmark; items: what it was asked.
+    """
+
+    figures: Figures
+    why: str = ""
+    n: int = 0
+    interval: tuple[float, float] | None = None
+    items: Sequence[Item] = ()
+    right: tuple[bool, ...] = ()
+
+
+def settle(table: PaperTable, row: TableRow, source: Source, benchmark: str) -> Setting:
+    """What one row's run is about."""
+    options = replace(options_from(row.options), seed=0)
+    if "max_tokens" not in row.options.get("decode", {}):
+        options = replace(options, decode=replace(options.decode, max_tokens=32))
+    return Setting(
+        benchmark,
+        options,
+        source.backbone,
+        row.detector or source.detector,
+        data=str(source.data[benchmark]),
+        fps=source.fps if source.fps is not None else table.fps,
+        side=source.size if source.size is not None else table.size,
+        published=source.published,
+    )
+
+
+def contrast_for(row: TableRow, benchmark: str, options: RunOptions) -> tuple[float, float]:
+    """α and β of a row: its own, else those published with a rival, else the benchmark's."""
+    if row.method in ONE_VIEW:
+        return 1.0, 0.0
+    if row.contrast is not None:
+        return row.contrast
+    if row.method in OWN_CONTRAST:
+        own = getattr(options, row.method).contrast
+        return own.alpha, own.beta
+    known = PRESETS.get(benchmark, PRESETS["eventhallusion"])
+    return known.alpha, known.beta
+
+
+def compute(table: PaperTable, row: TableRow, source: Source, progress: Progress) -> Ours:
+    """Our figures of a row. What cannot be had is None, with the reason."""
+    found: Figures = dict.fromkeys(table.metrics)
+    try:
+        whole = Ours(found)
+        for benchmark in table.benchmarks:
+            if benchmark in source.data:
+                answered = _answered(table, row, source, benchmark, progress)
+                found |= answered.figures
+                whole = whole if whole.n else answered
+        if any(m.startswith("cost.") for m in table.metrics):
+            found |= _cost(table, row, source)
+        if any(m.startswith("study.") for m in table.metrics):
+            if source.study is None:
+                return Ours(found, "give a file of ratings by --study")
+            found |= study_figures(source.study, row.method)
+        return replace(whole, figures=found)
+    except MacdError as error:
+        return Ours(found, str(error))
+
+
+def _answered(
+    table: PaperTable, row: TableRow, source: Source, name: str, progress: Progress
+) -> Ours:
+    setting = settle(table, row, source, name)
+    benchmark = setting.open()
+    assert isinstance(benchmark, FileBenchmark)
+    find_method(row.method)
+    pair = source.contrast or contrast_for(row, name, setting.options)
+    wanted = [
+        w
+        for w in plan(benchmark, setting, "all", source.limit, [row.method], {row.method: pair})
+        if _belongs(benchmark, w.item)
+    ]
+    items = [w.item for w in wanted]
+    if row.label is not None:
+        labels = label_queries(items)
+        wanted = [w for w in wanted if labels[w.item.id][row.label[0]] == row.label[1]]
+        items = [w.item for w in wanted]
+    if not items:
+        return Ours({f"{name}.accuracy": None})
+    rows = complete(wanted, setting, source.out / "rows", source.engine, progress)
+    if all(rows[w.key].error for w in wanted):
+        raise OptionError(f"every answer failed: {rows[wanted[0].key].error.rstrip('.')}",
+                          "See the message")  # fmt: skip
+    texts = {w.item.id: None if rows[w.key].error else rows[w.key].text for w in wanted}
+    whole = figures(benchmark, items, texts)
+    bias = whole["bias"] or {}
+    shares = {"accuracy": whole["accuracy"]} | {
+        k: bias.get(k) for k in ("precision", "recall", "f1")
+    }
+    read = [headline(name, i).read(texts[i.id], i) for i in items]
+    negatives = [r == "yes" for r, i in zip(read, items, strict=True) if i.truth == "no"]
+    shares["false_yes"] = 100 * sum(negatives) / len(negatives) if negatives else None
+    scale = 1 if table.percent else 100
+    right = tuple(headline(name, i).right(texts[i.id], i) for i in items)
+    clusters = [benchmark.cluster(i) for i in items]
+    _, low, high = bootstrap_ratio(np.array(right, float), np.ones(len(items)), clusters)
+    return Ours(
+        {f"{name}.{k}": None if v is None else v / scale for k, v in shares.items()},
+        n=len(items),
+        interval=(low, high),
+        items=items,
+        right=right,
+    )
+
+
+def _belongs(benchmark: FileBenchmark, item: Item) -> bool:
+    """The paper's EventHallusion is the former split `mix`, which alone counts where it is."""
+    return "mix" not in benchmark.regimes or item.regime == "mix"
+
+
+def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
+    """Time and memory of single questions, asked one by one; and boxes a frame."""
+    from core.methods.run import run_method
+    from core.views.context import MethodContext
+    from evals.answer import with_contrast
+    from evals.prompting import PromptedLM
+
+    (name,) = table.benchmarks
+    setting = settle(table, row, source, name)
+    worker = Worker(setting, source.out / "tracks")
+    items = list({i.clip: i for i in setting.open().items("all", source.limit)}.values())
+    pair = source.contrast or contrast_for(row, name, setting.options)
+    options = with_contrast(setting.options, row.method, pair)
+    times: list[float] = []
+    memory: list[float] = []
+    boxes: list[float] = []
+    for k, item in enumerate(items[: source.cost_questions + 1]):
+        prepared = worker.preparing.prepare(item.clip, (item.question,))
+        if prepared.clip is None:
+            continue
+        seen = np.array([t.state != LOST for t in prepared.tracks])
+        boxes.append(float(seen.sum(0).mean()) if len(seen) else 0.0)
+        if not any(m in table.metrics for m in ("cost.latency_ms", "cost.memory_gb")):
+            continue
+        asking: Any = PromptedLM(worker.lm, item.before, item.after)
+        encoded = asking.encode(prepared.clip, item.question)
+        context = MethodContext(asking, encoded, prepared.tracks, options)
+        answer = run_method(context, find_method(row.method))
+        if k or len(items) == 1:
+            times.append(answer.total_ms)
+            memory.append(answer.memory_mb / 1024)
+    return {
+        "cost.latency_ms": statistics.median(times) if times else None,
+        "cost.memory_gb": max(memory) if memory else None,
+        "cost.boxes": statistics.mean(boxes) if boxes else None,
+    }
+
+
+def add_overheads(table: PaperTable, found: Sequence[Ours]) -> None:
+    """Percent more than the table's first row, in place."""
+    for part, whole in (("latency_overhead", "latency_ms"), ("memory_overhead", "memory_gb")):
+        if f"cost.{part}" not in table.metrics:
+            continue
+        base = found[0].figures.get(f"cost.{whole}")
+        for one in found:
+            value = one.figures.get(f"cost.{whole}")
+            known = base is not None and value is not None and base > 0
+            one.figures[f"cost.{part}"] = 100 * (value / base - 1) if known else None  # type: ignore[operator]
+
+
+def study_figures(path: Path, condition: str) -> Figures:
+    """Mean, standard deviation and share of high ratings of one kind of mask.
+
+    The file holds records of condition ("random" or "macd") and score, 1 to 5. Raises
+    BenchmarkError.
+    """
+    remedy = "Give CSV or JSONL of condition and score"
+    scores: list[float] = []
+    for where, record in read_table(path, remedy):
+        reader = Reader(path, where, record)
+        score = reader.number("score")
+        if score is None or not 1 <= score <= 5:
+            raise reader.fail("'score' is no number from 1 to 5")
+        if reader.text("condition") == condition:
+            scores.append(score)
+    if len(scores) < 2:
+        raise BenchmarkError(f"{place(path)} holds fewer than two ratings of {condition!r}", remedy)
+    return {
+        "study.mean": statistics.mean(scores),
+        "study.sd": statistics.stdev(scores),
+        "study.high": 100 * sum(s >= 4 for s in scores) / len(scores),
+    }
+
+
+def mcnemar_of(a: Ours, b: Ours) -> float | None:
+    """McNemar's p of two rows over the same questions; None where they are others."""
+    if not a.n or [i.id for i in a.items] != [i.id for i in b.items]:
+        return None
+    return mcnemar(np.array(a.right), np.array(b.right))

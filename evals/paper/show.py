@@ -1,0 +1,146 @@
+"""A table with our figures beside the published ones, in columns of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from evals.paper.ours import Ours, mcnemar_of
+from evals.paper.tables import PaperTable, TableRow, impossible
+
+HEADS = {"accuracy": "Acc", "precision": "Prec", "recall": "Rec", "f1": "F1",
+         "false_yes": "false yes", "latency_ms": "ms", "latency_overhead": "ms +%",
+         "memory_gb": "GB", "memory_overhead": "GB +%", "boxes": "boxes", "mean": "mean",
+         "sd": "SD", "high": "≥ 4 %"}  # fmt: skip
+
+
+def same_backbone(published: str, own: str) -> bool:
+    """Whether a published backbone's name is that of ours.
+
+    >>> same_backbone("Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct")
+    True
+    >>> same_backbone("Qwen2.5-VL-3B", "toyworld")
+    False
+    """
+    plain = [re.sub(r"[^a-z0-9]", "", z.lower()) for z in (published, own)]
+    return bool(plain[0]) and plain[0] in plain[1]
+
+
+def as_data(
+    table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours], about: dict[str, Any]
+) -> dict[str, Any]:
+    """The table as plain data: ours and the paper's apart."""
+    return {
+        "table": table.name,
+        "title": table.title,
+        "label": table.label,
+        "metrics": list(table.metrics),
+        "unit": "percent" if table.percent else "share",
+        "note": table.note,
+        **about,
+        "ours": [
+            {"name": r.name, "method": r.method, "n": o.n, "why": o.why,
+             "interval": None if o.interval is None else list(o.interval),
+             "figures": {m: o.figures.get(m) for m in table.metrics}}
+            for r, o in zip(rows, found, strict=True)
+        ],
+        "paper": [
+            {"name": r.name, "backbone": r.backbone, "impossible": impossible(table, r),
+             "figures": dict(zip(table.metrics, r.paper, strict=True))}
+            for r in table.rows
+        ],
+    }  # fmt: skip
+
+
+def lines(
+    table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours], about: dict[str, Any]
+) -> Iterator[str]:
+    """Markdown. Where our backbone is none of the table's, ours stand in rows of their own."""
+    yield f"# {table.title}"
+    yield ""
+    yield (
+        f"Ours: {about['backbone']} on {about['data']}. Paper: {table.label}, as printed; figures"
+        f" are {'percent' if table.percent else 'shares'}. The two are not measured alike unless"
+        " backbone and data agree."
+    )
+    if table.note:
+        yield ""
+        yield table.note
+    yield ""
+    heads = [_head(table, m) for m in table.metrics]
+    yield (
+        "| row | "
+        + " | ".join(f"ours {h}" for h in heads)
+        + " | "
+        + " | ".join(f"paper {h}" for h in heads)
+        + " | note |"
+    )
+    yield "|---|" + "---|" * (2 * len(heads) + 1)
+    own = {id(r): o for r, o in zip(rows, found, strict=True)}
+    several = len({r.backbone for r in table.rows}) > 1
+    blank = ["–"] * len(heads)
+    if several and not any(same_backbone(r.backbone, about["backbone"]) for r in rows):
+        own = {}
+        for r, o in zip(rows, found, strict=True):
+            name = f"{about['backbone']}: {r.name}"
+            yield _line(name, _own(table, o), blank, _note(o))
+    for r in table.rows:
+        mine = own.get(id(r))
+        name = f"{r.backbone}: {r.name}" if several else r.name
+        notes = [_note(mine)] if mine is not None else []
+        if impossible(table, r):
+            notes.append("printed figures fit no confusion matrix of this size")
+        published = [_number(v, table.decimals) for v in r.paper]
+        shown = blank if mine is None else _own(table, mine)
+        yield _line(name, shown, published, "; ".join(n for n in notes if n))
+    yield from _after(table, rows, found)
+
+
+def _after(table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours]) -> Iterator[str]:
+    wrong = sum(impossible(table, r) for r in table.rows)
+    if table.confusion is not None:
+        benchmark, n, positives = table.confusion
+        yield ""
+        yield (
+            f"{wrong} of {len(table.rows)} printed rows fit no confusion matrix of {n} questions"
+            f" with {positives} yes ({benchmark}; unmatched as no, figures rounded)."
+        )
+    known = [(r, o) for r, o in zip(rows, found, strict=True) if o.interval is not None]
+    if known:
+        yield ""
+        yield "Ours with 95 % intervals from resampled clips: " + "; ".join(
+            f"{r.name} {100 * sum(o.right) / o.n:.1f} % [{100 * o.interval[0]:.1f},"
+            f" {100 * o.interval[1]:.1f}] of {o.n}"
+            for r, o in known if o.interval is not None
+        )  # fmt: skip
+        base = known[0]
+        pairs = [(r, p) for r, o in known[1:] if (p := mcnemar_of(base[1], o)) is not None]
+        if pairs:
+            yield ""
+            yield f"McNemar's exact p against {base[0].name}: " + ", ".join(
+                f"{r.name} {p:.2g}" for r, p in pairs
+            )
+
+
+def _line(name: str, ours: list[str], paper: list[str], note: str) -> str:
+    return "| " + " | ".join([name, *ours, *paper, note]) + " |"
+
+
+def _own(table: PaperTable, one: Ours) -> list[str]:
+    return [_number(one.figures.get(m), table.decimals) for m in table.metrics]
+
+
+def _note(one: Ours) -> str:
+    return one.why.replace("|", "/") if one.why else ""
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def _head(table: PaperTable, metric: str) -> str:
+    part, _, figure = metric.partition(".")
+    several = len(table.benchmarks) > 1
+    return f"{part} {HEADS[figure]}" if several else HEADS[figure]

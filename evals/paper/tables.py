@@ -1,0 +1,118 @@
+"""Reads the published tables. Their figures are data to stand beside ours, never a target."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import OptionError
+from evals.doctor import Claim, audit_metrics
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One published row and what computes ours.
+
+    paper: figures in the order of the table's metrics, as printed. backbone: where it differs from
+    the table's. options: parts of RunOptions. contrast: (α, β), those of the benchmark without it.
+    label: (dimension, value), the questions it is about.
+    """
+
+    name: str
+    method: str
+    paper: tuple[float, ...]
+    backbone: str
+    options: dict[str, Any] = field(default_factory=dict)
+    contrast: tuple[float, float] | None = None
+    detector: str | None = None
+    label: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A published table. label: its LaTeX label. metrics: as BENCHMARK.FIGURE, cost.… or study.….
+
+    percent: whether accuracies and rates are printed in percent instead of shares. fps, size: how
+    frames are sampled. confusion: (benchmark, questions, those with yes) where they are known.
+    """
+
+    name: str
+    title: str
+    label: str
+    metrics: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    decimals: int
+    benchmarks: tuple[str, ...]
+    backbone: str
+    note: str
+    percent: bool
+    fps: float | None
+    size: int | None
+    confusion: tuple[str, int, int] | None
+
+
+def table_names() -> list[str]:
+    """All tables, by the names of their files."""
+    return sorted(p.stem for p in FOLDER.glob("*.toml"))
+
+
+def read_table(name: str) -> PaperTable:
+    """A table by name. Raises OptionError."""
+    if name not in table_names():
+        raise OptionError(f"there is no table {name!r}", f"Choose of {', '.join(table_names())}")
+    told = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    backbone = told.get("backbone", "")
+    known = told.get("confusion")
+    return PaperTable(
+        name=name,
+        title=told["title"],
+        label=told["label"],
+        metrics=tuple(told["metrics"]),
+        rows=tuple(_row(r, backbone) for r in told["rows"]),
+        decimals=told["decimals"],
+        benchmarks=tuple(told["benchmarks"]),
+        backbone=backbone,
+        note=told.get("note", ""),
+        percent=told.get("percent", False),
+        fps=told.get("fps"),
+        size=told.get("size"),
+        confusion=None if known is None else (known["benchmark"], known["n"], known["positives"]),
+    )
+
+
+def _row(told: dict[str, Any], backbone: str) -> TableRow:
+    pair, label = told.get("contrast"), told.get("label")
+    return TableRow(
+        name=told["name"],
+        method=told["method"],
+        paper=tuple(float(x) for x in told["paper"]),
+        backbone=told.get("backbone", backbone),
+        options=told.get("options", {}),
+        contrast=None if pair is None else (float(pair[0]), float(pair[1])),
+        detector=told.get("detector"),
+        label=None if label is None else (label[0], label[1]),
+    )
+
+
+def impossible(table: PaperTable, row: TableRow) -> bool:
+    """Whether no confusion matrix of the table's size gives the row's printed figures.
+
+    Unmatched answers count as no, and figures are taken to be rounded.
+    """
+    if table.confusion is None:
+        return False
+    benchmark, n, positives = table.confusion
+    scale = 1 if table.percent else 100
+    claimed = {}
+    for metric, value in zip(table.metrics, row.paper, strict=True):
+        part, _, figure = metric.partition(".")
+        if part == benchmark and figure in ("accuracy", "precision", "recall", "f1"):
+            claimed[figure] = scale * value
+    if not claimed:
+        return False
+    decimals = table.decimals if table.percent else table.decimals - 2
+    return not audit_metrics(Claim(n, positives, decimals=decimals, **claimed)).possible

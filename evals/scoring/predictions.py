@@ -1,0 +1,103 @@
+"""Answers made elsewhere: files of predictions in the usual layouts → question id → text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import BenchmarkError
+from core.validation import shown
+from evals.benchmarks.base import Item
+from evals.benchmarks.layout import Reader, place, read_json, read_table, require_unique
+
+IDS = ("id", "question_id", "item")
+TEXTS = ("prediction", "response", "text", "pred")
+REMEDY = (
+    "Give JSON of question id → answer, or records of id and prediction (JSON list, JSONL or CSV)"
+)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """texts: question id → answer, None where the file has null. missing: questions without one."""
+
+    texts: dict[str, str | None]
+    missing: tuple[str, ...]
+
+
+def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
+    """The answers of a file. Raises BenchmarkError for ids that are no questions or come twice.
+
+    Layouts: {id: answer}; records of an id (or question_id) and a prediction (or response, text);
+    EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos
+    with questions of question_id and response.
+    """
+    wanted = {item.id: item for item in items}
+    pairs = list(_pairs(path, wanted))
+    require_unique(path, (name for name, _ in pairs))
+    texts = dict(pairs)
+    unknown = [name for name in texts if name not in wanted]
+    if unknown:
+        raise BenchmarkError(
+            f"{place(path)} answers {len(unknown)} of {len(texts)} questions that the benchmark"
+            f" does not have, the first is {shown(unknown[0])}",
+            f"Use ids such as {shown(next(iter(wanted)))}",
+        )
+    if not texts:
+        raise BenchmarkError(f"{place(path)} holds no prediction", REMEDY)
+    return Predictions(texts, tuple(name for name in wanted if name not in texts))
+
+
+Pair = tuple[str, str | None]
+
+
+def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
+    if path.suffix.lower() != ".json":
+        return [_record(Reader(path, where, r)) for where, r in read_table(path, REMEDY)]
+    value = read_json(path, REMEDY)
+    if isinstance(value, Mapping):
+        if all(isinstance(v, Mapping) for v in value.values()):
+            return _published(path, value, items)
+        return [(str(k), _text(path, str(k), v)) for k, v in value.items()]
+    if not isinstance(value, list):
+        raise BenchmarkError(f"{place(path)} holds {shown(value)}", REMEDY)
+    found: list[Pair] = []
+    for i, entry in enumerate(value, 1):
+        reader = Reader(path, f"entry {i}", entry)
+        if "questions" in reader.record:
+            inner = reader.list("questions")
+            found += [_record(Reader(path, f"entry {i}", q)) for q in inner]
+        else:
+            found.append(_record(reader))
+    return found
+
+
+def _record(reader: Reader) -> Pair:
+    name = reader.text(*IDS)
+    if not any(t in reader.record for t in TEXTS):
+        raise reader.fail(f"{' or '.join(map(repr, TEXTS))} is missing")
+    value = next((reader.record[t] for t in TEXTS if reader.record.get(t) is not None), None)
+    return name, _text(reader.path, reader.where, value)
+
+
+def _text(path: Path, where: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise BenchmarkError(
+            f"{place(path)}, {shown(where)}: the answer is {shown(value)} instead of text", REMEDY
+        )
+    return value
+
+
+def _published(path: Path, value: Mapping[str, Any], items: Mapping[str, Item]) -> Iterable[Pair]:
+    """EventHallusion's files: split → video → qa in the order of the questions."""
+    for split, videos in value.items():
+        for name, entry in videos.items():
+            reader = Reader(path, f"{split}, {name}", entry)
+            for i, answered in enumerate(reader.list("qa")):
+                one = Reader(path, f"{split}, {name}, question {i + 1}", answered)
+                known = items.get(f"{name}/{i}")
+                if known is not None and one.text("question") != known.question:
+                    raise one.fail("another question is answered than the benchmark asks")
+                yield f"{name}/{i}", _text(path, one.where, one.record.get("prediction"))

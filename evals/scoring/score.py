@@ -1,0 +1,156 @@
+"""Predictions → accuracy over all questions and by split, its bias, and where rules disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from core.errors import OptionError
+from evals.benchmarks.base import Item
+from evals.benchmarks.files import FileBenchmark
+from evals.bias import Ledger, choice_ledger, one_answer_note, yes_no_ledger
+from evals.scoring.rules import Rule, rules_for
+from evals.stats import bootstrap_ratio
+
+Texts = Mapping[str, str | None]
+Scores = dict[str, Any]
+MOST_FLIPS = 1000
+
+
+def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
+    """The rule that decides, the first one or the one of that name. Raises OptionError."""
+    rules = rules_for(benchmark, item)
+    if name is None:
+        return rules[0]
+    found = next((r for r in rules if r.name == name), None)
+    if found is None:
+        raise OptionError(
+            f"{benchmark} has no rule {name!r}", f"Choose of {', '.join(r.name for r in rules)}"
+        )
+    return found
+
+
+def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Scores:
+    """Figures of one set of answers as plain data; accuracies in percent.
+
+    texts: question id → answer. A question without an answer, and one whose answer cannot be read,
+    is wrong: accuracy is over all questions. Intervals are of 95 %, from resampled clusters.
+    """
+    items = benchmark.everything
+    splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
+    found: Scores = {
+        "benchmark": benchmark.name,
+        "rule": headline(benchmark.name, items[0], rule).name,
+        "source": headline(benchmark.name, items[0], rule).source,
+        **figures(benchmark, items, texts, rule),
+        "splits": {name: figures(benchmark, mine, texts, rule) for name, mine in splits.items()},
+        "labels": by_label(benchmark, items, texts, rule),
+        "rules": by_rule(benchmark.name, items, texts),
+        "flips": flips(benchmark.name, items, texts),
+    }
+    truths = {s: [i.truth for i in mine] for s, mine in splits.items() if s and _is_yes_no(mine)}
+    notes = [one_answer_note(truths), *benchmark.check_sizes()]
+    missing = sum(texts.get(i.id) is None for i in items)
+    if missing:
+        notes.append(f"{missing} of {len(items)} questions have no answer; they count as wrong")
+    return found | {"notes": [n for n in notes if n]}
+
+
+def hits(
+    benchmark: FileBenchmark, items: Sequence[Item], texts: Texts, rule: str | None = None
+) -> np.ndarray:
+    """(N,) bool: which questions are answered right."""
+    return np.array(
+        [headline(benchmark.name, i, rule).right(texts.get(i.id), i) for i in items], bool
+    )
+
+
+def figures(
+    benchmark: FileBenchmark, items: Sequence[Item], texts: Texts, rule: str | None = None
+) -> Scores:
+    """Number, accuracy, its interval and the bias ledger of some questions."""
+    right = hits(benchmark, items, texts, rule)
+    clusters = [benchmark.cluster(i) for i in items]
+    interval = bootstrap_ratio(right.astype(float), np.ones(len(right)), clusters)
+    return {
+        "n": len(items),
+        "clusters": len(set(clusters)),
+        "right": int(right.sum()),
+        "accuracy": round(100 * float(right.mean()), 4),
+        "interval": [round(100 * x, 4) for x in interval[1:]],
+        "bias": ledger(benchmark.name, items, texts, rule),
+    }
+
+
+def ledger(
+    benchmark: str, items: Sequence[Item], texts: Texts, rule: str | None = None
+) -> Ledger | None:
+    """The bias of yes/no or of lettered answers; None where questions are of several kinds."""
+    kinds = {i.kind for i in items}
+    if len(kinds) != 1 or not kinds <= {"yes-no", "choice"}:
+        return None
+    read = [headline(benchmark, i, rule).read(texts.get(i.id), i) for i in items]
+    make = yes_no_ledger if kinds == {"yes-no"} else choice_ledger
+    return make([i.truth for i in items], read)
+
+
+def by_label(
+    benchmark: FileBenchmark, items: Sequence[Item], texts: Texts, rule: str | None = None
+) -> dict[str, dict[str, Scores]]:
+    """Dimension → value → number and accuracy; a question with two tags counts for both."""
+    right = hits(benchmark, items, texts, rule)
+    found: dict[str, dict[str, list[bool]]] = {}
+    for item, hit in zip(items, right, strict=True):
+        for dimension, value in item.labels:
+            found.setdefault(dimension, {}).setdefault(value, []).append(bool(hit))
+    return {
+        dimension: {
+            value: {"n": len(h), "accuracy": round(100 * sum(h) / len(h), 4)}
+            for value, h in sorted(values.items())
+        }
+        for dimension, values in found.items()
+    }
+
+
+def by_rule(benchmark: str, items: Sequence[Item], texts: Texts) -> dict[str, Scores]:
+    """Each rule's own figure, over the questions that it counts."""
+    found: dict[str, Scores] = {}
+    for name in dict.fromkeys(r.name for i in items for r in rules_for(benchmark, i)):
+        used = [(r, i) for i in items for r in rules_for(benchmark, i) if r.name == name]
+        counted = [(r, i) for r, i in used if not r.drops(texts.get(i.id), i)]
+        right = sum(r.right(texts.get(i.id), i) for r, i in counted)
+        found[name] = {
+            "source": used[0][0].source,
+            "n": len(counted),
+            "left_out": len(used) - len(counted),
+            "right": right,
+            "accuracy": round(100 * right / len(counted), 4) if counted else None,
+        }
+    return found
+
+
+def flips(benchmark: str, items: Sequence[Item], texts: Texts) -> list[Scores]:
+    """The questions that not every rule judges alike, at most MOST_FLIPS of them."""
+    found: list[Scores] = []
+    for item in items:
+        text = texts.get(item.id)
+        judged: dict[str, bool | None] = {}
+        for rule in rules_for(benchmark, item):
+            judged[rule.name] = None if rule.drops(text, item) else rule.right(text, item)
+        if len(set(judged.values())) > 1 and len(found) < MOST_FLIPS:
+            found.append(
+                {
+                    "id": item.id,
+                    "question": item.question,
+                    "truth": item.truth,
+                    "prediction": text,
+                    "right": judged,
+                }
+            )
+    return found
+
+
+def _is_yes_no(items: Sequence[Item]) -> bool:
+    return bool(items) and all(i.kind == "yes-no" for i in items)

@@ -1,0 +1,146 @@
+"""What lies before a model is asked: a clip and its tracks, kept on disk and made ahead of time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import MacdError
+from core.objects.detect import Detector, only
+from core.objects.track import track
+from core.options import DetectOptions, RunOptions
+from core.question import nouns
+from core.types import Clip, Track
+from evals.benchmarks.base import Benchmark
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A clip with its tracks, or why there is none."""
+
+    clip: Clip | None = None
+    tracks: tuple[Track, ...] = ()
+    error: MacdError | None = None
+
+
+class Preparing:
+    """Reads clips and finds their tracks; with a folder, tracks are found once and kept there.
+
+    content: names everything but the clip that tracks depend on: detector, weights and code.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        detector: Detector | None,
+        options: RunOptions,
+        content: str = "",
+        folder: Path | None = None,
+    ) -> None:
+        self.benchmark, self.detector, self.options = benchmark, detector, options
+        self.content, self.folder = content, folder
+
+    def prepare(self, key: str, questions: tuple[str, ...] = ()) -> Prepared:
+        """One clip. Without a detector its true boxes are taken.
+
+        questions: asked of the clip; a detector of open vocabulary looks for their nouns.
+        """
+        try:
+            clip = self.benchmark.clip(key)
+            if self.detector is None:
+                return Prepared(clip, self.benchmark.true_tracks(key))
+            return Prepared(clip, self._tracks(clip, self.detector, questions))
+        except MacdError as error:
+            return Prepared(error=error)
+
+    def ahead(self, clips: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Prepared]:
+        """All clips (key, questions) in order; the next is made while the caller works on one."""
+        with ThreadPoolExecutor(1) as pool:
+            waiting: Future[Prepared] | None = None
+            for key, questions in clips:
+                following = pool.submit(self.prepare, key, questions)
+                if waiting is not None:
+                    yield waiting.result()
+                waiting = following
+            if waiting is not None:
+                yield waiting.result()
+
+    def _tracks(
+        self, clip: Clip, detector: Detector, questions: tuple[str, ...]
+    ) -> tuple[Track, ...]:
+        chosen = self.options.detect
+        if detector.open_vocabulary and not chosen.prompt:
+            chosen = replace(chosen, prompt=". ".join(nouns(" ".join(questions))))
+        path = self.folder and self.folder / f"{self._key(clip, detector, chosen)}.json"
+        if path is not None and (kept := read_tracks(path)) is not None:
+            return kept
+        single = len(clip.dense_frames) == 0
+        frames = clip.frames if single else clip.dense_frames
+        times = clip.times if single else clip.dense_times
+        seen = [only(found, chosen.classes) for found in detector.detect(frames, chosen)]
+        aspect = frames.shape[2] / frames.shape[1]
+        found, _ = track(seen, times, clip.times, self.options.track, chosen, aspect=aspect)
+        if path is not None:
+            write_tracks(path, found)
+        return found
+
+    def _key(self, clip: Clip, detector: Detector, chosen: DetectOptions) -> str:
+        parts: list[Any] = [VERSION, self.content, detector.name, clip.sha256]
+        parts += [clip.times.tolist(), clip.dense_times.tolist(), clip.dense_frames.shape]
+        parts += [asdict(chosen), asdict(self.options.track)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def write_tracks(path: Path, tracks: tuple[Track, ...]) -> None:
+    """Tracks of one clip as JSON, whole or not at all; read back they are equal to the last bit."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}-{id(tracks)}.part")
+    part.write_text(json.dumps([_plain(t) for t in tracks]))
+    part.replace(path)
+
+
+def read_tracks(path: Path) -> tuple[Track, ...] | None:
+    """The tracks of a file; None where there is none, or a damaged one, which is made again."""
+    try:
+        return tuple(_track(told) for told in json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _plain(one: Track) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "label": one.label,
+        "confidence": float(one.confidence),
+        "boxes": one.boxes.astype(float).tolist(),
+        "state": one.state.tolist(),
+        "frames_seen": int(one.frames_seen),
+        "outlines": [
+            None if o is None else [part.astype(float).tolist() for part in o] for o in one.outlines
+        ],
+    }
+
+
+def _track(told: dict[str, Any]) -> Track:
+    return Track(
+        id=told["id"],
+        label=told["label"],
+        confidence=told["confidence"],
+        boxes=np.array(told["boxes"], np.float32).reshape(-1, 4),
+        state=np.array(told["state"], np.int8),
+        frames_seen=told["frames_seen"],
+        outlines=tuple(
+            None if o is None else tuple(np.array(part, np.float32) for part in o)
+            for o in told["outlines"]
+        ),
+    )

@@ -1,0 +1,139 @@
+"""Who hands out clips: deaths, stragglers and failures, with a Ray that needs no processes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.errors import BackboneNotFound, OptionError
+from core.options import RunOptions
+from evals import ray_engine
+from evals.__main__ import main
+from evals.answer import PendingAnswer
+from evals.benchmarks.base import Item
+from evals.rows import Row, Setting
+from evals.run import complete
+from tests.evals.fake_ray import FakeRay
+
+SETTING = Setting("toyworld", RunOptions())
+
+
+def wanted(clips):
+    items = [Item(f"{c}/{i}", c, "r", "", "word", "What?", "dog") for c in clips for i in (0, 1)]
+    return [PendingAnswer(i, "baseline", (1.0, 0.0), f"key-{i.id}") for i in items]
+
+
+def answer(group):
+    return [Row(w.key, w.item.id, w.method, w.item.clip) for w in group]
+
+
+@pytest.fixture
+def on(monkeypatch, tmp_path):
+    """Runs clips on a fake Ray; returns it and the rows by key."""
+
+    def start(clips, workers=2, answer=answer, deaths=None, slow=(), **how):
+        ray = FakeRay(answer, deaths or {}, slow)
+        monkeypatch.setattr(ray_engine, "import_ray", lambda: ray)
+        engine = ray_engine.ray_engine(workers, **how)
+        found = complete(wanted(clips), SETTING, tmp_path / "rows", engine)
+        return ray, found
+
+    return start
+
+
+def lines(folder):
+    return [z for p in (folder / "rows").glob("*.jsonl") for z in p.read_text().splitlines()]
+
+
+def test_every_clip_is_answered_once(on, tmp_path):
+    ray, found = on("abcde")
+    assert sorted(found) == sorted(w.key for w in wanted("abcde"))
+    assert len(lines(tmp_path)) == 10
+    assert sorted(c for _, c in ray.calls)[:5] == list("abcde")
+    assert (ray.started, ray.open) == (2, False)
+
+
+def test_no_more_actors_than_clips(on):
+    assert on("a", workers=4)[0].started == 1
+
+
+def test_a_dead_actor_is_replaced_and_its_clip_done_again(on, tmp_path):
+    ray, found = on("abc", deaths={"b": 1})
+    assert {r.text for r in found.values()} == set("abc")
+    assert ray.started == 3
+    assert len(lines(tmp_path)) == 6
+
+
+def test_a_clip_that_kills_every_actor_is_given_up_and_told(on):
+    ray, found = on("abc", deaths={"b": 99})
+    assert {r.text for r in found.values() if not r.error} == {"a", "c"}
+    errors = [r.error for r in found.values() if r.error]
+    assert len(errors) == 2
+    assert all("3 times while it answered b" in e for e in errors)
+    assert ray.started == 2 + ray_engine.ATTEMPTS
+
+
+def test_a_run_in_which_all_actors_die_ends(on):
+    with pytest.raises(OptionError, match="every worker ended"):
+        on("abcdefgh", deaths=dict.fromkeys("abcdefgh", 99))
+
+
+def test_an_idle_actor_takes_over_a_straggler_and_the_first_result_counts(on, tmp_path):
+    ray, found = on("abcd", slow=("a",))
+    assert [c for _, c in ray.calls].count("a") == 2
+    assert len({n for n, c in ray.calls if c == "a"}) == 2
+    assert len(found) == len(lines(tmp_path)) == 8
+
+
+def test_an_error_that_is_ours_is_shown_as_such(on):
+    def fail(group):
+        raise BackboneNotFound("there is no backbone 'x'", "Choose another")
+
+    with pytest.raises(BackboneNotFound, match="no backbone"):
+        on("ab", answer=fail)
+
+
+def test_what_is_there_is_not_asked_for_again(on, tmp_path):
+    on("ab")
+    ray, found = on("abc")
+    assert {c for _, c in ray.calls} == {"c"}
+    assert len(found) == 6
+    assert len(lines(tmp_path)) == 6
+
+
+def test_actors_get_their_share_of_the_machine(on):
+    ray, _ = on("abc", workers=3, gpus_per_worker=0.5, threads=2)
+    assert ray.resources == {"num_cpus": 2, "num_gpus": 0.5}
+    assert ray.how["num_cpus"] == 6
+    ray, _ = on("def", workers=2, address="ray://head:10001")
+    assert ray.how["address"] == "ray://head:10001"
+    assert "num_cpus" not in ray.how
+
+
+@pytest.mark.parametrize("flags", [["--engine", "ray"], ["--workers", "2"]])
+def test_without_ray_the_line_that_installs_it_is_printed(flags, monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["run", "toyworld", *flags, "--out", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "pip install 'ray" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--engine", "process", "--workers", "2"], "--workers needs Ray"),
+        (["--engine", "process", "--address", "auto"], "--address needs Ray"),
+        (["--gpus-per-worker", "-1"], "gpus-per-worker is -1"),
+        (["--data", "x"], "--data is for benchmarks of video files"),
+        (["--sample-fps", "1"], "--sample-fps is for benchmarks of video files"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(flags, named, capsys, tmp_path):
+    assert main(["run", "toyworld", *flags, "--out", str(tmp_path)]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_the_install_line_allows_the_version_of_the_requirements():
+    lines = (Path(__file__).parents[2] / "requirements-dev.txt").read_text().splitlines()
+    assert any(line and line in ray_engine.INSTALL for line in lines if line.startswith("ray"))

@@ -1,0 +1,216 @@
+"""The exported drawn world, answered by the embedded backbone, from files to the report."""
+
+import csv
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from core.options import RunOptions
+from evals.__main__ import main
+from evals.benchmarks import FILES
+from evals.rows import Setting, read
+from evals.run import complete, plan
+from evals.scoring.report import holm, questions_csv
+from evals.tracks import Preparing, read_tracks, write_tracks
+from toyworld.export import export
+
+GIVEN = ("--alpha", "1", "--beta", "0.1", "--frames", "4")
+
+
+def run(name, data, out, *more):
+    return main(["run", name, "--data", str(data), "--out", str(out), *GIVEN, *more])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("eventhallusion")
+    export("eventhallusion", folder, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """The folder of a run by two methods over three clips."""
+    out = tmp_path_factory.mktemp("out")
+    assert run("eventhallusion", data, out, "--methods", "macd") == 0
+    return out
+
+
+def test_a_report_holds_every_question_and_split(finished):
+    report = json.loads((finished / "report.json").read_text())
+    assert (report["n"], report["methods"]) == (3, ["baseline", "macd"])
+    for scores in report["scores"].values():
+        assert set(scores["splits"]) == {"entire", "misleading", "interleave"}
+        assert scores["errors"] == 0
+        right = sum(s["right"] for s in scores["splits"].values())
+        assert scores["accuracy"] == pytest.approx(100 * right / 3, abs=1e-3)
+    assert any("has one answer only" in n for n in report["notes"])
+    assert set(report["compared"]) == {"macd"}
+    for question in report["questions"]:
+        for said in question["answers"].values():
+            assert said["right"] == said["text"].lower().startswith(question["truth"])
+            assert isinstance(said["margin"], float)
+
+
+def test_a_report_is_written_for_people_and_spreadsheets(finished, capsys):
+    assert "| MACD | 1, 0.1 |" in (finished / "report.md").read_text()
+    page = (finished / "report.html").read_text()
+    assert "<script" not in page
+    assert "entire" in page
+    rows = list(csv.DictReader((finished / "questions.csv").read_text().splitlines()))
+    assert len(rows) == 6
+    assert {r["method"] for r in rows} == {"baseline", "macd"}
+    assert main(["report", str(finished)]) == 0
+    assert capsys.readouterr().out == (finished / "report.md").read_text() + "\n"
+
+
+def test_a_finished_run_computes_nothing_again(finished, data, monkeypatch):
+    monkeypatch.setattr("evals.engine.Worker", None)
+    before = sorted(r.key for r in read(finished / "rows"))
+    assert run("eventhallusion", data, finished, "--methods", "macd") == 0
+    assert sorted(r.key for r in read(finished / "rows")) == before
+
+
+def test_tracks_are_kept_and_taken_from_there(finished, data):
+    kept = list((finished / "tracks").glob("*.json"))
+    assert len(kept) == 3
+    setting = Setting("eventhallusion", RunOptions(), data=str(data))
+    benchmark = setting.open()
+    key = benchmark.everything[0].clip
+
+    class Detector:
+        name, open_vocabulary = "none", False
+
+        def detect(self, frames, options):
+            raise AssertionError("looked again")
+
+    preparing = Preparing(benchmark, Detector(), setting.options, "x", finished / "tracks")
+    with pytest.raises(AssertionError, match="looked again"):
+        preparing.prepare(key)
+    tracks = read_tracks(kept[0])
+    clip = benchmark.clip(key)
+    path = finished / "tracks" / f"{preparing._key(clip, Detector(), setting.options.detect)}.json"
+    write_tracks(path, tracks)
+    found = preparing.prepare(key).tracks
+    assert [t.label for t in found] == [t.label for t in tracks]
+    for a, b in zip(found, tracks, strict=True):
+        assert a.confidence == b.confidence
+        assert np.array_equal(a.boxes, b.boxes, equal_nan=True)
+    path.unlink()
+    path.write_text('[{"id": 1')
+    assert read_tracks(path) is None
+
+
+def test_what_is_missing_is_told_before_a_model_is_loaded(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evals.engine.Worker", None)
+    assert run("mvbench", data, tmp_path) == 2
+    assert "none of MVBench's 20 question files" in capsys.readouterr().err
+    assert main(["run", "eventhallusion", "--out", str(tmp_path)]) == 2
+    assert "Give the folder by --data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--sample-fps", "1"], "exclude each other"),
+        (["--frame-size", "3"], "--frame-size is 3"),
+        (["--options", "{"], "no JSON"),
+        (["--options", '{"ascent": {"step": 1}}'], "Did you mean steps"),
+        (["--boxes", "truth"], "no true boxes"),
+        (["--rule", "mine"], "no rule 'mine'"),
+        (["--methods", "nothing"], "no method 'nothing'"),
+    ],
+)
+def test_wrong_flags_are_one_line(flags, named, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evals.engine.Worker", None)
+    assert run("eventhallusion", data, tmp_path, *flags) == 2
+    err = capsys.readouterr().err
+    assert named in err
+    assert err.strip().count("\n") == 0 or "note:" in err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_runs_from_end_to_end(name, tmp_path):
+    export(name, tmp_path / "data", 3 if name == "video-pope" else 1)
+    assert run(name, tmp_path / "data", tmp_path / "out", "--methods", "macd") == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["n"] == len(report["questions"]) > 0
+    assert all(s["errors"] == 0 for s in report["scores"].values())
+
+
+@pytest.mark.long
+def test_bare_questions_are_answered_by_the_options_words(tmp_path):
+    export("mvbench", tmp_path / "data", 3)
+    assert run("mvbench", tmp_path / "data", tmp_path, "--methods", "vcd", "--prompts", "bare") == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    direction = report["scores"]["baseline"]["splits"]["moving_direction"]
+    assert direction["bias"]["unmatched"] == 0
+
+
+@pytest.mark.long
+def test_alpha_and_beta_are_chosen_on_clips_that_are_not_scored(tmp_path):
+    export("questions", tmp_path / "data", 8)
+    data, out = str(tmp_path / "data"), str(tmp_path)
+    command = ["run", "questions", "--data", data, "--methods", "vcd", "--out", out]
+    assert main([*command, "--frames", "4"]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["split"] == "test"
+    assert 0 < report["n"] < 24
+    assert "vcd" in report["contrasts"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kill", [False, True])
+def test_two_workers_and_a_killed_one_give_the_same_rows(kill, finished, data, tmp_path):
+    pytest.importorskip("ray")
+    from evals.ray_engine import ray_engine
+
+    pids = []
+    engine = ray_engine(2, started=pids.append)
+    options = json.loads((finished / "report.json").read_text())
+    setting = _setting(data)
+    assert setting.content(setting.open()) == options["content"]
+    contrasts = {"baseline": (1.0, 0.1), "macd": (1.0, 0.1)}
+    wanted = plan(setting.open(), setting, "all", 10**9, list(contrasts), contrasts)
+
+    def progress(done, total):
+        if kill and done == 2:
+            os.kill(pids[0], signal.SIGKILL)
+
+    found = complete(wanted, setting, tmp_path / "rows", engine, progress)
+    lines = [r.key for r in read(tmp_path / "rows")]
+    assert len(lines) == len(set(lines)) == len(wanted)
+    assert len(pids) >= 2
+    for row in read(finished / "rows"):
+        assert found[row.key].text == row.text
+        assert found[row.key].margin == pytest.approx(row.margin, abs=1e-4)
+
+
+def _setting(data):
+    from dataclasses import replace
+
+    options = RunOptions()
+    options = replace(
+        options,
+        video=replace(options.video, frames=4),
+        decode=replace(options.decode, max_tokens=32),
+    )
+    return Setting("eventhallusion", options, data=str(data))
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_text():
+    said = {"text": "=HYPERLINK(1)", "right": False, "margin": None, "key": "k", "error": ""}
+    question = {"id": "1", "clip": "v", "split": "s", "question": "+1?", "truth": "yes",
+                "answers": {"baseline": said}}  # fmt: skip
+    (row,) = csv.DictReader(questions_csv({"questions": [question]}).splitlines())
+    assert (row["answer"], row["question"]) == ("'=HYPERLINK(1)", "'+1?")

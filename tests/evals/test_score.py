@@ -1,0 +1,175 @@
+"""Scores of predictions made elsewhere, the published ones of EventHallusion among them."""
+
+import json
+
+import pytest
+
+from core.errors import BenchmarkError
+from evals.__main__ import main
+from evals.benchmarks import open_files
+from evals.bias import choice_ledger, yes_no_ledger
+from evals.scoring.predictions import read_predictions
+from tests.evals.layouts import MAKERS, write
+
+
+def run(capsys, name, data, predictions, *more):
+    code = main(["score", name, "--data", str(data), "--predictions", str(predictions), *more])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("model", "accuracy", "splits"),
+    [
+        ("gemini", 80.20, (70.18, 96.08, 77.72)),
+        ("gpt4o", 84.11, (65.79, 92.16, 90.67)),
+        ("video_llava", 50.61, (30.70, 41.18, 67.36)),
+    ],
+)
+def test_published_predictions_get_their_published_accuracy(model, accuracy, splits, real, capsys):
+    folder = real / "benchmarks" / "eventhallusion"
+    predictions = folder / f"{model}_predictions.json"
+    code, out, _ = run(capsys, "eventhallusion", folder, predictions, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["n"] == 409
+    assert round(found["accuracy"], 2) == accuracy
+    assert tuple(round(f["accuracy"], 2) for f in found["splits"].values()) == splits
+
+
+@pytest.fixture
+def published(tmp_path):
+    """Predictions in EventHallusion's layout: one right, one unmatched, one null a split."""
+    root = MAKERS["eventhallusion"](tmp_path / "data")
+    texts = {"entire": ["No.", " no", "nope", None], "misleading": ["Yes.", "NO"],
+             "interleave": ["yes, it is", "It is not."]}  # fmt: skip
+    value = {}
+    for split, said in texts.items():
+        entries = json.loads((root / f"questions/{split}_questions.json").read_text())
+        answers = iter(said)
+        value[split] = {
+            e["id"]: e | {"qa": [q | {"prediction": next(answers)} for q in e["questions"]]}
+            for e in entries
+        }
+    return root, write(tmp_path / "predictions.json", value)
+
+
+def test_a_score_is_over_all_questions_with_its_bias(published, capsys):
+    code, out, _ = run(capsys, "eventhallusion", *published, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["accuracy"] == 50.0  # No., nope, NO, yes: 4 of 8
+    assert {s: f["accuracy"] for s, f in found["splits"].items()} == {
+        "entire": 50.0, "misleading": 50.0, "interleave": 50.0,
+    }  # fmt: skip
+    assert found["splits"]["entire"]["bias"]["unmatched"] == 2
+    assert found["splits"]["entire"]["bias"]["constants"] == {"yes": 0.0, "no": 100.0}
+    for figures in found["splits"].values():
+        assert figures["bias"]["f1"] is figures["bias"]["d_prime"] is None
+    assert found["bias"]["f1"] is not None
+    assert {r: f["right"] for r, f in found["rules"].items()} == {
+        "official": 4, "lmms-eval": 2, "vlmevalkit": 4,
+    }  # fmt: skip
+    assert any("shift towards yes raises interleave and lowers entire and misleading" in n
+               for n in found["notes"])  # fmt: skip
+
+
+def test_the_rules_difference_lists_each_question_that_flips(published, capsys):
+    _, out, _ = run(capsys, "eventhallusion", *published, "--json")
+    flips = {f["prediction"]: f["right"] for f in json.loads(out)["flips"]}
+    assert flips == {
+        "No.": {"official": True, "lmms-eval": False, "vlmevalkit": True},
+        " no": {"official": False, "lmms-eval": True, "vlmevalkit": True},
+        "nope": {"official": True, "lmms-eval": False, "vlmevalkit": False},
+        "yes, it is": {"official": True, "lmms-eval": False, "vlmevalkit": True},
+    }
+    _, text, _ = run(capsys, "eventhallusion", *published)
+    assert "4 questions are judged differently" in text
+
+
+def test_another_rule_can_decide(published, capsys):
+    _, out, _ = run(capsys, "eventhallusion", *published, "--json", "--rule", "lmms-eval")
+    assert json.loads(out)["accuracy"] == 25.0
+    code, _, err = run(capsys, "eventhallusion", *published, "--rule", "mine")
+    assert code == 2
+    assert err.startswith("error: eventhallusion has no rule 'mine'")
+
+
+def test_empty_answers_stay_in_the_denominator(tmp_path, capsys):
+    root = MAKERS["mvbench"](tmp_path)
+    path = write(tmp_path / "p.json", {"moving_direction/0": "", "action_sequence/0": "(A) run"})
+    _, out, _ = run(capsys, "mvbench", root, path, "--json")
+    found = json.loads(out)
+    assert (found["n"], found["accuracy"]) == (2, 50.0)
+    rules = {r: (f["right"], f["n"], f["left_out"]) for r, f in found["rules"].items()}
+    assert rules == {"strict": (1, 2, 0), "official": (2, 2, 0), "lmms-eval": (1, 1, 1),
+                     "vlmevalkit": (2, 2, 0)}  # fmt: skip
+
+
+def test_a_question_without_an_answer_is_wrong_and_told(tmp_path, capsys):
+    root = MAKERS["questions"](tmp_path)
+    path = write(tmp_path / "p.csv", "id,prediction\nq1,Yes\n")
+    _, out, _ = run(capsys, "questions", root, path, "--json")
+    found = json.loads(out)
+    assert round(found["accuracy"], 2) == 33.33
+    assert "2 of 3 questions have no answer" in found["notes"][-1]
+
+
+def test_predictions_are_read_in_every_layout(tmp_path):
+    root = MAKERS["video-mme"](tmp_path)
+    items = open_files("video-mme", root).everything
+    wanted = {"001-1": "B", "001-2": None}
+    questions = [{"question_id": k, "response": v} for k, v in wanted.items()]
+    values = {
+        "map.json": wanted,
+        "list.json": [{"id": k, "prediction": v} for k, v in wanted.items()],
+        "nested.json": [{"video_id": "001", "questions": questions}],
+        "lines.jsonl": '{"id": "001-1", "text": "B"}\n\n{"id": "001-2", "text": null}\n',
+    }
+    for name, value in values.items():
+        assert read_predictions(write(tmp_path / name, value), items).texts == wanted, name
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ({"001-9": "B"}, "answers 1 of 1 questions that the benchmark does not have"),
+        ([{"id": "001-1", "prediction": "B"}] * 2, "twice"),
+        ([{"id": "001-1"}], "is missing"),
+        ({"001-1": 3}, "is 3 instead of text"),
+        ("[{", "no valid JSON"),
+        ([], "holds no prediction"),
+        ("3", "holds 3"),
+    ],
+)
+def test_wrong_predictions_are_one_line(value, named, tmp_path):
+    items = open_files("video-mme", MAKERS["video-mme"](tmp_path)).everything
+    with pytest.raises(BenchmarkError) as caught:
+        read_predictions(write(tmp_path / "p.json", value), items)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_answers_to_other_questions_are_refused(published):
+    root, path = published
+    path.write_text(path.read_text().replace("Is it entire 1 0?", "Is it another?"))
+    with pytest.raises(BenchmarkError, match="another question"):
+        read_predictions(path, open_files("eventhallusion", root).everything)
+
+
+def test_detection_figures_by_hand():
+    truth, read = ["yes"] * 4 + ["no"] * 4, ["yes", "yes", "yes", "no", "yes", "no", "no", None]
+    found = yes_no_ledger(truth, read)
+    assert found["balanced"] == pytest.approx(50 * (3 / 4 + 2 / 4))
+    assert found["d_prime"] == pytest.approx(1.0488, abs=1e-4)  # z(3.5/5) − z(1.5/5)
+    assert found["criterion"] == 0.0
+    assert (found["yes_rate"], found["unmatched"], found["precision"]) == (50.0, 1, 75.0)
+
+
+def test_letters_rates_and_the_best_constant():
+    found = choice_ledger(["A", "A", "A", "B"], ["B", "A", None, "B"])
+    assert found["constants"] == {"A": 75.0, "B": 25.0}
+    assert (found["best"], found["unmatched"]) == ("A", 1)
+    assert found["rates"] == {"A": 25.0, "B": 50.0}
+    assert found["balanced"] == pytest.approx(50 * (1 / 3 + 1), abs=1e-4)
