@@ -19,18 +19,22 @@ from evals.report import load, markdown, write
 
 DEFAULT_METHODS = (
     "baseline",
+    "yes-bias",
+    "olm",
     "vcd",
     "macd-object",
     "macd",
     "macd-swept",
+    "macd-measured",
     "mask-all",
     "random-mask",
     "reversed",
     "blank",
     "head-only",
 )
-QUICK = {"n": 18, "split": 12}
-QUICK_METHODS = ("baseline", "vcd", "macd", "macd-swept", "mask-all")
+QUICK = {"n": 48, "split": 60}
+"""Enough to see it work, and to choose α, β and the constants by more than chance."""
+QUICK_METHODS = ("baseline", "vcd", "macd", "random-mask", "mask-all")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,11 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
     run.add_argument("--detector", default="toyworld")
+    run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1))
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
+    report.add_argument("--again", action="store_true", help="compute it anew from its rows")
     doctor = commands.add_parser("doctor", help="can these published figures be true?")
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--n", type=int, required=True, help="questions")
@@ -89,55 +95,65 @@ def _run(args: argparse.Namespace) -> int:
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
     named = [m for m in args.methods.split(",") if m]
     chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
-    methods = [m.name for m in find_methods(["baseline", *chosen])]
+    methods = [m.name for m in find_methods(["baseline", "yes-bias", *chosen])]
     _check_run(args, methods)
     # with torch: only what cannot be refused without it
-    from evals.answer import ONE_VIEW
-    from evals.rows import Setting
+    from core import __version__
+    from evals.answer import GRID, ONE_VIEW
+    from evals.constant import DELTAS
+    from evals.rows import PACKED, Setting, code_fingerprint, pack, seeded, unpack
     from evals.run import Contrasts, choose, complete, plan, ticking
     from evals.stats import RESAMPLES
-    from evals.table import tabulate
+    from evals.summary import summarise
 
     options = RunOptions(decode=DecodeOptions(max_tokens=24))
-    setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
-    benchmark, rows = find_benchmark(args.benchmark), args.out / "rows"
+    setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes, args.seed)
+    benchmark, rows = seeded(find_benchmark(args.benchmark), args.seed), args.out / "rows"
+    tried = plan(
+        benchmark, setting, "choose", split, methods if args.alpha is None else ["baseline"], None
+    )
+    found = complete(tried, setting, rows, args.workers, ticking("choosing", _say))
+    kept = [found[w.key] for w in tried]
     if args.alpha is not None:
         contrasts: Contrasts = dict.fromkeys(methods, (args.alpha, args.beta))
         how = "given"
     else:
-        tried = plan(benchmark, setting, "choose", split, methods, None)
-        items = benchmark.items("choose", split)
-        found = complete(tried, setting, rows, args.workers, ticking("choosing α and β", _say))
-        contrasts = choose(items, found, tried)
+        contrasts = choose(benchmark.items("choose", split), found, tried)
         how = f"chosen for each method on a split of {split} other questions a regime"
     wanted = plan(benchmark, setting, "test", n, methods, contrasts)
     found = complete(wanted, setting, rows, args.workers, ticking("test", _say))
-    items = benchmark.items("test", n)
-    answers = {(w.item.id, w.method): found[w.key] for w in wanted}
-    figures = tabulate(benchmark, items, answers, methods)
+    kept += [found[w.key] for w in wanted]
+    pack(args.out / PACKED, kept)
+    # from the packed rows, so that whoever has these alone gets the same figures
+    figures = summarise(benchmark, unpack(args.out / PACKED), methods, n, split)
     report = figures | {
         "benchmark": args.benchmark,
         "methods": methods,
         "contrasts": {m: list(contrasts[m]) for m in methods if m not in ONE_VIEW},
         "how_chosen": how,
+        "grid": {"alpha_beta": len(GRID), "constant": len(DELTAS)},
+        "asked": {"choose": split, "test": n},
         "boxes": "of the detector" if args.boxes == "detector" else "the true ones",
         "split": "test",
-        "seed": benchmark.seeds["test"],
+        "seed": benchmark.seeds.get("test"),
+        "seed_step": args.seed,
         "resamples": RESAMPLES,
         "backbone": args.backbone,
         "content": setting.content(benchmark),
+        "made_by": {"version": __version__, "code": code_fingerprint()[:16]},
         "machine": _machine(),
     }
     write(report, args.out)
     print(markdown(report))
-    _say(f"written to {args.out}: report.md, report.json, report.html")
+    _say(f"written to {args.out}: report.md, report.json, report.html, {PACKED}")
     return 0
 
 
 def _check_run(args: argparse.Namespace, methods: list[str]) -> None:
     """Raises OptionError for what cannot be run; imports no torch."""
     find_methods(methods)
-    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000), ("workers", 0, 64)):
+    limits = (("n", 1, 100_000), ("split", 1, 100_000), ("workers", 0, 64), ("seed", 0, 9999))
+    for name, low, high in limits:
         Number(low, high, whole=True).read(getattr(args, name), name)
     if (args.alpha is None) != (args.beta is None):
         raise OptionError("only one of α and β is given", "Give both, or neither to choose them")
@@ -183,7 +199,15 @@ def _report(args: argparse.Namespace) -> int:
     if not os.path.isfile(args.folder / "report.json"):
         raise OptionError(f"{where} holds no report.json", "Give the --out folder of a run")
     try:
-        text = markdown(load(args.folder))
+        report = load(args.folder)
+        if args.again:
+            from evals.summary import summarise_again
+
+            report = summarise_again(report, args.folder)
+            write(report, args.folder)
+        text = markdown(report)
+    except MacdError:
+        raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise OptionError(
             f"the report of {where} is damaged ({type(error).__name__})", "Run it again"

@@ -20,10 +20,13 @@ from core.methods import find_methods
 from evals.answer import GRID, ONE_VIEW, PendingAnswer, answer_clip
 from evals.benchmarks import find_benchmark
 from evals.benchmarks.base import Benchmark, Item, Split
-from evals.rows import Row, Setting, append, read, row_key
+from evals.rows import Row, Setting, append, read, row_key, seeded
 
 Contrasts = dict[str, tuple[float, float]]
 Progress = Callable[[int, int], None]
+
+DERIVED = ("yes-bias",)
+"""Methods whose answers follow from the baseline's rows (`evals.constant`)."""
 
 
 def plan(
@@ -34,12 +37,19 @@ def plan(
     methods: Sequence[str],
     contrasts: Contrasts | None,
 ) -> list[PendingAnswer]:
-    """Every row that a run needs. contrasts: α and β a method; None tries the grid."""
+    """Every row that a run needs of the model. contrasts: α and β a method; None tries the grid.
+
+    Captions of the choose split are left out: nothing is chosen by them.
+    """
     find_methods(methods)
     content = setting.content(benchmark)
     wanted = []
     for item in benchmark.items(split, n):
+        if split == "choose" and item.kind == "caption":
+            continue
         for method in methods:
+            if method in DERIVED:
+                continue
             own = contrasts.get(method, (1.0, 0.1)) if contrasts else None
             if method in ONE_VIEW:
                 own = (1.0, 0.0)
@@ -82,7 +92,7 @@ def _work(groups: list[list[PendingAnswer]], setting: Setting, folder: Path, wor
     from core.backbones import load_backbone
     from core.objects.detect import load_detector
 
-    benchmark = find_benchmark(setting.benchmark)
+    benchmark = seeded(find_benchmark(setting.benchmark), setting.seed)
     lm = load_backbone(setting.backbone)
     device = lm.info.device
     detector = load_detector(setting.detector, device) if setting.boxes == "detector" else None
