@@ -14,7 +14,8 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, find_benchmark
-from evals.doctor import Claim, audit_metrics
+from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
+from evals.published import diagnose, read_table
 from evals.report import load, markdown, write
 
 DEFAULT_METHODS = (
@@ -83,11 +84,21 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--again", action="store_true", help="compute it anew from its rows")
     doctor = commands.add_parser("doctor", help="can these published figures be true?")
     doctor.set_defaults(run=_doctor)
-    doctor.add_argument("--n", type=int, required=True, help="questions")
+    doctor.add_argument("--n", type=int, help="questions")
     doctor.add_argument("--positives", type=int, help="questions whose answer is yes")
     for name in ("accuracy", "precision", "recall", "f1", "yes-rate"):
         doctor.add_argument(f"--{name}", type=float, help="percent, as printed")
-    doctor.add_argument("--decimals", type=int, default=2, help="decimals printed")
+    doctor.add_argument(
+        "--decimals", default="2", help="decimals printed: 2, or by metric accuracy=2,f1=1"
+    )
+    doctor.add_argument(
+        "--unmatched",
+        choices=("wrong", "no"),
+        default="wrong",
+        help="what an answer that is neither yes nor no counts as",
+    )
+    doctor.add_argument("--truncated", action="store_true", help="figures may have been cut off")
+    doctor.add_argument("--table", type=Path, metavar="FILE.csv", help="every row of a table")
     return parser
 
 
@@ -217,12 +228,66 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    names = ("n", "positives", "accuracy", "precision", "recall", "f1", "yes_rate", "decimals")
-    found = audit_metrics(Claim(**{name: getattr(args, name) for name in names}))
+    printed: Printed = "rounded-or-truncated" if args.truncated else "rounded"
+    if args.table is not None:
+        return _doctor_of_table(args.table, args.unmatched, printed)
+    if args.n is None:
+        raise OptionError("the number of questions is missing", "Give --n, or --table FILE.csv")
+    names = ("n", "positives", *METRICS)
+    found = audit_metrics(
+        Claim(
+            **{name: getattr(args, name) for name in names},
+            decimals=_decimals(args.decimals),
+            unmatched=args.unmatched,
+            printed=printed,
+        )
+    )
     print(f"{found.verdict} ({found.possible} confusion matrices)")
     if found.example:
-        print("for example TP {} FN {} FP {} TN {}".format(*found.example))
+        print("for example TP {} FN {} FP {} TN {}".format(*found.example), end="")
+        left = args.n - sum(found.example)
+        print(f", and {left} unmatched where no is right" if left else "")
+    if args.positives is not None:
+        line = always_yes(args.n, args.positives)
+        print(f"always yes gets accuracy {line['accuracy']:.2f} and F1 {line['f1']:.2f}")
+    for note in found.notes:
+        print(note)
     return 0 if found.possible else 1
+
+
+def _decimals(text: str) -> int | dict[str, int]:
+    """ "2", or "accuracy=2,f1=1"; Claim checks the numbers."""
+    try:
+        if "=" not in text:
+            return int(text)
+        pairs = [part.split("=") for part in text.split(",")]
+        decimals = {name.strip().replace("-", "_"): int(number) for name, number in pairs}
+    except ValueError:
+        raise OptionError(
+            f"decimals are {shown(text)}", "Give 2, or by metric accuracy=2,f1=1"
+        ) from None
+    if unknown := set(decimals) - set(METRICS):
+        raise OptionError(
+            f"there is no metric {shown(min(unknown))}", f"Choose of {', '.join(METRICS)}"
+        )
+    return decimals
+
+
+def _doctor_of_table(path: Path, unmatched: Unmatched, printed: Printed) -> int:
+    """Prints a verdict a row; 1 where a row fits no counts."""
+    impossible = 0
+    for row in read_table(path).rows:
+        diagnosis = diagnose(row, unmatched, printed)
+        if diagnosis is None:
+            print(visible(f"{row.name}: nothing to check without n and a metric"))
+            continue
+        impossible += not diagnosis.possible
+        line = ""
+        if row.n is not None and row.positives is not None:
+            line = f" (always yes: accuracy {always_yes(row.n, row.positives)['accuracy']:.1f})"
+        notes = "".join(f"; {note}" for note in diagnosis.notes)
+        print(visible(f"{row.name}: {diagnosis.verdict}{line}{notes}"))
+    return 1 if impossible else 0
 
 
 if __name__ == "__main__":
