@@ -71,7 +71,8 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
         "An answer that is neither yes nor no counts as wrong (what EventHallusion's scorer does)"
         " or as no. A figure was rounded, or each figure may have been cut off instead. Decimals"
         " are those of the paper's source, figure by figure. Rows of the main table on"
-        f" EventHallusion ({len(main)} rows, 193 questions of which 137 are answered yes) that fit no counts:"
+        f" EventHallusion ({len(main)} rows, 193 questions of which 137 are answered yes) that fit"
+        " no counts:"
     )
     yield ""
     yield "| convention | rows that fit none |"

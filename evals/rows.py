@@ -188,8 +188,8 @@ def unpack(path: Path) -> list[Row]:
         raise OptionError(
             f"the rows of {path.name} cannot be read ({type(error).__name__})", "Run it again"
         ) from None
-    if None in rows:
-        raise OptionError(f"{path.name} holds lines that are no rows", "Run it again")
+    if not rows or None in rows:
+        raise OptionError(f"{path.name} holds no rows, or lines that are none", "Run it again")
     return [row for row in rows if row is not None]
 
 

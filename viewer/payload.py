@@ -16,6 +16,7 @@ from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.traces.reproduce import command, snippet
 from core.types import LOST, Answer, Ledger, ModelFrames, StepWeights, Trace
+from core.whatif.constant import same_by_constant
 from viewer.constants import COLOURS, constants
 
 
@@ -132,7 +133,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {
-            name: _answer(a) | {"shown": _shown(trace, a) if pixels else None}
+            name: _answer(a)
+            | {"shown": _shown(trace, a) if pixels else None, "constant": _constant(trace, a)}
             for name, a in trace.answers.items()
         },
         "edits": list(trace.options.get("edits", ())),
@@ -141,6 +143,13 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "seed": trace.seed,
         "warnings": list(trace.warnings),
     }
+
+
+def _constant(trace: Trace, answer: Answer) -> str:
+    """Whether a bias would do the same, in a sentence; empty where the answers do not part."""
+    baseline = trace.answers.get("baseline")
+    same = same_by_constant(answer, baseline) if baseline else None
+    return same.sentence if same else ""
 
 
 def _again(trace: Trace, link: str) -> dict[str, str]:
