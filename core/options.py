@@ -30,6 +30,7 @@ FUSIONS: tuple[Fusion, ...] = ("max", "confidence", "average", "or")
 Fill = Literal["mean", "black", "blur", "noise", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
 Gradient = Literal["exact", "base", "half"]
+Objective = Literal["query", "answer", "margin"]
 Levels = Literal["three", "continuous"]
 Shape = Literal["outline", "box"]
 Overlap = Literal["normalise", "raw"]
@@ -160,6 +161,9 @@ class AscentOptions(Checked):
     memory "low" keeps few activations and computes the rest twice; the result is the same.
     gradient "base" and "half" are cheaper approximations, never the paper's: the slope at r = 0,
     from the pass that reads the plain video anyway; the slope at r0 on frames of half the size.
+    objective: what the ascent climbs, given V_d: the paper's query loss; or the mean negative log
+    likelihood of the answer that plain decoding gives; or how far that answer's first token falls
+    behind its runner-up. Both need the video to be decoded first.
     """
 
     steps: int = whole(1, 1, 200, "ascent steps")
@@ -174,9 +178,24 @@ class AscentOptions(Checked):
     gradient: Gradient = choice(
         "exact", Gradient, "exact is MACD; base and half are cheaper approximations"
     )
+    objective: Objective = choice(
+        "query",
+        Objective,
+        "what the ascent climbs: the question's loss (the paper), the answer's, or its margin",
+    )
 
     def check_together(self) -> None:
-        """Raises OptionError for several steps along a gradient that stays the same."""
+        """Raises OptionError for several steps along a gradient that stays the same.
+
+        And for the gradient "base" of another objective: the plain video's pass knows only the
+        question's loss.
+        """
+        if self.gradient == "base" and self.objective != "query":
+            raise OptionError(
+                f"the gradient 'base' is that of the query loss, and {self.objective!r} was asked"
+                " for",
+                "Take the gradient 'exact', or the objective 'query'",
+            )
         if self.gradient == "base" and self.steps > 1:
             raise OptionError(
                 f"the gradient 'base' is the same at every step, and {self.steps} were asked for",

@@ -13,28 +13,33 @@ from core.objects.detect import check_detector
 from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
-from evals.benchmarks import BENCHMARKS, find_benchmark
+from evals.benchmarks import BENCHMARKS
 from evals.commands import engine_flags, paper, power
 from evals.commands import files as files_command
 from evals.commands import score as score_command
-from evals.doctor import Claim, audit_metrics
+from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
+from evals.published import diagnose, read_table
 from evals.report import load, markdown, write
 from evals.scoring.report import markdown as files_markdown
 
 DEFAULT_METHODS = (
     "baseline",
+    "yes-bias",
+    "olm",
     "vcd",
     "macd-object",
     "macd",
     "macd-swept",
+    "macd-measured",
     "mask-all",
     "random-mask",
     "reversed",
     "blank",
     "head-only",
 )
-QUICK = {"n": 18, "split": 12}
-QUICK_METHODS = ("baseline", "vcd", "macd", "macd-swept", "mask-all")
+QUICK = {"n": 48, "split": 60}
+"""Enough to see it work, and to choose α, β and the constants by more than chance."""
+QUICK_METHODS = ("baseline", "vcd", "macd", "random-mask", "mask-all")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -74,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
     run.add_argument("--detector", default="toyworld")
+    run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
     engine_flags.add(run)
     files_command.add_flags(run)
@@ -83,13 +89,24 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
+    report.add_argument("--again", action="store_true", help="compute it anew from its rows")
     doctor = commands.add_parser("doctor", help="can these published figures be true?")
     doctor.set_defaults(run=_doctor)
-    doctor.add_argument("--n", type=int, required=True, help="questions")
+    doctor.add_argument("--n", type=int, help="questions")
     doctor.add_argument("--positives", type=int, help="questions whose answer is yes")
     for name in ("accuracy", "precision", "recall", "f1", "yes-rate"):
         doctor.add_argument(f"--{name}", type=float, help="percent, as printed")
-    doctor.add_argument("--decimals", type=int, default=2, help="decimals printed")
+    doctor.add_argument(
+        "--decimals", default="2", help="decimals printed: 2, or by metric accuracy=2,f1=1"
+    )
+    doctor.add_argument(
+        "--unmatched",
+        choices=("wrong", "no"),
+        default="wrong",
+        help="what an answer that is neither yes nor no counts as",
+    )
+    doctor.add_argument("--truncated", action="store_true", help="figures may have been cut off")
+    doctor.add_argument("--table", type=Path, metavar="FILE.csv", help="every row of a table")
     return parser
 
 
@@ -100,56 +117,68 @@ def _run(args: argparse.Namespace) -> int:
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
     named = [m for m in args.methods.split(",") if m]
     chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
-    methods = [m.name for m in find_methods(["baseline", *chosen])]
+    methods = [m.name for m in find_methods(["baseline", "yes-bias", *chosen])]
     _check_run(args, methods)
     engine = engine_flags.find(args)
     # with torch: only what cannot be refused without it
-    from evals.answer import ONE_VIEW
-    from evals.rows import Setting
+    from core import __version__
+    from evals.answer import GRID, ONE_VIEW
+    from evals.constant import DELTAS
+    from evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
     from evals.run import Contrasts, choose, complete, plan, ticking
     from evals.stats import RESAMPLES
-    from evals.table import tabulate
+    from evals.summary import summarise
 
     options = RunOptions(decode=DecodeOptions(max_tokens=24))
-    setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
-    benchmark, rows = find_benchmark(args.benchmark), args.out / "rows"
+    setting = Setting(
+        args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed
+    )
+    benchmark, rows = setting.open(), args.out / "rows"
+    tried = plan(
+        benchmark, setting, "choose", split, methods if args.alpha is None else ["baseline"], None
+    )
+    found = complete(tried, setting, rows, engine, ticking("choosing", _say))
+    kept = [found[w.key] for w in tried]
     if args.alpha is not None:
         contrasts: Contrasts = dict.fromkeys(methods, (args.alpha, args.beta))
         how = "given"
     else:
-        tried = plan(benchmark, setting, "choose", split, methods, None)
-        items = benchmark.items("choose", split)
-        answered = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
-        contrasts = choose(items, answered, tried)
+        contrasts = choose(benchmark.items("choose", split), found, tried)
         how = f"chosen for each method on a split of {split} other questions a regime"
-    planned = plan(benchmark, setting, "test", n, methods, contrasts)
-    answered = complete(planned, setting, rows, engine, ticking("test", _say))
-    items = benchmark.items("test", n)
-    answers = {(w.item.id, w.method): answered[w.key] for w in planned}
-    figures = tabulate(benchmark, items, answers, methods)
+    wanted = plan(benchmark, setting, "test", n, methods, contrasts)
+    found = complete(wanted, setting, rows, engine, ticking("test", _say))
+    kept += [found[w.key] for w in wanted]
+    pack(args.out / PACKED, kept)
+    # from the packed rows, so that whoever has these alone gets the same figures
+    figures = summarise(benchmark, unpack(args.out / PACKED), methods, n, split)
     report = figures | {
         "benchmark": args.benchmark,
         "methods": methods,
         "contrasts": {m: list(contrasts[m]) for m in methods if m not in ONE_VIEW},
         "how_chosen": how,
+        "grid": {"alpha_beta": len(GRID), "constant": len(DELTAS)},
+        "asked": {"choose": split, "test": n},
         "boxes": "of the detector" if args.boxes == "detector" else "the true ones",
         "split": "test",
-        "seed": benchmark.seeds["test"],
+        "seed": benchmark.seeds.get("test"),
+        "seed_step": args.seed,
         "resamples": RESAMPLES,
         "backbone": args.backbone,
         "content": setting.content(benchmark),
+        "made_by": {"version": __version__, "code": code_fingerprint()[:16]},
         "machine": _machine(),
     }
     write(report, args.out)
     print(markdown(report))
-    _say(f"written to {args.out}: report.md, report.json, report.html")
+    _say(f"written to {args.out}: report.md, report.json, report.html, {PACKED}")
     return 0
 
 
 def _check_run(args: argparse.Namespace, methods: list[str]) -> None:
     """Raises OptionError for what cannot be run; imports no torch."""
     find_methods(methods)
-    for name, low, high in (("n", 1, 100_000), ("split", 1, 100_000)):
+    limits = (("n", 1, 100_000), ("split", 1, 100_000), ("seed", 0, 9999))
+    for name, low, high in limits:
         Number(low, high, whole=True).read(getattr(args, name), name)
     engine_flags.check(args)
     if (args.alpha is None) != (args.beta is None):
@@ -196,8 +225,16 @@ def _report(args: argparse.Namespace) -> int:
     if not os.path.isfile(args.folder / "report.json"):
         raise OptionError(f"{where} holds no report.json", "Give the --out folder of a run")
     try:
-        found = load(args.folder)
-        text = files_markdown(found) if found.get("kind") == "files" else markdown(found)
+        report = load(args.folder)
+        files = report.get("kind") == "files"
+        if args.again and not files:
+            from evals.summary import summarise_again
+
+            report = summarise_again(report, args.folder)
+            write(report, args.folder)
+        text = files_markdown(report) if files else markdown(report)
+    except MacdError:
+        raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise OptionError(
             f"the report of {where} is damaged ({type(error).__name__})", "Run it again"
@@ -207,12 +244,66 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    names = ("n", "positives", "accuracy", "precision", "recall", "f1", "yes_rate", "decimals")
-    audit = audit_metrics(Claim(**{name: getattr(args, name) for name in names}))
-    print(f"{audit.verdict} ({audit.possible} confusion matrices)")
-    if audit.example:
-        print("for example TP {} FN {} FP {} TN {}".format(*audit.example))
-    return 0 if audit.possible else 1
+    printed: Printed = "rounded-or-truncated" if args.truncated else "rounded"
+    if args.table is not None:
+        return _doctor_of_table(args.table, args.unmatched, printed)
+    if args.n is None:
+        raise OptionError("the number of questions is missing", "Give --n, or --table FILE.csv")
+    names = ("n", "positives", *METRICS)
+    found = audit_metrics(
+        Claim(
+            **{name: getattr(args, name) for name in names},
+            decimals=_decimals(args.decimals),
+            unmatched=args.unmatched,
+            printed=printed,
+        )
+    )
+    print(f"{found.verdict} ({found.possible} confusion matrices)")
+    if found.example:
+        print("for example TP {} FN {} FP {} TN {}".format(*found.example), end="")
+        left = args.n - sum(found.example)
+        print(f", and {left} unmatched where no is right" if left else "")
+    if args.positives is not None:
+        line = always_yes(args.n, args.positives)
+        print(f"always yes gets accuracy {line['accuracy']:.2f} and F1 {line['f1']:.2f}")
+    for note in found.notes:
+        print(note)
+    return 0 if found.possible else 1
+
+
+def _decimals(text: str) -> int | dict[str, int]:
+    """ "2", or "accuracy=2,f1=1"; Claim checks the numbers."""
+    try:
+        if "=" not in text:
+            return int(text)
+        pairs = [part.split("=") for part in text.split(",")]
+        decimals = {name.strip().replace("-", "_"): int(number) for name, number in pairs}
+    except ValueError:
+        raise OptionError(
+            f"decimals are {shown(text)}", "Give 2, or by metric accuracy=2,f1=1"
+        ) from None
+    if unknown := set(decimals) - set(METRICS):
+        raise OptionError(
+            f"there is no metric {shown(min(unknown))}", f"Choose of {', '.join(METRICS)}"
+        )
+    return decimals
+
+
+def _doctor_of_table(path: Path, unmatched: Unmatched, printed: Printed) -> int:
+    """Prints a verdict a row; 1 where a row fits no counts."""
+    impossible = 0
+    for row in read_table(path).rows:
+        diagnosis = diagnose(row, unmatched, printed)
+        if diagnosis is None:
+            print(visible(f"{row.name}: nothing to check without n and a metric"))
+            continue
+        impossible += not diagnosis.possible
+        line = ""
+        if row.n is not None and row.positives is not None:
+            line = f" (always yes: accuracy {always_yes(row.n, row.positives)['accuracy']:.1f})"
+        notes = "".join(f"; {note}" for note in diagnosis.notes)
+        print(visible(f"{row.name}: {diagnosis.verdict}{line}{notes}"))
+    return 1 if impossible else 0
 
 
 if __name__ == "__main__":

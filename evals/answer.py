@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from core.backbones.base import VideoLM
-from core.decoding.contrast import Head, score, weighted
+from core.decoding.contrast import Head, above, cut_floor, score, weighted
 from core.decoding.search import find_answer
-from core.errors import MacdError
-from core.methods import METHODS, find_methods
+from core.errors import MacdError, NotApplicable
+from core.methods import METHODS, Method, find_methods
 from core.methods.run import DecodingViews, FixedAnswer, prepare
-from core.options import ContrastOptions, RunOptions
+from core.options import ContrastOptions, Objective, RunOptions
 from core.types import Answer, Clip, StepWeights, TokenStep, Track
 from core.views.context import MethodContext
+from core.views.macd_measured import measured_changes
 from evals.benchmarks.base import LETTERS, Item
 from evals.gather import GatheringLM
 from evals.prompting import PromptedLM
 from evals.rows import Row
 
-ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)
 GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
@@ -50,7 +51,8 @@ def answer_clip(
 ) -> Iterator[Row]:
     """The missing rows of one clip.
 
-    An answer that fails with a MacdError becomes a row that says so.
+    An answer that fails with a MacdError becomes a row that says so, and so does a method that does
+    not apply to the question.
     """
     by_item: dict[str, list[PendingAnswer]] = {}
     for want in wanted:
@@ -74,7 +76,7 @@ def _answer_item(
     item = wanted[0].item
     asking: Any = PromptedLM(lm, item.before, item.after)
     gathering: Any = GatheringLM(asking)
-    ready: list[tuple[PendingAnswer, DecodingViews]] = []
+    ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
         own = replace(options, seed=_seed(item.id))
         context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
@@ -85,17 +87,20 @@ def _answer_item(
         try:
             (method,) = find_methods([want.method])
             context.options = with_contrast(own, want.method, want.contrast or (1.0, 0.1))
+            context.start_method()
             views = prepare(context, method)
             if isinstance(views, FixedAnswer):
-                yield Row(want.key, item.id, want.method, views.text)
+                yield Row(want.key, item.id, want.method, views.text, reads=0.0)
             else:
-                ready.append((want, views))
+                ready.append((want, views, count_reads(context, method)))
+        except NotApplicable as error:
+            yield Row(want.key, item.id, want.method, left_out=error.cause)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
-    resolved = gathering.resolve([views for _, views in ready])
-    for (want, _), views in zip(ready, resolved, strict=True):
+    resolved = gathering.resolve([views for _, views, _ in ready])
+    for (want, _, reads), views in zip(ready, resolved, strict=True):
         try:
-            yield _row(lm, context, want, views)
+            yield replace(_row(lm, context, want, views), reads=reads)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 
@@ -105,11 +110,7 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         lm, want.method, views.base, views.counter, views.rule, context.options.decode
     )
     first = found.tokens[0] if found.tokens else None
-    gradient: list[tuple[str, float]] = []
-    if want.method == "macd" and context.tracks:
-        if steps := context.ascent(context.options.mask):
-            labels = [t.label for t in context.tracks]
-            gradient = list(zip(labels, (float(g) for g in steps[-1].gradient), strict=True))
+    plain = want.method == "baseline"
     return Row(
         key=want.key,
         item=want.item.id,
@@ -118,8 +119,86 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         margin=_margin(lm, first, found),
         letters=_letters(lm, want.item, first, found),
         grid=[] if want.contrast else _grid(first, found),
-        gradient=gradient,
+        gradient=_slopes(context, want.method),
+        first=first.text if first else "",
+        scores=_first_scores(first) if plain and first else {},
+        probability=_probability(found),
+        tracks=[t.label for t in context.tracks] if plain else [],
     )
+
+
+ASCENT_READS, SECOND_VIEW_READS = 2.0, 1.0
+"""A forward and a backward pass to the strengths alone cost two forward passes (docs/bench.md)."""
+
+
+def count_reads(context: MethodContext, method: Method) -> float:
+    """What a method takes in prompts read: its views, ascent steps and measured views.
+
+    The video itself is 1, a second view 1, an ascent step 2 (forward and back), a measured view 1;
+    what other methods share with it counts in full, as if it ran alone.
+    """
+    reads = 1.0 + SECOND_VIEW_READS * bool(method.view != "video")
+    pieces: Any = context.needs()
+    for name, key in pieces:
+        if name == "ascent":
+            reads += ASCENT_READS * key[1].steps
+        elif name == "measured":
+            reads += len(context.tracks)
+    return reads
+
+
+def _slopes(context: MethodContext, method: str) -> list[tuple[str, float]]:
+    """What a method ranks the tracks by: the ascent's gradient, or the measured change."""
+    if not context.tracks:
+        return []
+    values: Sequence[float] = ()
+    if method in RANKING_OBJECTIVES:
+        ascent = replace(context.options.ascent, objective=RANKING_OBJECTIVES[method])
+        if steps := context.ascent(context.options.mask, ascent):
+            values = [float(g) for g in steps[-1].gradient]
+    elif method == "macd-measured":
+        values = [float(z) for z in measured_changes(context)]
+    labels = [t.label for t in context.tracks]
+    return list(zip(labels, values, strict=True)) if len(values) else []
+
+
+RANKING_OBJECTIVES: dict[str, Objective] = {
+    "macd": "query",
+    "macd-answer": "answer",
+    "macd-margin": "margin",
+}
+"""Method → what its ascent climbs."""
+
+KEPT_SCORES = 12
+
+
+def _first_scores(first: TokenStep) -> dict[str, float]:
+    """Score of the best first tokens as lower-case words; always those of yes and no."""
+    scores: dict[str, float] = {}
+    for text, z in zip(first.texts, first.base, strict=True):
+        word = text.strip().lower()
+        if word and (len(scores) < KEPT_SCORES or word in ("yes", "no")):
+            scores[word] = max(float(z), scores.get(word, -np.inf))
+    return scores
+
+
+def _probability(found: Answer) -> float | None:
+    """Of the answer as a whole under the scores it was chosen by; candidates left out count 0."""
+    if not found.tokens:
+        return None
+    total = 0.0
+    for step in found.tokens:
+        linear = cut_floor(step.base, found.beta, "raw" if found.head == "raw" else "probability")
+        weights = step.weights or StepWeights(1 + found.alpha, (-found.alpha,), linear)
+        others = [] if step.counter is None else [step.counter]
+        at = int(np.flatnonzero(step.candidates == step.token)[0])
+        if not others and not weights.bias and weights.floor == -np.inf:
+            total += float(step.base[at]) - step.base_log_z
+            continue
+        scores = weighted(step.base, others, weights, step.candidates)
+        passed = above(step.base, weights.floor)
+        total += float(scores[at] - np.logaddexp.reduce(scores[passed]))
+    return float(np.exp(total))
 
 
 def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float]) -> RunOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +56,17 @@ class GatheringLM:
             return self._lm.prefill(encoded, video, prune, graph=graph)
         self._videos.append(video)
         return DeferredState(len(self._videos) - 1)
+
+    def join(self, states: Sequence[Any]) -> DecodeState:
+        """The model's, for a view that is decoded from before the others are read."""
+        return self._lm.join([self._now(s) for s in states])
+
+    def _now(self, state: Any) -> DecodeState:
+        if not isinstance(state, DeferredState):
+            read: DecodeState = state
+            return read
+        assert self._encoded is not None
+        return self._lm.prefill(self._encoded, self._videos[state.index])
 
     def resolve(self, deferred: list[DecodingViews]) -> list[DecodingViews]:
         """The same views, prefilled."""

@@ -11,7 +11,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-from core.methods import find_method
+from evals.figures import survives, title
 
 Figures = dict[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c8c8c")
@@ -29,8 +29,8 @@ STYLE: dict[Any, Any] = {
 def forest(figures: Figures) -> str:
     """Change in the share of right answers against the baseline, with 95 % intervals, as SVG."""
     regimes = figures["regimes"]
-    first = next(iter(regimes.values()))["methods"]
-    methods = [m for m in first if "delta" in first[m]]
+    every = [part["methods"] for part in regimes.values()]
+    methods = [m for m in every[0] if any("delta" in part[m] for part in every)]
     with plt.rc_context(STYLE):
         columns = min(3, len(regimes))
         rows = -(-len(regimes) // columns)
@@ -42,12 +42,15 @@ def forest(figures: Figures) -> str:
             ax.set_visible(False)
         for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
             for y, method in enumerate(methods):
+                if "delta" not in part["methods"][method]:
+                    continue
                 d, low, high = (100 * z for z in part["methods"][method]["delta"])
-                colour = "#D55E00" if high < 0 else "#0072B2" if low > 0 else "#777777"
+                sure = survives(part["methods"][method])
+                colour = "#777777" if not sure else "#D55E00" if d < 0 else "#0072B2"
                 ax.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
-                ax.plot(d, y, "o" if low <= 0 <= high else "s", color=colour, ms=5)
+                ax.plot(d, y, "s" if sure else "o", color=colour, ms=5)
             ax.axvline(0, color="#999999", lw=0.8)
-            ax.set_yticks(range(len(methods)), [find_method(m).title for m in methods])
+            ax.set_yticks(range(len(methods)), [title(m) for m in methods])
             base = 100 * part["methods"]["baseline"]["right"][0]
             ax.set_title(
                 f"{regime}\nbaseline {base:.1f} %, n = {part['n']}", fontsize=9, loc="left"
@@ -74,6 +77,8 @@ def by_level(figures: Figures, methods: tuple[str, ...]) -> str:
             levels = list(part["levels"])
             for i, method in enumerate(methods):
                 shares = [part["levels"][z]["methods"][method]["right"] for z in levels]
+                if any(z[0] != z[0] for z in shares):  # NaN: it does not apply here
+                    continue
                 x = [k + 0.05 * (i - len(methods) / 2) for k in range(len(levels))]
                 y = [100 * s[0] for s in shares]
                 error = [
@@ -88,12 +93,50 @@ def by_level(figures: Figures, methods: tuple[str, ...]) -> str:
                     marker=MARKS[i],
                     ms=4,
                     lw=1.2,
-                    label=find_method(method).title,
+                    label=title(method),
                 )
             ax.set_xticks(range(len(levels)), levels)
             ax.set_ylim(0, 102)
             ax.set_title(regime, fontsize=9, loc="left")
             ax.grid(axis="y", color="#eeeeee")
+        axes[0][0].set_ylabel("right, %")
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        return _svg(fig)
+
+
+def reliability(figures: Figures, methods: tuple[str, ...]) -> str:
+    """Share of right answers by the probability of the answer, one panel a regime, as SVG."""
+    regimes = {
+        k: v["methods"]
+        for k, v in figures["regimes"].items()
+        if any("calibration" in f for f in v["methods"].values())
+    }
+    with plt.rc_context(STYLE):
+        columns = min(3, len(regimes))
+        rows = -(-len(regimes) // columns)
+        fig, axes = plt.subplots(
+            rows, columns, figsize=(10, 3.0 * rows), squeeze=False, layout="constrained"
+        )
+        for ax in axes.flat[len(regimes) :]:
+            ax.set_visible(False)
+        for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
+            ax.plot([0, 100], [0, 100], color="#999999", lw=0.8)
+            for i, method in enumerate(methods):
+                bins = part[method].get("calibration", {}).get("bins", [])
+                ax.plot(
+                    [100 * mean for mean, _, _ in bins],
+                    [100 * share for _, share, _ in bins],
+                    color=COLOURS[i],
+                    marker=MARKS[i],
+                    ms=4,
+                    lw=1.2,
+                    label=title(method),
+                )
+            ax.set_title(regime, fontsize=9, loc="left")
+            ax.set_xlabel("probability of the answer, %")
+            ax.set_ylim(-2, 102)
+            ax.grid(color="#eeeeee")
         axes[0][0].set_ylabel("right, %")
         handles, labels = axes[0][0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 import torch
 
+from core.errors import OptionError
 from core.options import RunOptions
 from core.shipped import TOYWORLD
 from evals.benchmarks import find_benchmark
@@ -31,8 +35,12 @@ class Row:
     key: sha256 of everything the answer depends on. margin: score of "yes" less that of "no" at
     the first token, None where either was not kept. letters: scores of the options' letters there,
     None likewise; of multiple choice only. grid: first token for every α and β tried,
-    split "choose" only. gradient: (label, dL/dr) of each track, of MACD only. error: why there is
-    no answer.
+    split "choose" only. gradient: (label, slope) of each track: dL/dr of a method that ascends, the
+    measured change of one that measures. first: the first token's text. scores: text → score of
+    the best first tokens, of the baseline only. probability: of the answer under the method's own
+    scores, [0, 1]. tracks: labels of the objects that could be masked, of the baseline only. reads:
+    what the method takes, in prompts read (`answer.count_reads`). left_out: why the method does not
+    apply to the question. error: why there is no answer though it does.
     """
 
     key: str
@@ -42,16 +50,23 @@ class Row:
     margin: float | None = None
     grid: list[str] = field(default_factory=list)
     gradient: list[tuple[str, float]] = field(default_factory=list)
+    first: str = ""
+    scores: dict[str, float] = field(default_factory=dict)
+    probability: float | None = None
+    tracks: list[str] = field(default_factory=list)
+    reads: float | None = None
+    left_out: str = ""
     error: str = ""
     letters: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is about, the same for all its items. boxes: "detector" or "truth".
+    """What a run is about, the same for all its items.
 
-    data: folder of a benchmark of video files. fps, side: see `evals.benchmarks.files.Sampling`.
-    published: whether its questions are asked in the published prompt, or bare.
+    boxes: "detector" or "truth". data: folder of a benchmark of video files. fps, side: see
+    `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
+    prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`.
     """
 
     benchmark: str
@@ -63,38 +78,69 @@ class Setting:
     fps: float | None = None
     side: int | None = None
     published: bool = True
+    seed: int = 0
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
         if not self.data:
-            return find_benchmark(self.benchmark)
+            return seeded(find_benchmark(self.benchmark), self.seed)
         from evals.benchmarks.files import Sampling
 
         sampling = Sampling(self.options.video, self.fps, self.side)
         return find_benchmark(self.benchmark, Path(self.data), sampling, self.published)
 
     def content(self, benchmark: Benchmark) -> str:
-        """Names the setting by its content, models and code included."""
+        """Names the setting by its content, models and code included, wherever its files lie."""
         told = asdict(self) | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
         del told["data"]  # the fingerprint tells what lies there
+        told |= {role: _model_content(told[role]) for role in ("backbone", "detector")}
         told["device"] = "cuda" if torch.cuda.is_available() else "cpu"
-        told["files"] = [_local(name) for name in (self.backbone, self.detector)]
         if "toyworld" in (self.backbone, self.detector):
-            told["weights"] = (TOYWORLD / "manifest.json").read_text()
+            told["weights"] = json.loads((TOYWORLD / "manifest.json").read_text())
         return _sha(told)
 
     def detector_content(self) -> str:
         """Names what tracks depend on beside the clip and the options: detector and code."""
         weights = (TOYWORLD / "manifest.json").read_text() if self.detector == "toyworld" else ""
-        return _sha([self.detector, _local(self.detector), weights, code_fingerprint()])
+        return _sha([_model_content(self.detector), weights, code_fingerprint()])
 
 
-def _local(name: str) -> list[tuple[str, int, int]]:
-    """Name, size and time of a local model's files: another training is another model."""
+def seeded(benchmark: Benchmark, seed: int) -> Benchmark:
+    """The benchmark with clips drawn from other seeds; 0 leaves it as it is.
+
+    Raises OptionError where its clips are not drawn.
+    """
+    if seed:
+        if not benchmark.seeds:
+            raise OptionError(
+                f"the clips of {benchmark.name} are not drawn", "Leave --seed out, or give 0"
+            )
+        benchmark.seeds = {
+            split: first + SEED_STEP * seed for split, first in benchmark.seeds.items()
+        }
+    return benchmark
+
+
+SEED_STEP = 1000
+
+
+def _model_content(name: str) -> str:
+    """A model's name, or the fingerprint of its files where it is a local one."""
     path = Path(name)
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    stats = [(f.name, f.stat()) for f in files if f.is_file()]
-    return [(file, s.st_size, s.st_mtime_ns) for file, s in stats]
+    return name if name == "toyworld" or not path.exists() else _files_fingerprint(path)
+
+
+def _files_fingerprint(path: Path) -> str:
+    """Of the contents of a model's files and their names within its folder."""
+    files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
+    return _sha([(f.relative_to(path).as_posix(), _file_digest(f, f.stat())) for f in files])
+
+
+@cache
+def _file_digest(file: Path, stat: os.stat_result) -> str:
+    """sha256 of a file; stat: so that a file that was changed is read again."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def row_key(content: str, item: Item, method: str, contrast: tuple[float, float] | None) -> str:
@@ -107,13 +153,14 @@ def _sha(value: Any) -> str:
 
 
 @cache
-def code_fingerprint() -> str:
-    """Of the code that an answer depends on."""
+def code_fingerprint(root: Path = ROOT / "core") -> str:
+    """Of the contents of the code that an answer depends on, the same in every clone."""
     digest = hashlib.sha256()
     for name in CODE:
-        path = ROOT / "core" / name
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
+        path = root / name
+        files = sorted(path.glob("*.py"), key=lambda f: f.name) if path.is_dir() else [path]
+        for file in files:
+            digest.update(f"{name}/{file.name}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -127,9 +174,55 @@ def read(folder: Path) -> Iterator[Row]:
     """Every whole row of a folder's files."""
     for path in sorted(folder.glob("rows-*.jsonl")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                raw = json.loads(line)
-                raw["gradient"] = [tuple(pair) for pair in raw["gradient"]]
-                yield Row(**raw)
-            except (ValueError, TypeError, KeyError):
-                continue
+            if (row := _row(line)) is not None:
+                yield row
+
+
+def _row(line: str) -> Row | None:
+    """The row of a line; None for one that is torn or of another version."""
+    try:
+        raw = json.loads(line)
+        raw["gradient"] = [tuple(pair) for pair in raw.get("gradient", ())]
+        return Row(**raw)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+PACKED = "rows.jsonl.gz"
+"""The rows of a published run, all in one file."""
+
+
+def pack(path: Path, rows: Iterable[Row]) -> None:
+    """Writes rows as compressed JSON lines, without what is empty; equal rows give equal bytes.
+
+    Numbers are rounded to six significant digits, and keys are left out: a packed row is known by
+    its item and its method.
+    """
+    lines = []
+    for row in sorted(rows, key=lambda r: (r.item, r.method)):
+        kept = {k: v for k, v in asdict(row).items() if k != "key" and v not in ("", None, [], {})}
+        lines.append(json.dumps(_rounded(kept), separators=(",", ":"), ensure_ascii=False))
+    whole = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(whole, compresslevel=9, mtime=0))
+
+
+def unpack(path: Path) -> list[Row]:
+    """The rows that `pack` wrote. Raises OptionError for a file that is damaged."""
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        rows = [_row('{"key": "", ' + line[1:]) for line in lines]
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise OptionError(
+            f"the rows of {path.name} cannot be read ({type(error).__name__})", "Run it again"
+        ) from None
+    if not rows or None in rows:
+        raise OptionError(f"{path.name} holds no rows, or lines that are none", "Run it again")
+    return [row for row in rows if row is not None]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value

@@ -23,6 +23,9 @@ from evals.rows import Row, Setting, append, read, row_key
 Contrasts = dict[str, tuple[float, float]]
 Progress = Callable[[int, int], None]
 
+DERIVED = ("yes-bias",)
+"""Methods whose answers follow from the baseline's rows (`evals.constant`)."""
+
 
 def plan(
     benchmark: Benchmark,
@@ -32,12 +35,19 @@ def plan(
     methods: Sequence[str],
     contrasts: Contrasts | None,
 ) -> list[PendingAnswer]:
-    """Every row that a run needs. contrasts: α and β a method; None tries the grid."""
+    """Every row that a run needs of the model. contrasts: α and β a method; None tries the grid.
+
+    Captions of the choose split are left out: nothing is chosen by them.
+    """
     find_methods(methods)
     content = setting.content(benchmark)
     wanted = []
     for item in benchmark.items(split, n):
+        if split == "choose" and item.kind == "caption":
+            continue
         for method in methods:
+            if method in DERIVED:
+                continue
             own = contrasts.get(method, (1.0, 0.1)) if contrasts else None
             if method in ONE_VIEW:
                 own = (1.0, 0.0)

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 Array = NDArray[Any]
+Clusters = Sequence[Any] | Array
+"""N keys, such as the clip of each question."""
+
 Interval = tuple[float, float, float]
 """estimate, lower and upper end of the 95 % confidence interval"""
 
@@ -44,7 +47,7 @@ def mcnemar(a: Array, b: Array) -> float:
     return float(binomtest(gained, gained + lost, 0.5).pvalue)
 
 
-def cluster_sums(cluster: Sequence[Any], *columns: Array) -> list[Array]:
+def cluster_sums(cluster: Clusters, *columns: Array) -> list[Array]:
     """Each column (N,) summed within its clusters: (C,) each, clusters in one order.
 
     cluster: N keys, such as the clip of each question.
@@ -54,7 +57,7 @@ def cluster_sums(cluster: Sequence[Any], *columns: Array) -> list[Array]:
 
 
 @lru_cache(maxsize=8)
-def _resamples(n: int, seed: int, resamples: int) -> Array:
+def resampled_clusters(n: int, seed: int, resamples: int) -> Array:
     """(resamples, n): how often each cluster was drawn; the same for every method."""
     rng = np.random.default_rng(seed)
     return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
@@ -63,7 +66,7 @@ def _resamples(n: int, seed: int, resamples: int) -> Array:
 def bootstrap_ratio(
     top: Array,
     bottom: Array,
-    cluster: Sequence[Any],
+    cluster: Clusters,
     minus: tuple[Array, Array] | None = None,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -79,27 +82,142 @@ def bootstrap_ratio(
     """
     columns = [top, bottom, *(minus or ())]
     sums = np.stack(cluster_sums(cluster, *columns))
-    weights = _resamples(sums.shape[1], seed, resamples)
+    weights = resampled_clusters(sums.shape[1], seed, resamples)
 
     def ratio(s: Array) -> Array:
         with np.errstate(invalid="ignore", divide="ignore"):
             found = s[0] / s[1]
             return np.asarray(found - s[2] / s[3] if minus else found)
 
-    drawn = ratio(sums @ weights.T)
+    return percentile_interval(float(ratio(sums.sum(1))), ratio(sums @ weights.T))
+
+
+def percentile_interval(estimate: float, drawn: Array) -> Interval:
+    """The estimate with the 2.5th and 97.5th percentile of what was resampled, where finite."""
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):
         return float("nan"), float("nan"), float("nan")
     low, high = np.percentile(drawn, [2.5, 97.5])
-    return float(ratio(sums.sum(1))), float(low), float(high)
+    return estimate, float(low), float(high)
 
 
-def mean_difference(a: Array, b: Array, cluster: Sequence[Any], seed: int = 0) -> Interval:
-    """Mean of b − a over the same N questions, with its interval; a, b: (N,), cluster: N keys.
+def mean_difference(a: Array, b: Array, cluster: Clusters, seed: int = 0) -> Interval:
+    """Mean of b − a over the same N questions, with its interval; a, b: (N,) in [0, 1].
 
-    >>> mean_difference(np.zeros(3), np.ones(3), [1, 2, 3])
-    (1.0, 1.0, 1.0)
+    cluster: N keys. Where no question or every question changed, resampling knows no spread; then
+    the interval is `exact_bound`'s.
+
+    >>> low, high = mean_difference(np.zeros(100), np.zeros(100), range(100))[1:]
+    >>> round(low, 3), round(high, 3)
+    (-0.036, 0.036)
     """
-    ones = np.ones(len(np.asarray(a)))
     difference = np.asarray(b, float) - np.asarray(a, float)
-    return bootstrap_ratio(difference, ones, cluster, seed=seed)
+    return _bounded_mean(difference, cluster, seed, -1.0)
+
+
+def clustered_share(hits: Array, cluster: Clusters, seed: int = 0) -> Interval:
+    """A share in [0, 1] of N questions, with its interval from resampling whole clusters.
+
+    hits: (N,) bool. Where none or all were hit the other end is `exact_bound`'s. NaN for N = 0.
+
+    >>> estimate, low, high = clustered_share(np.ones(100), range(100))
+    >>> estimate, round(low, 3), high
+    (1.0, 0.964, 1.0)
+    """
+    return _bounded_mean(np.asarray(hits, float), cluster, seed, 0.0)
+
+
+def _bounded_mean(values: Array, cluster: Clusters, seed: int, lowest: float) -> Interval:
+    """Mean of values within [lowest, 1]."""
+    if not len(values):
+        return float("nan"), float("nan"), float("nan")
+    if np.ptp(values) > 0:
+        return bootstrap_ratio(values, np.ones(len(values)), cluster, seed=seed)
+    same, other = float(values[0]), exact_bound(len(np.unique(np.asarray(cluster))))
+    return same, same - other * (same - lowest), same + other * (1 - same)
+
+
+def exact_bound(n: int) -> float:
+    """The largest share of which n draws show no case with a chance of 2.5 %: about 3.7/n.
+
+    Clopper and Pearson's upper end for 0 of n, of a two-sided 95 % interval ("rule of three").
+
+    >>> round(exact_bound(1000), 5)
+    0.00368
+    """
+    return float(1 - 0.025 ** (1 / n))
+
+
+def sign_flip(difference: Array, cluster: Clusters) -> float:
+    """Two-sided p that a paired difference is as likely up as down in every cluster, exact.
+
+    difference: (N,) whole numbers, −1, 0 or 1 a question; cluster: N keys. The distribution of the
+    sum of ±|cluster sum| is computed whole. With one question a cluster it is McNemar's exact test.
+
+    >>> round(sign_flip(np.array([1, 1, 1, 1, 1, -1]), range(6)), 3)
+    0.219
+    """
+    (sums,) = cluster_sums(cluster, difference)
+    sizes = np.abs(np.rint(sums)).astype(int)
+    sizes = sizes[sizes > 0]
+    total = int(sizes.sum())
+    if not total:
+        return 1.0
+    chance = np.zeros(2 * total + 1)
+    chance[total] = 1.0
+    for size in sizes:  # index total + s: the chance of the sum s
+        up, down = np.zeros_like(chance), np.zeros_like(chance)
+        up[size:], down[: len(chance) - size] = chance[: len(chance) - size], chance[size:]
+        chance = (up + down) / 2
+    far = abs(int(np.rint(sums.sum())))
+    at_least = chance[total + far :].sum() + chance[: total - far + 1].sum()
+    return float(min(1.0, at_least)) if far else 1.0
+
+
+def spread_p(estimate: float, drawn: Array) -> float:
+    """Two-sided p that the truth is 0, by the normal distribution with the resamples' spread."""
+    drawn = drawn[np.isfinite(drawn)]
+    spread = float(drawn.std()) if len(drawn) else 0.0
+    if spread == 0:
+        return 1.0 if estimate == 0 else float("nan")
+    return float(2 * norm.sf(abs(estimate) / spread))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given (Holm 1979); NaN stays and is not counted.
+
+    >>> [round(x, 3) for x in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p, float)
+    adjusted = np.full(len(values), np.nan)
+    known = np.flatnonzero(np.isfinite(values))
+    order = known[np.argsort(values[known], kind="stable")]
+    steps = values[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(x) for x in adjusted]
+
+
+def resampled_auroc(
+    positive: Array, score: Array, cluster: Clusters, seed: int = 0
+) -> tuple[float, Array]:
+    """The area under the ROC curve, and that of every resample of whole clusters (RESAMPLES,).
+
+    positive: (N,) bool; score: (N,), any scale; ties count half. Two methods on the same questions
+    are resampled alike, so that their draws may be subtracted. NaN without both kinds.
+
+    >>> estimate, drawn = resampled_auroc(np.array([1, 0, 1, 0]), np.arange(4), range(4))
+    >>> estimate, len(drawn)
+    (0.25, 4000)
+    """
+    positive, score = np.asarray(positive, bool), np.asarray(score, float)
+    _, index = np.unique(np.asarray(cluster), return_inverse=True)
+    weights = resampled_clusters(int(index.max()) + 1, seed, RESAMPLES)[:, index]
+    a, b = score[positive], score[~positive]
+    if not len(a) or not len(b):
+        return float("nan"), np.full(RESAMPLES, np.nan)
+    wins = (a[:, None] > b).astype(np.float32) + 0.5 * (a[:, None] == b).astype(np.float32)
+    up, down = weights[:, positive].astype(np.float32), weights[:, ~positive].astype(np.float32)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = ((up @ wins) * down).sum(1) / (up.sum(1) * down.sum(1))
+    return float(wins.mean()), np.asarray(drawn, np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -77,7 +78,8 @@ class ByteLM(VideoLM):
         reuse: DecodeState | None = None,
         changed_frames: Tensor | None = None,
     ) -> Tensor:
-        return self._logits(self._features(video), encoded.input_ids[0].tolist())[:-1]
+        logits = self._logits(self._features(video), encoded.input_ids[0].tolist())
+        return logits[encoded.query - 1]
 
     def tokens(self, text: str) -> list[int]:
         return list(text.encode())
@@ -90,6 +92,10 @@ class ByteLM(VideoLM):
         reuse: DecodeState | None = None,
         graph: bool = False,
     ) -> DecodeState:
+        if video.ndim == 5:
+            views = [self.prefill(encoded, v, prune) for v in video]
+            asked = torch.cat([v.query_logits for v in views])
+            return replace(self.join(views), query_logits=asked)
         tokens = encoded.input_ids[0].tolist()
         features = self._features(video) * (1 if prune is None else prune.ratio)
         logits = self._logits(features, tokens)

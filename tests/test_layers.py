@@ -65,6 +65,7 @@ WITHOUT_TORCH = {
     "traces.schema",
     "traces.summary",
     "traces.reproduce",
+    "whatif.constant",
     "whatif.edits",
     "cli.flags",
     "cli.edit_flags",

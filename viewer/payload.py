@@ -27,6 +27,7 @@ from core.types import (
     StepWeights,
     Trace,
 )
+from core.whatif.constant import same_by_constant
 from viewer.constants import COLOURS, constants
 
 
@@ -143,7 +144,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {
-            name: _answer(a, trace.truth) | {"shown": _shown(trace, a) if pixels else None}
+            name: _answer(a, trace.truth)
+            | {"shown": _shown(trace, a) if pixels else None, "constant": _constant(trace, a)}
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
@@ -157,6 +159,13 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "seed": trace.seed,
         "warnings": list(trace.warnings),
     }
+
+
+def _constant(trace: Trace, answer: Answer) -> str:
+    """Whether a bias would do the same, in a sentence; empty where the answers do not part."""
+    baseline = trace.answers.get("baseline")
+    same = same_by_constant(answer, baseline) if baseline else None
+    return same.sentence if same else ""
 
 
 def _again(trace: Trace, link: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -263,6 +263,19 @@ class VideoLM(ABC):
         that are equal and the cache up to the first that is not. It changes the cost and nothing
         else. graph: `query_logits` keep a graph back to `video`; the rest never has one.
         """
+
+    def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
+        """The prompt with tokens after it that stand where the question stood: as `query`.
+
+        So that `query_logits` of the result predict these tokens, each after those before it.
+        """
+        ids = encoded.input_ids
+        start, more = ids.shape[1], torch.tensor([list(tokens)], dtype=ids.dtype, device=ids.device)
+        return replace(
+            encoded,
+            input_ids=torch.cat([ids, more], 1),
+            query=torch.arange(start, start + len(tokens), device=encoded.query.device),
+        )
 
     @abstractmethod
     def prefill_text(self, question: str) -> DecodeState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,6 +106,15 @@ class Qwen2VL(HfVideoLM):
         """See `HfVideoLM.positions`: time, row and column, (3, B, L − first)."""
         position_ids: Tensor = encoded.inputs["position_ids"][:, :, first:]
         return position_ids.expand(-1, views, -1)
+
+    def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
+        """See `VideoLM.continue_prompt`; text counts on in all three positions alike."""
+        longer = super().continue_prompt(encoded, tokens)
+        at = encoded.inputs["position_ids"]
+        start = self.next_position(encoded)
+        more = torch.arange(start, start + len(tokens), dtype=at.dtype, device=at.device)
+        at = torch.cat([at, more.expand(*at.shape[:2], -1)], 2)
+        return replace(longer, inputs={**encoded.inputs, "position_ids": at})
 
     @property
     def unit(self) -> int:

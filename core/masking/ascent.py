@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from core.backbones.host import to_float, to_host
 from core.errors import BlindGradient, NumericalError
 from core.masking.composite import MaskCompositor
 from core.masking.masks import frame_levels, quantize_strengths
-from core.masking.objective import loss_of, query_loss
+from core.masking.objective import OwnAnswer, loss_of, objective_loss, query_loss
 from core.options import AscentOptions
 from core.types import AscentStep, Counterfactual
 
@@ -47,9 +47,15 @@ def read_base(lm: VideoLM, encoded: Encoded, options: AscentOptions) -> BaseRead
 
 
 def ascend(
-    lm: VideoLM, view: MaskCompositor, options: AscentOptions, base: BaseRead | None = None
+    lm: VideoLM,
+    view: MaskCompositor,
+    options: AscentOptions,
+    base: BaseRead | None = None,
+    own_answer: Callable[[], OwnAnswer] | None = None,
 ) -> Iterator[AscentStep]:
     """Yields one AscentStep per step: r ← clamp(r + η·∇_r L, 0, 1) (docs/methods.md, step 7).
+
+    L is what `options.objective` names; own_answer: see `objective_loss`.
 
     base: the video itself as `read_base` gave it, so that frames no mask touches are not read
     again. With gradient "base" its slope is the only one; its loss is that of the plain video.
@@ -68,7 +74,7 @@ def ascend(
         if options.gradient == "base":
             loss, g, gf = _slopes_of_base(view, base or read_base(lm, view.encoded, options))
         else:
-            loss, g, gf = _slopes_at(lm, view, r, rf, options, base)
+            loss, g, gf = _slopes_at(lm, view, r, rf, options, base, own_answer)
         step = AscentStep(
             index=index,
             loss=loss,
@@ -89,12 +95,21 @@ def _slopes_at(
     rf: Tensor,
     options: AscentOptions,
     base: BaseRead | None,
+    own_answer: Callable[[], OwnAnswer] | None,
 ) -> tuple[float, Tensor, Tensor]:
     r, rf = r.clone().requires_grad_(), rf.clone().requires_grad_()
     reuse = None if base is None else base.state
     changed_frames = None if base is None else view.changed_frames()
-    low = options.memory == "low"
-    loss = query_loss(lm, view.encoded, view.video(r, rf), low, reuse, changed_frames)
+    loss = objective_loss(
+        lm,
+        view.encoded,
+        view.video(r, rf),
+        options.objective,
+        own_answer,
+        options.memory == "low",
+        reuse,
+        changed_frames,
+    )
     if not loss.requires_grad:  # no mask reaches a single pixel
         return to_float(loss), torch.zeros_like(r), torch.zeros_like(rf)
     leaves = [z for z in (r, rf) if len(z)]
@@ -115,12 +130,12 @@ def _check(step: AscentStep) -> None:
     gradient = np.concatenate([step.gradient, step.frame_gradient])
     if not np.isfinite(step.loss) or not np.isfinite(gradient).all():
         raise NumericalError(
-            f"the query loss or its gradient is not finite at ascent step {step.index + 1}",
+            f"the loss or its gradient is not finite at ascent step {step.index + 1}",
             "Load the model in float32, or choose another fill",
         )
     if not gradient.any():
         raise BlindGradient(
-            "no mask changes the query loss at all",
+            "no mask changes the loss at all",
             "Let masks cover something; the chat template must put the video before the question",
         )
 

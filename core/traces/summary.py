@@ -15,6 +15,7 @@ from core.decoding.contrast import Float64Array, weighted
 from core.evidence import report as evidence
 from core.traces.format import options_as_dict
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
+from core.whatif.constant import same_by_constant
 from core.words import count, visible
 
 _LEVEL_NAMES = {1.0: "masked", 0.0: "kept"}
@@ -58,7 +59,10 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "controls": _controls(trace),
         "truth": trace.truth,
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
-        "answers": {name: _answer(a) for name, a in trace.answers.items()},
+        "answers": {
+            name: _answer(a) | {"constant": _constant(trace, a)}
+            for name, a in trace.answers.items()
+        },
         "timings_ms": trace.timings_ms,
         "peak_memory_mb": trace.peak_memory_mb,
         "warnings": list(trace.warnings),
@@ -159,6 +163,12 @@ def _answer(answer: Answer) -> dict[str, Any]:
     }
 
 
+def _constant(trace: Trace, answer: Answer) -> dict[str, Any] | None:
+    baseline = trace.answers.get("baseline")
+    same = same_by_constant(answer, baseline) if baseline else None
+    return same.as_dict() if same else None
+
+
 def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
     at = int(np.flatnonzero(step.candidates == step.token)[0])
     row: dict[str, Any] = {
@@ -188,6 +198,7 @@ def as_text(trace: Trace) -> str:
     lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}"]
     for name, answer in trace.answers.items():
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
+    lines += _constant_lines(trace)
     lines += ["", *_object_lines(trace), *_frame_lines(trace), *_edit_lines(trace)]
     losses = _losses(trace)
     if losses["video"] is not None:
@@ -201,6 +212,13 @@ def as_text(trace: Trace) -> str:
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return visible("\n".join(lines))
+
+
+def _constant_lines(trace: Trace) -> list[str]:
+    """Would a bias do the same?"""
+    baseline, macd = (trace.answers.get(name) for name in ("baseline", "macd"))
+    same = same_by_constant(macd, baseline) if baseline and macd else None
+    return [f"{'Constant':<10} {same.sentence}"] if same else []
 
 
 def _header(trace: Trace) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -10,12 +11,15 @@ from torch import Tensor
 
 from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
 from core.backbones.host import to_float
+from core.decoding.loop import decode
 from core.errors import OptionError
 from core.masking.ascent import BaseRead, ascend, finalize_ascent, no_masks, read_base
 from core.masking.composite import MaskCompositor, mask_compositor
 from core.masking.masks import draw_masks
+from core.masking.objective import OwnAnswer
 from core.metering import Cost, Meter
 from core.options import AscentOptions, MaskOptions, RunOptions
+from core.rules.plain import Plain
 from core.types import AscentStep, Counterfactual, Track
 
 T = TypeVar("T")
@@ -160,7 +164,9 @@ class MethodContext:
             for step in self.meter.each(self._ascend(*key), cost):
                 steps.append(step)
                 yield step
-            needs = [("base prefill", None), ("masks", mask)]
+            needs: list[Hashable] = [("base prefill", None), ("masks", mask)]
+            if key[1].objective != "query":
+                needs.append(("own answer", None))
             self.seed_cache("ascent", key, tuple(steps), cost, needs)
             self._made.add("ascent")
             self._note_use("ascent", key)
@@ -173,9 +179,26 @@ class MethodContext:
         if not len(masks.objects) and masks.outside is None:
             return
         if options.gradient == "half":
-            yield from ascend(self.lm, self._half_size(mask), options)
+            half = self._half_size(mask)
+            yield from ascend(self.lm, half, options, own_answer=self.own_answer)
         else:
-            yield from ascend(self.lm, masks, options, self.read)
+            yield from ascend(self.lm, masks, options, self.read, self.own_answer)
+
+    def own_answer(self) -> OwnAnswer:
+        """What plain greedy decoding says, for an ascent that climbs it.
+
+        Raises NumericalError for a logit that is not finite.
+        """
+
+        def make() -> OwnAnswer:
+            greedy = replace(self.options.decode, search="greedy")
+            steps = list(decode(self.lm, self.base, None, Plain(), greedy))
+            said = [s.token for s in steps if s.token not in self.lm.end_tokens]
+            first = steps[0]
+            others = (int(t) for t in first.candidates if t != first.token)
+            return OwnAnswer(tuple(said) or (first.token,), next(others, first.token))
+
+        return self.memoize("own answer", None, make)
 
     def _half_size(self, mask: MaskOptions) -> MaskCompositor:
         """The same masks over frames of half the size."""

@@ -50,7 +50,7 @@ def train_noise(
     options = replace(
         context.options.ascent, levels="continuous", frame_fraction=1.0, gradient="exact"
     )
-    *_, last = ascend(context.lm, noisy, options, context.read)
+    *_, last = ascend(context.lm, noisy, options, context.read, context.own_answer)
     counterfactual = finalize_ascent(last, options)
     with torch.no_grad():
         scales = (

@@ -17,10 +17,10 @@ from core.backbones.host import to_float, to_host
 from core.errors import OptionError
 from core.masking.composite import MaskCompositor
 from core.masking.objective import loss_of
+from core.masking.one_by_one import masked_one_by_one
 from core.types import OcclusionReport
 from core.words import count
 
-BATCH = 8
 Float64Array = NDArray[np.float64]
 
 
@@ -42,12 +42,9 @@ def measure(
     count = len(view.objects)
     if not count or not answer:
         raise OptionError("there is nothing to measure", "Add an object, or run another clip")
-    encoded, device = view.encoded, view.objects.device
-    nothing = torch.zeros(len(encoded.groups), device=device)
-    alone = torch.eye(count, dtype=torch.float64, device=device)
+    encoded = view.encoded
     losses, chances = [_loss(base, lm, encoded, 0)], [_answer_log_p(lm, base, answer)]
-    for at in range(0, count, BATCH):
-        videos = torch.stack([view.video(one, nothing) for one in alone[at : at + BATCH]])
+    for videos in masked_one_by_one(view):
         state = lm.prefill(encoded, videos, reuse=base)
         losses += [_loss(state, lm, encoded, i) for i in range(len(videos))]
         chances.append(_answer_log_p(lm, state, answer))

@@ -115,4 +115,14 @@ def impossible(table: PaperTable, row: TableRow) -> bool:
     if not claimed:
         return False
     decimals = table.decimals if table.percent else table.decimals - 2
-    return not audit_metrics(Claim(n, positives, decimals=decimals, **claimed)).possible
+    claim = Claim(
+        n,
+        positives,
+        accuracy=claimed.get("accuracy"),
+        precision=claimed.get("precision"),
+        recall=claimed.get("recall"),
+        f1=claimed.get("f1"),
+        decimals=decimals,
+        unmatched="no",
+    )
+    return not audit_metrics(claim).possible

@@ -32,6 +32,7 @@ NAMES = (
     "baseline macd vcd sid tcd macd-fixed macd-object macd-object-subsampled noise-global "
     "noise-object noise-frame macd-continuous macd-swept random-mask mask-all reversed blank "
     "head-only prompt-bias yes-bias olm always-yes"
+    " macd-answer macd-margin macd-measured"
 ).split()
 
 
@@ -253,7 +254,7 @@ def test_compare_on_the_command_line(toy_mp4, capsys):
     table = capsys.readouterr().out
     for name in NAMES:
         assert f"\n{name} " in table
-    assert "base prefill 19×" in table
+    assert "base prefill 22×" in table
     assert main([*words, "--json", "--search", "vote"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["answers"]) == {"baseline", "macd", "vcd", "sid", "tcd"}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,20 +12,36 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import OptionError
 from core.options import DecodeOptions, RunOptions
 from evals.__main__ import main
 from evals.answer import GRID, PendingAnswer, with_contrast
 from evals.benchmarks import find_benchmark
+from evals.ranking import gradient_auc
 from evals.report import change, honest_table, load, markdown
-from evals.rows import Row, Setting, append, read, row_key
+from evals.rows import (
+    PACKED,
+    Row,
+    Setting,
+    append,
+    code_fingerprint,
+    pack,
+    read,
+    row_key,
+    seeded,
+    unpack,
+)
 from evals.run import choose, plan
-from evals.table import gradient_auc, right, tabulate
+from evals.summary import summarise_again
+from evals.table import right, tabulate
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-RUN = ("run", "toyworld", "--n", "2", "--methods", "macd,mask-all", "--alpha", "1", "--beta", "0.1")
+RUN = (
+    "run toyworld --n 2 --split 2 --methods macd,mask-all,olm --alpha 1 --beta 0.1".split()
+)  # fmt: skip
 
-ROWS = 45
+ROWS = 73
 """What such a run answers."""
 
 
@@ -78,20 +95,51 @@ def test_a_finished_run_computes_nothing_again(finished, capsys):
 def test_the_report_is_whole_and_safe(finished):
     report = load(finished)
     page = (finished / "report.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     assert "<script" not in page
     assert set(report["regimes"]) == set(find_benchmark("toyworld").regimes)
     for part in report["regimes"].values():
         for method, figures in part["methods"].items():
             assert figures["errors"] == 0
-            assert ("delta" in figures) == (method != "baseline")
-    assert "CHAIR" in markdown(report)
-    assert len(honest_table(report)) == 2 + 3 + 1
+            applies = figures["left_out"] < part["n"]
+            assert ("delta" in figures) == (method != "baseline" and applies)
+    assert report["methods"] == ["baseline", "yes-bias", "macd", "mask-all", "olm"]
+    assert report["regimes"]["captions"]["methods"]["yes-bias"]["n"] == 0
+    motion = report["regimes"]["motion"]["methods"]
+    assert motion["olm"]["left_out"] == report["regimes"]["motion"]["n"]
+    assert {"auroc", "paired", "breakdown", "constant_free"} <= set(report)
+    assert set(report["made_by"]) == {"version", "code"}
+    text = markdown(report)
+    assert "CHAIR" in text
+    assert "Left out, because the method does not apply" in text
+    assert len(honest_table(report)) == 2 + 5 + 1
+
+
+def test_the_packed_rows_give_the_same_report(finished):
+    report = load(finished)
+    again = json.loads(json.dumps(summarise_again(report, finished)))
+    assert json.dumps(again, sort_keys=True) == json.dumps(report, sort_keys=True)
+    assert main(["report", str(finished), "--again"]) == 0
+    assert json.dumps(load(finished), sort_keys=True) == json.dumps(report, sort_keys=True)
+
+
+def test_what_a_method_takes_stands_in_its_row(finished):
+    rows = {(r.item, r.method): r for r in unpack(finished / PACKED)}
+    for (item, method), row in rows.items():
+        if row.error or row.left_out:
+            continue
+        base = rows[item, "baseline"]
+        assert base.reads == 1
+        if method == "mask-all":
+            assert row.reads == 2
+        if method == "macd":
+            assert row.reads == 4
+        assert 0 < row.probability <= 1
 
 
 @pytest.mark.long
 def test_an_alpha_that_was_given_is_told(tmp_path):
-    command = ["run", "toyworld", "--n", "1", "--methods", "macd", "--alpha", "1", "--beta", "0"]
+    command = "run toyworld --n 1 --split 1 --methods macd --alpha 1 --beta 0".split()
     assert main([*command, "--workers", "1", "--out", str(tmp_path)]) == 0
     assert load(tmp_path)["contrasts"] == {"macd": [1.0, 0.0]}
 
@@ -180,10 +228,71 @@ def test_captions_are_right_without_an_invention(benchmark):
     assert not right(item, "", benchmark)
 
 
-def test_a_change_is_bold_only_where_zero_is_outside():
-    assert change([0.046, 0.021, 0.075]) == "**+4.6** [2.1, 7.5]"
+def test_a_change_is_bold_only_where_it_is_asked_for():
+    assert change([0.046, 0.021, 0.075], strong=True) == "**+4.6** [2.1, 7.5]"
     assert change([-0.01, -0.02, 0.01]) == "−1.0 [−2.0, 1.0]"
     assert json.dumps(change([float("nan")] * 3)) == json.dumps("–")
+
+
+def test_packed_rows_are_equal_bytes_and_come_back(tmp_path):
+    rows = [
+        Row("k", "b", "macd", "yes", 1 / 3, gradient=[("dog", 2 / 3)], reads=4.0),
+        Row("j", "a", "baseline", "no", scores={"yes": -1.0, "no": 1.0}, left_out=""),
+        Row("i", "a", "olm", left_out="applies to yes-no questions only"),
+    ]
+    pack(tmp_path / "one", rows)
+    pack(tmp_path / "two", rows[::-1])
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    first, second, third = unpack(tmp_path / "one")
+    assert (first, second.left_out) == (replace(rows[1], key=""), rows[2].left_out)
+    assert third.margin == pytest.approx(1 / 3, rel=1e-5)
+    assert third.gradient == [("dog", pytest.approx(2 / 3, rel=1e-5))]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"no gzip", lambda b: b""])
+def test_damaged_rows_are_refused(tmp_path, damage):
+    pack(tmp_path / "rows", [Row("", "a", "macd")])
+    (tmp_path / "rows").write_bytes(damage((tmp_path / "rows").read_bytes()))
+    with pytest.raises(OptionError, match="Run it again"):
+        unpack(tmp_path / "rows")
+
+
+def test_the_code_has_one_name_in_every_folder(tmp_path):
+    clone = tmp_path / "clone"
+    ignored = shutil.ignore_patterns("__pycache__", "*.pt", "js")
+    shutil.copytree(ROOT / "core", clone / "core", ignore=ignored)
+    shutil.copytree(ROOT / "evals", clone / "evals", ignore=ignored)
+    assert code_fingerprint(clone / "core") == code_fingerprint()
+    os.utime(clone / "core" / "question.py", (0, 0))
+    (clone / "core" / "masking" / "__pycache__").mkdir()
+    (clone / "core" / "masking" / "__pycache__" / "masks.cpython-311.pyc").write_bytes(b"x")
+    code_fingerprint.cache_clear()
+    assert code_fingerprint(clone / "core") == code_fingerprint()
+    with (clone / "core" / "question.py").open("a") as file:
+        file.write("# changed")
+    code_fingerprint.cache_clear()
+    assert code_fingerprint(clone / "core") != code_fingerprint()
+
+
+def test_a_model_is_known_by_its_contents_alone(benchmark, tmp_path):
+    def content(folder):
+        return Setting("toyworld", RunOptions(), backbone=str(folder)).content(benchmark)
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_bytes(b"abc")
+    os.utime(tmp_path / "two" / "weights", (0, 0))
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    (tmp_path / "two" / "weights").write_bytes(b"abd")
+    assert content(tmp_path / "one") != content(tmp_path / "two")
+
+
+def test_another_seed_draws_other_clips_of_the_same_kind():
+    one, two = (seeded(find_benchmark("toyworld"), seed) for seed in (0, 3))
+    assert one.seeds != two.seeds
+    asked = [[(i.id, i.question) for i in b.items("test", 4)] for b in (one, two)]
+    assert asked[0] != asked[1]
+    assert asked[0][0][0] == asked[1][0][0]
 
 
 def test_plans_name_every_answer_once(benchmark):
@@ -191,3 +300,8 @@ def test_plans_name_every_answer_once(benchmark):
     wanted = plan(benchmark, setting, "test", 3, ["baseline", "macd"], {"macd": (1.0, 0.1)})
     assert len({w.key for w in wanted}) == len(wanted)
     assert {w.contrast for w in wanted if w.method == "baseline"} == {(1.0, 0.0)}
+    derived = plan(benchmark, setting, "test", 3, ["baseline", "yes-bias"], None)
+    assert {w.method for w in derived} == {"baseline"}
+    choosing = plan(benchmark, setting, "choose", 3, ["baseline"], None)
+    assert "caption" not in {w.item.kind for w in choosing}
+    assert "caption" in {w.item.kind for w in wanted}

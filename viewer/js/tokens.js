@@ -142,7 +142,7 @@ export class Tokens {
   say(answers, parts) {
     if (answers.length < 2 || !answers[1].finished) return answers.length ? "decoding …" : "";
     if (parts < 0) return "Both ways of decoding give the same answer.";
-    return `The answers diverge at token ${parts + 1}.`;
+    return `The answers diverge at token ${parts + 1}. ${answers[1].constant || ""}`.trim();
   }
 
   /**

@@ -159,6 +159,8 @@ export interface Answer {
   tokens: TokenStep[];
   /** Frames of the second view; null for one that the model read as it is. */
   shown?: (string | null)[] | null;
+  /** Whether a bias would do the same, in a sentence; empty where the answers do not part. */
+  constant?: string;
 }
 
 export interface View {

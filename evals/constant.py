@@ -1,0 +1,182 @@
+"""The decisive control: what constants added to the scores of the answers gain, without a look.
+
+A yes-no question has one constant, δ on "yes"; any other short answer has one constant for each
+word. Both follow from the baseline's scores of the first token, so they cost no run of the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from evals.benchmarks.base import Item
+from evals.metrics import normalised
+from evals.rows import Row
+
+Constants = dict[str, float]
+"""Answer word, as in `Row.scores` → what is added to its score; words left out have 0."""
+
+Floats = NDArray[np.float64]
+
+MAGNITUDES = (0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0)
+DELTAS = tuple(sign * m for m in MAGNITUDES for sign in (-1.0, 1.0))
+"""What a constant is chosen from: as many values as there are pairs of α and β."""
+
+ROUNDS = 2
+FAR = 50.0
+"""How far below the others a word scores that was not among the stored ones."""
+
+
+def takes_constant(item: Item, baseline: Row | None) -> bool:
+    """Whether constants can be added: a short answer, whose first scores were kept."""
+    return item.kind != "caption" and baseline is not None and bool(baseline.scores)
+
+
+def word(text: str) -> str:
+    """How an answer's first token is known: lower case, no blanks around."""
+    return text.strip().lower()
+
+
+def answers_by_first(rows: Sequence[Row]) -> dict[str, str]:
+    """First token → the answer that most often begins so, of plain decoding."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row.first:
+            seen[word(row.first)][row.text] += 1
+    return {first: texts.most_common(1)[0][0] for first, texts in seen.items()}
+
+
+def with_constants(
+    item: Item, baseline: Row, constants: Constants, texts: Mapping[str, str]
+) -> Row:
+    """The row of plain decoding with the constants added at the first token.
+
+    texts: see `answers_by_first`. The answer is the baseline's where the first token stays, else
+    what plain decoding says after that token on other questions. A question that takes no constant
+    is left out.
+    """
+    if baseline.error or baseline.left_out:
+        return Row("", item.id, "yes-bias", left_out=baseline.left_out, error=baseline.error)
+    if not takes_constant(item, baseline):
+        return Row("", item.id, "yes-bias", left_out="constants apply to short answers only")
+    own = _own(item, constants)
+    scores = {w: s + own.get(w, 0.0) for w, s in baseline.scores.items()}
+    first = max(scores, key=lambda w: (scores[w], w == word(baseline.first)))
+    same = first == word(baseline.first)
+    margin = baseline.margin
+    return Row(
+        key="",
+        item=item.id,
+        method="yes-bias",
+        text=baseline.text if same else texts.get(first, first),
+        margin=None if margin is None else margin + own.get("yes", 0.0),
+        first=first,
+        probability=_probability(baseline, scores, first),
+        reads=baseline.reads,
+    )
+
+
+def _own(item: Item, constants: Constants) -> Constants:
+    """A yes-no question takes the constant of "yes", all others those of the other words."""
+    yes_no = item.kind == "yes-no"
+    return {w: c for w, c in constants.items() if (w == "yes") == yes_no}
+
+
+def _probability(baseline: Row, scores: Mapping[str, float], first: str) -> float | None:
+    if baseline.probability is None:
+        return None
+    values = np.array(list(scores.values()))
+    return float(np.exp(scores[first] - values.max()) / np.exp(values - values.max()).sum())
+
+
+def tune(items: Sequence[Item], baseline: Mapping[str, Row]) -> Constants:
+    """Constants with the best mean over regimes of the share of right answers.
+
+    The criterion by which α and β are chosen, on the same questions and with a grid of the same
+    size: δ on "yes" by trying DELTAS, those of other words one after the other, twice. Of equals
+    the smallest. baseline: item id → row of plain decoding.
+    """
+    asked = [i for i in items if takes_constant(i, baseline.get(i.id))]
+    counts = Counter(i.regime for i in asked)
+    constants: Constants = {}
+    for yes_no in (True, False):
+        group = [i for i in asked if (i.kind == "yes-no") == yes_no]
+        if not group:
+            continue
+        words, scores = _matrix([baseline[i.id] for i in group])
+        truths = [normalised(i.truth).split(" ")[0] for i in group]
+        truth = np.array([words.index(t) if t in words else -1 for t in truths])
+        free = [k for k, w in enumerate(words) if w in truths and (w != "no" or not yes_no)]
+        weights = np.array([1 / counts[i.regime] for i in group])
+        chosen = _coordinates(scores, truth, weights, free)
+        constants |= {words[k]: c for k, c in chosen.items() if c}
+    return constants
+
+
+def _matrix(rows: Sequence[Row], also: Sequence[str] = ()) -> tuple[list[str], Floats]:
+    """Words, and their scores (N, W), FAR below the lowest for those that were not stored."""
+    words = sorted({w for row in rows for w in row.scores} | set(also))
+    place = {w: k for k, w in enumerate(words)}
+    scores = np.empty((len(rows), len(words)))
+    for at, row in enumerate(rows):
+        scores[at] = min(row.scores.values()) - FAR
+        for w, s in row.scores.items():
+            scores[at, place[w]] = s
+    return words, scores
+
+
+def _coordinates(
+    scores: Floats, truth: NDArray[np.int64], weights: Floats, free: Sequence[int]
+) -> dict[int, float]:
+    """The constant of each free word, chosen one at a time with the others held."""
+    chosen = dict.fromkeys(free, 0.0)
+    now = scores.copy()
+    tried = np.array(sorted((0.0, *DELTAS), key=abs))
+    for _ in range(ROUNDS if len(free) > 1 else 1):
+        for k in free:
+            rest = np.delete(now, k, axis=1)
+            best = rest.max(1)
+            other = rest.argmax(1)
+            other += other >= k
+            wins = scores[:, k, None] + tried > best[:, None]
+            right = np.where(wins, (truth == k)[:, None], (truth == other)[:, None])
+            share = (weights[:, None] * right).sum(0).round(9)
+            chosen[k] = float(tried[int(share.argmax())])
+            now[:, k] = scores[:, k] + chosen[k]
+    return chosen
+
+
+def same_counts(rows: Sequence[Row], firsts: Sequence[str]) -> tuple[list[str], float | None]:
+    """What constants say that give every answer as often as a method did, without a look at it.
+
+    rows: N of plain decoding, with scores; firsts: N first tokens of the method. The assignment of
+    answers to questions with these counts and the largest sum of scores is the one that constants
+    give (its dual prices are the constants). Returns N first words, and of yes-no answers δ, the
+    constant on "yes" that is closest to 0; None where there are other words.
+
+    >>> rows = [Row("", str(i), "baseline", scores={"yes": m, "no": 0.0}) for i, m in
+    ...         enumerate([2.0, 1.0, 0.5, -1.0])]
+    >>> same_counts(rows, ["no", "yes", "no", "no"])
+    (['yes', 'no', 'no', 'no'], -1.0)
+    """
+    wanted = Counter(word(f) for f in firsts)
+    words, scores = _matrix(rows, ("yes", "no", *wanted))
+    margin = scores[:, words.index("yes")] - scores[:, words.index("no")]
+    if set(wanted) <= {"yes", "no"}:
+        yes = np.zeros(len(rows), bool)
+        yes[np.argsort(-margin, kind="stable")[: wanted["yes"]]] = True
+        return np.where(yes, "yes", "no").tolist(), _closest_shift(margin, yes)
+    columns = [words.index(w) for w in wanted for _ in range(wanted[w])]
+    _, order = linear_sum_assignment(scores[:, columns], maximize=True)
+    return [words[columns[c]] for c in order], None
+
+
+def _closest_shift(margin: Floats, yes: NDArray[np.bool_]) -> float:
+    """The smallest constant that lifts the margins called yes to 0 or above, the others below."""
+    lowest = -margin[yes].min() if yes.any() else -np.inf
+    highest = -margin[~yes].max() if (~yes).any() else np.inf
+    return float(min(max(0.0, lowest), highest)) + 0.0

@@ -1,0 +1,204 @@
+"""docs/paper-tables.md: what the doctor says of the paper's own tables.
+
+`python -m evals.paper_page` prints it; nothing but what follows from the printed figures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from evals.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
+from evals.published import (
+    FOLDER,
+    PublishedRow,
+    PublishedTable,
+    coincidences,
+    diagnose,
+    disagreements,
+    read_table,
+)
+
+CONVENTIONS: tuple[tuple[str, Unmatched, Printed], ...] = (
+    ("unmatched as no, rounded", "no", "rounded"),
+    ("unmatched as no, rounded or cut off", "no", "rounded-or-truncated"),
+    ("unmatched as wrong, rounded", "wrong", "rounded"),
+    ("unmatched as wrong, rounded or cut off", "wrong", "rounded-or-truncated"),
+)
+FIRST = ("main", "ablation", "sweep", "detector", "learning_rate", "continuous", "latency")
+
+
+def tables() -> dict[str, PublishedTable]:
+    """Every table that ships, by name."""
+    return {path.stem: read_table(path) for path in sorted(FOLDER.glob("*.csv"))}
+
+
+def misfits(rows: Sequence[PublishedRow]) -> list[int]:
+    """For each of CONVENTIONS how many rows fit no counts."""
+    return [
+        sum(_fits_none(diagnose(row, unmatched, printed)) for row in rows)
+        for _, unmatched, printed in CONVENTIONS
+    ]
+
+
+def _fits_none(diagnosis: Diagnosis | None) -> bool:
+    return diagnosis is not None and not diagnosis.possible
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join(_page(tables())) + "\n"
+
+
+def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
+    main = published["main"].rows
+    counts = misfits(main)
+    yes = always_yes(193, 137)
+    yield "# The paper's tables, put to the metric doctor"
+    yield ""
+    yield (
+        "The tables ship as data in [evals/paper_tables](../evals/paper_tables), each with its"
+        " source. This page says which printed figures some confusion matrix of the stated size can"
+        " give, and where tables differ from each other. It says nothing of why: a typing error,"
+        " an averaged run, another number of questions or another scorer would all look alike."
+        " `python -m evals.paper_page` writes it; `python -m evals doctor --table FILE.csv` does"
+        " the same for any table."
+    )
+    yield ""
+    yield "## Conventions"
+    yield ""
+    yield (
+        "An answer that is neither yes nor no counts as wrong (what EventHallusion's scorer does)"
+        " or as no. A figure was rounded, or each figure may have been cut off instead. Decimals"
+        " are those of the paper's source, figure by figure. Rows of the main table on"
+        f" EventHallusion ({len(main)} rows, 193 questions of which 137 are answered yes) that fit"
+        " no counts:"
+    )
+    yield ""
+    yield "| convention | rows that fit none |"
+    yield "|---|---|"
+    for (name, _, _), count in zip(CONVENTIONS, counts, strict=True):
+        yield f"| {name} | {count} of {len(main)} |"
+    yield ""
+    always = [r for r in main if _never(r)]
+    yield (
+        f"Under every convention {len(always)} do not fit: "
+        + "; ".join(_short(r) for r in always)
+        + "."
+    )
+    yield ""
+    yield (
+        f"Answering yes to every question gets accuracy {yes['accuracy']:.1f} and F1"
+        f" {yes['f1']:.1f} there, in %. No released split of EventHallusion has these totals:"
+        " entire is 114 questions, misleading 102, all answered no, and interleave 193, all"
+        " answered yes, where precision, recall and F1 say nothing."
+    )
+    for name in [n for n in FIRST if n in published]:
+        yield from _table(published[name])
+    yield from _held_together(published)
+
+
+def _never(row: PublishedRow) -> bool:
+    return all(_fits_none(diagnose(row, u, p)) for _, u, p in CONVENTIONS)
+
+
+def _short(row: PublishedRow) -> str:
+    parts = (row.labels.get(c, "") for c in ("model", "part", "method", "setting"))
+    return " ".join(p for p in parts if p)
+
+
+def _table(table: PublishedTable) -> Iterator[str]:
+    rows = [r for r in table.rows if diagnose(r) is not None]
+    if not rows:
+        return
+    metrics = [m for m in METRICS if any(m in r.figures for r in rows)]
+    yield ""
+    yield f"## {table.name.replace('_', ' ')}"
+    yield ""
+    yield table.source
+    yield ""
+    heads = ["row", *metrics, *(name for name, _, _ in CONVENTIONS), "beats always yes", "notes"]
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---|" + "---|" * (len(heads) - 1)
+    for row in rows:
+        diagnoses = [diagnose(row, u, p) for _, u, p in CONVENTIONS]
+        strictest = diagnoses[0]
+        assert strictest is not None
+        cells = [_short(row), *(_figure(row.figures.get(m, "–")) for m in metrics)]
+        cells += ["none" if _fits_none(d) else "fits" for d in diagnoses]
+        beats = strictest.beats_always_yes
+        cells.append("–" if beats is None else "yes" if beats else "no")
+        cells.append("; ".join(strictest.notes) or "–")
+        yield "| " + " | ".join(cells) + " |"
+    yield ""
+    yield (
+        "“fits”: some confusion matrix gives the row under the convention; “none”: none does. Where"
+        " no number of yes answers is stated, every number was tried."
+    )
+
+
+def _figure(text: str) -> str:
+    """At most six decimals; the data has them all."""
+    whole, point, places = text.partition(".")
+    return f"{whole}{point}{places[:6]}{'…' if len(places) > 6 else ''}"
+
+
+def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
+    rows = [row for table in published.values() for row in table.rows]
+    yield ""
+    yield "## Tables held against each other"
+    yield ""
+    yield (
+        "Rows of two tables with the same benchmark, backbone and method, in settings that the"
+        " paper calls the same or does not tell apart, whose figures are not equal after rounding:"
+    )
+    yield ""
+    yield "| first | second | metric | first prints | second prints |"
+    yield "|---|---|---|---|---|"
+    whole = [r for r in rows if not {r.labels.get("part"), r.labels.get("setting")} - {None, ""}]
+    for c in disagreements(whole, ("benchmark", "model", "method")):
+        for metric in c.metrics:
+            yield (
+                f"| {c.first.table}: {_short(c.first)} | {c.second.table}: {_short(c.second)} |"
+                f" {metric} | {_figure(c.first.figures[metric])} |"
+                f" {_figure(c.second.figures[metric])} |"
+            )
+    yield ""
+    base = [
+        r
+        for r in rows
+        if r.labels.get("benchmark") == "EventHallusion"
+        and r.labels.get("method") == "Baseline"
+        and r.labels.get("model") in ("", "Qwen2.5-VL-3B")
+        and not r.labels.get("part")
+        and "accuracy" in r.figures
+    ]
+    yield (
+        "Plain decoding on EventHallusion, where the backbone is Qwen2.5-VL-3B or is not named: "
+        + "; ".join(f"{_percent(r)} in {r.table}{_setting(r)}" for r in base)
+        + "."
+    )
+    yield ""
+    yield "Rows under different names that print the same figures:"
+    yield ""
+    yield "| first | second | metrics |"
+    yield "|---|---|---|"
+    for c in coincidences(rows, ("benchmark",), "method"):
+        yield (
+            f"| {c.first.table}: {_short(c.first)} | {c.second.table}: {_short(c.second)} |"
+            f" {', '.join(c.metrics)} |"
+        )
+
+
+def _percent(row: PublishedRow) -> str:
+    share = 100 if row.unit == "share" else 1
+    return f"{share * float(row.figures['accuracy']):.1f} %"
+
+
+def _setting(row: PublishedRow) -> str:
+    setting = row.labels.get("setting")
+    return f" ({setting})" if setting else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,94 @@
+"""The smallest constant that does the same, against plain decoding with that constant."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.traces.summary import as_json, as_text
+from core.types import Answer, TokenStep
+from core.whatif.constant import same_by_constant
+from tests.small_trace import small_trace
+from viewer import payload
+
+
+def step(texts, logits, chosen, index=0):
+    order = np.argsort(-np.array(logits), kind="stable")
+    return TokenStep(
+        index=index,
+        token=chosen,
+        text=texts[chosen],
+        candidates=order.astype(np.int64),
+        texts=tuple(texts[i] for i in order),
+        base=np.array(logits, np.float32)[order],
+        base_log_z=5.0,
+    )
+
+
+def answer(*steps, method="macd"):
+    return Answer(method, "", steps, True)
+
+
+WORDS = ["Yes", "No", "Maybe", "yes"]
+
+
+@given(st.lists(st.integers(-40, 40), min_size=4, max_size=4), st.integers(0, 3))
+def test_plain_decoding_with_a_little_more_says_the_same(halves, wanted):
+    logits = [h / 2 for h in halves]
+    plain = int(np.argmax(logits))
+    same = same_by_constant(answer(step(WORDS, logits, wanted)), answer(step(WORDS, logits, plain)))
+    if wanted == plain:
+        assert same is None
+        return
+    moved = np.array(logits)
+    moved[wanted] += same.delta + 0.01
+    assert moved.argmax() == wanted
+    moved[wanted] -= 0.02
+    assert moved.argmax() != wanted
+
+
+def test_a_constant_on_yes_takes_off_or_adds():
+    said_yes, said_no = ([step(WORDS, [2.0, 0.5, -3.0, 1.0], i)] for i in (0, 1))
+    off = same_by_constant(answer(*said_no), answer(*said_yes))
+    assert (off.delta, off.on_yes) == (1.5, -1.5)
+    assert "−1.50 on the logit of “yes”" in off.sentence
+    leaning = [2.0, 4.0, -3.0, 3.5]  # "yes" in lower case is the nearest
+    on = same_by_constant(answer(step(WORDS, leaning, 0)), answer(step(WORDS, leaning, 1)))
+    assert (on.delta, on.on_yes) == (2.0, 0.5)
+
+
+def test_where_another_word_would_win_no_constant_on_yes_is_named():
+    plain, other = (step(WORDS, [3.0, 1.0, 2.0, 0.0], i) for i in (0, 1))
+    same = same_by_constant(answer(other), answer(plain))
+    assert same.on_yes is None
+    assert same.delta == 2.0
+
+
+def test_the_first_difference_counts_and_a_missing_logit_is_said():
+    first = step(WORDS, [1.0, 0.0, 0.0, 0.0], 0)
+    plain, other = (step(WORDS, [1.0, 0.0, 0.5, 0.0], i, index=1) for i in (0, 2))
+    same = same_by_constant(answer(first, other), answer(first, plain))
+    assert (same.index, same.token, same.instead_of, same.delta) == (1, "Maybe", "Yes", 0.5)
+    gone = replace(plain, candidates=plain.candidates[:1], texts=("Yes",), base=plain.base[:1])
+    assert same_by_constant(answer(first, other), answer(first, gone)).delta is None
+
+
+def test_json_text_and_page_say_it():
+    trace = small_trace()
+    baseline = trace.answers["baseline"]
+    token = baseline.tokens[0]
+    at = next(i for i, c in enumerate(token.candidates) if c != token.token)
+    changed = replace(token, token=int(token.candidates[at]), text=token.texts[at])
+    method = replace(trace.answers["macd"], tokens=(changed,))
+    trace = replace(trace, answers={"baseline": baseline, "macd": method})
+    summary = as_json(trace)["answers"]
+    json.dumps(summary, allow_nan=False)
+    assert summary["baseline"]["constant"] is None
+    expected = float(token.base.max() - token.base[at])
+    assert summary["macd"]["constant"]["delta"] == pytest.approx(expected)
+    assert "without a second view" in as_text(trace)
+    assert "without a second view" in payload(trace)["trace"]["answers"]["macd"]["constant"]
+    assert payload(trace)["trace"]["answers"]["baseline"]["constant"] == ""
