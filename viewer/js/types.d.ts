@@ -5,8 +5,8 @@ export interface Payload {
   constants: Constants;
   status: Status;
   trace?: Trace;
-  /** Where the trace can be downloaded, relative to the page. */
-  files?: { trace: string; page: string };
+  /** Where the trace can be downloaded, relative to the page, and whose it is. */
+  files?: { trace: string; page: string; of: "run" | "example" };
 }
 
 /** What both sides must agree on; see viewer/constants.py. */
@@ -150,6 +150,7 @@ export interface Answer {
 
 export interface View {
   kind: string;
+  level?: number[];
   caption?: string;
   frames?: number[];
   layer?: number;
@@ -225,6 +226,9 @@ export interface Host {
 }
 
 export interface Rule { alpha: number; beta: number }
+
+/** Names of the answers that are shown beside each other; null: none. */
+export interface Pair { reference: string | null; contrast: string | null }
 
 /** A candidate of a token, scored anew. */
 export interface Row {
