@@ -56,7 +56,8 @@ def payload(
 
     What the model read comes with a state that is not running: a run would send it many times.
     former: the trace before the last change by hand, whose answer is shown beside. link: address
-    of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}.
+    of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
+    whether it is the trace of a "run" or of an "example".
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:

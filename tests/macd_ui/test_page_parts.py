@@ -224,6 +224,7 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
     assert handlers.unfold_plot(False, "me") == {}
     store.close()
     assert shown["files"]["trace"] == f"files/example/{found[0].name}.macd"
+    assert shown["files"]["of"] == "example"
     assert shown["trace"]["answers"]
     save(trace, tmp_path / "mine.macd")
     (tmp_path / "mine.mp4").write_bytes(b"x")
