@@ -252,7 +252,8 @@ class TokenStep:
     this is among them (−inf: all are; inf: not known), so probabilities over a head that ends above
     it are exact, and upper bounds over one that reaches below. hidden: (N,) vision tokens that the
     second view did not see at this step; None where it hides none. weights: how it was scored; None
-    where the answer's α, β and cut say so.
+    where the answer's α, β and cut say so. further, further_log_z: as counter, of the second views
+    after the first; of their candidates only the choice that was made is sure to be among them.
     """
 
     index: int
@@ -267,6 +268,21 @@ class TokenStep:
     hidden: NDArray[np.bool_] | None = None
     floor: float = -np.inf
     weights: StepWeights | None = None
+    further: tuple[Floats, ...] = ()
+    further_log_z: tuple[float, ...] = ()
+
+    @property
+    def others(self) -> tuple[Floats, ...]:
+        """(C,) logits of every second view, in order; none in a one-view answer."""
+        return () if self.counter is None else (self.counter, *self.further)
+
+
+@dataclass(frozen=True, eq=False)
+class ShownView:
+    """What a second view was, and its frames as `Answer.shown` has them."""
+
+    view: View
+    shown: Pixels | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +293,7 @@ class Answer:
     compares, are those of the rule "linear". votes: normalised answer → samples that gave it;
     view: what the second view was; shown: its frames as the model read them,
     (T, h, w, 3), None where there is no second view or it has the pixels of the first.
+    further: the second views after the first, of a rule that takes several.
     ms: time that it added to the run, in which the first method to need a shared piece pays for it;
     total_ms: of everything it needs, from the prompt to the answer. memory_mb: peak of the tensors
     alive for it, weights included.
@@ -296,6 +313,7 @@ class Answer:
     ms: float = 0.0
     total_ms: float = 0.0
     memory_mb: float = 0.0
+    further: tuple[ShownView, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ def _answer_item(
 
 def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
     found = find_answer(
-        lm, want.method, views.base, views.counter, views.rule, context.options.decode
+        lm, want.method, views.base, views.others, views.rule, context.options.decode
     )
     first = found.tokens[0] if found.tokens else None
     gradient: list[tuple[str, float]] = []

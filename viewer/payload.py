@@ -15,7 +15,7 @@ from core.errors import OptionError
 from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.traces.reproduce import command, snippet
-from core.types import LOST, Answer, Ledger, ModelFrames, StepWeights, Trace
+from core.types import LOST, Answer, Ledger, ModelFrames, Pixels, StepWeights, Trace
 from viewer.constants import COLOURS, constants
 
 
@@ -133,8 +133,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {
-            name: _answer(a) | {"shown": _shown(trace, a) if pixels else None}
-            for name, a in trace.answers.items()
+            name: _answer(a, trace if pixels else None) for name, a in trace.answers.items()
         },
         "edits": list(trace.options.get("edits", ())),
         "ledger": None if trace.ledger is None else _ledger(trace.ledger),
@@ -207,18 +206,23 @@ def fit_of(frames: ModelFrames) -> str:
     return f"{width}×{height} pixels, {shape}{', padded' if frames.padded else ''}"
 
 
-def _shown(trace: Trace, answer: Answer) -> list[str | None] | None:
-    """Frames of the second view; None for those that the model read as they are."""
-    if answer.shown is None or trace.model_frames is None:
+def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | None:
+    """Frames of a second view; None for those that the model read as they are."""
+    if frames is None or trace is None or trace.model_frames is None:
         return None
     return [
         None if np.array_equal(shown, read) else data_uri(shown)
-        for shown, read in zip(answer.shown, trace.model_frames.pixels, strict=True)
+        for shown, read in zip(frames, trace.model_frames.pixels, strict=True)
     ]
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer, trace: Trace | None = None) -> dict[str, Any]:
+    """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
     return {
+        "shown": _shown(trace, answer.shown),
+        "further": [
+            {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.further
+        ],
         "method": answer.method,
         "text": answer.text,
         "finished": answer.finished,
@@ -242,6 +246,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
                 "base_log_z": t.base_log_z,
                 "counter": None if t.counter is None else _list(t.counter),
                 "counter_log_z": t.counter_log_z,
+                "further": [_list(row) for row in t.further],
                 "hidden": None if t.hidden is None else _bits(t.hidden),
                 "floor": t.floor if math.isfinite(t.floor) else None,
                 "complete": t.floor == -math.inf,
@@ -260,6 +265,7 @@ def _weights(weights: StepWeights) -> dict[str, Any]:
     return {
         "base": weights.base,
         "other": weights.others[0] if weights.others else 0.0,
+        "further": list(weights.others[1:]),
         "floor": round(weights.floor, 5) if math.isfinite(weights.floor) else None,
         "bias": [list(pair) for pair in weights.bias],
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from core.errors import OptionError
 from core.options import ContrastOptions, DetectOptions, MaskOptions, RunOptions
+from core.traces.format import MAX_FURTHER
 from core.validation import Flag, Number, Part, Rule, rule_of, shown
 
 LARGE = 1e12
@@ -227,6 +228,7 @@ ANSWER = Table(
         "memory_mb": SPENT,
         "two_views": Flag(),
         "tokens": Number(0, 8192, whole=True),
+        "further": Many(Table({"view": VIEW, "shown": Flag()}, needed=("view",)), 0, MAX_FURTHER),
     },
     needed=(
         "method", "text", "finished", "alpha", "beta", "head", "rule", "votes", "view", "ms",

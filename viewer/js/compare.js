@@ -5,9 +5,10 @@
 import { contextOf, el } from "./dom.js";
 import { percent, signed, unpackBits, visible } from "./text.js";
 
-/** @import { Answer, Trace } from "./types" */
+/** @import { Answer, ShownView, Trace, View } from "./types" */
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
+/** @typedef {{ name: string, answer: Answer, view: View, shown: ShownView["shown"] }} NamedView a second view of an answer */
 /** @typedef {{ canvas: HTMLCanvasElement, caption: HTMLElement, choice: HTMLSelectElement, root: HTMLElement }} Screen */
 
 export class Compare {
@@ -18,6 +19,8 @@ export class Compare {
   constructor(state, stage) {
     this.state = state;
     this.stage = stage;
+    /** @type {NamedView[]} */
+    this.views = [];
     this.rows = el("tbody");
     this.against = el("th", { scope: "col" });
     /** @type {Answer | undefined} what the rows were drawn against */
@@ -49,12 +52,13 @@ export class Compare {
     const answers = Object.values(trace.answers);
     this.root.hidden = answers.length < 3;
     if (this.root.hidden) return;
-    const views = answers.filter((a) => a.view.kind && a.view.kind !== "none");
+    this.views = answers.flatMap(viewsOf).filter(({ view }) => view.kind && view.kind !== "none");
+    const names = this.views.map(({ name }) => name);
     this.screens.forEach((screen, i) => {
       const former = screen.choice.value;
-      screen.choice.replaceChildren(...views.map((a) => el("option", { value: a.method }, a.method)));
-      screen.choice.value = views.some((a) => a.method === former)
-        ? former : views[Math.min(i, views.length - 1)]?.method || "";
+      screen.choice.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+      screen.choice.value = names.includes(former)
+        ? former : names[Math.min(i, names.length - 1)] ?? "";
     });
     this.drawRows(trace);
     const shared = Object.entries(trace.shared).map(([k, n]) => `${k} ${n}×`).join(", ");
@@ -102,24 +106,23 @@ export class Compare {
     if (this.root.hidden || !trace) return;
     if (this.drawnAgainst !== this.state.reference) this.drawRows(trace);
     for (const screen of this.screens) {
-      const answer = trace.answers[screen.choice.value];
-      if (answer) this.drawView(screen, answer, trace, frame);
+      const named = this.views.find(({ name }) => name === screen.choice.value);
+      if (named) this.drawView(screen, named, trace, frame);
     }
   }
 
   /**
    * @param {Screen} screen
-   * @param {Answer} answer
+   * @param {NamedView} named
    * @param {Trace} trace
    * @param {number} frame
    */
-  drawView({ canvas, caption }, answer, trace, frame) {
-    const { view } = answer;
+  drawView({ canvas, caption }, { answer, view, shown }, trace, frame) {
     const [width, height] = trace.model ? trace.model.size : trace.source;
     const scale = 480 / Math.max(width, height);
     [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
     const context = contextOf(canvas);
-    const picture = this.stage.secondView(answer, frame);
+    const picture = this.stage.secondView(shown, frame);
     if (picture) this.stage.drawModelPicture(context, picture, true);
     /** @type {Record<string, string>} */
     const notes = {
@@ -137,7 +140,7 @@ export class Compare {
     } else if (view.kind === "pruned") {
       this.drawHidden(context, answer, trace, frame);
       caption.textContent = `token ${this.tokenOf(answer) + 1}: ${caption.textContent}`;
-    } else if (!answer.shown && view.kind !== "frames") {
+    } else if (!shown && view.kind !== "frames") {
       caption.textContent += " (its pixels are not stored in this trace)";
     }
   }
@@ -170,6 +173,16 @@ export class Compare {
       }
     }
   }
+}
+
+/**
+ * @param {Answer} answer
+ * @returns {NamedView[]}
+ */
+function viewsOf(answer) {
+  const { method, view, shown, further } = answer;
+  return [{ view, shown }, ...further].map((one, k) =>
+    ({ ...one, answer, name: k ? `${method}, view ${k + 1}` : method }));
 }
 
 /**

@@ -163,14 +163,14 @@ export class Stage {
   }
 
   /**
-   * What the model read in a frame of an answer's second view: a picture, or null while it loads.
+   * What the model read in a frame of a second view: a picture, or null while it loads.
    *
-   * @param {Answer} answer
+   * @param {Answer["shown"]} shown
    * @param {number} frame
    */
-  secondView(answer, frame) {
+  secondView(shown, frame) {
     const { model } = this.state.shown;
-    return this.image((answer.shown && answer.shown[frame]) || (model && model.frames[frame]));
+    return this.image((shown && shown[frame]) || (model && model.frames[frame]));
   }
 
   /**
@@ -235,7 +235,7 @@ export class Stage {
     const levels = levelsAt(trace, frame);
     const { contrast } = this.state;
     const counter = contrast && layers.counter && this.hasSecondView(contrast)
-      ? this.secondView(contrast, frame) : null;
+      ? this.secondView(contrast.shown, frame) : null;
     if (counter) this.drawModelPicture(context, counter, model !== null);
     if (layers.soft) this.drawSoft(context);
     if (layers.levels && hasLevelsOf(trace, contrast)) this.drawLevels(context, levels);

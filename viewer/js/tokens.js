@@ -299,7 +299,7 @@ export class Tokens {
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = two
-      ? ["token", "logit V", macd ? "logit V_d" : "logit V′", "difference", "score", "p before", "p after", "rank"]
+      ? ["token", "logit V", macd ? "logit V_d" : "logit V′", ...step.further.map((_, k) => `logit V${"′".repeat(k + 2)}`), "difference", "score", "p before", "p after", "rank"]
       : ["token", "logit V", "p"];
     const whose = two ? "" : ` of ${answer.method === "baseline" ? "the baseline" : answer.method}`;
     const note = `Token ${step.index + 1}${whose}: ${scoredBy(answer, step, { alpha, beta })}`;
@@ -338,9 +338,10 @@ function scoredBy(answer, step, { alpha, beta }) {
       ? "greedy on the video as it is" : `the video as it is under the rule ${answer.rule}`;
   }
   if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${other}), α ${alpha}, β ${beta}`;
-  const weight = step.weights.other;
-  return `score = ${step.weights.base.toFixed(3)}·logit(V) ${weight < 0 ? "−" : "+"} `
-    + `${Math.abs(weight).toFixed(3)}·logit(${other}), rule ${answer.rule}`;
+  const weights = [step.weights.other, ...step.weights.further];
+  const terms = weights.map((w, k) =>
+    ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${k ? `V${"′".repeat(k + 1)}` : other})`);
+  return `score = ${step.weights.base.toFixed(3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
 }
 
 /**
@@ -357,7 +358,7 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }) 
   const name = el("th", { scope: "row", class: "mv-piece" }, visible(r.text),
     r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
   const cells = two
-    ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
+    ? [r.base.toFixed(2), ...[r.counter, ...r.further].map((z) => z.toFixed(2)), el("span", {}, signed(r.difference), bar),
       r.inside ? r.score.toFixed(2) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
       exact || !r.inside ? percent(r.after)
         : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]

@@ -145,7 +145,14 @@ export interface Answer {
   memory_mb: number;
   tokens: TokenStep[];
   /** Frames of the second view; null for one that the model read as it is. */
-  shown?: (string | null)[] | null;
+  shown: (string | null)[] | null;
+  /** The second views after the first. */
+  further: ShownView[];
+}
+
+export interface ShownView {
+  view: View;
+  shown: (string | null)[] | null;
 }
 
 export interface View {
@@ -168,6 +175,8 @@ export interface TokenStep {
   base_log_z: number;
   counter: number[] | null;
   counter_log_z: number | null;
+  /** As counter, of the second views after the first. */
+  further: number[][];
   hidden: string | null;
   /** Every token with at least this base logit is a candidate; null: all, or not known. */
   floor: number | null;
@@ -178,6 +187,8 @@ export interface TokenStep {
 export interface StepWeights {
   base: number;
   other: number;
+  /** Of the second views after the first. */
+  further: number[];
   floor: number | null;
   bias: [number, number][];
 }
@@ -236,6 +247,7 @@ export interface Row {
   text: string;
   base: number;
   counter: number;
+  further: number[];
   difference: number;
   inside: boolean;
   score: number;
