@@ -357,6 +357,17 @@ class Trace:
 
         return as_json(self)
 
+    def figure(self, name: str, backend: Any = "plotly", **which: Any) -> Any:
+        """A figure by its name: "strengths", "logits" or "decision"; see docs/python.md.
+
+        backend: "plotly" for a screen, "matplotlib" for a paper: vector, and told apart in greys.
+        which: what of the trace, such as `answer="vcd"` or `token=2`. Raises OptionError for what
+        is not in the trace.
+        """
+        from core.figures import draw
+
+        return draw(self, name, backend, **which)
+
     def _repr_html_(self) -> str:
         """The viewer in a frame, which a notebook shows for a trace at the end of a cell."""
         from core.notebook import viewer_frame

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import OptionError
+from core.figures.style import COLOURS
 from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.traces.reproduce import command, snippet
 from core.types import LOST, Answer, Ledger, ModelFrames, Pixels, StepWeights, Trace
-from viewer.constants import COLOURS, constants
+from viewer.constants import constants
 
 
 def status(
