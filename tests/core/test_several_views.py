@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 import core
 from core.cli.main import main
 from core.decoding.loop import ViewBatch, decode
+from core.decoding.search import normalised, vote
 from core.errors import OptionError, TraceError
 from core.media.video import read_clip
 from core.methods import find_method
@@ -95,6 +97,28 @@ def test_twice_the_same_view_is_the_linear_rule_in_every_search(search):
         kept = dict(zip(other.candidates.tolist(), other.counter.tolist(), strict=True))
         mine = zip(one.candidates.tolist(), one.counter.tolist(), strict=True)
         assert all(kept.get(c, x) == x for c, x in mine)
+
+
+def test_each_sample_of_a_vote_follows_its_own_views():
+    """Against samples that are drawn one by one, each from states of its own."""
+    context = a_case()
+    lm, video = context.lm, context.encoded.video
+    seconds = [lm.prefill(context.encoded, z) for z in (-video, 0 * video + 0.9)]
+    options = DecodeOptions(search="vote", samples=5, temperature=8.0, top_p=1.0, max_tokens=4)
+    rule = MeanViews(ContrastOptions(0.5, 0.0))
+    texts = []
+    for i in range(options.samples):
+        rng, tokens = np.random.default_rng([options.seed, i]), []
+        states = [lm.join([s]) for s in (context.base, *seconds)]
+        while len(tokens) < options.max_tokens and not set(tokens) & lm.end_tokens:
+            z, a, b = (s.logits[0].numpy() for s in states)
+            p = np.exp((1.5 * z - 0.25 * a - 0.25 * b) / options.temperature)
+            tokens.append(int(rng.choice(len(p), p=p / p.sum())))
+            states = [lm.step(s, [tokens[-1]]) for s in states]
+        texts.append(normalised(lm.text([t for t in tokens if t not in lm.end_tokens])))
+    assert len(set(texts)) > 1
+    found = vote(lm, "x", context.base, seconds, rule, options)
+    assert found.votes == Counter(texts)
 
 
 def test_hypotheses_keep_their_views_apart(toyworld, toy_mp4):
