@@ -28,7 +28,7 @@ from core.backbones.catalogue import planned
 from core.backbones.dimensions import DIMENSIONS
 from core.backbones.hf import HfVideoLM
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.decoding.loop import TwoViewBatch, decode
+from core.decoding.loop import ViewBatch, decode
 from core.options import AscentOptions, DecodeOptions, RunOptions
 from core.planning.plan import QUESTION, sample_clip, sample_tracks
 from core.rules.linear import Linear
@@ -140,11 +140,11 @@ def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> MethodContext:
     return MethodContext(lm, lm.encode(clip, QUESTION), tracks, options)
 
 
-def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> TwoViewBatch:
+def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> ViewBatch:
     """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
-    return TwoViewBatch(lm, case.base, read_view(case, masked, case.options.mask).state)
+    return ViewBatch(lm, case.base, read_view(case, masked, case.options.mask).state)
 
 
 def _draw(lm: HfVideoLM, device: str) -> None:
@@ -164,7 +164,7 @@ def _assert_same_slopes(normal: AscentStep, low: AscentStep) -> None:
 
 
 def _assert_crop_repeats(lm: HfVideoLM, base: Any, counter: Any) -> None:
-    pair = TwoViewBatch(lm, base, counter)
+    pair = ViewBatch(lm, base, counter)
     pair.step([5])
     first, _ = pair.logits(1)
     pair.crop(0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.counted import flops
 from core.backbones import Encoded, VideoLM, load_backbone
-from core.decoding.loop import TwoViewBatch
+from core.decoding.loop import ViewBatch
 from core.media.video import read_clip
 from core.methods import METHODS
 from core.methods.run import run_method
@@ -92,7 +92,7 @@ def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
     return {"flops_macd1_over_base": one / prefill, "flops_k20_over_k1": twenty / one}
 
 
-def _read_case(lm: VideoLM, clip: Clip, objects: int) -> TwoViewBatch:
+def _read_case(lm: VideoLM, clip: Clip, objects: int) -> ViewBatch:
     return read(case(lm, clip, objects), macd=True)
 
 
@@ -109,15 +109,15 @@ def case(
     return MethodContext(lm, encoded, still(objects, len(clip.frames)), options)
 
 
-def read(of: MethodContext, macd: bool) -> TwoViewBatch:
+def read(of: MethodContext, macd: bool) -> ViewBatch:
     """The prompt read under one view or two: base pass, ascent, and a view whose objects hide.
 
     The level 1 is set by hand: random weights would decide by chance what is read again.
     """
     if not macd:
-        return TwoViewBatch(of.lm, of.base, None)
+        return ViewBatch(of.lm, of.base, None)
     masked = replace(of.counterfactual(of.options.mask), level=np.ones(len(of.tracks)))
-    return TwoViewBatch(of.lm, of.base, read_view(of, masked, of.options.mask).state)
+    return ViewBatch(of.lm, of.base, read_view(of, masked, of.options.mask).state)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:

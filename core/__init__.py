@@ -5,8 +5,9 @@
     trace = core.trace("clip.mp4", "Is there a dog?")
     trace.answers["macd"].text
 
-Knows neither Gradio nor plotting nor any benchmark. Importing this package imports nothing heavy:
-what is named below is imported when it is first used, and torch when a clip is first run.
+Knows neither Gradio nor any benchmark, and plots only where a figure is asked for. Importing this
+package imports nothing heavy: what is named below is imported when it is first used, and torch when
+a clip is first run.
 """
 
 from __future__ import annotations

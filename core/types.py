@@ -345,7 +345,8 @@ class TokenStep:
     this is among them (−inf: all are; inf: not known), so probabilities over a head that ends above
     it are exact, and upper bounds over one that reaches below. hidden: (N,) vision tokens that the
     second view did not see at this step; None where it hides none. weights: how it was scored; None
-    where the answer's α, β and cut say so.
+    where the answer's α, β and cut say so. further, further_log_z: as counter, of the second views
+    after the first; of their candidates only the choice that was made is sure to be among them.
     """
 
     index: int
@@ -360,6 +361,21 @@ class TokenStep:
     hidden: NDArray[np.bool_] | None = None
     floor: float = -np.inf
     weights: StepWeights | None = None
+    further: tuple[Floats, ...] = ()
+    further_log_z: tuple[float, ...] = ()
+
+    @property
+    def others(self) -> tuple[Floats, ...]:
+        """(C,) logits of every second view, in order; none in a one-view answer."""
+        return () if self.counter is None else (self.counter, *self.further)
+
+
+@dataclass(frozen=True, eq=False)
+class ShownView:
+    """What a second view was, and its frames as `Answer.shown` has them."""
+
+    view: View
+    shown: Pixels | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,6 +386,7 @@ class Answer:
     compares, are those of the rule "linear". votes: normalised answer → samples that gave it;
     view: what the second view was; shown: its frames as the model read them,
     (T, h, w, 3), None where there is no second view or it has the pixels of the first.
+    further: the second views after the first, of a rule that takes several.
     ms: time that it added to the run, in which the first method to need a shared piece pays for it;
     total_ms: of everything it needs, from the prompt to the answer. memory_mb: peak of the tensors
     alive for it, weights included.
@@ -389,6 +406,7 @@ class Answer:
     ms: float = 0.0
     total_ms: float = 0.0
     memory_mb: float = 0.0
+    further: tuple[ShownView, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,6 +460,17 @@ class Trace:
         from core.traces.summary import as_json
 
         return as_json(self)
+
+    def figure(self, name: str, backend: Any = "plotly", **which: Any) -> Any:
+        """A figure by its name: "strengths", "logits" or "decision"; see docs/python.md.
+
+        backend: "plotly" for a screen, "matplotlib" for a paper: vector, and told apart in greys.
+        which: what of the trace, such as `answer="vcd"` or `token=2`. Raises OptionError for what
+        is not in the trace.
+        """
+        from core.figures import draw
+
+        return draw(self, name, backend, **which)
 
     def _repr_html_(self) -> str:
         """The viewer in a frame, which a notebook shows for a trace at the end of a cell."""

@@ -107,7 +107,7 @@ def _answer_item(
 
 def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
     found = find_answer(
-        lm, want.method, views.base, views.counter, views.rule, context.options.decode
+        lm, want.method, views.base, views.others, views.rule, context.options.decode
     )
     first = found.tokens[0] if found.tokens else None
     plain = want.method == "baseline"
@@ -190,7 +190,7 @@ def _probability(found: Answer) -> float | None:
     for step in found.tokens:
         linear = cut_floor(step.base, found.beta, "raw" if found.head == "raw" else "probability")
         weights = step.weights or StepWeights(1 + found.alpha, (-found.alpha,), linear)
-        others = [] if step.counter is None else [step.counter]
+        others = step.others
         at = int(np.flatnonzero(step.candidates == step.token)[0])
         if not others and not weights.bias and weights.floor == -np.inf:
             total += float(step.base[at]) - step.base_log_z
@@ -239,7 +239,7 @@ def _score(
     if not places:
         return None
     weights = first.weights or StepWeights(1 + found.alpha, (-found.alpha,))
-    others = [] if first.counter is None else [first.counter]
+    others = first.others
     uncut = replace(weights, floor=-np.inf)
     scores = weighted(first.base, others, uncut, first.candidates)
     return max(float(scores[i]) for i in places)

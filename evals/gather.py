@@ -80,4 +80,8 @@ class GatheringLM:
         def state(given: Any) -> Any:
             return states[given.index] if isinstance(given, DeferredState) else given
 
-        return [replace(p, base=state(p.base), counter=state(p.counter)) for p in deferred]
+        def read(views: DecodingViews) -> DecodingViews:
+            seconds = tuple(replace(z, state=state(z.state)) for z in views.seconds)
+            return replace(views, base=state(views.base), seconds=seconds)
+
+        return [read(views) for views in deferred]

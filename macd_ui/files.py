@@ -32,15 +32,16 @@ UNKNOWN = "There is no such file. Trace files end in .macd, pages in .html."
 def addresses(session: Session, first: Example | None) -> dict[str, str]:
     """Where the trace on the page can be had, relative to the page; {} if nothing is shown.
 
-    first: the example on show as long as the session has no trace of its own.
+    of: "run" for the session's own trace; "example" for `first`, the example on show as long as the
+    session has none.
     """
     if session.trace is not None:
-        place = f"files/{session.token}/{file_stem(session.trace)}"
+        of, place = "run", f"files/{session.token}/{file_stem(session.trace)}"
     elif first is not None:
-        place = f"files/{EXAMPLE}/{quote(first.name)}"
+        of, place = "example", f"files/{EXAMPLE}/{quote(first.name)}"
     else:
         return {}
-    return {"trace": f"{place}.macd", "page": f"{place}.html"}
+    return {"trace": f"{place}.macd", "page": f"{place}.html", "of": of}
 
 
 def file_stem(trace: Trace) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import gradio as gr
 
+from core.figures.strengths import has_ascent
 from core.types import Trace
 from macd_ui.examples import Example, load_first
-from macd_ui.figures.strengths import strengths_figure
 from macd_ui.files import addresses
 from macd_ui.reading import digest
 from macd_ui.session import Asked, Form, Session, Store
@@ -86,7 +86,9 @@ class Showing:
 
 def plot(session: Session, trace: Trace | None) -> Updates:
     """The strength plot as far as it is on show: its library is large, and comes with it."""
-    return {"plot": strengths_figure(trace)} if session.plot_open else {}
+    if not session.plot_open:
+        return {}
+    return {"plot": trace.figure("strengths") if trace is not None and has_ascent(trace) else None}
 
 
 def running(now: bool) -> Updates:

@@ -69,6 +69,7 @@ MUTANTS: dict[str, tuple[str, str]] = {
     ),
     "argmax outside of the head": (" || i === first", ""),
     "weights for α": ("step.weights || linearWeights", "linearWeights"),
+    "weights of further views": ("weights.further[k] * row[i]", "0"),
     "weight of the base": ("weights.base * step.base[i]", "step.base[i]"),
     "sign of α": ("other: -alpha", "other: alpha"),
     "bias": ("(bias.get(id) || 0)", "0"),

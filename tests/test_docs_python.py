@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "python.md").read_text()
 def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    assert len(snippets) == PAGE.count("```") // 2 == 6
+    assert len(snippets) == PAGE.count("```") // 2 == 7
     names = {}
     for snippet in snippets:
         exec(compile(snippet, "docs/python.md", "exec"), names)
@@ -25,6 +25,8 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     assert "macd+code" in said
     assert said.rstrip().endswith("yes ()")
     assert (tmp_path / "clip.macd").is_file()
+    assert (tmp_path / "strengths.pdf").read_bytes().startswith(b"%PDF")
+    assert "token 1 of macd α β" in said
     assert names["summary"]["answers"].keys() == {"baseline", "macd", "vcd", "blank", "macd+code"}
 
 

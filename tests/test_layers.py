@@ -27,13 +27,14 @@ OWNERS = {
     ],
     "gradio": ["macd_ui/", "app.py"],
     "spaces": ["macd_ui/zerogpu.py"],
-    "plotly": ["macd_ui/figures/"],
+    "plotly": ["core/figures/"],
+    "matplotlib": ["core/figures/", "evals/plots.py", "bench/report.py", "toyworld/"],
     "trackers": ["core/objects/track.py"],
     "av": ["core/media/source.py", "core/media/worker.py", "toyworld/clips.py", "bench/"],
 }
 LAZY_IMPORTS = {
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
-    "core/types.py": {"core.notebook", "core.traces.summary"},  # Trace shows and sums itself up
+    "core/types.py": {"core.notebook", "core.traces.summary", "core.figures"},  # Trace shows itself
 }
 """File → what it may import against the rules, inside a function only: when it is first called."""
 HEAVY = {"torch", "transformers", "ultralytics"}
@@ -52,6 +53,12 @@ WITHOUT_TORCH = {
     "masking.random_masks",
     "decoding.contrast",
     "decoding.steps",
+    "figures",
+    "figures.answers",
+    "figures.decision",
+    "figures.logits",
+    "figures.strengths",
+    "figures.style",
     "rules",
     "rules.base",
     "rules.linear",

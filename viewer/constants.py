@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.decoding.contrast import LARGEST_ALPHA
+from core.figures.style import COLOURS
 from core.types import INTERPOLATED, LOST, SEEN
 from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
 from viewer.glossary import terms
@@ -21,13 +22,6 @@ STAGE_NAMES = {
 """The stages of `core.pipeline.STAGES` in words, in its order."""
 STATE_NAMES = {LOST: "lost", INTERPOLATED: "interpolated", SEEN: "seen"}
 """Of a track on a frame; the CSS has a class for each."""
-COLOURS = (
-    "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442",
-    "#8DD3C7", "#FB8072", "#BEBADA", "#B3DE69", "#A6761D", "#FCCDE5", "#7F7F7F",
-    "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
-)  # fmt: skip
-"""Of objects, by track. Okabe-Ito first, neighbours of unlike lightness; then further ones that
-stay apart from these."""
 ALPHA_MAX, BETA_MAX = 5.0, 1.0
 """Ends of the sliders and of the flip map, which start at 0."""
 FLIP_ALPHAS = tuple(i * ALPHA_MAX / 40 for i in range(41))

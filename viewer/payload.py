@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import OptionError
+from core.figures.style import COLOURS
 from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.question import nouns
@@ -24,11 +25,12 @@ from core.types import (
     Answer,
     ModelFrames,
     OcclusionReport,
+    Pixels,
     StepWeights,
     Trace,
 )
 from core.whatif.constant import same_by_constant
-from viewer.constants import COLOURS, constants
+from viewer.constants import constants
 
 
 def status(
@@ -68,7 +70,8 @@ def payload(
 
     What the model read comes with a state that is not running: a run would send it many times.
     former: the trace before the last change by hand, whose answer is shown beside. link: address
-    of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}.
+    of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
+    whether it is the trace of a "run" or of an "example".
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
@@ -144,8 +147,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "loss": found.loss,
         },
         "answers": {
-            name: _answer(a, trace.truth)
-            | {"shown": _shown(trace, a) if pixels else None, "constant": _constant(trace, a)}
+            name: _answer(a, trace.truth, trace if pixels else None)
+            | {"constant": _constant(trace, a)}
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
@@ -256,19 +259,24 @@ def fit_of(frames: ModelFrames) -> str:
     return f"{width}×{height} pixels, {shape}{', padded' if frames.padded else ''}"
 
 
-def _shown(trace: Trace, answer: Answer) -> list[str | None] | None:
-    """Frames of the second view; None for those that the model read as they are."""
-    if answer.shown is None or trace.model_frames is None:
+def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | None:
+    """Frames of a second view; None for those that the model read as they are."""
+    if frames is None or trace is None or trace.model_frames is None:
         return None
     return [
         None if np.array_equal(shown, read) else data_uri(shown)
-        for shown, read in zip(answer.shown, trace.model_frames.pixels, strict=True)
+        for shown, read in zip(frames, trace.model_frames.pixels, strict=True)
     ]
 
 
-def _answer(answer: Answer, truth: str) -> dict[str, Any]:
+def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str, Any]:
+    """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
     return {
         "right": is_right(answer.text, truth) if answer.finished else None,
+        "shown": _shown(trace, answer.shown),
+        "further": [
+            {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.further
+        ],
         "method": answer.method,
         "text": answer.text,
         "finished": answer.finished,
@@ -292,6 +300,7 @@ def _answer(answer: Answer, truth: str) -> dict[str, Any]:
                 "base_log_z": t.base_log_z,
                 "counter": None if t.counter is None else _list(t.counter),
                 "counter_log_z": t.counter_log_z,
+                "further": [_list(row) for row in t.further],
                 "hidden": None if t.hidden is None else _bits(t.hidden),
                 "floor": t.floor if math.isfinite(t.floor) else None,
                 "complete": t.floor == -math.inf,
@@ -310,6 +319,7 @@ def _weights(weights: StepWeights) -> dict[str, Any]:
     return {
         "base": weights.base,
         "other": weights.others[0] if weights.others else 0.0,
+        "further": list(weights.others[1:]),
         "floor": round(weights.floor, 5) if math.isfinite(weights.floor) else None,
         "bias": [list(pair) for pair in weights.bias],
     }

@@ -25,8 +25,10 @@ from core.door import COMPARED, check_backbone, check_device, check_run, run_vid
 from core.errors import MacdError, OptionError
 from core.methods import METHODS
 from core.options import PlanOptions
+from core.rules import rule_names
 from core.traces.bundle import check_target, load, save
 from core.validation import shown
+from core.views import view_names
 from core.whatif.edits import check_changeable, read_edits
 from core.words import visible, visible_json
 
@@ -97,7 +99,9 @@ def _parser() -> argparse.ArgumentParser:
         default=list(COMPARED),
         metavar="NAME,…",
         help=f"all, or of {', '.join(METHODS)}; baseline and macd are always among them"
-        f" (default: {','.join(COMPARED)})",
+        f" (default: {','.join(COMPARED)}). Or VIEW+RULE, such as vcd+code, of the views"
+        f" {', '.join(view_names())} and the rules {', '.join(rule_names())};"
+        " VIEW/VIEW+RULE for a rule over two second views, such as vcd/tcd+mean-views",
     )
     for command in (trace, compare):
         _add_run(command)

@@ -1,1 +1,1 @@
-"""Two views → tokens: the contrastive score, the two-view loop, beam search and voting."""
+"""Views → tokens: the contrastive score, the loop over views, beam search and voting."""

@@ -161,7 +161,7 @@ def kept_candidates(
 
     Each view's top `keep`, all above the cut's floor, the chosen one, and of two views all
     `winners`, so that the choice found among them is the one over the whole vocabulary. The first
-    view is the base.
+    view is the base. No rule over more views has an α to be scored anew with.
     """
     views = [np.asarray(v) for v in views]
     base = views[0]
@@ -171,7 +171,7 @@ def kept_candidates(
         ids.update(np.argpartition(-v, n - 1)[:n].tolist())
     if floor > -np.inf:
         ids.update(np.flatnonzero(above(base, floor)).tolist())
-    if len(views) > 1:
+    if len(views) == 2:
         ids.update(winners(base, views[1]).tolist())
     candidates = np.array(sorted(ids), np.int64)
     return np.asarray(candidates[np.argsort(-base[candidates], kind="stable")])

@@ -1,6 +1,6 @@
-"""The two-view loop: both views in one batch, the same token to both; greedy and nucleus.
+"""The decoding loop: all views in one batch, the same token to each; greedy and nucleus.
 
-Beam search and self-consistency stand on the same `TwoViewBatch` in `core.decoding.search`.
+Beam search and self-consistency stand on the same `ViewBatch` in `core.decoding.search`.
 """
 
 from __future__ import annotations
@@ -19,44 +19,61 @@ from core.options import DecodeOptions
 from core.rules.base import ScoreRule
 from core.types import Answer, StepWeights, TokenStep
 
+SecondStates = DecodeState | Sequence[DecodeState] | None
+"""The second views, prefilled: one, several in order, or none."""
 
-class TwoViewBatch:
-    """n hypotheses under one or two views, kept in step.
 
-    Both views share one batch and one cache where their prompts are of one length; a view with a
-    prompt of its own (fewer frames) has its own. The given states are left as they are. Logits of
-    a joint batch agree with those of single passes to rounding (1e-5 in float32), not bit for bit.
+class ViewBatch:
+    """n hypotheses under the video and its second views, kept in step.
+
+    Views share one batch and one cache with the video where their prompts are of one length; a view
+    with a prompt of its own (fewer frames) has its own. The given states are left as they are.
+    Logits of a joint batch agree with those of single passes to rounding (1e-5 in float32), not bit
+    for bit.
     """
 
-    def __init__(
-        self, lm: VideoLM, base: DecodeState, counter: DecodeState | None, rows: int = 1
-    ) -> None:
-        self.lm, self.two, self.rows = lm, counter is not None, rows
-        joint = counter is not None and (counter.length, counter.prune) == (base.length, base.prune)
-        if counter is None:
-            self.states = [lm.join([base])]
-        elif joint:
-            self.states = [lm.join([base, counter])]
-        else:
-            self.states = [lm.join([base]), lm.join([counter])]
+    def __init__(self, lm: VideoLM, base: DecodeState, others: SecondStates, rows: int = 1) -> None:
+        self.lm, self.rows = lm, rows
+        if others is None or isinstance(others, DecodeState):
+            others = [] if others is None else [others]
+        views = [base, *others]
+        alike = [(v.length, v.prune) == (base.length, base.prune) for v in views]
+        joint = [i for i, same in enumerate(alike) if same]
+        apart = [i for i, same in enumerate(alike) if not same]
+        self.states = [lm.join([views[i] for i in joint]), *(lm.join([views[i]]) for i in apart)]
+        self._blocks = [*joint, *apart]
+        """Which view each block of rows of the states, one after the other, belongs to."""
         if rows > 1:
-            views = range(len(self.states[0].logits))
-            index = [v for v in views for _ in range(rows)]
-            self.states = [lm.select(s, index[: len(s.logits) * rows]) for s in self.states]
+            self.states = [
+                lm.select(s, [v for v in range(len(s.logits)) for _ in range(rows)])
+                for s in self.states
+            ]
 
-    def logits(self, index: int) -> tuple[LogitRows, LogitRows | None]:
-        """(n, V) of the video, and of the counterfactual if there is one."""
-        views = np.concatenate([to_host(s.logits) for s in self.states])
-        check_finite(views, f"token {index + 1}")
-        return views[: self.rows], views[self.rows :] if self.two else None
+    def logits(self, index: int) -> list[LogitRows]:
+        """(n, V) of the video, then of each second view."""
+        rows = np.concatenate([to_host(s.logits) for s in self.states])
+        check_finite(rows, f"token {index + 1}")
+        blocks = np.split(rows, len(self._blocks))
+        return [blocks[self._blocks.index(view)] for view in range(len(blocks))]
 
     def hidden(self) -> NDArray[np.bool_] | None:
-        """(N,) vision tokens that the first hypothesis's counterfactual does not see; or None."""
-        hidden = self.states[-1].hidden
-        return None if hidden is None else to_host(hidden[0])
+        """(N,) vision tokens that the first second view does not see; None if it sees all.
+
+        Of the first hypothesis.
+        """
+        if len(self._blocks) < 2:
+            return None
+        first = self._blocks.index(1)
+        for state in self.states:
+            blocks = len(state.logits) // self.rows
+            if first < blocks:
+                hidden = state.hidden
+                return None if hidden is None else to_host(hidden[first * self.rows])
+            first -= blocks
+        raise AssertionError("every view lies in one of the states")
 
     def step(self, tokens: Sequence[int]) -> None:
-        """Feeds each hypothesis its token, the same under both views."""
+        """Feeds each hypothesis its token, the same under every view."""
         self.states = [
             self.lm.step(s, list(tokens) * (len(s.logits) // self.rows)) for s in self.states
         ]
@@ -77,20 +94,20 @@ class TwoViewBatch:
 def decode(
     lm: VideoLM,
     base: DecodeState,
-    counter: DecodeState | None,
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Iterator[TokenStep]:
     """Yields one TokenStep per token, the end token included; greedy, or sampled from its seed.
 
-    base, counter: prefilled states, left as they are. The linear rule with α = 0 gives the same
+    base, others: prefilled states, left as they are. The linear rule with α = 0 gives the same
     tokens as plain decoding. Raises NumericalError at a logit that is not finite, naming the token.
     """
-    yield from continue_decoding(TwoViewBatch(lm, base, counter), rule, options)
+    yield from continue_decoding(ViewBatch(lm, base, others), rule, options)
 
 
 def redecode(
-    batch: TwoViewBatch, index: int, token: int, rule: ScoreRule, options: DecodeOptions
+    batch: ViewBatch, index: int, token: int, rule: ScoreRule, options: DecodeOptions
 ) -> Iterator[TokenStep]:
     """Continues after replacing the token at `index` by another: what follows it, without it.
 
@@ -105,20 +122,19 @@ def redecode(
 
 
 def continue_decoding(
-    batch: TwoViewBatch, rule: ScoreRule, options: DecodeOptions, first: int = 0
+    batch: ViewBatch, rule: ScoreRule, options: DecodeOptions, first: int = 0
 ) -> Iterator[TokenStep]:
     """Decodes from where the batch stands; `first` is the index of the next token."""
     lm, rng = batch.lm, np.random.default_rng([options.seed, first])
     for index in range(first, options.max_tokens):
-        rows, other_rows = batch.logits(index)
-        base, other = rows[0], None if other_rows is None else other_rows[0]
-        weights, scores = score_token(rule, base, other, index)
+        base, *others = (rows[0] for rows in batch.logits(index))
+        weights, scores = score_token(rule, base, others, index)
         if options.search == "sample":
             p = nucleus(scores, options.temperature, options.top_p)
             token = int(rng.choice(len(p), p=p))
         else:
             token = int(scores.argmax())
-        step = token_step(lm, index, token, base, other, weights, rule, options)
+        step = token_step(lm, index, token, base, others, weights, rule, options)
         yield replace(step, hidden=batch.hidden())
         if token in lm.end_tokens:
             return
@@ -130,13 +146,13 @@ def token_step(
     index: int,
     token: int,
     base: LogitRows,
-    counter: LogitRows | None,
+    others: Sequence[LogitRows],
     weights: StepWeights,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> TokenStep:
     """The record of one choice by a model; see `make_token_step`."""
-    return make_token_step(lm.token_text, index, token, base, counter, weights, rule, options.keep)
+    return make_token_step(lm.token_text, index, token, base, others, weights, rule, options.keep)
 
 
 def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:

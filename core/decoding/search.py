@@ -1,4 +1,4 @@
-"""Beam search and self-consistency over the same two views as `core.decoding.loop`."""
+"""Beam search and self-consistency over the same views as `core.decoding.loop`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from core.backbones.base import DecodeState, VideoLM
 from core.decoding.contrast import log_partition, nucleus
-from core.decoding.loop import TwoViewBatch, answer, decode, token_step
+from core.decoding.loop import SecondStates, ViewBatch, answer, decode, token_step
 from core.decoding.steps import score_token
 from core.options import DecodeOptions
 from core.rules.base import ScoreRule
@@ -21,18 +21,18 @@ def find_answer(
     lm: VideoLM,
     method: str,
     base: DecodeState,
-    counter: DecodeState | None,
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Answer:
     """A whole answer by the search that `options` names."""
     match options.search:
         case "beam":
-            return answer(lm, method, beam(lm, base, counter, rule, options), rule)
+            return answer(lm, method, beam(lm, base, others, rule, options), rule)
         case "vote":
-            return vote(lm, method, base, counter, rule, options)
+            return vote(lm, method, base, others, rule, options)
         case "greedy" | "sample":
-            return answer(lm, method, list(decode(lm, base, counter, rule, options)), rule)
+            return answer(lm, method, list(decode(lm, base, others, rule, options)), rule)
         case _:
             assert_never(options.search)
 
@@ -46,7 +46,7 @@ class _Beam:
 def beam(
     lm: VideoLM,
     base: DecodeState,
-    counter: DecodeState | None,
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> tuple[TokenStep, ...]:
@@ -58,15 +58,15 @@ def beam(
     length penalty above 0 a running hypothesis may still rise as it grows, so what is returned is
     the best that was found and need not be the best there is.
     """
-    batch = TwoViewBatch(lm, base, counter)
+    batch = ViewBatch(lm, base, others)
     running, complete = [_Beam((), 0.0)], list[_Beam]()
     for index in range(options.max_tokens):
-        b, c = batch.logits(index)
+        base_rows, *other_rows = batch.logits(index)
         extensions: list[tuple[float, int, int]] = []
         weighed: list[StepWeights] = []
         for row, hypothesis in enumerate(running):
-            other = None if c is None else c[row]
-            weights, scores = score_token(rule, b[row], other, index)
+            theirs = [rows[row] for rows in other_rows]
+            weights, scores = score_token(rule, base_rows[row], theirs, index)
             weighed.append(weights)
             log_p = scores - log_partition(scores)
             for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
@@ -75,8 +75,9 @@ def beam(
         extensions.sort(key=lambda x: -x[0])
         going: list[tuple[int, _Beam]] = []
         for rank, (total, row, token) in enumerate(extensions[: 2 * options.beams]):
-            other = None if c is None else c[row]
-            step = token_step(lm, index, token, b[row], other, weighed[row], rule, options)
+            theirs = [rows[row] for rows in other_rows]
+            own = base_rows[row]
+            step = token_step(lm, index, token, own, theirs, weighed[row], rule, options)
             grown = _Beam((*running[row].steps, step), total)
             if token in lm.end_tokens:
                 if rank < options.beams:
@@ -108,7 +109,7 @@ def vote(
     lm: VideoLM,
     method: str,
     base: DecodeState,
-    counter: DecodeState | None,
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Answer:
@@ -119,22 +120,23 @@ def vote(
     the head, and the baseline has no head.
     """
     n = options.samples
-    batch = TwoViewBatch(lm, base, counter, rows=n)
+    batch = ViewBatch(lm, base, others, rows=n)
     rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
     steps: list[list[TokenStep]] = [[] for _ in range(n)]
     ends = min(lm.end_tokens)
     for index in range(options.max_tokens):
-        b, c = batch.logits(index)
+        base_rows, *other_rows = batch.logits(index)
         chosen = []
         for i in range(n):
             if steps[i] and steps[i][-1].token in lm.end_tokens:
                 chosen.append(ends)
                 continue
-            other = None if c is None else c[i]
-            weights, scores = score_token(rule, b[i], other, index)
+            theirs = [rows[i] for rows in other_rows]
+            weights, scores = score_token(rule, base_rows[i], theirs, index)
             p = nucleus(scores, options.temperature, options.top_p)
             chosen.append(int(rngs[i].choice(len(p), p=p)))
-            step = token_step(lm, index, chosen[i], b[i], other, weights, rule, options)
+            own = base_rows[i]
+            step = token_step(lm, index, chosen[i], own, theirs, weights, rule, options)
             steps[i].append(step)
         if all(z[-1].token in lm.end_tokens for z in steps):
             break

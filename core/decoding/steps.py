@@ -1,4 +1,4 @@
-"""Logits of both views and a chosen token → its TokenStep; those → an Answer. Knows no model."""
+"""Logits of the views and a chosen token → its TokenStep; those → an Answer. Knows no model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ LogitRows = NDArray[np.floating[Any]]
 
 
 def score_token(
-    rule: ScoreRule, base: LogitRows, counter: LogitRows | None, index: int
+    rule: ScoreRule, base: LogitRows, others: Sequence[LogitRows], index: int
 ) -> tuple[StepWeights, NDArray[np.float64]]:
     """How the rule weighs the views of a token, and the scores (V,) to choose it by."""
-    others = [] if counter is None else [counter]
     weights = rule.weigh(base, others, index)
     return weights, weighted(base, others, weights)
 
@@ -31,17 +30,18 @@ def make_token_step(
     index: int,
     token: int,
     base: LogitRows,
-    counter: LogitRows | None,
+    others: Sequence[LogitRows],
     weights: StepWeights,
     rule: ScoreRule,
     keep: int,
 ) -> TokenStep:
-    """The record of one choice: the candidates worth keeping under both views.
+    """The record of one choice: the candidates worth keeping under every view.
 
-    base, counter: (V,) logits; keep: how many of each view's best are kept at least.
+    base, others: (V,) logits; keep: how many of each view's best are kept at least.
     """
-    views = [base] if counter is None else [base, counter]
-    ids = kept_candidates(views, keep, weights.floor, token)
+    ids = kept_candidates([base, *others], keep, weights.floor, token)
+    rows = [other[ids].astype(np.float32) for other in others]
+    log_z = [log_partition(other) for other in others]
     return TokenStep(
         index=index,
         token=token,
@@ -50,10 +50,12 @@ def make_token_step(
         texts=tuple(token_text(int(i)) for i in ids),
         base=base[ids].astype(np.float32),
         base_log_z=log_partition(base),
-        counter=None if counter is None else counter[ids].astype(np.float32),
-        counter_log_z=None if counter is None else log_partition(counter),
+        counter=rows[0] if rows else None,
+        counter_log_z=log_z[0] if rows else None,
         floor=floor_of(base, ids),
         weights=None if isinstance(rule, Linear) else weights,
+        further=tuple(rows[1:]),
+        further_log_z=tuple(log_z[1:]),
     )
 
 

@@ -1,6 +1,7 @@
 """Every decoder by name: a second view, a rule that scores the two, and published defaults.
 
-A method is one line below; any other pair is written VIEW+RULE, as "macd+code". Importing this
+A method is one line below; any other pair is written VIEW+RULE, as "macd+code", and a rule over
+two second views VIEW/VIEW+RULE, as "vcd/tcd+mean-views". Importing this
 package imports no torch: a view's module is loaded when it is first used.
 """
 
@@ -14,17 +15,22 @@ from core.errors import OptionError
 from core.options import ContrastOptions, RunOptions
 from core.rules import ScoreRule, Setting, find_rule, rule_names
 from core.views import find_view, view_names
+from core.words import count
 
 if TYPE_CHECKING:
     from core.views.base import SecondView
     from core.views.context import MethodContext
 
 
+VIEW_MARK = "/"
+"""Between the views of a method that has several; no shell reads it in any other way."""
+
+
 @dataclass(frozen=True)
 class Method:
     """A decoder. view, rule: names in core.views and core.rules; fixed: an answer of its own.
 
-    title: for tables.
+    view: several, for a rule that takes several, with a "/" between them. title: for tables.
     """
 
     name: str
@@ -38,9 +44,14 @@ class Method:
         """How many second views it contrasts the video with."""
         return 0 if self.fixed is not None else find_rule(self.rule).second_views
 
-    def build(self, context: MethodContext) -> SecondView:
-        """Its second view, prefilled."""
-        return find_view(self.view)(context)
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of its second views, in order."""
+        return tuple(self.view.split(VIEW_MARK))
+
+    def build(self, context: MethodContext) -> tuple[SecondView, ...]:
+        """Its second views, prefilled."""
+        return tuple(find_view(view)(context) for view in self.views)
 
     def rule_for(self, context: MethodContext) -> ScoreRule:
         """Its rule as the options have it. Raises NotApplicable, see `ScoreRule.create`."""
@@ -58,7 +69,7 @@ class Method:
         """The sources of the method: those of its view and its rule."""
         if self.fixed is not None:
             return f"A control: no model at all, the answer is always {self.fixed!r}."
-        parts = (find_view(self.view).__doc__, find_rule(self.rule).__doc__)
+        parts = (*(find_view(v).__doc__ for v in self.views), find_rule(self.rule).__doc__)
         return " ".join((part or "").strip() for part in parts)
 
 
@@ -113,7 +124,7 @@ FORMER_NAMES = {"output-bias": "yes-bias"}
 
 
 def find_method(name: str) -> Method:
-    """A method by its name, or a VIEW+RULE pair. Raises OptionError where there is none."""
+    """A method by its name, VIEW+RULE or VIEW/VIEW+RULE. Raises OptionError where it is none."""
     name = FORMER_NAMES.get(name, name)
     if name in METHODS:
         return METHODS[name]
@@ -123,15 +134,26 @@ def find_method(name: str) -> Method:
             f"there is no method {name!r}",
             f"Choose of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
         )
-    for kind, part, names in (("view", view, view_names()), ("rule", rule, rule_names())):
-        if part not in names:
-            raise OptionError(f"there is no {kind} {part!r}", f"Choose of {', '.join(names)}")
-    if find_rule(rule).second_views and view in ("video", "prompt-bias"):
+    views = view.split(VIEW_MARK)
+    for kind, parts, names in (("view", views, view_names()), ("rule", [rule], rule_names())):
+        for part in parts:
+            if part not in names:
+                raise OptionError(f"there is no {kind} {part!r}", f"Choose of {', '.join(names)}")
+    wanted = find_rule(rule).second_views
+    if wanted and (without := [v for v in views if v in ("video", "prompt-bias")]):
         raise OptionError(
-            f"the rule {rule!r} needs a second view, and {view!r} has none",
+            f"the rule {rule!r} needs a second view, and {without[0]!r} has none",
             "Choose another view, such as macd",
         )
-    known = METHODS[view].title if view in METHODS else view.replace("-", " ").capitalize()
+    if len(views) != max(1, wanted):
+        raise OptionError(
+            f"the rule {rule!r} takes {count(wanted, 'second view')}, and {view!r} names"
+            f" {len(views)}",
+            f"Write {VIEW_MARK.join(['VIEW'] * max(1, wanted))}+{rule}",
+        )
+    known = f" {VIEW_MARK} ".join(
+        METHODS[v].title if v in METHODS else v.replace("-", " ").capitalize() for v in views
+    )
     return Method(name, f"{known} + {find_rule(rule).title}", view, rule)
 
 

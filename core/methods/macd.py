@@ -76,7 +76,7 @@ def macd_events(
         views = decoding_views(context, METHODS["macd"], second)
     needs = context.needs()
     yield CounterfactualRead(
-        with_losses(counterfactual, context.encoded, views.base, views.counter or views.base),
+        with_losses(counterfactual, context.encoded, *(views.base, *views.others, views.base)[:2]),
         masked_share(context, counterfactual, mask),
     )
     read_s = context.whole_cost(Cost(), base_needs).seconds

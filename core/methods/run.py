@@ -6,33 +6,32 @@ import time
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from core.backbones.base import DecodeState, to_pixels
-from core.decoding.loop import TwoViewBatch, answer, continue_decoding
+from core.decoding.loop import ViewBatch, answer, continue_decoding
 from core.decoding.search import find_answer
 from core.metering import Cost
 from core.methods import Method
 from core.rules.base import ScoreRule
-from core.types import Answer, Pixels, TokenStep
+from core.types import Answer, Pixels, ShownView, TokenStep
 from core.views.base import SecondView
 from core.views.context import MethodContext
-from core.views.records import NoView, View
 
 
 @dataclass(frozen=True, eq=False)
 class DecodingViews:
     """What a method decodes from: the views, prefilled, and the rule that scores them.
 
-    counter: None where there is no second view. view, video: what it is and its pixels (T, 3, h, w)
-    normalised, see `SecondView`.
+    seconds: at least one, the first without a state where there is no second view.
     """
 
     base: DecodeState
-    counter: DecodeState | None
+    seconds: tuple[SecondView, ...]
     rule: ScoreRule
-    view: View = NoView()  # noqa: RUF009  (frozen)
-    video: Tensor | None = None
+
+    @property
+    def others(self) -> tuple[DecodeState, ...]:
+        """The second views' states, in order."""
+        return tuple(second.state for second in self.seconds if second.state is not None)
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Decoding:
     """An answer as far as it is. batch: the views' caches with its tokens, None after a search."""
 
     answer: Answer
-    batch: TwoViewBatch | None
+    batch: ViewBatch | None
     finished: bool
 
 
@@ -78,14 +77,8 @@ def decoding_views(
 ) -> DecodingViews:
     """The views of a method that has some; second: its second view, where it was built already."""
     rule = method.rule_for(context)  # before anything is computed: it may not apply
-    second = second or method.build(context)
-    return DecodingViews(
-        base=second.base or context.base,
-        counter=second.state,
-        rule=rule,
-        view=second.record,
-        video=second.video,
-    )
+    seconds = method.build(context) if second is None else (second,)
+    return DecodingViews(base=seconds[0].base or context.base, seconds=seconds, rule=rule)
 
 
 def answer_events(
@@ -102,14 +95,15 @@ def answer_events(
     another answer pays for.
     """
     options, own, needs = context.options.decode, replace(cost), frozenset(needs)
-    pixels = shown(context, views)
+    first, *further = (ShownView(z.record, shown(context, z)) for z in views.seconds)
 
     def signed(unsigned: Answer) -> Answer:
         whole = context.whole_cost(own, needs)
         return replace(
             unsigned,
-            view=views.view,
-            shown=pixels,
+            view=first.view,
+            shown=first.shown,
+            further=tuple(further),
             ms=round(1000 * (whole.seconds - paid_s), 1),
             total_ms=round(1000 * whole.seconds, 1),
             memory_mb=context.memory_mb(whole),
@@ -118,12 +112,12 @@ def answer_events(
     lm, rule = context.lm, views.rule
     if options.search in ("beam", "vote"):
         with context.meter.measure() as spent:
-            decoded = find_answer(lm, name, views.base, views.counter, rule, options)
+            decoded = find_answer(lm, name, views.base, views.others, rule, options)
         own.add(spent)
         yield Decoding(signed(decoded), None, True)
         return
     with context.meter.measure() as spent:
-        batch = TwoViewBatch(lm, views.base, views.counter)
+        batch = ViewBatch(lm, views.base, views.others)
     own.add(spent)
     steps: list[TokenStep] = []
     for step in context.meter.each(continue_decoding(batch, rule, options), own):
@@ -132,8 +126,8 @@ def answer_events(
     yield Decoding(signed(answer(lm, name, steps, rule)), batch, True)
 
 
-def shown(context: MethodContext, views: DecodingViews) -> Pixels | None:
-    """The second view's frames as the model read them, (T, h, w, 3)."""
-    if views.video is None:
+def shown(context: MethodContext, second: SecondView) -> Pixels | None:
+    """A second view's frames as the model read them, (T, h, w, 3)."""
+    if second.video is None:
         return None
-    return to_pixels(views.video, context.encoded.mean, context.encoded.std)
+    return to_pixels(second.video, context.encoded.mean, context.encoded.std)

@@ -23,7 +23,7 @@ from core.backbones.dimensions import DIMENSIONS, Dimensions
 from core.backbones.hf import HfVideoLM
 from core.backbones.load import adapter_of, load_backbone
 from core.backbones.random_weights import build, depth_of, with_depth
-from core.decoding.loop import TwoViewBatch
+from core.decoding.loop import ViewBatch
 from core.errors import UnsupportedBackbone
 from core.metering import AliveBytes
 from core.methods import METHODS
@@ -188,15 +188,15 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
     encoded = lm.encode(clip, QUESTION)
     context = MethodContext(lm, encoded, sample_tracks(len(clip.frames)), options)
     if kind == "baseline":
-        TwoViewBatch(lm, context.base, None)
+        ViewBatch(lm, context.base, None)
     elif kind == "vcd":
         views = decoding_views(context, METHODS["vcd"])
-        TwoViewBatch(lm, views.base, views.counter)
+        ViewBatch(lm, views.base, views.others)
     else:
         counterfactual = context.counterfactual(options.mask)
         # an object that is left alone would make the view cheaper
         masked = replace(counterfactual, level=np.ones(len(context.tracks)))
-        TwoViewBatch(lm, context.base, read_view(context, masked, options.mask).state)
+        ViewBatch(lm, context.base, read_view(context, masked, options.mask).state)
 
 
 def _embedded() -> HfVideoLM:

@@ -16,7 +16,7 @@ from core.recording.arrays import describe_shape, read_array, read_mapping, requ
 from core.records import TEXT
 from core.rules import ScoreRule, Setting, find_rule
 from core.traces.schema import ANSWER, VIEW
-from core.types import Answer
+from core.types import Answer, ShownView
 from core.validation import Number, Part
 from core.views.records import MaskedView, NoView, OtherView, View, view_from
 from core.words import count
@@ -30,33 +30,83 @@ CLOSE = 1e-3
 SPOKEN_RULES = ("olm", "yes-bias")
 """Rules that look words up in the model's vocabulary, which is not known here."""
 
-_Step = tuple[int, NDArray[np.float32], NDArray[np.float32] | None]
+_Step = tuple[int, NDArray[np.float32], list[NDArray[np.float32]]]
+"""A token, the logits of the video, and those of every second view."""
 
 
 class StepRecord(TypedDict):
-    """A token. base: (V,) logits of the video; counter: (V,) those of the second view."""
+    """A token. base: (V,) logits of the video; counter: (V,) those of the second view.
+
+    further: (V,) each, of the second views after the first.
+    """
 
     token: int
     base: ArrayLike
     counter: NotRequired[ArrayLike | None]
+    further: NotRequired[Sequence[ArrayLike]]
 
 
 class AnswerRecord(TypedDict):
     """An answer by its name. rule: of core.rules; "linear" by default, "plain" with one view.
 
+    steps: its S tokens one by one. Or tokens: their ids (S,), with rows of logits: base (S, V) of
+    the video, counter (S, V) of the second view, further (S, V) each of those after it.
     alpha, beta, head: of the linear rule, by default those of the options. text: where it is more
     than the tokens' texts together. view: what the second view was, as `core.views.records` writes
     it, such as `{"kind": "blank"}`; by default the video behind the masks if levels are given.
     """
 
     name: str
-    steps: Sequence[StepRecord]
+    steps: NotRequired[Sequence[StepRecord]]
+    tokens: NotRequired[ArrayLike]
+    base: NotRequired[ArrayLike | Sequence[ArrayLike]]
+    counter: NotRequired[ArrayLike | Sequence[ArrayLike] | None]
+    further: NotRequired[Sequence[ArrayLike | Sequence[ArrayLike]]]
     rule: NotRequired[str]
     alpha: NotRequired[float]
     beta: NotRequired[float]
     head: NotRequired[str]
     text: NotRequired[str]
     view: NotRequired[View | Mapping[str, Any]]
+
+
+_WANTED = {0: "Leave counter out", 1: "Give counter alone at every token"}
+
+
+def steps_of_rows(fields: Mapping[str, Any], path: str) -> list[StepRecord]:
+    """The tokens of an answer that is handed over as rows of logits."""
+    if "steps" in fields:
+        raise OptionError(f"{path} has both steps and tokens", "Give one of them")
+    tokens = read_array(fields["tokens"], f"{path}.tokens")
+    if tokens.ndim != 1:
+        raise OptionError(f"{path}.tokens is {describe_shape(tokens)}", "Give the shape (S,)")
+    columns = {"base": require(fields, path, "base")}
+    if fields.get("counter") is not None:
+        columns["counter"] = fields["counter"]
+    thirds = _further(fields, path)
+    named = [*columns.items(), *((f"further[{k}]", rows) for k, rows in enumerate(thirds))]
+    for name, rows in named:
+        if not hasattr(rows, "__len__") or len(rows) != len(tokens):
+            length = len(rows) if hasattr(rows, "__len__") else "no"
+            raise OptionError(
+                f"{path}.{name} has {length} rows for {count(len(tokens), 'token')}",
+                "Give one row of logits a token, those it was chosen from",
+            )
+    steps: list[Any] = [{"token": t} for t in tokens.tolist()]
+    for j, step in enumerate(steps):
+        step |= {name: rows[j] for name, rows in columns.items()}
+        step |= {"further": [rows[j] for rows in thirds]} if thirds else {}
+    return steps
+
+
+def _further(fields: Mapping[str, Any], path: str) -> list[Any]:
+    """What is fields of the second views after the first."""
+    thirds = fields.get("further", ())
+    if not isinstance(thirds, Sequence) and not getattr(thirds, "ndim", 0):
+        raise OptionError(f"{path}.further is no list", "Give one entry a view after the second")
+    if len(thirds) and fields.get("counter") is None:
+        raise OptionError(f"{path} has further views without a second one", "Give counter too")
+    return list(thirds)
 
 
 class AnswerReader:
@@ -98,27 +148,28 @@ class AnswerReader:
     def _answer(self, row: AnswerRecord, path: str) -> Answer:
         fields = read_mapping(row, path, AnswerRecord.__annotations__)
         name = ANSWER.rules["method"].read(require(fields, path, "name"), f"{path}.name")
-        rows = require(fields, path, "steps")
+        rows = steps_of_rows(fields, path) if "tokens" in fields else require(fields, path, "steps")
         if not isinstance(rows, Sequence) or not 0 < len(rows) <= MAX_STEPS:
             raise OptionError(
                 f"{path}.steps is not a list of tokens, or is empty", f"Give 1 to {MAX_STEPS}"
             )
         read = [self._step(step, f"{path}.steps[{j}]") for j, step in enumerate(rows)]
-        two = {counter is not None for _, _, counter in read}
-        if len(two) > 1:
+        views = {len(others) for _, _, others in read}
+        if len(views) > 1:
             raise OptionError(
                 f"{path} has a second view at some tokens only", "Give counter at all or at none"
             )
-        rule = self._rule(fields, path, two == {True})
+        seconds = views.pop()
+        rule = self._rule(fields, path, seconds)
         steps = []
         strays = []
-        for j, (token, base, counter) in enumerate(read):
-            weights, scores = score_token(rule, base, counter, j)
+        for j, (token, base, others) in enumerate(read):
+            weights, scores = score_token(rule, base, others, j)
             if not scores[token] >= scores.max() - CLOSE:
                 strays.append(j)
             steps.append(
                 make_token_step(
-                    self._text, j, token, base, counter, weights, rule, self.options.decode.keep
+                    self._text, j, token, base, others, weights, rule, self.options.decode.keep
                 )
             )
         if strays:
@@ -129,23 +180,29 @@ class AnswerReader:
         words = "".join(s.text for s in steps if s.token not in self.end_tokens)
         text = ANSWER.rules["text"].read(fields.get("text", words), f"{path}.text")
         made = make_answer(name, text, steps, self.end_tokens, rule)
-        return replace(made, view=self._view(fields.get("view"), path, two == {True}))
+        unknown = OtherView("recorded", "a second view that was not described")
+        return replace(
+            made,
+            view=self._view(fields.get("view"), path, seconds > 0),
+            further=(ShownView(unknown),) * (seconds - 1),
+        )
 
-    def _rule(self, fields: Mapping[str, Any], path: str, two: bool) -> ScoreRule:
-        name = fields.get("rule", "linear" if two else "plain")
+    def _rule(self, fields: Mapping[str, Any], path: str, seconds: int) -> ScoreRule:
+        name = fields.get("rule", "linear" if seconds else "plain")
         if name in SPOKEN_RULES:
             raise OptionError(
                 f"{path}.rule is {name!r}, which needs the model's vocabulary",
                 "Record it as another rule, or without one",
             )
         kind = find_rule(name)
-        if bool(kind.second_views) != two:
+        if kind.second_views != seconds:
+            have = ("no second view", "a second view")[seconds] if seconds < 2 else seconds
             raise OptionError(
-                f"{path} has {'a' if two else 'no'} second view, which the rule {name!r} does not"
-                " fit",
-                "Give counter at every token, or another rule" if kind.second_views
-                else "Leave counter out, or give another rule",
-            )  # fmt: skip
+                f"{path} has {have}{' second views' * (seconds > 1)}, which the rule {name!r} does"
+                " not fit",
+                _WANTED.get(kind.second_views, "Give counter and further at every token")
+                + ", or another rule",
+            )
         contrast = {n: fields[n] for n in ("alpha", "beta", "head") if n in fields}
         if contrast and name != "linear":
             raise OptionError(
@@ -158,14 +215,16 @@ class AnswerReader:
     def _step(self, row: StepRecord, path: str) -> _Step:
         fields = read_mapping(row, path, StepRecord.__annotations__)
         base = self._logits(require(fields, path, "base"), f"{path}.base")
-        counter = fields.get("counter")
-        if counter is not None:
-            counter = self._logits(counter, f"{path}.counter")
+        others = []
+        if fields.get("counter") is not None:
+            others.append(self._logits(fields["counter"], f"{path}.counter"))
+        for k, row in enumerate(_further(fields, path)):
+            others.append(self._logits(row, f"{path}.further[{k}]"))
         token = Number(0, self.vocabulary - 1, whole=True).read(
             require(fields, path, "token"), f"{path}.token"
         )
         assert isinstance(token, int)
-        return token, base, counter
+        return token, base, others
 
     def _logits(self, value: Any, path: str) -> NDArray[np.float32]:
         """(V,), the same V everywhere."""

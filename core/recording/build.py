@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,15 +43,27 @@ class TrackRecord(TypedDict):
     confidence: NotRequired[float]
 
 
+class Tokenizer(Protocol):
+    """What is asked of a tokenizer; those of transformers are one."""
+
+    @property
+    def eos_token_id(self) -> Any:
+        """The id that ends an answer, several of them, or None."""
+
+    def decode(self, token_ids: Any, /) -> Any:
+        """The text of some ids."""
+
+
 def record(
     frames: ArrayLike,
     times: ArrayLike,
     question: str,
     *,
     answers: Sequence[AnswerRecord],
-    token_text: TokenText,
-    end_tokens: Collection[int] = (),
-    tracks: Sequence[TrackRecord] = (),
+    token_text: TokenText | None = None,
+    end_tokens: Collection[int] | None = None,
+    tokenizer: Tokenizer | None = None,
+    tracks: Sequence[TrackRecord | Track] = (),
     levels: ArrayLike | None = None,
     strengths: ArrayLike | None = None,
     gradients: ArrayLike | None = None,
@@ -69,11 +81,13 @@ def record(
         frames: (T, H, W, 3) uint8, RGB, the source frames as they are to be shown.
         times: (T,) seconds, rising.
         question: as it was asked.
-        answers: one or more. The viewer's token panel shows those that are named "baseline" and
-            "macd"; with three or more it compares them all.
+        answers: one or more, under any names. The viewer shows two of them side by side, one of the
+            video alone and one with a second view; with three or more it compares them all.
         token_text: the text of a token id; asked for the candidates that are kept, not for all.
-        end_tokens: ids that end an answer, which are left out of its text.
-        tracks: the objects, K of them.
+        end_tokens: ids that end an answer, which are left out of its text; none by default.
+        tokenizer: instead of both, such as one of transformers: `decode([id])` gives the text of a
+            token, `eos_token_id` what ends an answer.
+        tracks: the objects, K of them; those of another trace are taken as they are.
         levels: (K,) how far the second view hides each object, [0, 1]; 0 leaves it as it is.
         strengths: (K,) where the ascent ended, [0, 1]; the levels by default.
         gradients: (K,) of the query loss by the strengths at their start, `ascent={"r0": …}`.
@@ -125,7 +139,8 @@ def record(
             swept=chosen.mask.swept,
             frame_mask=chosen.mask.frame_mask,
         )
-    reader = AnswerReader(asked, chosen, token_text, frozenset(end_tokens), masked)
+    texts, ends = _vocabulary(token_text, end_tokens, tokenizer)
+    reader = AnswerReader(asked, chosen, texts, ends, masked)
     made = reader.read(answers)
     contrast = None if options is not None or "contrast" in parts else _first_contrast(made)
     height, width = pixels.shape[1:3]
@@ -160,6 +175,27 @@ def record(
     )
 
 
+def _vocabulary(
+    token_text: TokenText | None, end_tokens: Collection[int] | None, tokenizer: Tokenizer | None
+) -> tuple[TokenText, frozenset[int]]:
+    """The texts of the tokens, and which of them end an answer."""
+    if (token_text is None) == (tokenizer is None):
+        raise OptionError(
+            "neither token_text nor tokenizer was given"
+            if tokenizer is None
+            else "both token_text and tokenizer were given",
+            "Give one of them",
+        )
+    if tokenizer is None:
+        assert token_text is not None
+        return token_text, frozenset(end_tokens or ())
+    if not callable(getattr(tokenizer, "decode", None)):
+        raise OptionError("tokenizer cannot decode", "Give one with decode([id]), or token_text")
+    ends = getattr(tokenizer, "eos_token_id", None) if end_tokens is None else end_tokens
+    ends = () if ends is None else (ends,) if isinstance(ends, int) else ends
+    return lambda token: str(tokenizer.decode([token])), frozenset(ends)
+
+
 def _first_contrast(answers: Mapping[str, Answer]) -> ContrastOptions | None:
     """That of the first answer under the linear rule."""
     first = next((a for a in answers.values() if a.rule == "linear"), None)
@@ -180,11 +216,13 @@ def _frames(value: ArrayLike) -> Pixels:
     return pixels
 
 
-def _tracks(tracks: Sequence[TrackRecord], frames: int) -> tuple[Track, ...]:
+def _tracks(tracks: Sequence[TrackRecord | Track], frames: int) -> tuple[Track, ...]:
     made: list[Track] = []
     for i, row in enumerate(tracks):
         path = f"tracks[{i}]"
-        fields = read_mapping(row, path, TrackRecord.__annotations__)
+        names = TrackRecord.__annotations__
+        given = {n: getattr(row, n) for n in names} if isinstance(row, Track) else row
+        fields = read_mapping(given, path, names)
         boxes = read_array(require(fields, path, "boxes"), f"{path}.boxes", lost=True)
         if boxes.shape != (frames, 4):
             raise OptionError(

@@ -58,6 +58,18 @@ def options_as_dict(trace: Trace) -> dict[str, Any]:
     return trace.options.as_dict() | edits
 
 
+MAX_FURTHER = 8
+"""Second views of an answer after its first."""
+
+
+def further_folder(answer: int, further: int) -> str:
+    """Where the frames of an answer's second view after the first lie; further: from 1.
+
+    No file has so many answers that such a folder could be the first second view of one.
+    """
+    return f"shown{100 * further + answer}"
+
+
 def check_values(manifest: bytes) -> None:
     """Raises TraceError for JSON of more values than a trace has, before they are made."""
     if sum(manifest.count(mark) for mark in (b",", b"[", b"{")) > MAX_VALUES:

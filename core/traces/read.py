@@ -27,6 +27,7 @@ from core.traces.format import (
     RECORD_FIELDS,
     SOURCE_PIXELS,
     Arrays,
+    further_folder,
 )
 from core.traces.migrations import migrate
 from core.traces.schema import LARGE, MANIFEST, REAL
@@ -42,6 +43,8 @@ from core.types import (
     ModelFrames,
     OcclusionReport,
     Outline,
+    Pixels,
+    ShownView,
     StepWeights,
     Stroke,
     TokenStep,
@@ -212,14 +215,27 @@ def _restore_answers(
         if row["method"] in answers:
             raise TraceError(f"the trace holds two answers of {row['method']!r}", DAMAGED)
         answer = _restore_answer(row, f"answer{i}", arrays, m["pieces"], keep)
-        if row.get("shown") and read is not None and room >= read.pixels.size // 3:
-            room -= read.pixels.size // 3
-            frames = read.pixels.copy()
-            for at, picture in pictures.get(f"shown{i}", {}).items():
-                frames[at] = decode_picture(picture)
-            answer = replace(answer, shown=frames)
-        answers[row["method"]] = answer
+        further = row.get("further", ())
+        folders = [f"shown{i}", *(further_folder(i, j) for j in range(1, len(further) + 1))]
+        shown: list[Pixels | None] = []
+        for told, folder in zip((row, *further), folders, strict=True):
+            kept = told.get("shown") and read is not None and room >= read.pixels.size // 3
+            shown.append(_restore_shown(read, pictures.get(folder, {})) if kept and read else None)
+            room -= 0 if read is None or not kept else read.pixels.size // 3
+        views = (view_from(told["view"]) for told in further)
+        pairs = zip(views, shown[1:], strict=True)
+        answers[row["method"]] = replace(
+            answer, shown=shown[0], further=tuple(ShownView(*pair) for pair in pairs)
+        )
     return answers
+
+
+def _restore_shown(read: ModelFrames, pictures: dict[int, bytes]) -> Pixels:
+    """A second view's frames: those of the model where none was stored."""
+    frames = read.pixels.copy()
+    for at, picture in pictures.items():
+        frames[at] = decode_picture(picture)
+    return frames
 
 
 def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple[Track, ...]:
@@ -364,7 +380,11 @@ def _restore_tokens(
     ends = np.cumsum(count)
     logits: dict[str, list[Floats]] = {}
     log_z: dict[str, NDArray[Any]] = {}
-    for view in ("base", "counter") if two else ("base",):
+    further = len(row.get("further", ()))
+    if further and not two:
+        raise TraceError("an answer in the trace has a third view and no second", DAMAGED)
+    thirds = [f"further{j}" for j in range(further)]
+    for view in ("base", "counter", *thirds) if two else ("base",):
         one = _shaped(arrays, f"{key}_{view}", (total,), most=MAX_LOGIT)
         log_z[view] = _shaped(arrays, f"{key}_{view}_log_z", (n,), most=MAX_LOGIT)
         if (one > np.repeat(log_z[view], count) + 1).any():  # a probability well over 1
@@ -392,6 +412,8 @@ def _restore_tokens(
                 hidden=None if hidden is None else hidden[j],
                 floor=floors[j],
                 weights=weights[j],
+                further=tuple(logits[view][j] for view in thirds),
+                further_log_z=tuple(float(log_z[view][j]) for view in thirds),
             )
         )
     return tuple(tokens)
@@ -421,6 +443,9 @@ def _restore_weights(
     row: dict[str, Any], arrays: Arrays, key: str, tokens: int
 ) -> list[StepWeights | None]:
     """One per token; None under the linear rule, which the answer's α, β and cut give."""
+    further = len(row.get("further", ()))
+    if further and (row["rule"] == "linear" or f"{key}_weights" not in arrays):
+        raise TraceError("an answer in the trace has views that nothing weighs", DAMAGED)
     if row["rule"] == "linear":
         return [None] * tokens
     if f"{key}_weights" not in arrays:
@@ -436,6 +461,9 @@ def _restore_weights(
                 raise TraceError("a bias in the trace belongs to no token", DAMAGED)
             biases[int(index)].append((int(token), amount))
     others = rows[:, 1:2].tolist() if row["two_views"] else [()] * tokens
+    if further:
+        more = _shaped(arrays, f"{key}_further_weights", (tokens, further))
+        others = np.concatenate([rows[:, 1:2], more], axis=1).tolist()
     return [
         StepWeights(base, tuple(other), floor, tuple(bias))
         for (base, _, floor), other, bias in zip(rows.tolist(), others, biases, strict=True)

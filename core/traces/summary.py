@@ -156,6 +156,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "rule": answer.rule,
         "votes": answer.votes,
         "view": answer.view.as_dict(),
+        "further_views": [further.view.as_dict() for further in answer.further],
         "ms": answer.ms,
         "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
@@ -183,14 +184,15 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
             "score": float(_weighted(step, answer)[at]),
             "base_choice": step.texts[int(step.base.argmax())],
         }
+    if step.further:
+        row["further_logits"] = [float(other[at]) for other in step.further]
     return row
 
 
 def _weighted(step: TokenStep, answer: Answer) -> Float64Array:
     """Scores of the candidates (C,), without the cut, which the chosen token passed."""
     weights = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
-    others = [] if step.counter is None else [step.counter]
-    return weighted(step.base, others, replace(weights, floor=-np.inf), step.candidates)
+    return weighted(step.base, step.others, replace(weights, floor=-np.inf), step.candidates)
 
 
 def as_text(trace: Trace) -> str:

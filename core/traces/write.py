@@ -32,6 +32,7 @@ from core.traces.format import (
     SOURCE_PIXELS,
     STEP_FIELDS,
     Arrays,
+    further_folder,
     options_as_dict,
 )
 from core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
@@ -82,14 +83,22 @@ def _pack_frames(trace: Trace) -> dict[str, bytes]:
         pictures |= {f"model/{i:04d}.webp": (f, True) for i, f in enumerate(read)}
         for k, answer in enumerate(trace.answers.values()):
             if answer.shown is not None:
-                pictures |= {
-                    f"shown{k}/{i:04d}.webp": (f, False)
-                    for i, f in enumerate(answer.shown)
-                    if not np.array_equal(f, read[i])
-                }
+                pictures |= _differing(f"shown{k}", answer.shown, read)
+            for j, further in enumerate(answer.further, 1):
+                if further.shown is not None:
+                    pictures |= _differing(further_folder(k, j), further.shown, read)
     with ThreadPoolExecutor() as pool:
         encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
         return dict(zip(pictures, encoded, strict=True))
+
+
+def _differing(folder: str, shown: Pixels, read: Pixels) -> dict[str, tuple[Pixels, bool]]:
+    """The frames of a second view that the model did not read as they are in the first."""
+    return {
+        f"{folder}/{i:04d}.webp": (f, False)
+        for i, f in enumerate(shown)
+        if not np.array_equal(f, read[i])
+    }
 
 
 def _within(frames: Pixels, most: int) -> list[Pixels]:
@@ -197,12 +206,15 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
             counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
             arrays[f"{key}_counter"] = np.concatenate(counters)
             arrays[f"{key}_counter_log_z"] = np.array([t.counter_log_z for t in a.tokens], float)
+        for j in range(len(a.tokens[0].further)):
+            arrays[f"{key}_further{j}"] = np.concatenate([t.further[j] for t in a.tokens])
+            arrays[f"{key}_further{j}_log_z"] = np.array([t.further_log_z[j] for t in a.tokens])
         _flatten_weights(a.tokens, key, arrays)
         hidden = [t.hidden for t in a.tokens if t.hidden is not None]
         if len(hidden) == len(a.tokens):
             arrays[f"{key}_hidden"] = np.packbits(np.stack(hidden), axis=1)
             arrays[f"{key}_vision_tokens"] = np.array([len(hidden[0])])
-    return {
+    row: dict[str, Any] = {
         "method": a.method,
         "text": a.text,
         "finished": a.finished,
@@ -219,6 +231,11 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "two_views": two,
         "tokens": len(a.tokens),
     }
+    if a.further:
+        row["further"] = [
+            {"view": z.view.as_dict(), "shown": z.shown is not None} for z in a.further
+        ]
+    return row
 
 
 def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> None:
@@ -229,6 +246,9 @@ def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> N
     arrays[f"{key}_weights"] = np.array(
         [[w.base, w.others[0] if w.others else 0.0, w.floor] for w in weights]
     )
+    more = [w.others[1:] for w in weights]
+    if any(more):
+        arrays[f"{key}_further_weights"] = np.array(more, np.float64)
     bias = [(i, *pair) for i, w in enumerate(weights) for pair in w.bias]
     if bias:
         arrays[f"{key}_bias"] = np.array(bias, np.float64)

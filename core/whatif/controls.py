@@ -136,7 +136,7 @@ def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> li
         video, others = to_host(base.logits)[0], to_host(state.logits)
         for row in range(rows):
             if chosen[row][0] == len(tokens):
-                scores = score_token(rule, video, others[row], index)[1]
+                scores = score_token(rule, video, [others[row]], index)[1]
                 if int(scores.argmax()) != token:
                     chosen[row] = index, int(scores.argmax())
         if index + 1 < len(tokens):

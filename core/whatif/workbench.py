@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from core.backbones.base import VideoLM
-from core.decoding.loop import TwoViewBatch, answer, redecode
+from core.decoding.loop import ViewBatch, answer, redecode
 from core.decoding.steps import score_token
 from core.errors import OptionError
 from core.methods.macd import Ascending, CounterfactualRead, macd_events
@@ -65,7 +65,7 @@ class Workbench:
                 "Choose the backbone that made the trace",
             )
         self.context = MethodContext(lm, self.encoded, trace.tracks, self.options)
-        self._batch: TwoViewBatch | None = None
+        self._batch: ViewBatch | None = None
 
     def change(self, edit: Edit) -> Generator[Event, None, None]:
         """Runs again what one change invalidates; the last event holds the new trace.
@@ -190,18 +190,18 @@ class Workbench:
     def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
         """How many tokens the new rule leaves unchanged, and the one that it chooses next."""
         for step in self.trace.answers["macd"].tokens:
-            scores = score_token(Linear(contrast), step.base, step.counter, step.index)[1]
+            scores = score_token(Linear(contrast), step.base, step.others, step.index)[1]
             token = int(step.candidates[int(scores.argmax())])
             if token != step.token:
                 return step.index, token
         return len(self.trace.answers["macd"].tokens), None
 
-    def _standing_batch(self) -> TwoViewBatch:
+    def _standing_batch(self) -> ViewBatch:
         """Both views' caches with the present answer in them; made once, then only cropped."""
         if self._batch is None:
             assert self.trace.counterfactual is not None
             second = read_view(self.context, self.trace.counterfactual, self.options.mask)
-            self._batch = TwoViewBatch(self.lm, self.context.base, second.state)
+            self._batch = ViewBatch(self.lm, self.context.base, second.state)
             for step in self.trace.answers["macd"].tokens:
                 if step.token not in self.lm.end_tokens:
                     self._batch.step([step.token])

@@ -6,7 +6,7 @@ const NAMES = ["example", "outcome", "method"];
 /** Shows the filters and the runs that pass them. */
 export function start() {
   const form = document.getElementById("filters");
-  const count = document.getElementById("count");
+  const count = /** @type {HTMLElement} */ (document.getElementById("count"));
   const runs = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#runs > li")]);
   if (!(form instanceof HTMLFormElement) || !count) throw new Error("the page has no filters");
   const selects = NAMES.map((name) => /** @type {HTMLSelectElement} */ (form.elements.namedItem(name)));

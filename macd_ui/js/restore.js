@@ -164,7 +164,7 @@ export class TabRestorer {
     }
     if (status.running) this.restoring = false;
     const address = files && files.trace;
-    if (status.running || !trace || !address || address.startsWith("files/example/")) return;
+    if (status.running || !trace || !address || files.of === "example") return; // the page has its examples
     if (this.awaited && this.awaited.run === trace.run) {
       this.awaited = null;
       this.viewer.showStatus({ ...status, message: "Restored after a reload" });

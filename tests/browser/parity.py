@@ -249,7 +249,7 @@ def a_step(
     counter: np.ndarray,
     weights: StepWeights | None = None,
     keep: int = VOCABULARY,
-    **more: Any,
+    further: tuple[np.ndarray, ...] = (),
 ) -> TokenStep:
     """The record of one token, of ids that are not places among the candidates."""
     ids = kept_candidates([base, counter], keep, -np.inf, int(base.argmax()))
@@ -265,7 +265,8 @@ def a_step(
         counter_log_z=log_partition(counter),
         floor=floor_of(base, ids),
         weights=weights,
-        **more,
+        further=tuple(row[ids].astype(np.float32) for row in further),
+        further_log_z=tuple(map(log_partition, further)),
     )
 
 
@@ -357,9 +358,10 @@ def scores_by_every_rule() -> Case:
         rule = find_rule(name).create(setting)
         for seed, index in ((3, 0), (4, 2)):
             base, counter = logits(seed)
-            others = [counter] if rule.second_views else []
+            further = tuple(logits(40 + k)[0] for k in range(rule.second_views - 1))
+            others = [counter, *further][: rule.second_views]
             weights = rule.weigh(base, others, index)
-            steps.append(a_step(base, counter, weights))
+            steps.append(a_step(base, counter, weights, further=further))
             whole.append((base, counter))
     base, counter = (row + 0.123456 / 3 for row in logits(5))
     floor = float(np.float32(np.sort(base)[-7]))  # a logit, which the payload rounds
@@ -373,7 +375,7 @@ def scores_by_every_rule() -> Case:
     def compare(found: Any) -> None:
         for told, (i, *_) in zip(found, asked, strict=True):
             step = steps[i]
-            own = weighted(step.base, [step.counter], step.weights, step.candidates)
+            own = weighted(step.base, step.others, step.weights, step.candidates)
             check_scores(told, step, own, 1e-4 if i == len(steps) - 2 else 1e-9)
 
     return Case({"steps": sent_steps(steps), "asked": asked}, SCORED, compare)
@@ -423,7 +425,7 @@ def flip_map() -> Case:
 def hidden_tokens() -> Case:
     """Vision tokens that a second view did not see, one bit each."""
     hidden = np.random.default_rng(0).random(37) < 0.5
-    steps = sent_steps([a_step(*logits(0), hidden=hidden)])
+    steps = sent_steps([replace(a_step(*logits(0)), hidden=hidden)])
 
     def compare(found: Any) -> None:
         assert found == hidden.astype(int).tolist()

@@ -106,6 +106,7 @@ def change_a_level(page, changes):
 @pytest.mark.long
 def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, tmp_path):
     upload(tab, toy_mp4)
+    assert tab.evaluate(SAVED) == []  # an example, which the page has itself, is not kept
     run(tab, QUESTION)
     saved = wait_until_saved(tab)
     changed = change_a_level(tab, 1)

@@ -84,12 +84,12 @@ def test_shared_work_is_done_once():
 
 def test_levels_of_the_controls():
     case = a_case()
-    macd, turned = (prepare(case, METHODS[n]).view for n in ("macd", "reversed"))
+    macd, turned = (prepare(case, METHODS[n]).seconds[0].record for n in ("macd", "reversed"))
     swap = {0.0: 1.0, 1.0: 0.0, 0.75: 0.75}
     assert list(turned.level) == [swap[x] for x in macd.level]
-    assert prepare(case, METHODS["mask-all"]).view.level == (1.0, 1.0)
-    assert prepare(case, METHODS["macd-fixed"]).view.level == (0.75, 0.75)
-    moved = prepare(case, METHODS["random-mask"]).view
+    assert prepare(case, METHODS["mask-all"]).seconds[0].record.level == (1.0, 1.0)
+    assert prepare(case, METHODS["macd-fixed"]).seconds[0].record.level == (0.75, 0.75)
+    moved = prepare(case, METHODS["random-mask"]).seconds[0].record
     assert moved.level == macd.level
     assert sorted(moved.frame_level) == sorted(macd.frame_level)
     for before, after in zip(case.tracks, moved.boxes, strict=True):
@@ -104,7 +104,7 @@ def test_levels_of_the_controls():
 def test_random_masks_hide_as_many_pixels_as_macds(fusion, seed):
     options = RunOptions(mask=MaskOptions(fusion=fusion), seed=seed)
     case = a_case(((0.0, 0.1, 0.3, 0.5), (0.5, 0.4, 0.7, 0.9)), options)
-    macd, moved = (prepare(case, METHODS[n]).view for n in ("macd", "random-mask"))
+    macd, moved = (prepare(case, METHODS[n]).seconds[0].record for n in ("macd", "random-mask"))
     assert max(macd.level + macd.frame_level) == 1
     boxes = [np.array(b, np.float32) for b in moved.boxes]
     placed = tuple(replace(t, boxes=b) for t, b in zip(case.tracks, boxes, strict=True))
@@ -145,7 +145,7 @@ def test_sids_count_and_tcds_subsets():
     assert tcd_subset(16) == (0, 5, 10, 15)
     assert tcd_subset(16, keep=16) == tuple(range(16))
     case = a_case(options=RunOptions(tcd=TcdOptions(keep=2)))
-    assert prepare(case, METHODS["tcd"]).view.frames == (0, 3)
+    assert prepare(case, METHODS["tcd"]).seconds[0].record.frames == (0, 3)
 
 
 @pytest.fixture(scope="module")

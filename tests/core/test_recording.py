@@ -189,6 +189,59 @@ def test_tensors_are_taken():
     assert trace.answers["macd"].text == "".join(WORDS[s["token"]] for s in steps())
 
 
+def as_rows(answer):
+    """The same answer, its logits one row a token for each view."""
+    told = [(s["token"], s["base"], s.get("counter")) for s in answer["steps"]]
+    tokens, base, counter = zip(*told, strict=True)
+    rows = {"tokens": tokens, "base": np.stack(base)}
+    rows |= {} if counter[0] is None else {"counter": np.stack(counter)}
+    return {n: v for n, v in answer.items() if n != "steps"} | rows
+
+
+def test_rows_of_logits_are_taken_as_the_steps_are():
+    import torch
+
+    answers = told()["answers"]
+    expected = pack(core.record(**told()))
+    rows = [as_rows(a) for a in answers]
+    assert pack(core.record(**told(answers=rows))) == expected
+    tensors = [
+        {n: [torch.tensor(row) for row in v] if n in ("base", "counter") else v
+         for n, v in row.items()}
+        for row in rows
+    ]  # fmt: skip
+    assert pack(core.record(**told(answers=tensors))) == expected
+
+
+class Words:
+    """What is asked of a tokenizer."""
+
+    eos_token_id = steps()[-1]["token"]
+
+    def decode(self, ids):
+        (token,) = ids
+        return WORDS[token]
+
+
+def test_a_tokenizer_gives_the_texts_and_the_end():
+    ends = [Words.eos_token_id]
+    expected = core.record(**told(end_tokens=ends))
+    assert expected.answers["macd"].finished
+    mine = core.record(**told(token_text=None, tokenizer=Words()))
+    assert pack(mine) == pack(expected)
+    several = Words()
+    several.eos_token_id = [3, *ends]
+    assert pack(core.record(**told(token_text=None, tokenizer=several))) == pack(expected)
+    none = core.record(**told(token_text=None, tokenizer=Words(), end_tokens=[]))
+    assert not none.answers["macd"].finished
+
+
+def test_tracks_of_another_trace_are_taken():
+    first = core.record(**told())
+    again = core.record(**told(tracks=first.tracks))
+    assert pack(again) == pack(first)
+
+
 def answer_with(**changes):
     return {"answers": [{"name": "x", "steps": steps(1)} | changes]}
 
@@ -229,6 +282,23 @@ BAD = {
     "frame levels of other frames": ({"frame_levels": [0, 1]}, r"frame_levels is an array \(2,\)"),
     "no answer": ({"answers": []}, "answers is not a list"),
     "no steps": (answer_with(steps=[]), r"answers\[0\].steps is not a list"),
+    "steps and tokens": (answer_with(tokens=[1]), "both steps and tokens"),
+    "tokens of two axes": (
+        {"answers": [{"name": "x", "tokens": [[1]], "base": logits(0)[None]}]},
+        r"tokens is an array \(1, 1\)"),
+    "a row too few": (
+        {"answers": [{"name": "x", "tokens": [1, 2], "base": logits(0)[None]}]},
+        r"answers\[0\].base has 1 rows for 2 tokens"),
+    "a number for rows": (
+        {"answers": [{"name": "x", "tokens": [1], "base": logits(0)[None], "counter": 3}]},
+        r"answers\[0\].counter has no rows"),
+    "tokens without logits": ({"answers": [{"name": "x", "tokens": [1]}]}, "base is missing"),
+    "half a token among rows": (
+        {"answers": [{"name": "x", "tokens": [1.5], "base": logits(0)[None]}]}, "token is 1.5"),
+    "neither texts nor tokenizer": ({"token_text": None}, "neither token_text nor"),
+    "texts and tokenizer": ({"tokenizer": Words()}, "both token_text and"),
+    "a tokenizer that cannot decode": (
+        {"token_text": None, "tokenizer": object()}, "tokenizer cannot decode"),
     "no name": ({"answers": [{"steps": steps(1)}]}, r"answers\[0\].name is missing"),
     "one name twice": ({"answers": answer_with()["answers"] * 2}, r"answers\[1\].name"),
     "a rule that is none": (answer_with(rule="quadratic"), "no rule 'quadratic'"),
@@ -300,3 +370,18 @@ def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, cap
             assert mine_step.base_log_z == pytest.approx(step.base_log_z, abs=1e-3)
     assert own.answers["own"].text != own.answers["baseline"].text
     assert own.answers["own"].view.kind == "blank"
+
+
+def test_the_example_is_short():
+    """A script has little more to do than its own decoding."""
+    import ast
+
+    source = (ROOT / "examples" / "own_decoder.py").read_text(encoding="utf-8")
+    texts = {
+        i
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for i in range(node.lineno, node.end_lineno + 1)
+    }
+    lines = enumerate(source.splitlines(), 1)
+    assert sum(bool(line.strip()) for i, line in lines if i not in texts) <= 40

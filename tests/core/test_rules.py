@@ -99,6 +99,14 @@ def test_log_linear_and_crg(views, strength):
     np.testing.assert_allclose(scores(make("crg"), z, c), 2 * z - c)
 
 
+@given(st.tuples(LOGITS, LOGITS, LOGITS), st.floats(0, 5), st.floats(0.01, 1))
+def test_mean_views(views, alpha, beta):
+    z, a, b = views
+    rule = find_rule("mean-views").create(replace(SETTING, contrast=ContrastOptions(alpha, beta)))
+    found = weighted(z, [a, b], rule.weigh(z, [a, b], 0))
+    assert_same(found, (1 + alpha) * z - alpha * (a + b) / 2, cut(z, beta))
+
+
 @given(VIEWS, st.floats(0, 20), st.floats(0, 1.5), st.sampled_from(["probability", "raw"]))
 def test_linear(views, alpha, beta, head):
     z, c = views
@@ -213,13 +221,17 @@ def test_any_view_runs_under_any_rule():
     rules = [r for r in rule_names() if find_rule(r).second_views]
     for view in ("macd", "vcd", "no-video", "mask-all", "tcd", "sid"):
         for rule in rules:
-            answer = run_method(context, find_method(f"{view}+{rule}"))
+            views = "/".join([view] * find_rule(rule).second_views)
+            answer = run_method(context, find_method(f"{views}+{rule}"))
             assert (answer.rule, bool(answer.text)) == (rule, True)
             for token in answer.tokens:
                 assert (token.weights is None) == (rule == "linear")
 
 
-@pytest.mark.parametrize("name", ["macd+code", "vcd+m3id", "baseline", "yes-bias", "olm", "crg"])
+@pytest.mark.parametrize(
+    "name",
+    ["macd+code", "vcd+m3id", "baseline", "yes-bias", "olm", "crg", "macd/tcd+mean-views"],
+)
 def test_weights_are_saved_and_tell_the_choice(name):
     from tests.small_trace import small_trace
 
@@ -230,8 +242,7 @@ def test_weights_are_saved_and_tell_the_choice(name):
     assert again.rule == method.rule
     assert [t.weights for t in again.tokens] == [t.weights for t in answer.tokens]
     for token in again.tokens:
-        others = [] if token.counter is None else [token.counter]
-        found = weighted(token.base, others, token.weights, token.candidates)
+        found = weighted(token.base, token.others, token.weights, token.candidates)
         assert int(token.candidates[found.argmax()]) == token.token
 
 

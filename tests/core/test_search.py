@@ -153,23 +153,23 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
 
 
 def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
-    from core.decoding.loop import TwoViewBatch, continue_decoding, redecode
+    from core.decoding.loop import ViewBatch, continue_decoding, redecode
 
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     base = toyworld.prefill(encoded, encoded.video)
     counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-    pair = TwoViewBatch(toyworld, base, counter)
+    pair = ViewBatch(toyworld, base, counter)
     first = list(continue_decoding(pair, RULE, DecodeOptions()))
     for index in (1, 3):
         other = next(int(c) for c in first[index].candidates if c != first[index].token)
         cropped = list(redecode(pair, index, other, RULE, DecodeOptions()))
-        anew = TwoViewBatch(toyworld, base, counter)
+        anew = ViewBatch(toyworld, base, counter)
         for token in [s.token for s in first[:index]] + [other]:
             anew.step([token])
         whole = list(continue_decoding(anew, RULE, DecodeOptions(), first=index + 1))
         assert ids(cropped) == ids(whole)
         np.testing.assert_allclose(cropped[0].base, whole[0].base, atol=1e-4)
-        pair = TwoViewBatch(toyworld, base, counter)
+        pair = ViewBatch(toyworld, base, counter)
         list(continue_decoding(pair, RULE, DecodeOptions()))
 
 

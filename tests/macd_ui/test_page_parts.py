@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 
 from core.errors import OptionError
+from core.figures.style import COLOURS
 from core.options import RunOptions
 from core.traces.bundle import save
 from core.traces.summary import as_text
 from core.validation import Choice, Flag, Number
 from macd_ui.component import viewer_component
 from macd_ui.examples import examples
-from macd_ui.figures.strengths import strengths_figure
 from macd_ui.files import routes
 from macd_ui.forms import SETTINGS, run_options
 from macd_ui.handlers import Handlers
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_ui.session import Store
+from macd_ui.session import Session, Store
+from macd_ui.showing import plot
 from tests.core.test_bundle import make_trace
 from tests.fakes import BoxDetector, ByteLM
 from viewer import JS, bundle, payload, status
-from viewer.constants import COLOURS
 
 FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
@@ -135,15 +135,18 @@ def test_the_template_has_no_placeholder_that_could_run_data():
 
 
 def test_figures(trace):
-    figure = strengths_figure(trace)
+    figure = trace.figure("strengths")
     assert [d.type for d in figure.data] == ["scatter", "scatter", "heatmap"]
     assert figure.data[2].z[0][-1] == pytest.approx(trace.counterfactual.frame_margin[0])
     assert "only the sign" in figure.layout.xaxis2.title.text
     twice = replace(trace, steps=trace.steps * 2)
-    assert [d.type for d in strengths_figure(twice).data][2:] == ["heatmap", "scatter"]
-    assert strengths_figure(replace(trace, steps=(), counterfactual=None)) is None
+    assert [d.type for d in twice.figure("strengths").data][2:] == ["heatmap", "scatter"]
+    without = replace(trace, steps=(), counterfactual=None)
+    assert plot(Session(plot_open=True), without) == {"plot": None}
+    assert plot(Session(plot_open=True), trace)["plot"] == figure
+    assert plot(Session(), trace) == {}
     hostile = replace(trace, tracks=(replace(trace.tracks[0], label=HOSTILE), trace.tracks[1]))
-    assert "<img" not in strengths_figure(hostile).to_json().encode().decode("unicode_escape")
+    assert "<img" not in hostile.figure("strengths").to_json().encode().decode("unicode_escape")
 
 
 def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
@@ -224,6 +227,7 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
     assert handlers.unfold_plot(False, "me") == {}
     store.close()
     assert shown["files"]["trace"] == f"files/example/{found[0].name}.macd"
+    assert shown["files"]["of"] == "example"
     assert shown["trace"]["answers"]
     save(trace, tmp_path / "mine.macd")
     (tmp_path / "mine.mp4").write_bytes(b"x")
@@ -257,7 +261,7 @@ def test_actions_that_are_none_are_refused(store, action):
 def test_twenty_objects_have_colours_of_their_own_in_viewer_and_plot(trace):
     assert len(set(COLOURS)) == len(COLOURS) >= 20
     shown = [track["colour"] for track in payload(trace)["trace"]["tracks"]]
-    lines = strengths_figure(trace).data[: len(shown)]
+    lines = trace.figure("strengths").data[: len(shown)]
     assert [line.line.color for line in lines] == shown == list(COLOURS[: len(shown)])
 
 
@@ -266,5 +270,5 @@ def test_a_gradient_of_zero_is_told_apart_in_text_and_plot(trace):
     told = as_text(replace(trace, steps=(step,)))
     assert "0 exactly" in told
     assert "+1.00e-09" in told
-    ends = str(strengths_figure(replace(trace, steps=(step,))).to_dict())
+    ends = str(replace(trace, steps=(step,)).figure("strengths").to_dict())
     assert ends.count("cannot act") == 1

@@ -4,16 +4,17 @@ import io
 import json
 import math
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from core.cli.main import main
-from core.errors import TraceError
+from core.errors import OptionError, TraceError
+from core.figures import figure_names
 from core.masking.masks import draw_masks
 from core.traces.bundle import load, pack, save, unpack
-from macd_ui.figures.strengths import strengths_figure
 from tests.small_trace import npy, put_together, read_everywhere, small_trace, taken_apart
 from viewer.export import standalone
 
@@ -290,7 +291,10 @@ def test_what_loads_is_read_everywhere(name, tmp_path, capsys):
         assert not set(text) & set("\x1b\x9b\0\r\u202e\u2066")
     html = standalone(trace)
     html.encode()
-    strengths_figure(trace)
+    for figure in figure_names():
+        for backend in ("plotly", "matplotlib"):
+            with suppress(OptionError):  # not every trace holds what is drawn
+                trace.figure(figure, backend)
     draw_masks(trace.tracks, 2, (16, 16), trace.mask)
     assert unpack(pack(trace)).question == trace.question
     for flags in ([], ["--json"]):

@@ -29,7 +29,7 @@ def declared():
 def sent():
     """Interface → objects of it that Python sends."""
     trace = small_trace()
-    files = {"trace": "a", "page": "b"}
+    files = {"trace": "a", "page": "b", "of": "run"}
     out = payload(trace, files=files, former=trace, link="?example=x")
     shown = out["trace"]
     answers = [*shown["answers"].values(), shown["former"]]

@@ -1,13 +1,14 @@
 // @ts-check
-// Methods side by side: answers aligned with the baseline, what each second view shows, per-token
-// differences, time and memory. Only shown when more than baseline and MACD ran.
+// Methods side by side: answers aligned with the reference, what each second view shows, per-token
+// differences, time and memory. Only shown when there are more than two answers.
 
 import { contextOf, el } from "./dom.js";
 import { percent, signed, unpackBits, visible } from "./text.js";
 
-/** @import { Answer, Trace } from "./types" */
+/** @import { Answer, ShownView, Trace, View } from "./types" */
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
+/** @typedef {{ name: string, answer: Answer, view: View, shown: ShownView["shown"] }} NamedView a second view of an answer */
 /** @typedef {{ canvas: HTMLCanvasElement, caption: HTMLElement, choice: HTMLSelectElement, root: HTMLElement }} Screen */
 
 export class Compare {
@@ -18,7 +19,12 @@ export class Compare {
   constructor(state, stage) {
     this.state = state;
     this.stage = stage;
+    /** @type {NamedView[]} */
+    this.views = [];
     this.rows = el("tbody");
+    this.against = el("th", { scope: "col" });
+    /** @type {Answer | undefined} what the rows were drawn against */
+    this.drawnAgainst = undefined;
     this.shared = el("p", { class: "mv-note" });
     this.screens = [0, 1].map(() => this.screen());
     this.root = el("section", { class: "mv-compare", "aria-label": "Methods", hidden: true },
@@ -26,8 +32,9 @@ export class Compare {
       el("div", { class: "mv-screens" }, this.screens.map((s) => s.root)),
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Methods table" },
         el("table", { class: "mv-methods" },
-          el("thead", {}, el("tr", {}, ["method", "answer", "against the baseline",
-            "difference by token", "α", "β", "ms added", "ms in all", "peak MB"].map((h) => el("th", { scope: "col" }, h)))),
+          el("thead", {}, el("tr", {}, ["method", "answer", this.against, "difference by token", "α",
+            "β", "ms added", "ms in all", "peak MB"].map((h) =>
+            (typeof h === "string" ? el("th", { scope: "col" }, h) : h)))),
           this.rows)),
       this.shared);
   }
@@ -45,27 +52,36 @@ export class Compare {
     const answers = Object.values(trace.answers);
     this.root.hidden = answers.length < 3;
     if (this.root.hidden) return;
-    const base = trace.answers.baseline;
-    const views = answers.filter((a) => a.view.kind && a.view.kind !== "none");
+    this.views = answers.flatMap(viewsOf).filter(({ view }) => view.kind && view.kind !== "none");
+    const names = this.views.map(({ name }) => name);
     this.screens.forEach((screen, i) => {
       const former = screen.choice.value;
-      screen.choice.replaceChildren(...views.map((a) => el("option", { value: a.method }, a.method)));
-      screen.choice.value = views.some((a) => a.method === former)
-        ? former : views[Math.min(i, views.length - 1)]?.method || "";
+      screen.choice.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+      screen.choice.value = names.includes(former)
+        ? former : names[Math.min(i, names.length - 1)] ?? "";
     });
-    this.rows.replaceChildren(...answers.map((a) => this.row(a, base)));
+    this.drawRows(trace);
     const shared = Object.entries(trace.shared).map(([k, n]) => `${k} ${n}×`).join(", ");
     this.shared.textContent = `Seed ${trace.seed}. Shared between methods: ${shared || "nothing"}; `
       + "“ms added” leaves that out, “ms in all” is from the prompt to the answer. Peak memory: tensors "
       + "alive for the method, weights included.";
   }
 
+  /** @param {Trace} trace */
+  drawRows(trace) {
+    const { reference } = this.state;
+    this.drawnAgainst = reference;
+    const name = reference && (reference.method === "baseline" ? "the baseline" : reference.method);
+    this.against.textContent = name ? `against ${name}` : "";
+    this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(a, reference)));
+  }
+
   /**
    * @param {Answer} answer
-   * @param {Answer} base
+   * @param {Answer | undefined} base
    */
   row(answer, base) {
-    const at = answer === base ? -1 : answer.tokens.findIndex((t, i) =>
+    const at = !base || answer === base ? -1 : answer.tokens.findIndex((t, i) =>
       !base.tokens[i] || base.tokens[i].token !== t.token);
     const words = answer.tokens.length
       ? answer.tokens.map((t, i) => el("span", { class: i === at ? "mv-parts" : "" }, visible(t.text), " "))
@@ -76,7 +92,7 @@ export class Compare {
     return el("tr", { "data-method": answer.method },
       el("th", { scope: "row" }, answer.method),
       el("td", { class: "mv-words" }, words, votes ? el("small", {}, ` votes: ${votes}`) : null),
-      el("td", {}, answer === base ? "" : againstBaseline(answer, base)),
+      el("td", {}, !base || answer === base ? "" : againstReference(answer, base)),
       el("td", {}, two ? differences(answer) : ""),
       el("td", {}, linear ? answer.alpha : ""),
       el("td", {}, linear ? answer.beta : ""),
@@ -88,25 +104,25 @@ export class Compare {
   draw() {
     const { trace, frame } = this.state;
     if (this.root.hidden || !trace) return;
+    if (this.drawnAgainst !== this.state.reference) this.drawRows(trace);
     for (const screen of this.screens) {
-      const answer = trace.answers[screen.choice.value];
-      if (answer) this.drawView(screen, answer, trace, frame);
+      const named = this.views.find(({ name }) => name === screen.choice.value);
+      if (named) this.drawView(screen, named, trace, frame);
     }
   }
 
   /**
    * @param {Screen} screen
-   * @param {Answer} answer
+   * @param {NamedView} named
    * @param {Trace} trace
    * @param {number} frame
    */
-  drawView({ canvas, caption }, answer, trace, frame) {
-    const { view } = answer;
+  drawView({ canvas, caption }, { answer, view, shown }, trace, frame) {
     const [width, height] = trace.model ? trace.model.size : trace.source;
     const scale = 480 / Math.max(width, height);
     [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
     const context = contextOf(canvas);
-    const picture = this.stage.secondView(answer, frame);
+    const picture = this.stage.secondView(shown, frame);
     if (picture) this.stage.drawModelPicture(context, picture, true);
     /** @type {Record<string, string>} */
     const notes = {
@@ -124,7 +140,7 @@ export class Compare {
     } else if (view.kind === "pruned") {
       this.drawHidden(context, answer, trace, frame);
       caption.textContent = `token ${this.tokenOf(answer) + 1}: ${caption.textContent}`;
-    } else if (!answer.shown && view.kind !== "frames") {
+    } else if (!shown && view.kind !== "frames") {
       caption.textContent += " (its pixels are not stored in this trace)";
     }
   }
@@ -160,12 +176,22 @@ export class Compare {
 }
 
 /**
+ * @param {Answer} answer
+ * @returns {NamedView[]}
+ */
+function viewsOf(answer) {
+  const { method, view, shown, further } = answer;
+  return [{ view, shown }, ...further].map((one, k) =>
+    ({ ...one, answer, name: k ? `${method}, view ${k + 1}` : method }));
+}
+
+/**
  * Which of two answers is right is not known here, so no word says "fixed".
  *
  * @param {Answer} answer
  * @param {Answer} base
  */
-function againstBaseline(answer, base) {
+function againstReference(answer, base) {
   const [ours, theirs] = [answer, base].map((a) => a.text.toLowerCase().replace(/^[\s.!]+|[\s.!]+$/g, ""));
   if (ours === theirs) return "agrees";
   return [ours, theirs].sort().join() === "no,yes" ? "flipped" : "changed";

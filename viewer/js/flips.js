@@ -2,6 +2,7 @@
 // Where the choice of one token changes: exact α, and a map over α and β. From stored logits alone.
 
 import { el, saveFile } from "./dom.js";
+import { takesAlpha } from "./pair.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { visible } from "./text.js";
 
@@ -34,11 +35,16 @@ export class Flips {
   }
 
   draw() {
-    const { shown, constants } = this.state;
-    const answer = shown.answers.macd;
-    const step = answer && answer.tokens[this.state.method === "macd" ? this.state.token : 0];
+    const { contrast: answer, constants, method, token } = this.state;
+    const step = answer && answer.tokens[method === answer.method ? token : 0];
     this.root.hidden = !step || !step.counter;
-    if (this.root.hidden || !this.root.open) return;
+    if (!answer || !step || this.root.hidden || !this.root.open) return;
+    const able = takesAlpha(answer);
+    for (const part of [this.grid, this.axis, this.legend, this.keep]) part.hidden = !able;
+    if (!able) {
+      this.words.textContent = `The rule ${answer.rule} takes neither α nor β: there is no boundary over them.`;
+      return;
+    }
     const { alpha, beta } = this.ruleOf(answer);
     const points = flipPoints(step, beta, answer.head, constants.largest_alpha);
     const [start, ...flips] = points;

@@ -28,10 +28,12 @@ export function rescore(step, alpha, beta, head = "probability") {
       text: step.texts[i],
       base: step.base[i],
       counter: other[i],
+      further: step.further.map((row) => row[i]),
       difference: step.base[i] - other[i],
       inside,
       score: inside
-        ? weights.base * step.base[i] + weights.other * other[i] + (bias.get(id) || 0)
+        ? step.further.reduce((sum, row, k) => sum + weights.further[k] * row[i],
+          weights.base * step.base[i] + weights.other * other[i] + (bias.get(id) || 0))
         : -Infinity,
       before: Math.exp(step.base[i] - step.base_log_z),
       after: 0,
@@ -58,7 +60,7 @@ export function rescore(step, alpha, beta, head = "probability") {
  */
 function linearWeights(baseTop, alpha, beta, head) {
   const floor = head === "raw" ? beta * baseTop : beta > 0 ? baseTop + Math.log(beta) : null;
-  return { base: 1 + alpha, other: -alpha, floor, bias: [] };
+  return { base: 1 + alpha, other: -alpha, further: [], floor, bias: [] };
 }
 
 /**

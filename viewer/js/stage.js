@@ -3,6 +3,7 @@
 
 import { all, contextOf, el, savePicture } from "./dom.js";
 import { frameMasks, levelsAt, outlineOf } from "./masks.js";
+import { hasLevelsOf, titleOf } from "./pair.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -162,14 +163,29 @@ export class Stage {
   }
 
   /**
-   * What the model read in a frame of an answer's second view: a picture, or null while it loads.
+   * What the model read in a frame of a second view: a picture, or null while it loads.
    *
-   * @param {Answer} answer
+   * @param {Answer["shown"]} shown
    * @param {number} frame
    */
-  secondView(answer, frame) {
+  secondView(shown, frame) {
     const { model } = this.state.shown;
-    return this.image((answer.shown && answer.shown[frame]) || (model && model.frames[frame]));
+    return this.image((shown && shown[frame]) || (model && model.frames[frame]));
+  }
+
+  /**
+   * Why a layer cannot be shown; empty where it can.
+   *
+   * @param {Layer} layer
+   */
+  whyNot(layer) {
+    const { shown: trace, contrast } = this.state;
+    const name = contrast ? titleOf(contrast.method) : "the second view";
+    if (layer === "levels" && !trace.final) return "There are no levels";
+    if (layer === "levels" && !hasLevelsOf(trace, contrast)) return `The levels are not those of ${name}`;
+    if (layer === "counter" && !this.hasSecondView(contrast)) return `The trace holds no pictures of ${name}`;
+    if (layer === "model" && !this.modelFrames()) return "The trace does not hold what the model read";
+    return "";
   }
 
   /** @param {Answer | undefined} answer */
@@ -217,11 +233,12 @@ export class Stage {
     const image = this.image(model ? model.frames[frame] : trace.frames[frame]);
     if (image) context.drawImage(image, 0, 0, width, height);
     const levels = levelsAt(trace, frame);
-    const counter = layers.counter && this.hasSecondView(trace.answers.macd)
-      ? this.secondView(trace.answers.macd, frame) : null;
+    const { contrast } = this.state;
+    const counter = contrast && layers.counter && this.hasSecondView(contrast)
+      ? this.secondView(contrast.shown, frame) : null;
     if (counter) this.drawModelPicture(context, counter, model !== null);
     if (layers.soft) this.drawSoft(context);
-    if (layers.levels && trace.final) this.drawLevels(context, levels);
+    if (layers.levels && hasLevelsOf(trace, contrast)) this.drawLevels(context, levels);
     if (layers.boxes) this.drawBoxes(context);
     this.describe(levels);
     this.scrub.value = String(frame);
@@ -230,10 +247,12 @@ export class Stage {
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [key, button] of this.toggles) {
       button.setAttribute("aria-pressed", String(layers[key]));
-      button.disabled = (key === "levels" && !trace.final)
-        || (key === "counter" && !this.hasSecondView(trace.answers.macd))
-        || (key === "model" && !this.modelFrames());
+      const why = this.whyNot(key);
+      button.disabled = why !== "";
+      button.title = why;
     }
+    const name = contrast && contrast.method !== "macd" ? "Second view" : "Counterfactual";
+    /** @type {HTMLElement} */ (this.toggles.get("counter")).textContent = name;
     this.markLanes();
   }
 

@@ -1,7 +1,9 @@
 // @ts-check
 // What is shown: the trace, and what of it is chosen. Every part reads it; `set` draws all again.
 
-/** @import { Constants, Layer, Tool, Trace } from "./types" */
+import { choosePair } from "./pair.js";
+
+/** @import { Answer, Constants, Layer, Pair, Tool, Trace } from "./types" */
 
 export class State {
   /**
@@ -23,8 +25,11 @@ export class State {
     /** @type {number | null} */
     this.hover = null;
     this.token = 0;
+    /** Whose token is chosen. */
     this.method = "macd";
     this.picked = false;
+    /** @type {Pair} the answers that the reader chose to see beside each other */
+    this.wished = { reference: null, contrast: null };
     this.playing = false;
     this.speed = 1;
     this.loop = true;
@@ -45,6 +50,18 @@ export class State {
   get shown() {
     if (!this.trace) throw new Error("no trace is shown");
     return this.trace;
+  }
+
+  /** @returns {Answer | undefined} the answer of one view that others are held against */
+  get reference() {
+    const { reference } = choosePair(this.shown, this.wished);
+    return reference === null ? undefined : this.shown.answers[reference];
+  }
+
+  /** @returns {Answer | undefined} the answer of two views that is looked at */
+  get contrast() {
+    const { contrast } = choosePair(this.shown, this.wished);
+    return contrast === null ? undefined : this.shown.answers[contrast];
   }
 
   /** @returns {Constants} */

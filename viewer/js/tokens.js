@@ -4,10 +4,11 @@
 import { all, el } from "./dom.js";
 import { Flips } from "./flips.js";
 import { differenceBar } from "./occlusion.js";
+import { contrasts, references, takesAlpha, titleOf } from "./pair.js";
 import { rescore } from "./rescore.js";
 import { percent, signed, visible } from "./text.js";
 
-/** @import { Answer, Row, Rule, Send, TokenStep, Trace } from "./types" */
+/** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
 /** @import { State } from "./state.js" */
 
 export class Tokens {
@@ -22,6 +23,10 @@ export class Tokens {
     this.version = 0;
     this.said = "";
     this.drawn = "";
+    /** @type {(Answer | undefined)[]} the reference and the contrast that the strips were built for */
+    this.built = [];
+    this.choices = { reference: this.choice("reference"), contrast: this.choice("contrast") };
+    this.pair = el("div", { class: "mv-pair" }, Object.values(this.choices).map((c) => c.root));
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
@@ -34,10 +39,38 @@ export class Tokens {
       on: { click: () => { if (this.rule) send({ do: "redecode", ...this.rule }); } },
     }, "Continue decoding from here");
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
+    this.reason = el("p", { class: "mv-note" });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.flips = new Flips(state, (answer) => this.ruleOf(answer));
     this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
-      el("h3", {}, "Answers"), this.verdict, this.strips, this.live, this.error, this.table, this.flips.root);
+      el("h3", {}, "Answers"), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
+  }
+
+  /**
+   * A list of the answers that can stand in one place of the pair, when there are several.
+   *
+   * @param {keyof Pair} place
+   */
+  choice(place) {
+    const select = el("select", {
+      on: { change: () => this.choose({ [place]: select.value }) },
+    });
+    const title = place[0].toUpperCase() + place.slice(1);
+    return { select, root: el("label", { hidden: true }, `${title} `, select) };
+  }
+
+  /**
+   * Shows another pair of answers, from where they diverge.
+   *
+   * @param {Partial<Pair>} names
+   */
+  choose(names) {
+    this.state.wished = { ...this.state.wished, ...names };
+    const { contrast, reference } = this.state;
+    this.state.set({
+      token: Math.max(0, this.divergence()), picked: false, tool: null,
+      method: (contrast || reference)?.method ?? "macd",
+    });
   }
 
   /**
@@ -69,43 +102,79 @@ export class Tokens {
    * @returns {Rule}
    */
   ruleOf(answer) {
-    return answer.method === "macd" && this.rule ? this.rule : answer;
+    return answer === this.state.contrast && this.rule ? this.rule : answer;
   }
 
   answers() {
-    const { baseline, macd } = this.state.shown.answers;
-    return [baseline, macd].filter((answer) => answer !== undefined);
+    const { reference, contrast } = this.state;
+    return [reference, contrast].filter((answer) => answer !== undefined);
   }
 
   divergence() {
-    const [base, macd] = this.answers();
-    if (!base || !macd) return -1;
-    const n = Math.min(base.tokens.length, macd.tokens.length);
-    for (let i = 0; i < n; i++) if (base.tokens[i].token !== macd.tokens[i].token) return i;
+    const { reference, contrast } = this.state;
+    if (!reference || !contrast) return -1;
+    const n = Math.min(reference.tokens.length, contrast.tokens.length);
+    for (let i = 0; i < n; i++) if (reference.tokens[i].token !== contrast.tokens[i].token) return i;
     return -1;
   }
 
   /** @param {Trace} trace */
   load(trace) {
-    this.version += 1;
     for (const name of /** @type {(keyof Rule)[]} */ (["alpha", "beta"])) {
       const { max, step } = this.state.constants[name];
       Object.assign(this.sliders[name].input, { max: String(max), step: String(step) });
     }
+    this.fill("reference", references(trace));
+    this.fill("contrast", contrasts(trace));
+    this.pair.hidden = Object.values(this.choices).every(({ root }) => root.hidden);
+    this.build(trace);
+    this.draw();
+  }
+
+  /**
+   * @param {keyof Pair} place
+   * @param {Answer[]} answers
+   */
+  fill(place, answers) {
+    const { select, root } = this.choices[place];
+    select.replaceChildren(...answers.map((a) => el("option", { value: a.method }, titleOf(a.method))));
+    root.hidden = answers.length < 2;
+  }
+
+  /**
+   * The strips of the pair, and what moves with it.
+   *
+   * @param {Trace} trace
+   */
+  build(trace) {
+    const { reference, contrast } = this.state;
     const answers = this.answers();
     const parts = this.divergence();
-    const macd = trace.answers.macd;
-    this.rule = macd ? { alpha: macd.alpha, beta: macd.beta } : null;
-    this.live.hidden = !macd || !macd.tokens.some((t) => t.counter);
+    this.version += 1;
+    this.built = [reference, contrast];
+    this.choices.reference.select.value = reference?.method ?? "";
+    this.choices.contrast.select.value = contrast?.method ?? "";
+    const two = Boolean(contrast && contrast.tokens.some((t) => t.counter));
+    const able = Boolean(contrast && takesAlpha(contrast));
+    this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
+    this.live.hidden = !two || !able;
+    this.reason.textContent = two && !able && contrast
+      ? `The rule ${contrast.rule} takes neither α nor β; each token shows the weights it was chosen with.` : "";
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
-    if (trace.former) this.strips.append(this.formerStrip(trace.former));
+    if (trace.former && contrast?.method === "macd") this.strips.append(this.formerStrip(trace.former));
     this.verdict.textContent = this.said = this.say(answers, parts);
-    this.draw();
+  }
+
+  // Why the answer in hand cannot be decoded on; empty where it can.
+  whyNotAgain() {
+    const { shown, contrast } = this.state;
+    if (contrast?.method !== "macd") return "Only MACD's answer can be decoded on with other values.";
+    return shown.again?.command ? "" : "No model here computed this answer, so it cannot be decoded on.";
   }
 
   // Marks where the moved α and β would choose otherwise; what follows belongs to another path.
   drawRule() {
-    const answer = this.state.shown.answers.macd;
+    const { contrast: answer } = this.state;
     const { rule } = this;
     if (!answer || !rule) return;
     for (const name of /** @type {(keyof Rule)[]} */ (["alpha", "beta"])) {
@@ -119,7 +188,7 @@ export class Tokens {
       if (rows[chosen].id !== step.token) [left, instead] = [i, rows[chosen].text];
     });
     const moved = rule.alpha !== answer.alpha || rule.beta !== answer.beta;
-    for (const button of all(this.strips, "[data-method=macd] .mv-token")) {
+    for (const button of this.buttonsOf(answer)) {
       const i = Number(button.dataset.index);
       const turned = moved && i === left;
       button.classList.toggle("mv-turned", turned);
@@ -130,9 +199,20 @@ export class Tokens {
     this.verdict.textContent = moved && left >= 0
       ? `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there.`
       : this.said;
+    const why = this.whyNotAgain();
     this.again.hidden = !this.state.server || !moved;
     this.again.textContent = left >= 0 ? "Continue decoding from here" : "Apply these values";
-    this.again.disabled = Boolean(this.state.busy);
+    this.again.disabled = Boolean(this.state.busy) || why !== "";
+    this.reason.textContent = this.again.hidden ? "" : why;
+  }
+
+  /**
+   * The tokens of an answer's strip.
+   *
+   * @param {Answer} answer
+   */
+  buttonsOf(answer) {
+    return [...all(this.strips, "button.mv-token")].filter((button) => methodOf(button) === answer.method);
   }
 
   /**
@@ -140,7 +220,9 @@ export class Tokens {
    * @param {number} parts
    */
   say(answers, parts) {
-    if (answers.length < 2 || !answers[1].finished) return answers.length ? "decoding …" : "";
+    const whole = answers.length === 2 && answers[1].finished;
+    if (this.state.running && !whole) return answers.length ? "decoding …" : "";
+    if (answers.length < 2) return "";
     if (parts < 0) return "Both ways of decoding give the same answer.";
     return `The answers diverge at token ${parts + 1}. ${answers[1].constant || ""}`.trim();
   }
@@ -151,7 +233,7 @@ export class Tokens {
    */
   strip(answer, parts) {
     return el("div", { class: "mv-strip", "data-method": answer.method },
-      el("span", { class: "mv-strip-name" }, answer.method === "macd" ? "MACD" : "Baseline"),
+      el("span", { class: "mv-strip-name" }, titleOf(answer.method)),
       el("div", { class: "mv-strip-tokens" }, answer.tokens.map((step, i) =>
         el("button", {
           type: "button", "data-index": i,
@@ -170,15 +252,15 @@ export class Tokens {
   }
 
   draw() {
-    const { shown: trace, token, method, hover, track, busy } = this.state;
+    const { shown: trace, token, method, hover, track, busy, reference, contrast } = this.state;
+    if (this.built[0] !== reference || this.built[1] !== contrast) this.build(trace);
     const { alpha, beta } = this.rule || {};
     const key = [this.version, token, method, hover, track, busy, alpha, beta].join(" ");
     if (key === this.drawn) return; // another frame changes nothing here
     this.drawn = key;
     this.drawRule();
     for (const button of all(this.strips, "button.mv-token")) {
-      const strip = /** @type {HTMLElement | null} */ (button.closest(".mv-strip"));
-      const mine = strip?.dataset.method === method;
+      const mine = methodOf(button) === method;
       button.setAttribute("aria-pressed", String(mine && Number(button.dataset.index) === token));
     }
     this.lightEffects();
@@ -210,17 +292,17 @@ export class Tokens {
   rows(answer, step) {
     const two = Boolean(step.counter);
     const { alpha, beta } = this.ruleOf(answer);
+    const macd = answer.method === "macd";
     const { rows, chosen, exact } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
     const place = new Map(order.map((i, rank) => [i, rank + 1]));
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = two
-      ? ["token", "logit V", "logit V_d", "difference", "score", "p before", "p after", "rank"]
+      ? ["token", "logit V", macd ? "logit V_d" : "logit V′", ...step.further.map((_, k) => `logit V${"′".repeat(k + 2)}`), "difference", "score", "p before", "p after", "rank"]
       : ["token", "logit V", "p"];
-    const note = two
-      ? `Token ${step.index + 1}: score = (1+α)·logit(V) − α·logit(V_d), α ${alpha}, β ${beta}`
-      : `Token ${step.index + 1} of the baseline: greedy on the video as it is`;
+    const whose = two ? "" : ` of ${answer.method === "baseline" ? "the baseline" : answer.method}`;
+    const note = `Token ${step.index + 1}${whose}: ${scoredBy(answer, step, { alpha, beta })}`;
     return [
       el("p", { class: "mv-note" }, note),
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Candidates" },
@@ -231,6 +313,35 @@ export class Tokens {
           }))))),
     ];
   }
+}
+
+/**
+ * Whose strip a token stands in.
+ *
+ * @param {HTMLElement} button
+ */
+function methodOf(button) {
+  return /** @type {HTMLElement | null} */ (button.closest(".mv-strip"))?.dataset.method;
+}
+
+/**
+ * How a token's score was made, in words.
+ *
+ * @param {Answer} answer
+ * @param {TokenStep} step
+ * @param {Rule} rule
+ */
+function scoredBy(answer, step, { alpha, beta }) {
+  const other = answer.method === "macd" ? "V_d" : "V′";
+  if (!step.counter) {
+    return answer.rule === "plain" || answer.method === "baseline"
+      ? "greedy on the video as it is" : `the video as it is under the rule ${answer.rule}`;
+  }
+  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${other}), α ${alpha}, β ${beta}`;
+  const weights = [step.weights.other, ...step.weights.further];
+  const terms = weights.map((w, k) =>
+    ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${k ? `V${"′".repeat(k + 1)}` : other})`);
+  return `score = ${step.weights.base.toFixed(3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
 }
 
 /**
@@ -247,7 +358,7 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }) 
   const name = el("th", { scope: "row", class: "mv-piece" }, visible(r.text),
     r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
   const cells = two
-    ? [r.base.toFixed(2), r.counter.toFixed(2), el("span", {}, signed(r.difference), bar),
+    ? [r.base.toFixed(2), ...[r.counter, ...r.further].map((z) => z.toFixed(2)), el("span", {}, signed(r.difference), bar),
       r.inside ? r.score.toFixed(2) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
       exact || !r.inside ? percent(r.after)
         : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]

@@ -5,8 +5,8 @@ export interface Payload {
   constants: Constants;
   status: Status;
   trace?: Trace;
-  /** Where the trace can be downloaded, relative to the page. */
-  files?: { trace: string; page: string };
+  /** Where the trace can be downloaded, relative to the page, and whose it is. */
+  files?: { trace: string; page: string; of: "run" | "example" };
 }
 
 /** What both sides must agree on; see viewer/constants.py. */
@@ -158,13 +158,21 @@ export interface Answer {
   memory_mb: number;
   tokens: TokenStep[];
   /** Frames of the second view; null for one that the model read as it is. */
-  shown?: (string | null)[] | null;
-  /** Whether a bias would do the same, in a sentence; empty where the answers do not part. */
+  shown: (string | null)[] | null;
+  /** The second views after the first. */
+  further: ShownView[];
+  /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
   constant?: string;
+}
+
+export interface ShownView {
+  view: View;
+  shown: (string | null)[] | null;
 }
 
 export interface View {
   kind: string;
+  level?: number[];
   caption?: string;
   frames?: number[];
   layer?: number;
@@ -182,6 +190,8 @@ export interface TokenStep {
   base_log_z: number;
   counter: number[] | null;
   counter_log_z: number | null;
+  /** As counter, of the second views after the first. */
+  further: number[][];
   hidden: string | null;
   /** Every token with at least this base logit is a candidate; null: all, or not known. */
   floor: number | null;
@@ -205,6 +215,8 @@ export interface ControlReport {
 export interface StepWeights {
   base: number;
   other: number;
+  /** Of the second views after the first. */
+  further: number[];
   floor: number | null;
   bias: [number, number][];
 }
@@ -255,12 +267,16 @@ export interface Host {
 
 export interface Rule { alpha: number; beta: number }
 
+/** Names of the answers that are shown beside each other; null: none. */
+export interface Pair { reference: string | null; contrast: string | null }
+
 /** A candidate of a token, scored anew. */
 export interface Row {
   id: number;
   text: string;
   base: number;
   counter: number;
+  further: number[];
   difference: number;
   inside: boolean;
   score: number;

@@ -132,7 +132,13 @@ export class Viewer {
     if (former && former.run === trace.run) this.keepPictures(trace, former);
     const fresh = !former || former.run !== trace.run;
     this.state.trace = trace;
-    if (fresh) Object.assign(this.state, { frame: 0, track: null, token: 0, method: "macd", tool: null, picked: false });
+    if (fresh) {
+      const wished = { reference: null, contrast: null };
+      Object.assign(this.state, { frame: 0, track: null, token: 0, tool: null, picked: false, wished });
+    }
+    const { contrast, reference } = this.state;
+    const shown = [contrast, reference].map((answer) => answer?.method);
+    if (!this.state.picked || !shown.includes(this.state.method)) this.state.method = shown.find(Boolean) ?? "macd";
     if (former && !fresh && this.state.track !== null) { // the same object, wherever it stands now
       const chosen = former.tracks[this.state.track];
       const now = trace.tracks.findIndex((t) => chosen && t.id === chosen.id);
@@ -164,7 +170,8 @@ export class Viewer {
 
   followAnswer() {
     const parts = this.tokens.divergence();
-    if (!this.state.picked && parts >= 0) Object.assign(this.state, { token: parts, method: "macd" });
+    const { picked, contrast } = this.state;
+    if (!picked && parts >= 0 && contrast) Object.assign(this.state, { token: parts, method: contrast.method });
   }
 
   /** @param {Status} status */

@@ -92,8 +92,14 @@ export class WhatIf {
   }
 
   draw() {
-    const { trace, track, frame, tool } = this.state;
+    const { trace, track, frame, tool, contrast } = this.state;
     if (this.root.hidden || !trace || !trace.final) return;
+    const other = contrast && contrast.method !== "macd" ? contrast.method : "";
+    for (const part of [this.object, this.frame, this.tools]) part.hidden = other !== "";
+    if (other) {
+      this.hint.textContent = `Changes by hand are made to MACD's mask, not to ${other}: choose MACD as the contrast.`;
+      return;
+    }
     const chosen = track === null ? null : trace.tracks[track];
     this.hint.textContent = chosen
       ? "Everything is run again from where your change begins."

@@ -1,0 +1,53 @@
+"""Trace → figures by name, drawn by plotly for a screen or by matplotlib for a paper.
+
+A figure is a module of its own name in this package, with `measure(trace, …)`, which takes the
+numbers out of a trace, and `plotly(numbers)` and `matplotlib(numbers)`, which draw them; adding the
+file is all that registers it. Only the library that is asked for is imported, when it draws.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from inspect import signature
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, get_args
+
+from core.errors import OptionError
+from core.figures.style import Backend
+
+if TYPE_CHECKING:
+    from core.types import Trace
+
+NO_FIGURES = ("answers", "style")
+"""Modules of this package that hold no figure."""
+
+
+@cache
+def figure_names() -> tuple[str, ...]:
+    """Every figure, in alphabetical order."""
+    names = (m.name for m in iter_modules(__path__))
+    return tuple(sorted(n.replace("_", "-") for n in names if n not in NO_FIGURES))
+
+
+def draw(trace: Trace, name: str, backend: Backend = "plotly", **which: Any) -> Any:
+    """A plotly.graph_objects.Figure, or a matplotlib.figure.Figure.
+
+    which: what of the trace, as the figure's `measure` takes it. Raises OptionError for a name, a
+    backend or a choice that there is none of, and for a trace that does not hold what is drawn.
+    """
+    for kind, value, known in (
+        ("figure", name, figure_names()),
+        ("backend", backend, get_args(Backend)),
+    ):
+        if value not in known:
+            raise OptionError(f"there is no {kind} {value!r}", f"Choose of {', '.join(known)}")
+    module = import_module(f"{__name__}.{name.replace('-', '_')}")
+    known = tuple(signature(module.measure).parameters)[1:]
+    for one in which:
+        if one not in known:
+            raise OptionError(
+                f"the figure {name!r} takes no {one!r}",
+                f"Choose of {', '.join(known)}" if known else "Leave it out",
+            )
+    return getattr(module, backend)(module.measure(trace, **which))

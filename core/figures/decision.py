@@ -1,0 +1,145 @@
+"""Which token is chosen over α and β, read off the exact points where the choice flips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.decoding.contrast import Head, flip_points, plausibility_mask
+from core.errors import OptionError
+from core.figures.answers import contrast_answer, token_index
+from core.figures.style import COLOURS, no_maths, plain, short, token_name, transparent
+from core.types import Trace
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from matplotlib.figure import Figure
+
+LARGEST_ALPHA, LARGEST_BETA = 5.0, 1.0
+"""Ends of the axes, or those of the answer's own α and β where they lie beyond."""
+STEPS = 201, 101
+"""Columns and rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """alphas: (A,), betas: (B,), both from 0. choice: (B, A), which of `tokens` is chosen there.
+
+    tokens: texts in the order of the share of the plane that they take. here: the answer's own α
+    and β. index: of the token, from 0.
+    """
+
+    method: str
+    index: int
+    alphas: NDArray[np.float64]
+    betas: NDArray[np.float64]
+    choice: NDArray[np.int64]
+    tokens: tuple[str, ...]
+    here: tuple[float, float]
+
+    @property
+    def title(self) -> str:
+        """What the plane is about."""
+        return f"token {self.index + 1} of {short(self.method, 28)}"
+
+
+def measure(trace: Trace, answer: str | None = None, token: int | None = None) -> Decision:
+    """answer: whose token; token: its index from 0, by default the first that differs.
+
+    Raises OptionError for an answer whose rule takes neither α nor β.
+    """
+    found = contrast_answer(trace, answer)
+    index = token_index(trace, found, token)
+    step = found.tokens[index]
+    if found.rule != "linear" or step.counter is None:
+        raise OptionError(
+            f"the rule {found.rule!r} of {found.method!r} takes neither α nor β",
+            "Choose an answer of the linear rule",
+        )
+    alphas = np.linspace(0, max(LARGEST_ALPHA, found.alpha), STEPS[0])
+    betas = np.linspace(0, max(LARGEST_BETA, found.beta), STEPS[1])
+    places = np.empty((len(betas), len(alphas)), np.int64)
+    head: Head = "raw" if found.head == "raw" else "probability"
+    for row, beta in zip(places, betas, strict=True):
+        inside = np.flatnonzero(plausibility_mask(step.base, float(beta), head))
+        flips = flip_points(step.base[inside], step.counter[inside], 0.0, float(alphas[-1]))
+        starts = np.array([alpha for alpha, _ in flips])
+        row[:] = inside[[i for _, i in flips]][np.searchsorted(starts, alphas, "right") - 1]
+    won, choice, shares = np.unique(places, return_inverse=True, return_counts=True)
+    order = np.argsort(-shares, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Decision(
+        method=found.method,
+        index=index,
+        alphas=alphas,
+        betas=betas,
+        choice=rank[choice].reshape(places.shape),
+        tokens=tuple(short(token_name(step.texts[won[i]])) for i in order),
+        here=(found.alpha, found.beta),
+    )
+
+
+def plotly(numbers: Decision) -> go.Figure:
+    """A plane in one colour a token, and where the answer stands on it."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for k, token in enumerate(numbers.tokens):
+        colour = COLOURS[k % len(COLOURS)]
+        figure.add_trace(
+            go.Heatmap(
+                x=numbers.alphas.tolist(),
+                y=numbers.betas.tolist(),
+                z=[[k if c == k else None for c in row] for row in numbers.choice.tolist()],
+                colorscale=[[0, colour], [1, colour]],
+                showscale=False,
+                hoverongaps=False,
+                name=plain(token),
+                hovertemplate="α %{x:.3f}, β %{y:.2f}<extra>" + plain(token) + "</extra>",
+            )
+        )
+        mark = {"color": colour, "symbol": "square", "size": 12}
+        figure.add_trace(
+            go.Scatter(x=[None], y=[None], mode="markers", marker=mark, name=plain(token))
+        )
+    figure.add_trace(
+        go.Scatter(
+            x=[numbers.here[0]],
+            y=[numbers.here[1]],
+            mode="markers",
+            name="this answer",
+            marker={"color": "#ffffff", "size": 11, "line": {"color": "#000000", "width": 2}},
+        )
+    )
+    figure.update_xaxes(title_text="α", range=[0, float(numbers.alphas[-1])])
+    figure.update_yaxes(title_text="β", range=[0, float(numbers.betas[-1])])
+    return transparent(figure, title=plain(numbers.title))
+
+
+def matplotlib(numbers: Decision) -> Figure:
+    """The same in greys, the edges drawn and the tokens named."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    figure = Figure(figsize=(3.6, 2.8), layout="constrained")
+    axes = figure.add_subplot()
+    n = len(numbers.tokens)
+    greys = [str(0.95 - 0.7 * k / max(1, n - 1)) for k in range(n)]
+    axes.set_facecolor(greys[0])
+    for k in range(1, n):  # areas as paths, so that the figure stays vector
+        here = (numbers.choice == k).astype(float)
+        axes.contourf(numbers.alphas, numbers.betas, here, [0.5, 1.5], colors=[greys[k]])
+        axes.contour(numbers.alphas, numbers.betas, here, [0.5], colors="black", linewidths=0.7)
+    axes.plot(*numbers.here, "o", markerfacecolor="white", markeredgecolor="black", clip_on=False)
+    axes.set(xlim=(0, numbers.alphas[-1]), ylim=(0, numbers.betas[-1]), xlabel="α", ylabel="β")
+    axes.set_title(no_maths(numbers.title), fontsize="medium")
+    patches = [
+        Patch(facecolor=grey, edgecolor="black", label=no_maths(token))
+        for grey, token in zip(greys, numbers.tokens, strict=True)
+    ]
+    axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    return figure

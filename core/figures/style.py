@@ -1,0 +1,60 @@
+"""What the figures share: colours, line styles, and texts that no library takes for markup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Backend = Literal["plotly", "matplotlib"]
+
+COLOURS = (
+    "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#F0E442",
+    "#8DD3C7", "#FB8072", "#BEBADA", "#B3DE69", "#A6761D", "#FCCDE5", "#7F7F7F",
+    "#80B1D3", "#E7298A", "#66A61E", "#BC80BD", "#FDB462", "#CCEBC5",
+)  # fmt: skip
+"""Of objects, by track. Okabe-Ito first, neighbours of unlike lightness; then further ones that
+stay apart from these."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+GREYS = ("#000000", "#8c8c8c", "#4d4d4d", "#b3b3b3")
+MARKS = ("o", "s", "^", "D", "v", "x")
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++")
+"""Lines and areas stay apart without any colour by these: grey, mark and hatch."""
+GREY = "#888888"
+
+
+def plain(text: str) -> str:
+    """Plotly reads a little markup in its texts; a label must stay text."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%", "％")
+
+
+def no_maths(text: str) -> str:
+    """Matplotlib reads TeX between dollar signs; a label must stay text."""
+    return text.replace("$", r"\$")
+
+
+def token_name(text: str) -> str:
+    """A token with its blanks and ends visible, as the page shows it."""
+    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") or "∅"
+
+
+def short(text: str, most: int = 14) -> str:
+    """A label of bounded length.
+
+    >>> short("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def transparent(figure: go.Figure, **layout: Any) -> go.Figure:
+    """The figure in the page's look: no ground of its own, so that it fits dark and light."""
+    figure.update_layout(
+        template="none",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "system-ui, sans-serif", "size": 13, "color": "#7a838c"},
+        **layout,
+    )
+    return figure

@@ -1,1 +1,0 @@
-"""Trace → plotly and matplotlib figures. No widgets."""

@@ -1,0 +1,286 @@
+"""A rule over two second views, from the method's name to the file and the page."""
+
+import json
+import shlex
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import core
+from core.cli.main import main
+from core.decoding.loop import ViewBatch, decode
+from core.decoding.search import normalised, vote
+from core.errors import OptionError, TraceError
+from core.media.video import read_clip
+from core.methods import find_method
+from core.methods.run import run_method
+from core.options import ContrastOptions, DecodeOptions, RunOptions
+from core.rules.mean_views import MeanViews
+from core.traces.bundle import pack, unpack
+from core.traces.format import SCHEMA
+from core.types import ShownView
+from core.views.context import MethodContext
+from core.views.records import FramesView
+from tests.core.test_methods import a_case
+from tests.core.test_recording import logits, told
+from tests.small_trace import npy, put_together, small_trace, taken_apart
+from viewer.payload import payload
+
+ALPHA, BETA = 1.5, 0.05
+RULE = MeanViews(ContrastOptions(ALPHA, BETA))
+OPTIONS = RunOptions(contrast=ContrastOptions(ALPHA, BETA))
+
+
+def chosen_one_by_one(lm, states, most):
+    """The reference: every view on its own, and the formula as it is published."""
+    states = [lm.join([s]) for s in states]
+    tokens, rows = [], []
+    while len(tokens) < most:
+        z, a, b = (s.logits[0].double().numpy() for s in states)
+        score = (1 + ALPHA) * z - ALPHA * (a + b) / 2
+        score[z < z.max() + np.log(BETA)] = -np.inf
+        tokens.append(int(score.argmax()))
+        rows.append((z, a, b))
+        if tokens[-1] in lm.end_tokens:
+            break
+        states = [lm.step(s, [tokens[-1]]) for s in states]
+    return tokens, rows
+
+
+def check(lm, base, others):
+    own, rows = chosen_one_by_one(lm, [base, *others], 6)
+    steps = list(decode(lm, base, others, RULE, DecodeOptions(max_tokens=6, keep=30)))
+    assert [s.token for s in steps] == own
+    for step, (z, a, b) in zip(steps, rows, strict=True):
+        for mine, theirs in zip((step.base, *step.others), (z, a, b), strict=True):
+            np.testing.assert_allclose(mine, theirs[step.candidates], atol=2e-4)
+        assert step.counter_log_z == pytest.approx(np.log(np.exp(a).sum()), abs=1e-3)
+        assert step.further_log_z == pytest.approx([np.log(np.exp(b).sum())], abs=1e-3)
+        assert step.weights.others == (-ALPHA / 2, -ALPHA / 2)
+    return steps
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_real_loop_chooses_as_the_formula_over_views_of_two_lengths(toyworld, toy_mp4, order):
+    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
+    fewer = toyworld.encode_frames(encoded.frames.subset((0, 3)), encoded.question)
+    base = toyworld.prefill(encoded, encoded.video)
+    noise = torch.randn(encoded.video.shape, generator=torch.Generator().manual_seed(0))
+    seconds = [toyworld.prefill(encoded, noise), toyworld.prefill(fewer, fewer.video)]
+    assert seconds[0].length == base.length > seconds[1].length  # one joins its cache, one cannot
+    steps = check(toyworld, base, [seconds[i] for i in order])
+    assert not np.allclose(steps[0].counter, steps[0].further[0], atol=0.1)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_fake_too(order):
+    lm = a_case().lm
+    context = a_case()
+    video = context.encoded.video
+    seconds = [lm.prefill(context.encoded, z) for z in (-video, 0 * video + 0.9)]
+    check(lm, context.base, [seconds[i] for i in order])
+
+
+@pytest.mark.parametrize("search", ["greedy", "sample", "beam", "vote"])
+def test_twice_the_same_view_is_the_linear_rule_in_every_search(search):
+    decoding = DecodeOptions(search=search, temperature=2.0, beams=3, samples=4)
+    context = a_case(options=replace(OPTIONS, decode=decoding))
+    mean = run_method(context, find_method("mask-all/mask-all+mean-views"))
+    linear = run_method(context, find_method("mask-all+linear"))
+    assert [t.token for t in mean.tokens] == [t.token for t in linear.tokens]
+    assert mean.votes == linear.votes
+    for one, other in zip(mean.tokens, linear.tokens, strict=True):
+        np.testing.assert_array_equal(one.further[0], one.counter)
+        kept = dict(zip(other.candidates.tolist(), other.counter.tolist(), strict=True))
+        mine = zip(one.candidates.tolist(), one.counter.tolist(), strict=True)
+        assert all(kept.get(c, x) == x for c, x in mine)
+
+
+def test_each_sample_of_a_vote_follows_its_own_views():
+    """Against samples that are drawn one by one, each from states of its own."""
+    context = a_case()
+    lm, video = context.lm, context.encoded.video
+    seconds = [lm.prefill(context.encoded, z) for z in (-video, 0 * video + 0.9)]
+    options = DecodeOptions(search="vote", samples=5, temperature=8.0, top_p=1.0, max_tokens=4)
+    rule = MeanViews(ContrastOptions(0.5, 0.0))
+    texts = []
+    for i in range(options.samples):
+        rng, tokens = np.random.default_rng([options.seed, i]), []
+        states = [lm.join([s]) for s in (context.base, *seconds)]
+        while len(tokens) < options.max_tokens and not set(tokens) & lm.end_tokens:
+            z, a, b = (s.logits[0].numpy() for s in states)
+            p = np.exp((1.5 * z - 0.25 * a - 0.25 * b) / options.temperature)
+            tokens.append(int(rng.choice(len(p), p=p / p.sum())))
+            states = [lm.step(s, [tokens[-1]]) for s in states]
+        texts.append(normalised(lm.text([t for t in tokens if t not in lm.end_tokens])))
+    assert len(set(texts)) > 1
+    found = vote(lm, "x", context.base, seconds, rule, options)
+    assert found.votes == Counter(texts)
+
+
+def test_hypotheses_keep_their_views_apart(toyworld, toy_mp4):
+    """Rows that are expanded, chosen anew and stepped stay those of their view."""
+    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
+    fewer = toyworld.encode_frames(encoded.frames.subset((0, 3)), encoded.question)
+    states = [
+        toyworld.prefill(encoded, encoded.video),
+        toyworld.prefill(fewer, fewer.video),
+        toyworld.prefill(encoded, 0 * encoded.video),
+    ]
+    batch = ViewBatch(toyworld, states[0], states[1:], rows=3)
+    batch.step([5, 6, 7])
+    batch.select([2, 0])
+    for view, rows in enumerate(batch.logits(1)):
+        for row, token in zip(rows, (7, 5), strict=True):
+            alone = toyworld.step(toyworld.join([states[view]]), [token]).logits[0]
+            np.testing.assert_allclose(row, alone.numpy(), atol=2e-4)
+
+
+def test_the_tokens_that_sid_hides_are_those_of_the_first_second_view(toyworld, toy_mp4):
+    encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
+    context = MethodContext(toyworld, encoded, (), OPTIONS)
+    first = run_method(context, find_method("sid/blank+mean-views"))
+    assert all(t.hidden is not None and t.hidden.any() for t in first.tokens)
+    second = run_method(context, find_method("blank/sid+mean-views"))
+    assert all(t.hidden is None for t in second.tokens)
+    assert [t.token for t in first.tokens] == [t.token for t in second.tokens]
+
+
+# names
+
+
+def test_the_views_are_written_with_a_slash():
+    method = find_method("vcd/tcd+mean-views")
+    assert method.views == ("vcd", "tcd")
+    assert method.second_views == 2
+    assert method.title == "VCD / TCD + Mean of views"
+    assert "VCD (Leng" in method.source
+    assert "TCD (" in method.source
+    assert shlex.quote(method.name) == method.name  # and a comma separates methods
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("vcd+mean-views", "takes 2 second views, and 'vcd' names 1"),
+    ("vcd/tcd/sid+mean-views", "names 3"),
+    ("vcd/tcd+code", "takes 1 second view, and 'vcd/tcd' names 2"),
+    ("vcd/tcd+plain", "takes 0 second views"),
+    ("vcd/video+mean-views", "'video' has none"),
+    ("vcd/x+mean-views", "no view 'x'"),
+    ("vcd/+mean-views", "no view ''"),
+])  # fmt: skip
+def test_what_names_other_views_than_the_rule_takes_is_refused(name, message):
+    with pytest.raises(OptionError, match=message):
+        find_method(name)
+
+
+def test_the_command_runs_and_lists_it(toy_mp4, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "VIEW/VIEW+RULE" in words
+    assert "mean-views" in words
+    name, out = "vcd/tcd+mean-views", tmp_path / "out.macd"
+    asked = [str(toy_mp4), "What is in the video?", "--methods", name, "--out", str(out)]
+    assert main(["compare", *asked, "--alpha", "1.5", "--beta", "0.05"]) == 0
+    answer = core.load(out).answers[name]
+    assert [answer.view.kind, answer.further[0].view.kind] == ["noise", "frames"]
+    for token in answer.tokens:
+        z, a, b = (np.asarray(row, np.float64) for row in (token.base, *token.others))
+        score = (1 + ALPHA) * z - ALPHA * (a + b) / 2
+        score[z < z.max() + np.log(BETA)] = -np.inf
+        assert token.candidates[score.argmax()] == token.token
+
+
+# files and the page
+
+
+def a_trace():
+    answer = run_method(a_case(options=OPTIONS), find_method("vcd/tcd+mean-views"))
+    small = small_trace()
+    shown = 255 - small.model_frames.pixels, small.model_frames.pixels // 2
+    answer = replace(answer, shown=shown[0], further=(replace(answer.further[0], shown=shown[1]),))
+    return replace(small, answers=small.answers | {answer.method: answer}), answer
+
+
+def test_it_is_saved_and_loaded_without_another_schema():
+    trace, answer = a_trace()
+    content = pack(trace)
+    manifest, members = taken_apart(content)
+    assert manifest["schema"] == SCHEMA == 3
+    again = unpack(content)
+    assert pack(again) == content
+    mine = again.answers[answer.method]
+    (further,) = mine.further
+    assert isinstance(further.view, FramesView)
+    assert further.view == answer.further[0].view
+    assert abs(further.shown.astype(int) - answer.further[0].shown).mean() < 20
+    assert abs(mine.shown.astype(int) - answer.shown).mean() < 20
+    for a, b in zip(mine.tokens, answer.tokens, strict=True):
+        np.testing.assert_array_equal(a.further, b.further)
+        assert a.further_log_z == pytest.approx(b.further_log_z)
+        assert a.weights == b.weights
+    # what an older reader looks at stands where it stood
+    assert members["arrays/answer3_weights.npy"] == npy(
+        np.array([[t.weights.base, t.weights.others[0], t.weights.floor] for t in answer.tokens])
+    )
+    assert not any("further" in name for name in members if "answer3" not in name)
+
+
+def test_the_summary_and_the_payload_hold_every_view():
+    trace, answer = a_trace()
+    row = trace.to_dict()["answers"][answer.method]
+    assert row["further_views"] == [answer.further[0].view.as_dict()]
+    token = answer.tokens[0]
+    at = token.candidates.tolist().index(token.token)
+    assert row["tokens"][0]["further_logits"] == [float(token.further[0][at])]
+    z, a, b = token.base[at], token.counter[at], token.further[0][at]
+    expected = (1 + ALPHA) * z - ALPHA * (a + b) / 2
+    assert row["tokens"][0]["score"] == pytest.approx(float(expected), rel=1e-5)
+    shown = json.loads(json.dumps(payload(trace), allow_nan=False))["trace"]["answers"]
+    assert shown[answer.method]["further"][0]["shown"][0].startswith("data:image/webp")
+    assert shown[answer.method]["tokens"][0]["weights"]["further"] == [-ALPHA / 2]
+    assert shown["macd"]["further"] == []
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (lambda m, f: f.pop("arrays/answer3_further_weights.npy"), "lacks answer3_further_weights"),
+    (lambda m, f: f.pop("arrays/answer3_weights.npy"), "nothing weighs"),
+    (lambda m, f: f.pop("arrays/answer3_further0.npy"), "lacks answer3_further0"),
+    (lambda m, f: m["answers"][3].update(rule="linear"), "nothing weighs"),
+    (lambda m, f: m["answers"][3].update(two_views=False), "no second"),
+    (lambda m, f: m["answers"][3].update(further=m["answers"][3]["further"] * 9), "out of range"),
+    (lambda m, f: f.update({"arrays/answer3_further0.npy": npy(np.full(3, 1.0))}), "further0"),
+])  # fmt: skip
+def test_a_file_whose_views_do_not_fit_is_refused(spoil, message):
+    manifest, members = taken_apart(pack(a_trace()[0]))
+    spoil(manifest, members)
+    with pytest.raises(TraceError, match=message):
+        unpack(put_together(manifest, members))
+
+
+def test_another_program_may_record_several_views():
+    base, counter, third = logits(0), logits(1), logits(2)
+    scores = (1 + ALPHA) * base - ALPHA * (counter + third) / 2
+    scores[base < base.max() + np.log(BETA)] = -np.inf
+    answer = {
+        "name": "x", "rule": "mean-views", "tokens": [int(scores.argmax())],
+        "base": base[None], "counter": counter[None], "further": [third[None]],
+    }  # fmt: skip
+    contrast = {"alpha": ALPHA, "beta": BETA}
+    trace = core.record(**told(answers=[answer], contrast=contrast))
+    assert trace.warnings == ()
+    (token,) = trace.answers["x"].tokens
+    np.testing.assert_array_equal(token.further[0], third[token.candidates])
+    assert [type(z) for z in trace.answers["x"].further] == [ShownView]
+    for change, message in (
+        ({"rule": "linear"}, "has 2 second views"),
+        ({"further": []}, "has a second view"),
+        ({"counter": None}, "without a second one"),
+        ({"further": [third]}, "400 rows"),
+        ({"further": 3}, "further is no list"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            core.record(**told(answers=[answer | change], contrast=contrast))
