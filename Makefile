@@ -8,6 +8,9 @@
 # make soak   send 1,000 visitors to one server and tell what it keeps of them
 # make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
+# make gallery  write the shipped examples as a static site; ARGS="OUT TRACES…" for others
+# make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
+# make release-check  build a clean clone, test it, check versions, hashes and sizes
 # make weights  train the embedded models again
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +19,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: fuzz study run test test-all test-matrix gpu-check space-check check lint weights examples bench soak browser clean
+.PHONY: fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -47,6 +50,17 @@ fuzz: $(VENV)/.ready-dev
 # about a minute; ARGS="--port 0" where 7860 is taken, --json for figures
 space-check: $(VENV)/.ready-dev browser
 	$(BIN)/python -m bench.space_check $(ARGS)
+
+gallery: $(VENV)/.ready
+	$(BIN)/python -m macd_ui.gallery $(or $(ARGS),runs/gallery assets/examples)
+
+# docs/gallery.md describes LIST; a recording that was interrupted goes on
+record-gallery: $(VENV)/.ready
+	$(BIN)/python -m macd_ui.gallery.record $(ARGS)
+
+# ARGS="--quick" without the tests; the clone goes into a temporary folder
+release-check: $(VENV)/.ready-dev
+	$(BIN)/python -m scripts.release_check $(ARGS)
 
 check: lint test
 

@@ -80,6 +80,8 @@ def add_api(handlers: Handlers) -> None:
         """The summary of a saved trace (docs/json-schema.md); needs no model."""
         return as_json(load(_uploaded(file)))
 
+    for endpoint in (trace, rescore, open_):  # MCP clients have tools that take paths instead
+        vars(endpoint)["_mcp_type"] = "endpoint"
     with gr.Group(visible=False):
         video = gr.File(type="filepath", label="video")
         file = gr.File(type="filepath", label="trace", file_types=[".macd"])

@@ -202,36 +202,22 @@ def add_tools(store: Store) -> None:
         gradio.api(_with_words(tool), api_name=f"tool_{tool.__name__}", queue=False)
 
 
-class JsonObject(dict[str, Any]):
-    """A dict that reads as JSON: Gradio's MCP server sends `str` of what a tool gives."""
-
-    def __str__(self) -> str:
-        return json.dumps(self, allow_nan=False)
-
-
-class JsonArray(list[Any]):
-    """A list that reads as JSON."""
-
-    def __str__(self) -> str:
-        return json.dumps(self, allow_nan=False)
-
-
 def _with_words(tool: Tool) -> Tool:
-    """The tool, whose answers read as JSON and whose errors are told with cause and remedy."""
+    """The tool, whose answers are JSON and whose errors are told with cause and remedy."""
 
-    def call(*given: Any, **named: Any) -> Any:
+    def call(*given: Any, **named: Any) -> str:
         try:
             answer = tool(*given, **named)
         except MacdError as error:
             raise gr.Error(str(error), print_exception=False) from error
-        if isinstance(answer, str):
-            return answer
-        return JsonObject(answer) if isinstance(answer, dict) else JsonArray(answer)
+        # Gradio's MCP server would send a dict as Python writes it
+        return answer if isinstance(answer, str) else json.dumps(answer, allow_nan=False)
 
     call.__dict__.update(tool.__dict__)
     call.__name__, call.__doc__ = tool.__name__, tool.__doc__
-    call.__signature__ = inspect.signature(tool, eval_str=True)  # type: ignore[attr-defined]
-    call.__annotations__ = inspect.get_annotations(tool, eval_str=True)
+    signature = inspect.signature(tool, eval_str=True).replace(return_annotation=str)
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = inspect.get_annotations(tool, eval_str=True) | {"return": str}
     return call
 
 

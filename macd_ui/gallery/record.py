@@ -1,0 +1,248 @@
+"""`python -m macd_ui.gallery.record LIST OUT`: clips and questions run on any backbone.
+
+LIST is a JSON array (docs/gallery.md). OUT gets a copy of each clip, its trace beside it, an
+`index.json` as in assets/examples and a CREDITS.md: ready for a gallery, for MACD_EXAMPLES_DIR, or
+to be committed. What is in OUT already is kept, so a recording that was interrupted goes on.
+Exit codes: 0 everything is recorded, 1 some runs failed, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.door import check_backbone, run_video
+from core.errors import MacdError, OptionError, TraceError
+from core.methods import find_methods
+from core.options import RunOptions, options_from, recorded_options
+from core.question import clean_question
+from core.traces.bundle import load, reason, save
+from core.types import Trace
+from core.words import count, visible
+from macd_ui.reading import digest
+
+if TYPE_CHECKING:
+    from core.backbones import VideoLM
+    from core.objects.detect import Detector
+
+MAX_ROWS = 500
+MAX_LIST = 2**20
+LONGEST = 500
+"""Characters of a text in the list."""
+NEEDED = ("video", "question", "licence", "source")
+OPTIONAL = ("title", "truth", "answer", "credit")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the list. name: of its files in the output, unique."""
+
+    name: str
+    video: Path
+    texts: dict[str, str]
+
+    @property
+    def question(self) -> str:
+        """As asked."""
+        return self.texts["question"]
+
+
+def read_list(path: Path) -> list[Entry]:
+    """The rows of a list, all of them sound. Raises OptionError, QuestionError."""
+    try:
+        if path.stat().st_size > MAX_LIST:
+            raise OptionError(f"{path} is larger than 1 MB", "Split the list")
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise OptionError(
+            f"the list {visible(str(path))} cannot be read ({type(error).__name__})",
+            "Name a JSON file as in docs/gallery.md",
+        ) from None
+    if not isinstance(rows, list) or not 0 < len(rows) <= MAX_ROWS:
+        raise OptionError(f"the list is no array of 1 to {MAX_ROWS} rows", "See docs/gallery.md")
+    found: list[Entry] = []
+    for number, row in enumerate(rows, 1):
+        texts = _texts(row, number)
+        video = path.parent / texts["video"]
+        if not video.is_file():
+            raise OptionError(
+                f"row {number}: there is no {visible(str(video))[:200]}", "Put it beside the list"
+            )
+        stem = "".join(c if c.isalnum() and c.isascii() else "-" for c in video.stem)[:40]
+        taken = sum(entry.name.rpartition("-")[0] == stem for entry in found)
+        found.append(Entry(f"{stem}-{taken + 1}", video, texts))
+    return found
+
+
+def _texts(row: Any, number: int) -> dict[str, str]:
+    problem = ""
+    if not isinstance(row, dict):
+        problem = "is no object"
+    elif unknown := set(row) - {*NEEDED, *OPTIONAL}:
+        problem = f"has the unknown key {visible(str(min(unknown)))[:60]!r}"
+    elif missing := [n for n in NEEDED if not row.get(n)]:
+        problem = f"has no {missing[0]}"
+    elif wrong := [n for n, v in row.items() if not isinstance(v, str) or len(v) > LONGEST]:
+        problem = f"{wrong[0]} is no text of up to {LONGEST} characters"
+    if problem:
+        raise OptionError(f"row {number} {problem}", "See docs/gallery.md")
+    return {name: row.get(name, "") for name in (*NEEDED, *OPTIONAL)} | {
+        "question": clean_question(row["question"])
+    }
+
+
+def record(
+    entries: Sequence[Entry],
+    out: Path,
+    lm: VideoLM,
+    detector: Detector,
+    options: RunOptions,
+    methods: Sequence[str] = (),
+    tell: Callable[[str], object] = lambda line: None,
+) -> list[str]:
+    """Runs what is not yet recorded; gives what failed, in lines. The index is written each time.
+
+    Raises OptionError where the folder cannot be written to.
+    """
+    failed: list[str] = []
+    rows: list[dict[str, Any]] = []
+    out.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        clip = out / f"{entry.name}{entry.video.suffix.lower()}"
+        file = clip.with_suffix(".macd")
+        try:
+            trace = _recorded(file, entry, lm, options, methods)
+            if trace is None:
+                tell(f"{entry.name}: {entry.question}")
+                trace = run_video(
+                    entry.video,
+                    entry.question,
+                    options,
+                    backbone=lm,
+                    detector=detector,
+                    methods=methods,
+                )
+                shutil.copyfile(entry.video, clip)
+                save(trace, file)
+        except MacdError as error:
+            failed.append(f"{entry.name}: {visible(str(error))}")
+            continue
+        rows.append(_row(entry, clip, trace))
+        _write(out / "index.json", json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        _write(out / "CREDITS.md", credits_of(rows))
+    return failed
+
+
+def _recorded(
+    file: Path, entry: Entry, lm: VideoLM, options: RunOptions, methods: Sequence[str]
+) -> Trace | None:
+    """The trace of an earlier recording of the same run; None where there is none."""
+    try:
+        trace = load(file)
+        asked = recorded_options(trace.options)
+    except (TraceError, OptionError):
+        return None
+    names = {m.name for m in find_methods(methods)}
+    same = (
+        trace.status == "complete"
+        and trace.question == entry.question
+        and trace.clip.get("sha256") == digest(str(entry.video))
+        and trace.backbone.get("name") == lm.info.name
+        and asked == options
+        and names <= {*trace.answers, *trace.skipped}
+    )
+    return trace if same else None
+
+
+def _row(entry: Entry, clip: Path, trace: Trace) -> dict[str, Any]:
+    return entry.texts | {
+        "title": entry.texts["title"] or entry.question,
+        "video": clip.name,
+        "backbone": str(trace.backbone.get("name", "")),
+        "revision": str(trace.backbone.get("revision", "")),
+        "answers": {name: answer.text for name, answer in trace.answers.items()},
+    }
+
+
+def credits_of(rows: Sequence[dict[str, Any]]) -> str:
+    """Where each clip comes from, and under which licence, in Markdown."""
+    lines = ["# Clips", "", "| file | licence | source | credit |", "|---|---|---|---|"]
+    for row in rows:
+        cells = [row["video"], row["licence"], row["source"], row["credit"]]
+        escaped = (
+            " ".join(cell.split()).replace("|", "\\|").replace("<", "&lt;") for cell in cells
+        )
+        lines.append(f"| {' | '.join(escaped)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes the file whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Records a list; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m macd_ui.gallery.record", description=__doc__)
+    parser.add_argument("list", metavar="LIST", help="JSON: clips, questions and licences")
+    parser.add_argument("out", metavar="OUT", help="folder of the recording")
+    parser.add_argument("--backbone", default="toyworld", metavar="ID", help="or a folder")
+    parser.add_argument(
+        "--detector", default="toyworld", metavar="NAME", help="see docs/backbones.md"
+    )
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--methods", nargs="*", default=[], help="beside baseline and MACD")
+    parser.add_argument(
+        "--options",
+        default="{}",
+        metavar="JSON",
+        help='by stage, such as \'{"ascent": {"steps": 2}}\'',
+    )
+    given = parser.parse_args(arguments)
+    try:
+        entries = read_list(Path(given.list))
+        find_methods(given.methods)
+        options = _options(given.options)
+        check_backbone(given.backbone)
+        from core.backbones import load_backbone
+        from core.objects.detect import load_detector
+
+        lm = load_backbone(given.backbone, given.device)
+        detector = load_detector(given.detector, lm.info.device.split(":")[0])
+        failed = record(
+            entries, Path(given.out), lm, detector, options, given.methods,
+            lambda line: print(line, file=sys.stderr, flush=True),
+        )  # fmt: skip
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: the recording cannot be written ({reason(error)})", file=sys.stderr)
+        return 2
+    for line in failed:
+        print(f"failed: {line}", file=sys.stderr)
+    print(f"{count(len(entries) - len(failed), 'run')} recorded in {given.out}")
+    return 1 if failed else 0
+
+
+def _options(text: str) -> RunOptions:
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise OptionError(
+            "--options is no JSON", 'Write it like {"ascent": {"steps": 2}}'
+        ) from None
+    return options_from(told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
