@@ -57,7 +57,7 @@ def answer_clip(
     if detector is None:
         tracks = benchmark.true_tracks(wanted[0].item.clip)
     else:
-        tracks = _tracks(clip, detector, options)
+        tracks = find_tracks(clip, detector, options)
     by_item: dict[str, list[PendingAnswer]] = {}
     for want in wanted:
         by_item.setdefault(want.item.id, []).append(want)
@@ -76,7 +76,7 @@ def _answer_item(
     gathering: Any = GatheringLM(lm)
     ready: list[tuple[PendingAnswer, DecodingViews]] = []
     try:
-        own = replace(options, seed=_seed(item.id))
+        own = replace(options, seed=item_seed(item.id))
         context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from (Row(w.key, item.id, w.method, error=str(error)) for w in wanted)
@@ -157,7 +157,8 @@ def _margin(lm: VideoLM, first: TokenStep | None, found: Answer) -> float | None
 WORDS = (("yes", "Yes"), ("no", "No"))
 
 
-def _tracks(clip: Clip, detector: Detector, options: RunOptions) -> tuple[Track, ...]:
+def find_tracks(clip: Clip, detector: Detector, options: RunOptions) -> tuple[Track, ...]:
+    """Tracks of the detector, as a run of the project finds them."""
     seen = list(detector.detect(clip.dense_frames, options.detect))
     aspect = clip.size[0] / clip.size[1]
     found, _ = track(
@@ -166,5 +167,6 @@ def _tracks(clip: Clip, detector: Detector, options: RunOptions) -> tuple[Track,
     return found
 
 
-def _seed(item: str) -> int:
+def item_seed(item: str) -> int:
+    """A seed for what is drawn at random for an item, such as noise."""
     return int.from_bytes(hashlib.sha256(item.encode()).digest()[:4], "big") >> 1

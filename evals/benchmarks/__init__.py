@@ -7,8 +7,12 @@ from collections.abc import Callable
 from core.errors import OptionError
 from evals.benchmarks.base import Benchmark
 from evals.benchmarks.toyworld import ToyWorld
+from evals.benchmarks.toyworld_balanced import BalancedToyWorld
 
-BENCHMARKS: dict[str, Callable[[], Benchmark]] = {"toyworld": ToyWorld}
+BENCHMARKS: dict[str, Callable[[], Benchmark]] = {
+    "toyworld": ToyWorld,
+    "toyworld-balanced": BalancedToyWorld,
+}
 
 
 def find_benchmark(name: str) -> Benchmark:
