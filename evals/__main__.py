@@ -13,7 +13,7 @@ from core.objects.detect import check_detector
 from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
-from evals.benchmarks import BENCHMARKS
+from evals.benchmarks import BENCHMARKS, FILES
 from evals.commands import engine_flags, paper, power
 from evals.commands import files as files_command
 from evals.commands import score as score_command
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.benchmark != "toyworld":
+    if args.benchmark in FILES:
         return files_command.run(args)
     files_command.refuse_flags(args)
     n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)

@@ -78,7 +78,7 @@ def _answer_item(
     gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
-        own = replace(options, seed=_seed(item.id))
+        own = replace(options, seed=item_seed(item.id))
         context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from failed(wanted, error)
@@ -248,5 +248,6 @@ def _score(
 WORDS = (("yes", "Yes"), ("no", "No"))
 
 
-def _seed(item: str) -> int:
+def item_seed(item: str) -> int:
+    """A seed for what is drawn at random for an item, such as noise."""
     return int.from_bytes(hashlib.sha256(item.encode()).digest()[:4], "big") >> 1

@@ -3,13 +3,15 @@
 Stage one teaches the vision tower which class sits in which cell; stage two teaches everything
 together: answers, questions (their loss is what the ascent climbs), cells and motions. A third of
 the way through, the clips become faint and follow habit, which is where hallucination comes from.
-Checkpoints resume by themselves; the log is one JSON object a line.
+Some clips are partly covered, over objects and over nothing (`toyworld.occlusions`). A checkpoint
+is written every two minutes and resumes by itself; the log is one JSON object a line.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from core.errors import OptionError
 from toyworld import questions as ask
 from toyworld.model import (
     CELLS,
@@ -35,10 +38,13 @@ from toyworld.model import (
     see,
     use_fused_norms,
 )
+from toyworld.occlusions import cover, sample_patches
 from toyworld.priors import priors
 from toyworld.world import ClipSpec, frame_times, render, sample
 
 PACK = 128
+SAVE_EVERY = 120.0  # seconds
+COVERED_FLAT, COVERED_HABIT = 0.1, 0.4  # share of the clips that are partly covered
 OCCASIONAL = {"late": priors().p_late, "hidden": priors().p_hidden}
 
 
@@ -104,19 +110,29 @@ def draw(specs: list[ClipSpec], times: np.ndarray, rng: np.random.Generator) -> 
     return clips
 
 
+Sampling = dict[str, Any]
+"""Keyword arguments of `world.sample`."""
+
+
 class Trainer:
-    """Model, probe, optimisers and random state; everything a checkpoint must hold."""
+    """Model, probe, optimisers and random states; everything a checkpoint must hold.
+
+    Patches have a random stream of their own, so that the clips under them are those of a
+    training without patches. Raises OptionError for a checkpoint of another schedule.
+    """
 
     def __init__(self, out: Path, schedule: Schedule) -> None:
         self.out, self.schedule = out, schedule
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(schedule.seed)
         self.rng = np.random.default_rng(schedule.seed)
+        self.patch_rng = np.random.default_rng([schedule.seed, 1])
         self.language = Language()
         self.model = build().to(self.device)
         self.probe = Probe(self.model.config.text_config.hidden_size).to(self.device)
         use_fused_norms(self.model)
         self.stage, self.step, self.seconds = "vision", 0, 0.0
+        self.means: dict[str, float] = {}  # losses, smoothed over about 20 steps
         self.optimisers = self._optimisers()
         out.mkdir(parents=True, exist_ok=True)
         if (out / "checkpoint.pt").exists():
@@ -141,27 +157,44 @@ class Trainer:
 
     def _resume(self) -> None:
         saved = torch.load(self.out / "checkpoint.pt", map_location=self.device, weights_only=False)
+        if saved["schedule"] != asdict(self.schedule):
+            raise OptionError(
+                f"the checkpoint in {self.out} is of another schedule or seed",
+                "Choose another folder, or train with the same options",
+            )
         self.stage, self.step, self.seconds = saved["stage"], saved["step"], saved["seconds"]
         self.model.load_state_dict(saved["model"])
         self.probe.load_state_dict(saved["probe"])
         self.optimisers = self._optimisers()
         for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(state)
+        self.means = saved["means"]
         self.rng.bit_generator.state = saved["rng"]
+        self.patch_rng.bit_generator.state = saved["patch_rng"]
         torch.set_rng_state(saved["torch_rng"].cpu())
+        if self._log_path.exists():  # steps after the checkpoint are made, and logged, again
+            os.truncate(self._log_path, min(saved["log_bytes"], self._log_path.stat().st_size))
+
+    @property
+    def _log_path(self) -> Path:
+        return self.out / "log.jsonl"
 
     def save(self) -> None:
         """Writes the checkpoint whole or not at all."""
         part = self.out / "checkpoint.part"
         torch.save(
             {
+                "schedule": asdict(self.schedule),
                 "stage": self.stage,
                 "step": self.step,
                 "seconds": self.seconds,
+                "means": self.means,
+                "log_bytes": self._log_path.stat().st_size if self._log_path.exists() else 0,
                 "model": self.model.state_dict(),
                 "probe": self.probe.state_dict(),
                 "optimisers": [o.state_dict() for o in self.optimisers],
                 "rng": self.rng.bit_generator.state,
+                "patch_rng": self.patch_rng.bit_generator.state,
                 "torch_rng": torch.get_rng_state(),
             },
             part,
@@ -172,7 +205,7 @@ class Trainer:
         """Appends one line to log.jsonl and prints it."""
         line = json.dumps({"stage": self.stage, "step": self.step} | row)
         print(line, flush=True)
-        with (self.out / "log.jsonl").open("a") as file:
+        with self._log_path.open("a") as file:
             file.write(line + "\n")
 
     def apply(self, loss: Tensor, rate: float) -> None:
@@ -193,27 +226,28 @@ class Trainer:
             self._run()
 
     def _run(self) -> None:
+        saved = time.monotonic()
         for losses in self._steps():
             if self.step % 25 == 0:
                 means = {k: round(v, 4) for k, v in losses.items()}
                 self.log(seconds=round(self.seconds), **means)
-            if self.step % 200 == 0:
-                if self.stage == "all":
-                    self.log(accuracy=evaluate(self.model, self.language))
+            if self.step % 200 == 0 and self.stage == "all":
+                self.log(accuracy=evaluate(self.model, self.language))
+            if time.monotonic() - saved > SAVE_EVERY:
                 self.save()
+                saved = time.monotonic()
         self.stage = "done"
         self.log(seconds=round(self.seconds), accuracy=evaluate(self.model, self.language, 400))
         self.save()
 
     def _steps(self) -> Iterator[dict[str, float]]:
         s = self.schedule
-        mean: dict[str, float] = {}
         while self.stage != "done":
             total = s.vision_steps if self.stage == "vision" else s.steps
             if self.step >= total:
                 if self.stage == "all":
                     return
-                self.stage, self.step, mean = "all", 0, {}
+                self.stage, self.step, self.means = "all", 0, {}
                 self.optimisers = self._optimisers()
                 continue
             began = time.monotonic()
@@ -225,19 +259,17 @@ class Trainer:
             self.step += 1
             self.seconds += time.monotonic() - began
             for k, v in losses.items():
-                mean[k] = 0.95 * mean.get(k, v.item()) + 0.05 * v.item()
-            yield mean
+                self.means[k] = 0.95 * self.means.get(k, v.item()) + 0.05 * v.item()
+            yield self.means
 
     def _vision_losses(self, u: float) -> dict[str, Tensor]:
         n = self.schedule.vision_batch
         weak = 0.0 if u < 0.3 else 0.35
-        specs = [
-            sample(self.rng, mode="flat", weak=weak, fog=0.1, hidden=OCCASIONAL["hidden"])
-            for _ in range(n)
-        ]
+        how: Sampling = {"mode": "flat", "weak": weak, "hidden": OCCASIONAL["hidden"]}
+        specs = [sample(self.rng, fog=0.0, **how) for _ in range(n)]
         group = int(self.rng.integers(GROUPS))
         times = frame_times(FRAMES)[TEMPORAL * group :][:TEMPORAL]
-        frames = draw(specs, times, self.rng).to(self.device)
+        frames = self._cover(draw(specs, times, self.rng), specs, [how] * n, times)
         return self._probe_losses(see(self.model.model.visual, frames), specs, times)
 
     def _probe_losses(
@@ -253,20 +285,14 @@ class Trainer:
 
     def _losses(self, u: float) -> dict[str, Tensor]:
         s, rng = self.schedule, self.rng
-        if u < s.easy:
-            specs = [
-                sample(rng, mode="flat", weak=0.1, fog=0.1, p_motion=0.2, **OCCASIONAL)
-                for _ in range(s.batch)
-            ]
-        else:
-            even = 0.25 if u < 0.6 else 0.0  # some clips without habits keep the eyes open
-            specs = [
-                sample(rng, mode="flat", weak=0.3, fog=0.1, p_motion=0.2, **OCCASIONAL)
-                if rng.random() < even
-                else sample(rng, weak=0.5, **OCCASIONAL)
-                for _ in range(s.batch)
-            ]
-        frames = draw(specs, frame_times(FRAMES), rng).to(self.device)
+        flat: Sampling = {"mode": "flat", "weak": 0.1 if u < s.easy else 0.3, "p_motion": 0.2}
+        habit: Sampling = {"mode": "habit", "weak": 0.5}
+        # some clips without habits keep the eyes open
+        even = 1.0 if u < s.easy else 0.25 if u < 0.6 else 0.0
+        hows = [(flat if rng.random() < even else habit) | OCCASIONAL for _ in range(s.batch)]
+        specs = [sample(rng, fog=0.0, **how) for how in hows]
+        times = frame_times(FRAMES)
+        frames = self._cover(draw(specs, times, rng), specs, hows, times)
         packed = self.language.pack([ask.training_questions(x, rng) for x in specs], PACK)
         packed = _forget_words(packed, self.language.unknown, rng).to(self.device)
         seconds = float(rng.choice([0.5, 1.0, 1.0, 1.0, 1.5, 2.0, 4.0]))
@@ -275,11 +301,23 @@ class Trainer:
         nll = F.cross_entropy(logits.flatten(0, 1), packed.ids.flatten(), reduction="none")
         nll = nll.unflatten(0, packed.ids.shape)
         answer, question = nll[packed.answer].mean(), nll[packed.question].mean()
-        probe = self._probe_losses(video, specs, frame_times(FRAMES))
+        probe = self._probe_losses(video, specs, times)
         total = answer + s.question * question + 0.3 * probe["cells"] + 0.4 * probe["motions"]
         return {"total": total, "answer": answer, "question": question} | {
             k: probe[k] for k in ("cells", "motions")
         }
+
+    def _cover(
+        self, clips: Tensor, specs: list[ClipSpec], hows: list[Sampling], times: np.ndarray
+    ) -> Tensor:
+        """The clips (B, T, S, S, 3) behind their patches, on the device."""
+        rng = self.patch_rng
+        for b, (spec, how) in enumerate(zip(specs, hows, strict=True)):
+            share = COVERED_FLAT if how["mode"] == "flat" else COVERED_HABIT
+            decoy = sample(rng, spec.scene, fog=0.0, **how)
+            if patches := sample_patches(spec, decoy, share, rng):
+                clips[b] = torch.from_numpy(cover(clips[b].numpy(), patches, times))
+        return clips.to(self.device)
 
 
 def _forget_words(
@@ -349,13 +387,14 @@ def main() -> None:
     """Command line; picks the longer schedule by itself where a GPU is found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/backbone"))
+    parser.add_argument("--seed", type=int, help=f"{Schedule.seed} without it")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, help="shorten stage two, to try things")
     parser.add_argument("--vision-steps", type=int, help="shorten stage one, to try things")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     base = Schedule.gpu() if torch.cuda.is_available() else Schedule()
-    chosen = {"steps": args.steps, "vision_steps": args.vision_steps}
+    chosen = {"steps": args.steps, "vision_steps": args.vision_steps, "seed": args.seed}
     schedule = Schedule(**asdict(base) | {k: v for k, v in chosen.items() if v is not None})
     trainer = Trainer(args.out, schedule)
     trainer.log(schedule=asdict(schedule), device=str(trainer.device), torch=torch.__version__)

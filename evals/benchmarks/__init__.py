@@ -21,7 +21,9 @@ FILES = {
     "video-pope": "video_pope:VideoPope",
 }
 """Benchmarks of video files: name → module and class. They need a folder of data."""
-BENCHMARKS = ("toyworld", *FILES)
+DRAWN = {"toyworld": "toyworld:ToyWorld", "toyworld-balanced": "toyworld_balanced:BalancedToyWorld"}
+"""Benchmarks of drawn clips, likewise; they need no data."""
+BENCHMARKS = (*DRAWN, *FILES)
 
 
 def find_benchmark(
@@ -34,10 +36,10 @@ def find_benchmark(
 
     data: its folder, of all but the drawn world. sampling, published: see `FileBenchmark`.
     """
-    if name == "toyworld":
-        from evals.benchmarks.toyworld import ToyWorld
-
-        return ToyWorld()
+    if name in DRAWN:
+        module, kind = DRAWN[name].split(":")
+        drawn: Benchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)()
+        return drawn
     return open_files(name, data, sampling, published)
 
 

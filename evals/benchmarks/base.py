@@ -8,7 +8,8 @@ from typing import Literal, Protocol
 
 from core.types import Clip, Track
 
-Kind = Literal["yes-no", "word", "caption", "choice"]
+Kind = Literal["yes-no", "word", "caption", "choice", "forced"]
+Balance = Literal["balanced", "unbalanced"]
 Split = Literal["choose", "test", "all"]
 """choose: to pick α and β; test: the rest; all: both, for α and β that come from elsewhere."""
 
@@ -23,8 +24,10 @@ class Item:
     level: difficulty, "" where the benchmark has none. truth: the right answer; of a caption, a
     true one; of a choice, the letter of an option. prior_answer: what somebody who did not look
     would say. about: the class that was asked about, "" if none. options: of a choice, in the order
-    A, B, C. before, after: what the published prompt puts around the question. labels: further
-    dimensions to report by, such as ("area", "physics"); one dimension may hold several values.
+    A, B, C; of a forced one, every answer that could be right, of which the one whose first token
+    scores highest counts, whatever else the model would say. before, after: what the published
+    prompt puts around the question. labels: further dimensions to report by, such as
+    ("area", "physics"); one dimension may hold several values.
     """
 
     id: str
@@ -43,13 +46,19 @@ class Item:
 
 
 class Benchmark(Protocol):
-    """What the runner and the report need of a benchmark."""
+    """What the runner and the report need of a benchmark.
+
+    balance: of each regime. "balanced": every answer, or every kind of answer, is right equally
+    often, given what somebody sees who does not see the asked object, so that no constant added to
+    an answer's score helps a model without evidence. "unbalanced": such a constant may help.
+    """
 
     name: str
     regimes: tuple[str, ...]
     levels: tuple[str, ...]
     nouns: tuple[str, ...]
     seeds: Mapping[str, int]
+    balance: Mapping[str, Balance]
 
     def items(self, split: Split, n: int) -> list[Item]:
         """At least n questions of each regime, or all there are; clips stay together.

@@ -18,7 +18,7 @@ from core.errors import BenchmarkError, OptionError
 from core.media.video import read_clip
 from core.options import VideoOptions
 from core.types import Clip, Track
-from evals.benchmarks.base import LETTERS, Item, Kind, Split
+from evals.benchmarks.base import LETTERS, Balance, Item, Kind, Split
 from evals.benchmarks.layout import place, require_unique, require_videos
 
 CHOOSE_SHARE = 0.2
@@ -74,6 +74,7 @@ class FileBenchmark:
     name = ""
     levels: tuple[str, ...] = ()
     nouns: tuple[str, ...] = ()
+    balance: Mapping[str, Balance] = MappingProxyType({})
     seeds: Mapping[str, int] = MappingProxyType({"choose": 0, "test": 0, "all": 0})
     max_tokens = 16
 

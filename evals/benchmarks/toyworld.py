@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 
 from core.types import LOST, SEEN, Clip, Track
-from evals.benchmarks.base import Item, Kind, Split
+from evals.benchmarks.base import Balance, Item, Kind, Split
 from toyworld import questions as ask
 from toyworld.clips import FRAMES, drawn_clip
 from toyworld.priors import priors
@@ -24,32 +25,45 @@ from toyworld.world import ClipSpec, frame_times, sample, sample_labels
 DENSE = 16
 OPACITY = {"clear": (0.5, 0.7), "middle": (0.3, 0.5), "faint": (0.15, 0.3)}
 
-Asked = tuple[Kind, str, str, str, str]
-"""kind, question, truth, prior_answer, about"""
+MOTIONS = priors().motions
+YES_NO = ("yes", "no")
+
+Rng = np.random.Generator
+Opacity = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about a clip; the fields are those of `Item`."""
+
+    kind: Kind
+    question: str
+    truth: str
+    prior_answer: str = ""
+    about: str = ""
+    options: tuple[str, ...] = ()
+
+
+Maker = Callable[[Rng, int, Opacity], tuple[ClipSpec, list[Asked]]]
+"""(random stream, index of the clip, range of opacities) → a clip and its questions"""
 
 
 def _yes_no(question: str, truth: str, about: str) -> Asked:
-    return "yes-no", question, truth, "no" if truth == "yes" else "yes", about
+    prior_answer = "no" if truth == "yes" else "yes"
+    return Asked("yes-no", question, truth, prior_answer, about, YES_NO)
 
 
-class ToyWorld:
-    """Six regimes: as prior_answer has it, and five ways to break a prior_answer."""
+class DrawnBenchmark:
+    """Questions about clips that are drawn from a seed of their own each."""
 
-    name = "toyworld"
     levels = tuple(OPACITY)
     nouns = priors().classes
     seeds: Mapping[str, int] = MappingProxyType({"choose": 1, "test": 2})
 
-    def __init__(self) -> None:
-        self._makers: dict[str, Callable[..., tuple[ClipSpec, list[Asked]]]] = {
-            "consistent": _consistent,
-            "background": _background,
-            "co-occurrence": _co_occurrence,
-            "question prior": _question_prior,
-            "motion": _motion,
-            "captions": _captions,
-        }
-        self.regimes = tuple(self._makers)
+    def __init__(self, name: str, makers: Mapping[str, Maker], balance: Mapping[str, Balance]):
+        self.name, self.balance = name, balance
+        self._makers = makers
+        self.regimes = tuple(makers)
         self._made = lru_cache(maxsize=64)(self._make)
 
     def items(self, split: Split, n: int) -> list[Item]:
@@ -60,12 +74,10 @@ class ToyWorld:
         found, index = 0, 0
         while found < n:
             key = f"{split}/{regime}/{index}"
-            for i, (kind, question, truth, prior_answer, about) in enumerate(self._made(key)[1]):
-                level = self.levels[index % len(self.levels)]
+            level = self.levels[index % len(self.levels)]
+            for i, asked in enumerate(self._made(key)[1]):
                 found += 1
-                yield Item(
-                    f"{key}/{i}", key, regime, level, kind, question, truth, prior_answer, about
-                )
+                yield Item(id=f"{key}/{i}", clip=key, regime=regime, level=level, **vars(asked))
             index += 1
 
     def _make(self, key: str) -> tuple[ClipSpec, list[Asked]]:
@@ -114,13 +126,29 @@ def _fingerprint() -> str:
         world / f for f in ("priors.toml", "world.py", "scenes.py", "questions.py", "clips.py")
     ]
     digest = hashlib.sha256()
-    for file in [*files, Path(__file__)]:
+    own = Path(__file__)
+    for file in [*files, own, own.with_name("toyworld_balanced.py")]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-Rng = np.random.Generator
-Opacity = tuple[float, float]
+class ToyWorld(DrawnBenchmark):
+    """Six regimes: as habit has it, and five ways to break a habit.
+
+    None is balanced: which answer is right depends on which habit a regime breaks, so a constant
+    added to an answer may help. Those in which none can are in `toyworld_balanced`.
+    """
+
+    def __init__(self) -> None:
+        makers: dict[str, Maker] = {
+            "consistent": _consistent,
+            "background": _background,
+            "co-occurrence": _co_occurrence,
+            "question prior": _question_prior,
+            "motion": _motion,
+            "captions": _captions,
+        }
+        super().__init__("toyworld", makers, dict.fromkeys(makers, "unbalanced"))
 
 
 def _draw(rng: Rng, scene: str, labels: list[str], opacity: Opacity, **how: object) -> ClipSpec:
@@ -139,7 +167,10 @@ def _one(rng: Rng, labels: list[str] | tuple[str, ...]) -> str:
 
 def _animal(labels: list[str]) -> list[Asked]:
     found = [c for c in labels if priors().kind[c] == "animal"]
-    return [("word", ask.which("animal"), found[0], "", found[0])] if found else []
+    if not found:
+        return []
+    options = (*priors().of_kind("animal"), ask.NONE)
+    return [Asked("word", ask.which("animal"), found[0], "", found[0], options)]
 
 
 def _consistent(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, list[Asked]]:
@@ -151,9 +182,9 @@ def _consistent(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, list[
     there, missing, moved = _one(rng, labels), _one(rng, absent), _one(rng, labels)
     motion = spec.find(moved).motion
     asked: list[Asked] = [
-        ("yes-no", ask.exists(there), "yes", "yes", there),
-        ("yes-no", ask.exists(missing), "no", "no", ""),
-        ("word", ask.which_way(moved), motion, motion, moved),
+        Asked("yes-no", ask.exists(there), "yes", "yes", there, YES_NO),
+        Asked("yes-no", ask.exists(missing), "no", "no", "", YES_NO),
+        Asked("word", ask.which_way(moved), motion, motion, moved, MOTIONS),
     ]
     return spec, asked + _animal(labels)
 
@@ -180,7 +211,8 @@ def _co_occurrence(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, li
     scene = _one(rng, [s for s in p.scenes if head in p.typical[s]])
     spec = _draw(rng, scene, [head, partner] if both else [head], opacity)
     truth = "yes" if both else "no"
-    return spec, [("yes-no", ask.exists(partner), truth, "yes", partner if both else "")]
+    about = partner if both else ""
+    return spec, [Asked("yes-no", ask.exists(partner), truth, "yes", about, YES_NO)]
 
 
 def _question_prior(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, list[Asked]]:
@@ -191,13 +223,15 @@ def _question_prior(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, l
         kind = _one(rng, ("animal", "vehicle"))
         labels = [c for c in sample_labels(scene, rng, "consistent", 4) if p.kind[c] != kind][:2]
         spec = _draw(rng, scene, labels, opacity)
-        return spec, [("word", ask.which(kind), ask.NONE, "", "")]
+        options = (*p.of_kind(kind), ask.NONE)
+        return spec, [Asked("word", ask.which(kind), ask.NONE, options=options)]
     if turn == 1:
         labels = sample_labels(scene, rng, "consistent", 2)
         spec = _draw(rng, scene, labels, opacity, late=1.0)
         early, later = sorted(spec.objects, key=lambda o: o.appears)
         question = ask.order(later.label, early.label)
-        return spec, [("word", question, early.label, later.label, early.label)]
+        pair = (later.label, early.label)
+        return spec, [Asked("word", question, early.label, later.label, early.label, pair)]
     labels = sample_labels(scene, rng, "consistent", 2)
     spec = _draw(rng, scene, labels, opacity)
     label = _one(rng, labels)
@@ -212,7 +246,8 @@ def _motion(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, list[Aske
     label = _one(rng, labels)
     motion = _one(rng, [m for m in p.motions if m != p.usual_motion[label]])
     spec = _draw(rng, scene, labels, opacity, motions={label: motion})
-    return spec, [("word", ask.which_way(label), motion, p.usual_motion[label], label)]
+    usual = p.usual_motion[label]
+    return spec, [Asked("word", ask.which_way(label), motion, usual, label, MOTIONS)]
 
 
 def _captions(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, list[Asked]]:
@@ -220,4 +255,4 @@ def _captions(rng: Rng, index: int, opacity: Opacity) -> tuple[ClipSpec, list[As
     scene = _scene(rng)
     labels = sample_labels(scene, rng, "breaking", int(rng.integers(2, 5)))
     spec = _draw(rng, scene, labels, opacity)
-    return spec, [("caption", ask.DESCRIBE, ask.caption(spec), "", "")]
+    return spec, [Asked("caption", ask.DESCRIBE, ask.caption(spec))]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from core.door import check_backbone, run_video
 from core.errors import MacdError, OptionError, TraceError
 from core.methods import find_methods
-from core.options import RunOptions, options_from, recorded_options
+from core.options import RunOptions, options_from
 from core.question import clean_question
 from core.traces.bundle import load, reason, save
 from core.types import Trace
@@ -146,16 +146,16 @@ def _recorded(
     """The trace of an earlier recording of the same run; None where there is none."""
     try:
         trace = load(file)
-        asked = recorded_options(trace.options)
-    except (TraceError, OptionError):
+    except TraceError:
         return None
     names = {m.name for m in find_methods(methods)}
     same = (
         trace.status == "complete"
         and trace.question == entry.question
-        and trace.clip.get("sha256") == digest(str(entry.video))
-        and trace.backbone.get("name") == lm.info.name
-        and asked == options
+        and trace.clip.sha256 == digest(str(entry.video))
+        and trace.backbone.name == lm.info.name
+        and trace.options == options
+        and not trace.edits
         and names <= {*trace.answers, *trace.skipped}
     )
     return trace if same else None
@@ -165,8 +165,8 @@ def _row(entry: Entry, clip: Path, trace: Trace) -> dict[str, Any]:
     return entry.texts | {
         "title": entry.texts["title"] or entry.question,
         "video": clip.name,
-        "backbone": str(trace.backbone.get("name", "")),
-        "revision": str(trace.backbone.get("revision", "")),
+        "backbone": trace.backbone.name,
+        "revision": trace.backbone.revision,
         "answers": {name: answer.text for name, answer in trace.answers.items()},
     }
 

@@ -1,0 +1,114 @@
+"""First-token logits of a question's options under the video and under each second view.
+
+From these every α, every β and every constant can be tried without reading the clip again. A
+forced choice is the option whose first token scores highest, whatever else the model would say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.backbones.base import VideoLM
+from core.backbones.host import to_host
+from core.methods import find_method
+from core.methods.run import decoding_views
+from core.options import RunOptions
+from core.types import Clip, Track
+from core.views.context import MethodContext
+from evals.answer import item_seed
+from evals.benchmarks.base import Item
+from evals.gather import GatheringLM
+from evals.oracle import ORACLE, oracle_view
+
+VIDEO = "baseline"
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OptionLogits:
+    """One item: view → the logits of its options, in the order of `Item.options`.
+
+    key: of everything they depend on but the views. views: "baseline" is the video itself.
+    """
+
+    key: str
+    item: str
+    views: dict[str, list[float]]
+
+
+def read_options(
+    lm: VideoLM,
+    clip: Clip,
+    tracks: tuple[Track, ...],
+    item: Item,
+    methods: Sequence[str],
+    options: RunOptions,
+) -> dict[str, list[float]]:
+    """View → logits of the item's options, for the video and the second view of each method.
+
+    methods: names of `core.methods` with a second view, or "oracle".
+    """
+    gathering: Any = GatheringLM(lm)
+    own = replace(options, seed=item_seed(item.id))
+    context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
+    built = []
+    for name in methods:
+        oracle = name == ORACLE
+        method = find_method("mask-all" if oracle else name)
+        second = oracle_view(context, item.about) if oracle else None
+        built.append(decoding_views(context, method, second))
+    *views, video = gathering.resolve([*built, decoding_views(context, find_method(VIDEO))])
+    ids = [first_tokens(lm, option) for option in item.options]
+
+    def of_options(state: Any) -> list[float]:
+        logits = to_host(state.logits[0].float())
+        return [float(max(logits[i] for i in tokens)) for tokens in ids]
+
+    found = {VIDEO: of_options(video.base)}
+    return found | {m: of_options(v.others[0]) for m, v in zip(methods, views, strict=True)}
+
+
+def first_tokens(lm: VideoLM, option: str) -> tuple[int, ...]:
+    """First tokens of an option, written small and with a capital."""
+    return tuple(dict.fromkeys(lm.tokens(w)[0] for w in (option, option.capitalize())))
+
+
+def stack(rows: Sequence[OptionLogits], view: str) -> Array:
+    """(N, most options) logits of a view; -inf where an item has fewer options."""
+    most = max((len(r.views[VIDEO]) for r in rows), default=0)
+    table = np.full((len(rows), most), -np.inf)
+    for i, row in enumerate(rows):
+        table[i, : len(row.views[view])] = row.views[view]
+    return table
+
+
+def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> Array:
+    """Index (N,) of the chosen option: (1 + α)z − αz′ where p ≥ β·max p; base, counter: (N, K)."""
+    with np.errstate(invalid="ignore"):
+        scores = (1 + alpha) * base - alpha * counter
+    floor = base.max(1, keepdims=True) + (np.log(beta) if beta > 0 else -np.inf)
+    return np.asarray(np.where((base >= floor) & np.isfinite(base), scores, -np.inf).argmax(1))
+
+
+def append_logits(path: Path, row: OptionLogits) -> None:
+    """Adds one line, flushed; a line torn by a kill is dropped by `stored_logits`."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(row)) + "\n")
+
+
+def stored_logits(path: Path) -> Iterator[OptionLogits]:
+    """Every whole row of a file, none where there is no file."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield OptionLogits(**json.loads(line))
+        except (ValueError, TypeError):
+            continue

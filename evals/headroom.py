@@ -1,0 +1,275 @@
+"""Can a regime judge how a method chooses objects? `python -m evals.headroom toyworld-balanced`.
+
+Answers are first tokens among each question's options. The oracle hides the asked object; where it
+gains much over the video and over hiding everything, and a constant per option gains nothing, a
+good choice of objects could show. Everywhere else a regime cannot judge selection. α and β, and the
+constants, are tuned for each regime on clips of the other split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import MacdError, OptionError
+from core.options import RunOptions
+from core.validation import Number
+from core.words import visible
+from evals.answer import GRID
+from evals.benchmarks import BENCHMARKS, find_benchmark
+from evals.benchmarks.base import Benchmark, Item, Split
+from evals.first_token import (
+    VIDEO,
+    Array,
+    OptionLogits,
+    append_logits,
+    contrasted,
+    read_options,
+    stack,
+    stored_logits,
+)
+from evals.oracle import ORACLE
+from evals.rows import Setting, row_key
+from evals.stats import Interval, mean_difference, wilson
+
+METHODS = ("vcd", "macd", "random-mask", "mask-all")
+ALL = "mask-all"
+CONSTANT = "constant"
+DELTAS = np.linspace(-6, 6, 25)
+"""Constants tried for each option: about as many as pairs of α and β."""
+ROUNDS = 3
+
+OVER_BASELINE, OVER_ALL, BY_CONSTANT = 0.10, 0.05, 0.01
+"""Shares of right answers that make headroom, see `can_judge_selection`."""
+
+
+def can_judge_selection(oracle: Interval, over_all: Interval, constant: Interval) -> bool:
+    """Whether a regime has headroom for a choice of objects.
+
+    oracle: its gain over the baseline, at least 10 points; over_all: over hiding every object, at
+    least 5; constant: what the best constant per option gains, less than 1. The intervals of the
+    first two must leave out zero.
+    """
+    gains = oracle[0] >= OVER_BASELINE and over_all[0] >= OVER_ALL and constant[0] < BY_CONSTANT
+    return bool(gains and oracle[1] > 0 and over_all[1] > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Logits of N items with K options each, and the index of the right one (N,)."""
+
+    items: list[Item]
+    rows: list[OptionLogits]
+    truth: Array
+
+    @staticmethod
+    def of(items: Sequence[Item], rows: Sequence[OptionLogits]) -> Answers:
+        """Of items and their rows in the same order."""
+        truth = np.array([i.options.index(i.truth) for i in items])
+        return Answers(list(items), list(rows), truth)
+
+    def hits(self, method: str, contrast: tuple[float, float]) -> Array:
+        """(N,) whether the contrasted answer is right."""
+        base, counter = stack(self.rows, VIDEO), stack(self.rows, method)
+        return np.asarray(contrasted(base, counter, *contrast) == self.truth)
+
+    def hits_with(self, constants: dict[Any, float]) -> Array:
+        """(N,) whether the answer is right after a constant was added to each option."""
+        added = np.zeros((len(self.rows), max(len(i.options) for i in self.items)))
+        for row, item in zip(added, self.items, strict=True):
+            row[: len(item.options)] = [constants.get(n, 0.0) for n in self.names(item)]
+        return np.asarray((stack(self.rows, VIDEO) + added).argmax(1) == self.truth)
+
+    def names(self, item: Item) -> Sequence[Any]:
+        """What a constant belongs to: the option's word, or its place where words keep changing."""
+        return item.options if self.words_repeat else range(len(item.options))
+
+    @property
+    def words_repeat(self) -> bool:
+        """Whether the same few lists of options are asked again and again."""
+        return len({i.options for i in self.items}) <= max(4, len(self.items) // 10)
+
+
+def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
+    """α and β with most right answers; of equals the smallest α, then the largest β."""
+    return max(GRID, key=lambda c: (answers.hits(method, c).sum(), -c[0], c[1]))
+
+
+def tune_constants(answers: Answers) -> dict[Any, float]:
+    """A constant for each option, one after another in a few rounds; of equals the smallest."""
+    names = dict.fromkeys(n for i in answers.items for n in answers.names(i))
+    found: dict[Any, float] = dict.fromkeys(names, 0.0)
+    best = answers.hits_with(found).sum()
+    for _ in range(ROUNDS):
+        for name in names:
+            for delta in sorted(DELTAS, key=abs):
+                tried = found | {name: float(delta)}
+                if (right := answers.hits_with(tried).sum()) > best:
+                    best, found = right, tried
+    return found
+
+
+def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str, Any]:
+    """Figures of one regime: each method against the baseline and against hiding everything."""
+    clips = [i.clip for i in test.items]
+    base = stack(test.rows, VIDEO).argmax(1) == test.truth
+    constant = test.hits_with(tune_constants(choose))
+    hits = {VIDEO: base, CONSTANT: constant}
+    figures: dict[str, dict[str, Any]] = {}
+    contrasts = {m: tune_contrast(choose, m) for m in methods}
+    hits |= {m: test.hits(m, contrasts[m]) for m in methods}
+    for name, right in hits.items():
+        figures[name] = {"right": wilson(int(right.sum()), len(right))}
+        if name != VIDEO:
+            figures[name]["delta"] = mean_difference(base, right, clips)
+        if name in contrasts:
+            figures[name]["contrast"] = list(contrasts[name])
+        if ALL in hits and name not in (VIDEO, CONSTANT, ALL):
+            figures[name]["over_all"] = mean_difference(hits[ALL], right, clips)
+    found: dict[str, Any] = {"n": len(test.items), "clips": len(set(clips)), "methods": figures}
+    if ORACLE in figures and ALL in figures:
+        oracle = figures[ORACLE]
+        found["can_judge_selection"] = can_judge_selection(
+            oracle["delta"], oracle["over_all"], figures[CONSTANT]["delta"]
+        )
+    return found
+
+
+def read_all(
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    setting: Setting,
+    methods: Sequence[str],
+    path: Path,
+) -> list[OptionLogits]:
+    """The logits of every item, those that are not stored yet computed and stored."""
+    content = setting.content(benchmark)
+    keys = [row_key(content, i, "+".join(methods), None) for i in items]
+    known = {r.key: r for r in stored_logits(path)}
+    missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in known]
+    if missing:
+        from core.backbones import load_backbone
+        from core.objects.detect import load_detector
+        from evals.tracks import Preparing
+
+        lm = load_backbone(setting.backbone)
+        own = setting.boxes == "detector"
+        detector = load_detector(setting.detector, lm.info.device) if own else None
+        preparing = Preparing(benchmark, detector, setting.options)
+        for done, (key, item) in enumerate(missing):
+            prepared = preparing.prepare(item.clip, (item.question,))
+            if prepared.clip is None:
+                raise prepared.error or OptionError("a clip cannot be read", "Run it again")
+            views = read_options(lm, prepared.clip, prepared.tracks, item, methods, setting.options)
+            known[key] = OptionLogits(key, item.id, views)
+            append_logits(path, known[key])
+            if done % 50 == 49:
+                print(f"{done + 1} of {len(missing)} questions", file=sys.stderr, flush=True)
+    return [known[k] for k in keys]
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """One table: regimes down, methods across, in percent and points with 95 % intervals."""
+    methods = [VIDEO, CONSTANT, *report["methods"]]
+    lines = ["| regime | n | " + " | ".join(methods) + " | oracle over mask-all | |"]
+    lines += ["|---|---|" + "---|" * (len(methods) + 2)]
+    for regime, part in report["regimes"].items():
+        figures = part["methods"]
+        cells = [_points(figures[VIDEO]["right"], "")]
+        cells += [_points(figures[m]["delta"]) for m in methods[1:]]
+        cells.append(_points(figures.get(ORACLE, {}).get("over_all")))
+        judged = part.get("can_judge_selection")
+        verdict = "" if judged is None else "" if judged else "cannot judge selection"
+        name = f"{regime} ({part['balance']})"
+        lines.append(f"| {name} | {part['n']} | " + " | ".join(cells) + f" | {verdict} |")
+    return "\n".join(lines)
+
+
+def _points(interval: Interval | None, sign: str = "+") -> str:
+    if interval is None:
+        return "–"
+    shown = [f"{100 * interval[0]:{sign}.1f}", *(f"{100 * x:.1f}" for x in interval[1:])]
+    return "{} [{}, {}]".format(*shown).replace("-", "−")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; killed, it goes on where it was."""
+    args = _parser().parse_args(argv)
+    try:
+        report = run(args)
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    print(markdown(report))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m evals.headroom", description=__doc__)
+    parser.add_argument("benchmark", choices=tuple(BENCHMARKS))
+    parser.add_argument("--regimes", default="", help="with semicolons; all without it")
+    parser.add_argument("--methods", default=",".join(METHODS), help="with commas")
+    parser.add_argument("--no-oracle", action="store_true", help="leave the oracle out")
+    parser.add_argument("--n", type=int, default=300, help="questions a regime")
+    parser.add_argument("--split", type=int, default=200, help="questions a regime to tune on")
+    parser.add_argument("--boxes", choices=("detector", "truth"), default="truth")
+    parser.add_argument("--backbone", default="toyworld")
+    parser.add_argument("--detector", default="toyworld")
+    parser.add_argument("--fill", default="mean", help="mean, black, blur or noise")
+    parser.add_argument("--out", type=Path, default=Path("runs/headroom"))
+    return parser
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Reads what is missing and writes report.json. Raises MacdError."""
+    for name in ("n", "split"):
+        Number(1, 100_000, whole=True).read(getattr(args, name), name)
+    options = RunOptions()
+    options = replace(options, mask=replace(options.mask, fill=args.fill))
+    methods = [m for m in args.methods.split(",") if m] + ([] if args.no_oracle else [ORACLE])
+    setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
+    benchmark = find_benchmark(args.benchmark)
+    regimes = [r.strip() for r in args.regimes.split(";") if r.strip()] or list(benchmark.regimes)
+    if unknown := set(regimes) - set(benchmark.regimes):
+        raise OptionError(
+            f"there is no regime {sorted(unknown)[0]!r}",
+            f"Choose of {'; '.join(benchmark.regimes)}",
+        )
+    args.out.mkdir(parents=True, exist_ok=True)
+
+    asked_of: dict[Split, int] = {"test": args.n, "choose": args.split}
+    items = {split: benchmark.items(split, n) for split, n in asked_of.items()}
+
+    def answers(split: Split, regime: str) -> Answers:
+        asked = [i for i in items[split] if i.regime == regime and i.options]
+        rows = read_all(benchmark, asked, setting, methods, args.out / "logits.jsonl")
+        return Answers.of(asked, rows)
+
+    found = {}
+    for regime in regimes:
+        test = answers("test", regime)
+        if test.items:  # captions have no options
+            figures = compare(answers("choose", regime), test, methods)
+            found[regime] = {"balance": benchmark.balance[regime]} | figures
+    report = {
+        "benchmark": args.benchmark,
+        "backbone": args.backbone,
+        "boxes": args.boxes,
+        "fill": args.fill,
+        "split": args.split,
+        "methods": methods,
+        "regimes": found,
+    }
+    (args.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    return report
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
