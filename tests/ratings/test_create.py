@@ -117,9 +117,7 @@ def test_media_have_one_size_and_hold_the_pictures(tmp_path):
     assert len({encode_clip(source(i).frames)[:200] for i in range(3)}) == 3
 
 
-@pytest.mark.parametrize(
-    ("fill", "grey"), [("mean", 128), ("black", 0), ("additive", 255)]
-)
+@pytest.mark.parametrize(("fill", "grey"), [("mean", 128), ("black", 0), ("additive", 255)])
 def test_masked_pixels_become_the_fill_of_the_run(fill, grey):
     clip = source(0, mask=replace(source(0).mask, fill=fill))
     mask = np.zeros((4, HEIGHT, WIDTH), np.float32)

@@ -17,7 +17,7 @@ KRIPPENDORFF_2011 = [
     [NONE, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NONE],
     [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NONE],
 ]
-"""Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: 4 observers, 12 units."""
+"""Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, C: 4 observers, 12 units."""
 WIKIPEDIA = [
     [NONE, NONE, NONE, NONE, NONE, 3, 4, 1, 2, 1, 1, 3, 3, NONE, 3],
     [1, NONE, 2, 1, 3, 3, 4, 3, NONE, NONE, NONE, NONE, NONE, NONE, NONE],

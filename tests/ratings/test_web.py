@@ -158,9 +158,7 @@ def test_ratings_are_committed_and_reported_back(client, code):
     mark = raw("rate", task, side=0, new=4)
     reply = send(client, code, mark, raw("consent")).json()
     assert reply["outcomes"][0] == {"uuid": mark["uuid"], "committed": True}
-    assert reply["tasks"] == [
-        {"id": task, "kind": "item", "ratings": [4, None], "done": False}
-    ]
+    assert reply["tasks"] == [{"id": task, "kind": "item", "ratings": [4, None], "done": False}]
     again = session(client, code)
     assert again["consented"] is True
     assert again["tasks"][1]["ratings"] == [4, None]
