@@ -62,8 +62,8 @@ function powerWords(meter, width, target) {
   if (meter.more_raters !== null) {
     return `${now}About ${meter.more_raters} more raters (${meter.more_pairs} pairs of ratings) make it ± ${target}.`;
   }
-  const clips = meter.more_clips === null ? "" : ` About ${meter.more_clips} more clips would.`;
-  return `${now}More raters alone cannot make it ± ${target}: clips differ too much.${clips}`;
+  if (meter.more_clips === null) return `${now}± ${target} takes more raters and more clips: neither alone is enough.`;
+  return `${now}More raters alone cannot make it ± ${target}: clips differ too much. About ${meter.more_clips} more clips would.`;
 }
 
 /** @param {any} rater */

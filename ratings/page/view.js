@@ -130,7 +130,7 @@ function figure(name, className) {
   const frame = make("div", "", "frame");
   const canvas = make("canvas");
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", className ? name : `The video behind ${name.toLowerCase()}`);
+  canvas.setAttribute("aria-label", className ? name : `The video behind ${name.replace(/^[TM]/, (c) => c.toLowerCase())}`);
   frame.append(canvas);
   view.append(make("figcaption", name), frame);
   return view;

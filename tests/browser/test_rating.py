@@ -3,6 +3,7 @@
 import random
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,11 @@ from tests.patience import PATIENCE_MS, PATIENCE_S
 from tests.ratings.studies import known, make_study
 
 pytestmark = pytest.mark.browser
-SHOWN = "task => document.body.dataset.item !== task || !document.getElementById('end').hidden"
-SAVED = "document.getElementById('saved').textContent.startsWith('All saved')"
-WAITING = "document.getElementById('saved').textContent.includes('not saved yet')"
+SHOWN = (
+    "task => (document.body.dataset.item ?? '') !== task || !document.getElementById('end').hidden"
+)
+SAVED = "() => document.getElementById('saved').textContent.startsWith('All saved')"
+WAITING = "() => document.getElementById('saved').textContent.includes('not saved yet')"
 CLIPS = 6
 ARMS = ("macd", "random-mask", "mask-all")
 TELLING = ("macd", "random", "mask-all", "mask_all", "known", "gold", "repeat", "clip-", "arm",
@@ -172,14 +175,14 @@ def test_the_organiser_sees_progress_and_the_traces(place, new_page):
     rater = new_page(link)
     task = begin(rater)
     page.click("[data-state=paused]")
-    page.wait_for_function("document.getElementById('state').textContent === 'paused'")
+    page.wait_for_function("() => document.getElementById('state').textContent === 'paused'")
     rater.keyboard.press("4")
     saved(rater)  # what is on the screen is still taken
     page.click("[data-state=open]")
-    page.wait_for_function("document.getElementById('state').textContent === 'open'")
+    page.wait_for_function("() => document.getElementById('state').textContent === 'open'")
     with page.expect_download() as download:
         page.get_by_role("button", name="Events as CSV").click()
-    assert task in open(download.value.path()).read()
+    assert task in Path(download.value.path()).read_text()
     page.goto(place.url)
     page.wait_for_selector(".mv-token")  # the page with the traces
 
@@ -216,17 +219,20 @@ def test_the_tick_comes_only_after_the_commit(place, new_page):
     page = new_page(place.link())
     task = begin(page)
     saved(page)
-    held = []
-    page.route("**/rate/api/events", lambda route: held.append(route))
+    held, released = [], []
+    page.route(
+        "**/rate/api/events",
+        lambda route: route.continue_() if released else held.append(route),
+    )
     page.keyboard.press("3")
     page.wait_for_function(WAITING)
     assert "saved ✓" not in page.locator(".tick").first.inner_text()
-    assert place.rows("SELECT * FROM events WHERE task = ? AND kind = 'rate'", task) == []
-    page.unroute("**/rate/api/events")
     while not held:
         page.wait_for_timeout(20)
+    assert place.rows("SELECT * FROM events WHERE task = ? AND kind = 'rate'", task) == []
+    released.append(True)
     held[0].continue_()
-    page.wait_for_function("document.querySelector('.tick').textContent.includes('saved ✓')")
+    page.wait_for_function("() => document.querySelector('.tick').textContent.includes('saved ✓')")
     assert place.rows("SELECT new FROM events WHERE task = ? AND kind = 'rate'", task) == [(3,)]
 
 

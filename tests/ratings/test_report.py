@@ -1,6 +1,7 @@
 """The report: planted effects come out, careless raters are named, texts stay texts."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ def test_the_power_line_says_what_is_missing():
     assert "3 more raters" in power_line(meter, 0.3)
     assert "No more" in power_line(meter | {"more_raters": 0}, 0.1)
     assert "9 more clips" in power_line(meter | {"more_raters": None}, 0.3)
-    assert "Neither" in power_line({"more_raters": None, "more_pairs": None, "more_clips": None}, 1)
+    assert "neither" in power_line({"more_raters": None, "more_pairs": None, "more_clips": None}, 1)
 
 
 def test_habits_are_what_they_say():
@@ -192,3 +193,11 @@ def test_habits_are_what_they_say():
     assert {careless(Truth("macd", None), rng) for _ in range(99)} == {1.0, 2.0, 3.0, 4.0, 5.0}
     assert [h.name for h in habits()].count("careful") == 3
     assert Habit("x", careless).quits == 1.0
+
+
+def test_the_committed_example_is_what_the_report_makes_of_its_figures():
+    docs = Path(__file__).parents[2] / "docs"
+    result = json.loads((docs / "rating-example.json").read_text())
+    assert (docs / "rating-example.md").read_text() == markdown(result)
+    assert result["study"]["simulated_raters"] == result["study"]["raters_invited"] == 6
+    assert "SIMULATED" in (docs / "rating-example.md").read_text().split("\n\n")[1]
