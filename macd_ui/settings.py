@@ -63,6 +63,7 @@ class ServerSettings:
     detectors: what visitors of a public server may choose. run_seconds: the longest that one
     public run may compute. log_content: whether questions, file names and error texts are logged.
     study: a study file whose raters are served; everything but /rate is then the organiser's.
+    study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
     """
 
     host: str = "127.0.0.1"
@@ -77,6 +78,7 @@ class ServerSettings:
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
     study: str | None = None
+    study_dataset: str | None = None
 
     @property
     def loopback(self) -> bool:
@@ -205,6 +207,13 @@ def read_settings(
         help="let raters rate at /rate: a file of `python -m ratings create`; the organiser's page"
         " is /organise, and only the organiser sees the rest",
     )
+    parser.add_argument(
+        "--study-dataset",
+        metavar="OWNER/NAME",
+        default=env.get("MACD_STUDY_DATASET"),
+        help="a dataset on the hub that keeps the study's ratings: for a Space, whose disk does not"
+        " last (token: HF_TOKEN)",
+    )
     given = parser.parse_args(arguments)
     hosts = [*given.allow_host, *_listed(env.get("SPACE_HOST"))]
     if given.host not in ANY_ADDRESS:
@@ -220,6 +229,7 @@ def read_settings(
         detectors=tuple(dict.fromkeys([EMBEDDED, *given.detector])),
         log_content=given.log_content,
         study=given.study,
+        study_dataset=given.study_dataset,
     )
 
 

@@ -89,7 +89,7 @@ async function refresh() {
     + `${number(alpha.high)}]; the left mask got the higher rating on ${percent(now.sides.left.value)} of `
     + `${now.sides.decided} screens.`;
   part("raters").replaceChildren(table([
-    ["rater", "done", "known items", "repeats equal", "median s", "named because", ""],
+    ["rater", "done", "known items", "repeats equal", "median s", "named because", "access"],
     ...now.raters.map((/** @type {any} */ r) => [
       r.simulated ? `${r.rater} (simulated)` : r.rater, `${r.done} of ${r.screens}`, percent(r.gold),
       percent(r.repeat_same), number(r.seconds, 1), (r.reasons ?? []).join("; "), revokeButton(r),

@@ -13,6 +13,7 @@ from ratings.simulate import truth_of
 from ratings.store import Study
 from tests.browser.conftest import free_port, serve
 from tests.patience import PATIENCE_MS, PATIENCE_S
+from tests.ratings.killable import Server
 from tests.ratings.studies import known, make_study
 
 pytestmark = pytest.mark.browser
@@ -348,25 +349,31 @@ def test_a_break_is_proposed_after_twenty_minutes(place, browser):
 
 
 def test_a_killed_server_takes_no_rating_with_it(tmp_path, new_page):
-    place = Place(tmp_path, clips=3)
+    path = make_study(tmp_path, 3)
+    with Study(path) as study:
+        (code,) = study.invite(1)
+    server = Server(path)
     try:
-        page = new_page(place.link())
+        server.start()
+        page = new_page(f"{server.url}/rate#{code}")
         task = begin(page)
-        for rating in (2, 5):
-            page.keyboard.press(str(rating))
-            if rating == 2:
-                saved(page)
-                place.end(signal.SIGKILL)
-        page.wait_for_function(WAITING)
-        place.start()
+        page.keyboard.press("2")
         saved(page)
-        stored = place.rows(
-            "SELECT old, new FROM events WHERE task = ? AND kind = 'rate' ORDER BY id", task
-        )
-        assert stored == [(None, 2), (2, 5)]
-        check_study(place.path)
+        server.kill()
+        page.keyboard.press("5")
+        page.wait_for_function(WAITING)
+        server.start()
+        saved(page)
+        page.close()
     finally:
-        place.end()
+        server.end()
+    with Study(path, write=False) as study:
+        stored = [
+            (r["task"], r["old"], r["new"])
+            for r in study.rows("SELECT * FROM events WHERE kind = 'rate' ORDER BY id")
+        ]
+    assert stored == [(task, None, 2), (task, 2, 5)]
+    check_study(path)
 
 
 EFFECT = 1.2
