@@ -67,6 +67,7 @@ class ServerSettings:
     gallery: a folder of traces that everybody who sees the page may see; None: the examples.
     mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
     quota of the visitor, as on a Space whose GPUs are shared.
+    study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
     """
 
     host: str = "127.0.0.1"
@@ -84,6 +85,7 @@ class ServerSettings:
     gallery: str | None = None
     mcp: bool = False
     gpu_quota: bool = False
+    study_dataset: str | None = None
 
     @property
     def loopback(self) -> bool:
@@ -227,6 +229,13 @@ def read_settings(
         " (default: MACD_GALLERY, else the shipped examples)",
     )
     parser.add_argument(
+        "--study-dataset",
+        metavar="OWNER/NAME",
+        default=env.get("MACD_STUDY_DATASET"),
+        help="a dataset on the hub that keeps the study's ratings: for a Space, whose disk does not"
+        " last (token: HF_TOKEN)",
+    )
+    parser.add_argument(
         "--mcp",
         action="store_true",
         help="serve tools to MCP clients of this machine too, at /gradio_api/mcp/; needs the extra"
@@ -255,6 +264,7 @@ def read_settings(
         detectors=tuple(dict.fromkeys([EMBEDDED, *args.detector])),
         log_content=args.log_content,
         study=args.study,
+        study_dataset=args.study_dataset,
         gallery=args.gallery,
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),

@@ -127,10 +127,13 @@ def by_hand(drawn: Source) -> Arm:
 
 
 def hide_tracks(source: Source, ids: Sequence[int]) -> ArmMask:
-    """A mask that hides the named tracks and nothing else: for training and gold items."""
-    level = np.array([1.0 if t.id in ids else 0.0 for t in source.tracks])
-    options = replace(source.mask, frame_mask="off")
-    return ArmMask(draw(source, source.tracks, level, np.zeros(0), options))
+    """A mask that hides the named tracks and nothing else: for training and gold items.
+
+    Each wholly, also where another object lies before or behind it.
+    """
+    tracks = [t for t in source.tracks if t.id in ids]
+    options = replace(source.mask, frame_mask="off", overlap="raw", fusion="max")
+    return ArmMask(draw(source, tracks, np.ones(len(tracks)), np.zeros(0), options))
 
 
 MACD, RANDOM, BY_HAND = "macd", "random-mask", "by-hand"

@@ -66,8 +66,8 @@ def _head(f: dict[str, Any]) -> list[Block]:
             Block(
                 "p",
                 f"**SIMULATED.** {study['simulated_raters']} of"
-                f" {count(study['raters_invited'], 'rater')} are programs (`python -m ratings"
-                " simulate`). These figures say nothing about any mask; they show what the report"
+                f" {count(study['raters_invited'], 'rater')} are programs (python -m ratings"
+                " simulate). These figures say nothing about any mask; they show what the report"
                 " looks like.",
             )
         )
@@ -142,7 +142,7 @@ def power_line(meter: dict[str, Any], half_width: float | None) -> str:
             f"{now}More raters alone cannot make it ± 0.15: clips differ too much. About"
             f" {count(meter['more_clips'], 'more clip')} would."
         )
-    return f"{now}Neither more raters nor more clips alone can make it ± 0.15."
+    return f"{now}± 0.15 takes more raters and more clips: neither alone is enough."
 
 
 def _agreement(f: dict[str, Any]) -> list[Block]:
@@ -214,7 +214,9 @@ def _plan_table(study: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    return DASH if value is None else f"{value:.{digits}f}".replace("-", "−")
+    if value is None:
+        return DASH
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
 
 
 def _signed(value: float, digits: int) -> str:

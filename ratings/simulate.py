@@ -39,11 +39,12 @@ class Habit:
 
 
 def careful(effect: float, spread: float = 0.7) -> Callable[[Truth, Rng], float]:
-    """Rates around 2.4, MACD's masks `effect` higher, known masks as they should be."""
+    """Rates around 2.4, MACD's masks `effect` higher; known masks, which are easy, as they are."""
 
     def rate(truth: Truth, rng: Rng) -> float:
-        middle = 2.4 + effect * (truth.arm == MACD) if truth.known is None else truth.known
-        return middle + spread * rng.standard_normal()
+        if truth.known is not None:
+            return float(truth.known + spread / 2 * rng.standard_normal())
+        return float(2.4 + effect * (truth.arm == MACD) + spread * rng.standard_normal())
 
     return rate
 

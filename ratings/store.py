@@ -68,6 +68,8 @@ class Study:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path, self.clock = Path(path), clock
+        self.on_commit: Callable[[], None] | None = None
+        """Called after each commit, beside no lock; must not raise."""
         self._lock = threading.RLock()
         self._db = connect(path, write=write, network=network)
         try:
@@ -116,7 +118,7 @@ class Study:
             raise StudyError(f"the copy failed ({error})", "Choose another place") from error
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything inside is on the disk when this ends, or nothing is. Raises StudyBusy."""
         with self._lock:
             try:
@@ -134,6 +136,8 @@ class Study:
                         f"nothing was saved ({error})", "Free space on the disk; it is sent again"
                     ) from error
                 raise
+        if self.on_commit is not None:
+            self.on_commit()
 
     # ---- who may do what
 
@@ -143,7 +147,7 @@ class Study:
             raise Refused(f"{count} invitations", f"Choose 1 to {MOST_INVITES}")
         shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
         codes = [new_code() for _ in range(count)]
-        with self._transaction() as db:
+        with self.transaction() as db:
             (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
             for number, code in enumerate(codes, known + 1):
                 db.execute(
@@ -202,7 +206,7 @@ class Study:
 
     def control(self, what: str, value: str | None = None) -> None:
         """Notes a change of the study's state: open, paused, closed, revoke, restore."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)",
                 (self.clock(), what, value),
@@ -336,7 +340,7 @@ class Study:
         if self.state == CLOSED:
             raise Refused("the study is closed", "Ask whoever invited you", 409)
         outcomes = []
-        with self._transaction() as db:
+        with self.transaction() as db:
             last = db.execute("SELECT chain FROM events ORDER BY id DESC LIMIT 1").fetchone()
             chain = GENESIS if last is None else last["chain"]
             for event in events:

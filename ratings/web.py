@@ -27,6 +27,7 @@ from ratings.codes import Attempts
 from ratings.errors import Refused, StudyBusy
 from ratings.events import MOST_EVENTS, read_event
 from ratings.export import FORMATS, content_of
+from ratings.mirror import Mirror
 from ratings.render import html_page, markdown
 from ratings.report import figures, progress
 from ratings.store import CLOSED, OPEN, PAUSED, STATES, Outcome, Rater, Study, outcome_dict
@@ -77,6 +78,13 @@ class StudySite:
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self._progress: tuple[tuple[int, int, int], dict[str, Any]] | None = None
         self._lock = threading.Lock()
+        self.mirror: Mirror | None = None
+
+    def close(self) -> None:
+        """Uploads what is left to a mirror, if there is one, and closes the study."""
+        if self.mirror is not None:
+            self.mirror.close()
+        self.study.close()
 
     def routes(self) -> list[Route]:
         """All of them; nothing else of the study is served."""

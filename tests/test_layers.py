@@ -189,6 +189,14 @@ def test_the_viewer_needs_no_torch():
                 assert name.removeprefix("core.") in WITHOUT_TORCH, f"{path.name} imports {name}"
 
 
+def test_ratings_need_neither_torch_nor_gradio():
+    for path in sources("ratings"):
+        for name in imports(path, typing=False):
+            assert name.split(".")[0] not in {*HEAVY, "gradio"}, f"{path.name} imports {name}"
+            if name.startswith("core."):
+                assert name.removeprefix("core.") in WITHOUT_TORCH, f"{path.name} imports {name}"
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_stages_do_not_import_each_other(stage):
     for name in imports(module_path(stage)):

@@ -94,7 +94,7 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
             page.close(verbose=False)
         store.close()
         if site is not None:
-            site.study.close()
+            site.close()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0) if stopped.is_set() else None  # threads of libraries must not hold it up

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from starlette.requests import Request
 
 from macd_ui.api import VISITOR
 from macd_ui.settings import ServerSettings
+from ratings.mirror import mirror_to_hub
 from ratings.store import Study
 from ratings.web import StudySite
 
@@ -15,7 +19,12 @@ def open_site(settings: ServerSettings) -> StudySite | None:
     if settings.study is None:
         return None
     flags = "SameSite=None; Secure; Partitioned" if settings.space else "SameSite=Lax"
-    return StudySite(Study(settings.study), _visitor, flags)
+    study = Study(settings.study)
+    site = StudySite(study, _visitor, flags)
+    if settings.study_dataset is not None:
+        folder = Path(tempfile.mkdtemp(prefix="macd-study-"))
+        site.mirror = mirror_to_hub(study, settings.study_dataset, folder)
+    return site
 
 
 def _visitor(request: Request) -> str:

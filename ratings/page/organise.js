@@ -62,8 +62,8 @@ function powerWords(meter, width, target) {
   if (meter.more_raters !== null) {
     return `${now}About ${meter.more_raters} more raters (${meter.more_pairs} pairs of ratings) make it ± ${target}.`;
   }
-  const clips = meter.more_clips === null ? "" : ` About ${meter.more_clips} more clips would.`;
-  return `${now}More raters alone cannot make it ± ${target}: clips differ too much.${clips}`;
+  if (meter.more_clips === null) return `${now}± ${target} takes more raters and more clips: neither alone is enough.`;
+  return `${now}More raters alone cannot make it ± ${target}: clips differ too much. About ${meter.more_clips} more clips would.`;
 }
 
 /** @param {any} rater */
@@ -89,7 +89,7 @@ async function refresh() {
     + `${number(alpha.high)}]; the left mask got the higher rating on ${percent(now.sides.left.value)} of `
     + `${now.sides.decided} screens.`;
   part("raters").replaceChildren(table([
-    ["rater", "done", "known items", "repeats equal", "median s", "named because", ""],
+    ["rater", "done", "known items", "repeats equal", "median s", "named because", "access"],
     ...now.raters.map((/** @type {any} */ r) => [
       r.simulated ? `${r.rater} (simulated)` : r.rater, `${r.done} of ${r.screens}`, percent(r.gold),
       percent(r.repeat_same), number(r.seconds, 1), (r.reasons ?? []).join("; "), revokeButton(r),

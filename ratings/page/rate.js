@@ -274,7 +274,8 @@ class RatingPage {
     if (!task || !this.ready) return;
     const missing = task.ratings.findIndex((rating) => rating === null);
     if (missing >= 0) {
-      banner(`Rate ${sideName(missing, task.ratings.length).toLowerCase()} first, or skip the item.`);
+      const name = sideName(missing, task.ratings.length).replace(/^[TM]/, (c) => c.toLowerCase());
+      banner(`Rate ${name} first, or skip the item.`);
       this.views.focus(missing);
       return;
     }

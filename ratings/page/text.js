@@ -33,7 +33,7 @@ export function writeMarkdown(into, text) {
     const lines = block.split("\n").filter((line) => line.trim());
     if (!lines.length) continue;
     if (/^#{1,3} /.test(lines[0])) {
-      into.append(make("h2", lines[0].replace(/^#+ /, "")));
+      into.append(make(into.firstChild ? "h2" : "h1", lines[0].replace(/^#+ /, "")));
       lines.shift();
     }
     if (lines.length && lines.every((line) => /^(- |  )/.test(line))) {

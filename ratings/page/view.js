@@ -94,10 +94,14 @@ export class Views {
   /** @param {number} side @param {number | null} rating @param {Tick} tick */
   mark(side, rating, tick) {
     const view = this.sides[side];
+    const chosen = view.querySelector('[aria-checked="true"]')?.textContent;
+    const changed = chosen !== (rating === null ? undefined : String(rating));
     view.querySelectorAll("button").forEach((button, i) => {
       button.setAttribute("aria-checked", String(rating === i + 1));
       button.tabIndex = i === (rating ?? 1) - 1 ? 0 : -1;
     });
+    // one stop of the Tab key a scale: from the one that is chosen it leads on to the next mask
+    if (changed && rating !== null && view.contains(document.activeElement)) this.focus(side);
     const line = /** @type {HTMLElement} */ (view.querySelector(".tick"));
     const words = rating === null ? tick.text : `${rating} ${tick.text}`;
     if (line.textContent !== words) line.textContent = words;
@@ -126,7 +130,7 @@ function figure(name, className) {
   const frame = make("div", "", "frame");
   const canvas = make("canvas");
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", className ? name : `The video behind ${name.toLowerCase()}`);
+  canvas.setAttribute("aria-label", className ? name : `The video behind ${name.replace(/^[TM]/, (c) => c.toLowerCase())}`);
   frame.append(canvas);
   view.append(make("figcaption", name), frame);
   return view;

@@ -1,0 +1,89 @@
+"""Small studies, made in milliseconds, for the tests of the rating study."""
+
+import uuid
+
+import numpy as np
+
+from core.options import AscentOptions, MaskOptions
+from core.types import SEEN, AscentStep, Counterfactual, Track
+from ratings.create import StudyPlan, create_study
+from ratings.events import Event
+from ratings.gold import KnownItem, KnownSide
+from ratings.source import Source
+from ratings.store import Study
+
+FRAMES, HEIGHT, WIDTH = 4, 48, 64
+
+
+def track(number, box, label="dog"):
+    boxes = np.tile(np.array(box, np.float32), (FRAMES, 1))
+    return Track(number, label, 0.9, boxes, np.full(FRAMES, SEEN, np.int8), FRAMES)
+
+
+def source(number=0, level=(1.0, 0.0), question="Is there a dog?", problem="", **more):
+    """A clip with a dog on the left, which MACD hides, and a cup on the right."""
+    rng = np.random.default_rng(number)
+    tracks = (track(1, (0.1, 0.2, 0.35, 0.6)), track(2, (0.6, 0.4, 0.8, 0.7), "cup"))
+    gradient = np.array([0.5, -0.5])
+    values = np.array(level, np.float64)
+    none = np.zeros(0)
+    parts = {
+        "name": f"clip-{number}.mp4",
+        "sha256": f"{number:064x}",
+        "question": question,
+        "frames": rng.integers(0, 255, (FRAMES, HEIGHT, WIDTH, 3), np.uint8),
+        "times": np.arange(FRAMES) / 2.0,
+        "kept": tuple(range(FRAMES)),
+        "tracks": tracks,
+        "groups": tuple((i,) for i in range(FRAMES)),
+        "trace_frames": FRAMES,
+        "mask": MaskOptions(frame_mask="off"),
+        "ascent": AscentOptions(),
+        "steps": (AscentStep(0, 1.0, np.full(2, 0.75), gradient, none, none),),
+        "counterfactual": Counterfactual(values, values - 0.75, values, none, none, none),
+        "fill": (0.5, 0.5, 0.5),
+        "problem": problem,
+    }
+    return Source(**(parts | more))
+
+
+def known(number, training=False):
+    sides = (KnownSide((1,), 4, 5, "hides the dog"), KnownSide((2,), 1, 2, "hides the cup"))
+    return KnownItem(source(1000 + number), training, sides)
+
+
+def make_study(folder, clips=6, name="study.db", **plan):
+    """The file of a new study. plan: of StudyPlan."""
+    defaults = {"seed": 1, "instructions": "# Rate\n\nHow good?", "repeat": 0.0}
+    path = folder / name
+    made = create_study(path, [source(i) for i in range(clips)], StudyPlan(**(defaults | plan)))
+    make_study.last = made
+    return path
+
+
+def rater_in(study):
+    (code,) = study.invite(1)
+    return code, study.rater_of(code)
+
+
+def event(kind, task=None, count=0, **more):
+    return Event(str(uuid.uuid4()), kind, "tab", count, 0.0, task, **more)
+
+
+def rate(study, rater, task, ratings, seconds=10.0, old=None):
+    """Rates the sides of a screen and goes on."""
+    events = [
+        event("rate", task, side=side, old=old, new=rating) for side, rating in enumerate(ratings)
+    ]
+    events.append(event("next", task, elapsed_ms=1000 * seconds))
+    return study.append(rater, events)
+
+
+def raw(kind, task=None, count=0, **more):
+    """An event as a browser sends it."""
+    values = {"uuid": str(uuid.uuid4()), "kind": kind, "tab": "tab", "count": count, "time": 1.0}
+    return values | ({"task": task} if task else {}) | more
+
+
+def opened(path, **how):
+    return Study(path, **how)

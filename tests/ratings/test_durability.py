@@ -1,0 +1,157 @@
+"""Servers that are killed, disks that are full: every acknowledged rating is there afterwards."""
+
+import random
+import threading
+import uuid
+
+import httpx
+import pytest
+
+from ratings.check import check_study
+from ratings.store import Study
+from ratings.web import CODE_HEADER
+from tests.patience import PATIENCE_S
+from tests.ratings.killable import Server
+from tests.ratings.studies import make_study, raw
+
+
+@pytest.fixture
+def study_path(tmp_path):
+    return make_study(tmp_path, 6)
+
+
+def write_until_killed(server, code, rng, kills):
+    """A client that repeats what was not acknowledged, as the page does, while the server dies.
+
+    Gives uuid → (task, side, new) of what was acknowledged, and the last rating of each side.
+    """
+    acknowledged, last, waiting, killed = {}, {}, [], 0
+    headers = {CODE_HEADER: code}
+    tasks = httpx.get(f"{server.url}/rate/api/session", headers=headers).json()["tasks"]
+    while killed < kills:
+        stop = threading.Timer(rng.uniform(0.0, 0.06), server.kill)
+        stop.start()
+        client = httpx.Client(base_url=server.url, headers=headers, timeout=PATIENCE_S)
+        try:
+            while True:
+                if not waiting:
+                    side, new = rng.randrange(2), rng.randint(1, 5)
+                    task = rng.choice(tasks)["id"]
+                    waiting = [raw("rate", task, side=side, new=new)]
+                reply = client.post("/rate/api/events", json={"events": waiting})
+                for outcome in reply.json()["outcomes"]:
+                    assert outcome["committed"], outcome
+                    e = next(w for w in waiting if w["uuid"] == outcome["uuid"])
+                    acknowledged[e["uuid"]] = (e["task"], e["side"], e["new"])
+                    last[e["task"], e["side"]] = e["new"]
+                waiting = []
+        except httpx.TransportError:
+            stop.join()
+            killed += 1
+            server.start()
+        finally:
+            client.close()
+    return acknowledged, last
+
+
+def check_after_kills(path, code, kills, seed):
+    server = Server(path)
+    try:
+        server.start()
+        acknowledged, last = write_until_killed(server, code, random.Random(seed), kills)
+    finally:
+        server.end()
+    assert len(acknowledged) > kills / 2
+    assert check_study(path)["events"] >= len(acknowledged)
+    with Study(path, write=False) as study:
+        stored = {
+            r["uuid"]: (r["task"], r["side"], r["new"])
+            for r in study.rows("SELECT * FROM events ORDER BY id")
+        }
+        answers = {(task, side): new for task, side, new in stored.values()}
+    assert {u: stored.get(u) for u in acknowledged} == acknowledged
+    # one more may be there that was written, but whose acknowledgement the kill swallowed
+    assert len(stored) - len(acknowledged) <= 1
+    if len(stored) == len(acknowledged):
+        assert {k: answers[k] for k in last} == last
+
+
+def test_a_killed_server_loses_nothing(study_path):
+    with Study(study_path) as study:
+        (code,) = study.invite(1)
+    check_after_kills(study_path, code, 8, seed=1)
+
+
+@pytest.mark.long
+def test_two_hundred_kills_lose_nothing(study_path):
+    with Study(study_path) as study:
+        (code,) = study.invite(1)
+    check_after_kills(study_path, code, 220, seed=2)
+
+
+def test_a_disk_that_is_full_for_the_process(study_path):
+    """The system refuses to let the file grow; what was acknowledged before stays, and is all."""
+    with Study(study_path) as study:
+        (code,) = study.invite(1)
+        (task, *_) = study.tasks(study.rater_of(code))
+    # room for the file and a log, little more
+    server = Server(study_path, limit=study_path.stat().st_size + 40_000)
+    acknowledged, refused = [], None
+    try:
+        server.start()
+        with httpx.Client(base_url=server.url, headers={CODE_HEADER: code}) as client:
+            for n in range(3000):
+                e = raw("flag", task["id"], note=f"{n} " + "x" * 900)
+                reply = client.post("/rate/api/events", json={"events": [e]}, timeout=PATIENCE_S)
+                if reply.status_code != 200:
+                    refused = e, reply
+                    break
+                acknowledged.append(e["uuid"])
+    finally:
+        server.end()
+    assert refused is not None, "the disk never was full"
+    assert refused[1].status_code == 507
+    assert len(acknowledged) > 3
+    with Study(study_path) as study:  # without the limit
+        stored = [r["uuid"] for r in study.rows("SELECT uuid FROM events ORDER BY id")]
+    assert stored == acknowledged
+    check_study(study_path)
+
+
+def test_sixteen_raters_at_once_over_http(study_path):
+    with Study(study_path) as study:
+        codes = study.invite(16)
+    server = Server(study_path)
+    acknowledged, failures = {}, []
+
+    def work(code):
+        try:
+            with httpx.Client(
+                base_url=server.url, headers={CODE_HEADER: code}, timeout=PATIENCE_S
+            ) as client:
+                for task in client.get("/rate/api/session").json()["tasks"]:
+                    assert client.get(f"/rate/api/media/{task['id']}/clip").status_code == 200
+                    for side in (0, 1):
+                        e = raw("rate", task["id"], side=side, new=random.randint(1, 5))
+                        reply = client.post("/rate/api/events", json={"events": [e]})
+                        assert reply.json()["outcomes"][0]["committed"]
+                        acknowledged[e["uuid"]] = task["id"], side, e["new"]
+        except Exception as error:
+            failures.append(error)
+
+    try:
+        server.start()
+        threads = [threading.Thread(target=work, args=(c,)) for c in codes]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        server.end()
+    assert not failures
+    assert len(acknowledged) == 16 * 6 * 2
+    with Study(study_path, write=False) as study:
+        stored = {r["uuid"]: (r["task"], r["side"], r["new"])
+                  for r in study.rows("SELECT * FROM events")}  # fmt: skip
+    assert stored == acknowledged
+    assert uuid.UUID(next(iter(stored)))

@@ -1,0 +1,207 @@
+"""Where the disk does not last: ratings come back from the hub, and it may fail."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from ratings.answers import read_answers
+from ratings.check import check_study
+from ratings.errors import StudyBusy, StudyError
+from ratings.mirror import Mirror, download_shards, mirror_to_hub, read_shards, restore
+from ratings.store import PAUSED, Study
+from tests.ratings.studies import event, make_study, rate
+
+
+class Failing:
+    def __enter__(self):
+        raise OSError("no space left")
+
+    def __exit__(self, *_):
+        return None
+
+
+class Scheduler:
+    """What a CommitScheduler does, without a hub."""
+
+    def __init__(self, failing=False, **asked):
+        self.lock, self.failing, self.triggered = threading.Lock(), failing, 0
+        self.asked = asked
+
+    def trigger(self):
+        self.triggered += 1
+        return self
+
+    def result(self):
+        if self.failing:
+            raise ConnectionError("the hub is away")
+
+
+@pytest.fixture
+def frozen(tmp_path):
+    """A study as it was created, which a Space starts from each time."""
+    return make_study(tmp_path, 3, name="frozen.db")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "shards").mkdir()
+    return tmp_path / "shards"
+
+
+def start(frozen, folder, name, scheduler=None):
+    """A process on a fresh disk: restores what the folder holds, and goes on."""
+    path = frozen.with_name(name)
+    shutil.copy(frozen, path)
+    study = Study(path)
+    rows = read_shards([f.read_bytes() for f in sorted(folder.glob("*.jsonl"))])
+    restore(study, rows)
+    return study, Mirror(study, folder, scheduler or Scheduler(), rows)
+
+
+def answers(study):
+    return [(a.task, a.side, a.rating) for a in read_answers(study)]
+
+
+def rate_next(study, ratings):
+    rater = study.raters()[0]
+    task = next(t["id"] for t in study.tasks(rater) if not t["done"])
+    rate(study, rater, task, ratings)
+
+
+def test_three_lives_of_a_space(frozen, folder):
+    one, mirror = start(frozen, folder, "one.db")
+    codes = one.invite(2)
+    rate_next(one, (2, 4))
+    one.control(PAUSED)
+    mirror.close()
+    assert mirror.scheduler.triggered == 1
+    two, _ = start(frozen, folder, "two.db")
+    assert answers(two) == answers(one)
+    assert two.state == PAUSED
+    assert two.rater_of(codes[1]).name == "R02"
+    rate_next(two, (5, 1))
+    three, _ = start(frozen, folder, "three.db")
+    assert answers(three) == answers(two) != answers(one)
+    assert len(list(folder.glob("*.jsonl"))) == 2  # the third had nothing new
+    for study in (one, two, three):
+        study.close()
+    assert check_study(three.path)["events"] == 6
+    lines = sum(len(f.read_text().splitlines()) for f in folder.glob("*.jsonl"))
+    everything = 2 + 2 * 3 + 3 + 6  # raters, their screens, controls, events: each once
+    assert lines == everything
+
+
+def test_a_failing_hub_holds_up_no_rating(frozen, folder):
+    study, mirror = start(frozen, folder, "one.db", Scheduler(failing=True))
+    study.invite(1)
+    working, mirror.scheduler.lock = mirror.scheduler.lock, Failing()
+    rate_next(study, (2, 4))  # acknowledged: it is on this disk
+    assert len(study.rows("SELECT * FROM events")) == 3
+    mirror.scheduler.lock = working
+    rate_next(study, (3, 3))
+    mirror.close()  # the upload fails, the server ends all the same
+    again, _ = start(frozen, folder, "two.db")
+    assert answers(again) == answers(study)
+    again.close()
+    study.close()
+
+
+def test_a_line_that_was_cut_off_costs_only_itself(frozen, folder):
+    study, _ = start(frozen, folder, "one.db")
+    study.invite(1)
+    rate_next(study, (2, 4))
+    study.close()
+    (shard,) = folder.glob("*.jsonl")
+    shard.write_bytes(shard.read_bytes()[:-30])
+    again, _ = start(frozen, folder, "two.db")
+    assert len(again.rows("SELECT * FROM events")) == 2
+    again.close()
+    check_study(again.path)
+
+
+def test_two_histories_are_never_mixed(frozen, folder):
+    one, _ = start(frozen, folder, "one.db")
+    one.invite(1)
+    rate_next(one, (2, 4))
+    path = frozen.with_name("two.db")
+    shutil.copy(one.path, path)
+    rate_next(one, (5, 1))
+    with Study(path) as two:
+        rate_next(two, (1, 1))
+        before = answers(two)
+        rows = read_shards([f.read_bytes() for f in folder.glob("*.jsonl")])
+        with pytest.raises(StudyError, match="differ"):
+            restore(two, rows)
+        assert answers(two) == before
+    one.close()
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A hub with the files of `hub.files`, or one that is away."""
+    import huggingface_hub
+
+    class Hub:
+        def __init__(self):
+            self.files, self.away, self.made = {}, False, []
+
+        def repo_exists(self, dataset, repo_type):
+            if self.away:
+                raise ConnectionError("away")
+            return bool(self.files)
+
+        def list_repo_files(self, dataset, repo_type):
+            return list(self.files)
+
+        def hf_hub_download(self, dataset, name, repo_type):
+            return self.files[name]
+
+    found = Hub()
+
+    def scheduler(**asked):
+        found.made.append(asked)
+        return Scheduler(**asked)
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: found)
+    monkeypatch.setattr(huggingface_hub, "CommitScheduler", scheduler)
+    return found
+
+
+def test_it_is_restored_from_a_dataset(frozen, folder, hub, tmp_path):
+    one, _ = start(frozen, folder, "one.db")
+    one.invite(1)
+    rate_next(one, (2, 4))
+    hub.files = {f"ratings/{one.id}/{f.name}": str(f) for f in folder.glob("*.jsonl")}
+    hub.files |= {"ratings/other/x.jsonl": "/nowhere", "README.md": "/nowhere"}
+    (tmp_path / "new").mkdir()
+    with Study(frozen) as fresh:
+        mirror_to_hub(fresh, "somebody/ratings", tmp_path / "new")
+        assert answers(fresh) == answers(one)
+        (asked,) = hub.made
+        assert (asked["repo_type"], asked["private"]) == ("dataset", True)
+        assert asked["path_in_repo"] == f"ratings/{one.id}"
+    assert not list((tmp_path / "new").iterdir())
+    one.close()
+
+
+def test_a_dataset_that_is_not_there_yet_is_empty(hub):
+    assert download_shards(hub, "somebody/ratings", "ratings/x") == []
+
+
+def test_a_hub_that_is_away_at_the_start(frozen, hub, tmp_path):
+    """An empty study is not served beside ratings that may be there; one that has its own is."""
+    hub.away = True
+    with Study(frozen) as study:
+        with pytest.raises(StudyBusy, match="cannot be read"):
+            mirror_to_hub(study, "somebody/ratings", tmp_path)
+        study.invite(1)
+        rater = study.raters()[0]
+        study.append(rater, [event("consent")])
+        mirror_to_hub(study, "somebody/ratings", tmp_path)
+        rate_next(study, (2, 4))
+    (shard,) = tmp_path.glob("*.jsonl")
+    tables = [json.loads(line)[0] for line in Path(shard).read_text().splitlines()]
+    assert tables.count("events") == 4

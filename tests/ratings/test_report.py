@@ -1,0 +1,203 @@
+"""The report: planted effects come out, careless raters are named, texts stay texts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ratings.create import StudyPlan, create_study
+from ratings.render import html_page, markdown, power_line
+from ratings.report import figures, paired_matrix, progress
+from ratings.simulate import Habit, Truth, careful, careless, habits, simulate
+from ratings.store import Study
+from tests.ratings.studies import known, make_study, rate, rater_in, source
+
+FEW = 400
+EFFECT = 0.8
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """24 clips with four known items, rated by the six habits."""
+    gold = tuple(known(i) for i in range(4))
+    path = make_study(tmp_path_factory.mktemp("study"), 24, gold=gold, repeat=0.2)
+    with Study(path) as study:
+        simulate(study, seed=2, effect=EFFECT)
+        yield study
+
+
+@pytest.fixture(scope="module")
+def report(simulated):
+    return figures(simulated, FEW)
+
+
+def test_the_planted_effect_is_recovered(report):
+    d = report["differences"]["random-mask"]["difference"]
+    # four careful raters see it, two see nothing: the mean over pairs is diluted accordingly
+    assert d["low"] < EFFECT * 3.5 / 5.5 < d["high"]
+    clean = report["differences_without_named"]["random-mask"]["difference"]
+    assert clean["low"] < EFFECT < clean["high"]
+    assert clean["low"] > 0
+    assert clean["value"] > d["value"]
+
+
+def test_the_careless_and_the_constant_are_named_and_nobody_else(report):
+    names = {q["rater"]: q["simulated"] for q in report["raters"]}
+    assert {names[r] for r in report["named"]} == {"always 3", "careless"}
+    reasons = {q["simulated"]: "; ".join(q["reasons"]) for q in report["raters"]}
+    assert "same rating" in reasons["always 3"]
+    assert "an item" in reasons["careless"]
+    done = {q["simulated"]: q["done"] for q in report["raters"]}
+    assert done["quits half way"] < 0.7 < done["careful"] == 1
+
+
+def test_the_table_is_that_of_the_ratings(simulated, report):
+    rows = simulated.rows(
+        "SELECT e.new FROM events e JOIN tasks t ON t.id = e.task JOIN sides s ON s.id ="
+        " CASE e.side WHEN 0 THEN t.left_side ELSE t.right_side END"
+        " WHERE e.kind = 'rate' AND t.part = 'main' AND s.arm = 'macd'"
+    )
+    values = np.array([r["new"] for r in rows])
+    a = report["arms"]["macd"]
+    assert a["ratings"] == len(values)
+    assert a["mean"]["value"] == pytest.approx(values.mean())
+    assert a["sd"]["value"] == pytest.approx(values.std(ddof=1))
+    assert a["at_least_4"]["value"] == pytest.approx((values >= 4).mean())
+    assert a["counts"] == [int((values == v).sum()) for v in range(1, 6)]
+    difference = report["differences"]["random-mask"]["difference"]["value"]
+    assert difference == pytest.approx(np.nanmean(paired_matrix(simulated)))
+
+
+def test_raters_who_favour_what_the_gradient_names_show_it(report, tmp_path):
+    """In these clips the dog has the larger gradient and MACD hides it, so the sign is planted."""
+    assert report["gradient"]["correlation"]["value"] > 0.3
+    assert len(report["gradient"]["objects"]) > 20
+    with Study(make_study(tmp_path, 24)) as study:
+        simulate(study, seed=2, effect=-EFFECT)
+        assert figures(study, FEW)["gradient"]["correlation"]["value"] < -0.3
+
+
+def test_sides_are_even_and_a_leaning_shows(report, tmp_path):
+    left = report["sides"]["left"]
+    assert left["low"] < 0.5 < left["high"]
+    with Study(make_study(tmp_path, 24)) as study:
+        for _ in range(4):
+            _, rater = rater_in(study)
+            for task in study.tasks(rater):
+                rate(study, rater, task["id"], [4, 3])
+        report = figures(study, FEW)
+        assert report["sides"]["left"]["value"] == 1
+        # the sides are balanced, so a rater who favours one adds nothing to the difference
+        assert report["differences"]["random-mask"]["difference"]["value"] == 0
+
+
+def test_simulated_ratings_are_labelled(report):
+    assert report["study"]["simulated_raters"] == 6
+    for text in (markdown(report), html_page(report)):
+        assert "SIMULATED" in text.split("10 items")[0][:600]
+
+
+def test_the_paper_s_figures_stand_beside_as_theirs(report):
+    text = markdown(report)
+    assert "| random-mask, the paper's | – | 2.40 | 0.70 | 10% |" in text
+    assert "| macd, the paper's | – | 3.10 | 0.65 | 38% |" in text
+    assert "theirs, not ours" in text
+
+
+@pytest.mark.parametrize("design", ["pair", "single"])
+def test_a_study_without_ratings_has_a_report(tmp_path, design):
+    with Study(make_study(tmp_path, 2, design=design)) as study:
+        empty = figures(study, FEW)
+        assert empty["study"]["ratings"] == 0
+        assert "Nobody has rated yet" in markdown(empty)
+        assert json.loads(json.dumps(empty, allow_nan=False)) == empty
+        assert progress(study)["power"] is None
+        rater_in(study)
+        assert progress(study)["raters"][0]["done"] == 0
+
+
+def test_one_rater_and_one_clip_give_no_interval_that_is_none(tmp_path):
+    with Study(make_study(tmp_path, 1)) as study:
+        _, rater = rater_in(study)
+        rate(study, rater, study.tasks(rater)[0]["id"], [2, 4])
+        one = figures(study, FEW)
+    d = one["differences"]["random-mask"]
+    assert d["pairs"] == 1
+    assert d["power"] is None
+    assert one["agreement"]["alpha"]["value"] is None
+    assert "NaN" not in json.dumps(one)
+
+
+def test_skipped_and_repeated_screens_do_not_count(tmp_path):
+    from tests.ratings.studies import event
+
+    with Study(make_study(tmp_path, 6, repeat=0.4)) as study:
+        _, rater = rater_in(study)
+        tasks = study.tasks(rater)
+        parts = {r["id"]: r["part"] for r in study.rows("SELECT * FROM tasks")}
+        for task in tasks:
+            rate(study, rater, task["id"], [2, 4])
+        skipped = next(t["id"] for t in tasks if parts[t["id"]] == "main")
+        study.append(rater, [event("skip", skipped)])
+        result = figures(study, FEW)
+    assert result["study"]["ratings"] == 2 * (6 - 1)
+    (q,) = result["raters"]
+    assert q["skipped"] == 1
+    # sides were exchanged, the ratings by side were not
+    assert q["repeat_same"] == 0
+    assert q["repeat_apart"] == 2
+
+
+def test_more_arms_and_single_screens_are_compared_too(tmp_path):
+    arms = ("macd", "random-mask", "mask-all")
+    with Study(make_study(tmp_path, 12, arms=arms, design="single")) as study:
+        simulate(study, seed=1, effect=1.0)
+        result = figures(study, FEW)
+    assert set(result["differences"]) == {"random-mask", "mask-all"}
+    for d in result["differences"].values():
+        assert 0.3 < d["difference"]["value"] < 1.2
+        assert d["pairs"] > 50
+    assert result["sides"]["screens"] == 0
+
+
+def test_texts_from_outside_stay_texts(tmp_path):
+    bad = "<img src=x onerror=alert(1)> | [x](javascript:1) `a` \x1b[2J"
+    sources = [source(0, question=bad, name=f"{bad}.mp4"), source(1, problem=bad)]
+    create_study(tmp_path / "s.db", sources, StudyPlan(seed=1))
+    with Study(tmp_path / "s.db") as study:
+        simulate(study, seed=1)
+        result = figures(study, FEW)
+    page, text = html_page(result), markdown(result)
+    assert "<img" not in page
+    assert "<img" not in text
+    assert "\x1b" not in page + text
+    cells = [line for line in text.splitlines() if line.startswith("| ")]
+    assert all(line.endswith(" |") for line in cells)
+
+
+def test_the_power_line_says_what_is_missing():
+    meter = {"more_raters": 3, "more_pairs": 30, "more_clips": 9}
+    assert "3 more raters" in power_line(meter, 0.3)
+    assert "No more" in power_line(meter | {"more_raters": 0}, 0.1)
+    assert "9 more clips" in power_line(meter | {"more_raters": None}, 0.3)
+    assert "neither" in power_line({"more_raters": None, "more_pairs": None, "more_clips": None}, 1)
+
+
+def test_habits_are_what_they_say():
+    rng = np.random.default_rng(0)
+    rate_carefully = careful(1.0, 0.1)
+    assert np.mean([rate_carefully(Truth("macd", None), rng) for _ in range(50)]) > 3.2
+    assert np.mean([rate_carefully(Truth("random-mask", None), rng) for _ in range(50)]) < 2.6
+    assert rate_carefully(Truth("known-1", 4.5), rng) > 4
+    assert {careless(Truth("macd", None), rng) for _ in range(99)} == {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert [h.name for h in habits()].count("careful") == 3
+    assert Habit("x", careless).quits == 1.0
+
+
+def test_the_committed_example_is_what_the_report_makes_of_its_figures():
+    docs = Path(__file__).parents[2] / "docs"
+    result = json.loads((docs / "rating-example.json").read_text())
+    assert (docs / "rating-example.md").read_text() == markdown(result)
+    assert result["study"]["simulated_raters"] == result["study"]["raters_invited"] == 6
+    assert "SIMULATED" in (docs / "rating-example.md").read_text().split("\n\n")[1]

@@ -1,0 +1,316 @@
+"""The study over HTTP: who reaches what, and what a rater's browser receives."""
+
+import json
+import sqlite3
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from ratings.codes import Attempts
+from ratings.store import Study
+from ratings.web import CODE_HEADER, StudySite
+from tests.ratings.studies import known, make_study, rate, raw
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = make_study(tmp_path, 4, arms=("macd", "random-mask", "mask-all"), repeat=0.25,
+                      gold=(known(1), known(2, training=True)))  # fmt: skip
+    with Study(path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def site(study):
+    return StudySite(study, attempts=Attempts(most=5, every_s=1e9))
+
+
+@pytest.fixture
+def client(site):
+    return TestClient(Starlette(routes=site.routes()))
+
+
+@pytest.fixture
+def code(study):
+    return study.invite(1)[0]
+
+
+@pytest.fixture
+def organiser():
+    return make_study.last.organiser
+
+
+def get(client, path, code, **how):
+    return client.get(path, headers={CODE_HEADER: code}, **how)
+
+
+def post(client, path, code, body):
+    return client.post(path, headers={CODE_HEADER: code}, json=body)
+
+
+def send(client, code, *events):
+    return post(client, "/rate/api/events", code, {"events": list(events)})
+
+
+def session(client, code):
+    return get(client, "/rate/api/session", code).json()
+
+
+def test_a_rater_gets_opaque_items_and_no_arm(client, study, code):
+    """Every byte of a whole session: no arm, no part, no name of a clip; all pictures of a size."""
+    received, sizes = [], set()
+    first = get(client, "/rate/api/session", code)
+    received.append(first)
+    for task in first.json()["tasks"]:
+        received.append(get(client, f"/rate/api/item/{task['id']}", code))
+        for which in ("clip", *range(len(task["ratings"]))):
+            answer = get(client, f"/rate/api/media/{task['id']}/{which}", code)
+            received.append(answer)
+            sizes.add(len(answer.content))
+        marks = [raw("rate", task["id"], side=s, new=3) for s in range(len(task["ratings"]))]
+        received.append(send(client, code, *marks, raw("next", task["id"])))
+    assert all(r.status_code == 200 for r in received)
+    assert len(sizes) == 1
+    words = ["macd", "random", "mask-all", "mask_all", "known", "gold", "repeat", "clip-",
+             "arm", "level", "hidden", "seed", "sha256", *(r["sha256"] for r in study.rows(
+                 "SELECT sha256 FROM clips"))]  # fmt: skip
+    for answer in received:
+        text = (answer.content + str(answer.headers).encode()).lower()
+        for word in words:
+            assert word.encode() not in text, (answer.url, word)
+    for item in (r.json() for r in received if "/item/" in str(r.url)):
+        assert set(item) == {"id", "question", "width", "height", "times"}
+    for task in first.json()["tasks"]:
+        assert set(task) == {"id", "kind", "ratings", "done"}
+        assert task["kind"] in ("training", "item")
+
+
+def test_ids_differ_between_raters_and_say_nothing(client, study):
+    ids = [[t["id"] for t in session(client, c)["tasks"]] for c in study.invite(3)]
+    flat = [i for one in ids for i in one]
+    assert len(set(flat)) == len(flat)
+    assert all(len(i) == 32 and int(i, 16) >= 0 for i in flat)
+    order = study.rows("SELECT id FROM tasks ORDER BY id")
+    assert [r["id"] for r in order] != flat
+
+
+def test_nothing_opens_without_a_code(client, code):
+    task = session(client, code)["tasks"][0]["id"]
+    paths = ["session", f"item/{task}", f"media/{task}/clip"]
+    for wrong in ("", "A" * 24, code[:-1], code + "A"):
+        answer = get(client, f"/rate/api/{paths[0]}", wrong)
+        assert answer.status_code in (401, 429)
+    assert get(client, "/rate/api/session", code).status_code in (200, 429)
+
+
+def test_guessing_is_slowed_down(client, code):
+    statuses = [get(client, "/rate/api/session", "B" * 24).status_code for _ in range(8)]
+    assert statuses == [401] * 5 + [429] * 3
+    assert get(client, "/rate/api/session", code).status_code == 429  # even the right one waits
+
+
+def test_attempts_come_back_with_time():
+    now = [0.0]
+    attempts = Attempts(most=2, every_s=30, clock=lambda: now[0])
+    for _ in range(2):
+        assert attempts.allows("a")
+        attempts.failed("a")
+    assert not attempts.allows("a")
+    assert attempts.allows("b")
+    now[0] = 31.0
+    assert attempts.allows("a")
+
+
+def test_a_rater_cannot_reach_another_s_answers(client, study):
+    one, two = study.invite(2)
+    task = session(client, one)["tasks"][0]["id"]
+    assert get(client, f"/rate/api/item/{task}", two).status_code == 404
+    assert get(client, f"/rate/api/media/{task}/0", two).status_code == 404
+    outcome = send(client, two, raw("rate", task, side=0, new=1)).json()["outcomes"][0]
+    assert outcome["committed"] is False
+    assert session(client, one)["tasks"][0]["ratings"] == [None, None]
+
+
+def test_a_rater_cannot_reach_the_organiser(client, code):
+    for path in ("state", "report", "export"):
+        assert get(client, f"/organise/api/{path}", code).status_code == 401
+    for path in ("control", "invite"):
+        answer = post(client, f"/organise/api/{path}", code, {"state": "closed", "count": 1})
+        assert answer.status_code in (401, 429)
+
+
+def test_a_rater_never_gets_the_organiser_s_cookie(client, site, code, organiser):
+    assert post(client, "/organise/api/enter", code, {}).status_code == 401
+    assert not site.knows_organiser("; ".join(f"{k}={v}" for k, v in client.cookies.items()))
+    answer = post(client, "/organise/api/enter", organiser, {})
+    header = answer.headers["set-cookie"]
+    assert "HttpOnly" in header
+    assert organiser not in header
+    assert site.knows_organiser(header.split(";")[0])
+    assert not site.knows_organiser("macd_organiser=x")
+    site.study.renew_organiser()
+    assert not site.knows_organiser(header.split(";")[0])
+
+
+def test_ratings_are_committed_and_reported_back(client, code):
+    task = session(client, code)["tasks"][1]["id"]
+    mark = raw("rate", task, side=0, new=4)
+    reply = send(client, code, mark, raw("consent")).json()
+    assert reply["outcomes"][0] == {"uuid": mark["uuid"], "committed": True}
+    assert reply["tasks"] == [{"id": task, "kind": "item", "ratings": [4, None], "done": False}]
+    again = session(client, code)
+    assert again["consented"] is True
+    assert again["tasks"][1]["ratings"] == [4, None]
+
+
+def test_training_gets_feedback_once_both_are_rated(client, code):
+    first, item = session(client, code)["tasks"][:2]
+    assert first["kind"] == "training"
+    assert send(client, code, raw("rate", first["id"], side=0, new=4)).json()["feedback"] == {}
+    reply = send(client, code, raw("rate", first["id"], side=1, new=4)).json()
+    lines = reply["feedback"][first["id"]]
+    assert sorted((line["fits"], line["why"]) for line in lines) == [
+        (False, "hides the cup"), (True, "hides the dog")]  # fmt: skip
+    marks = [raw("rate", item["id"], side=s, new=4) for s in (0, 1)]
+    assert send(client, code, *marks).json()["feedback"] == {}
+
+
+BAD = {
+    "rating 6": {"new": 6},
+    "rating as SQL": {"new": "5 OR 1"},
+    "rating true": {"new": True},
+    "rating 2.5": {"new": 2.5},
+    "no rating": {"new": None},
+    "side 2": {"side": 2},
+    "side true": {"side": True},
+    "no uuid": {"uuid": "x"},
+    "a task of no form": {"task": "../../etc"},
+    "another kind": {"kind": "delete"},
+    "infinite time": {"time": 1e99},
+    "unknown key": {"arm": "macd"},
+    "a tab of no form": {"tab": "<script>"},
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_event_is_refused_alone(client, code, study, what):
+    task = session(client, code)["tasks"][1]["id"]
+    bad = raw("rate", task, side=0, new=4) | BAD[what]
+    good = raw("rate", task, side=1, new=2)
+    outcomes = {o["uuid"]: o for o in send(client, code, bad, good).json()["outcomes"]}
+    assert outcomes[good["uuid"]]["committed"] is True
+    assert outcomes[bad["uuid"]]["committed"] is False
+    assert outcomes[bad["uuid"]]["reason"]
+    assert len(study.rows("SELECT * FROM events")) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"[" * 100_000, b'{"events": []}', b'{"events": {}}',
+             b'{"events": [1]}', b"\xff"],
+)  # fmt: skip
+def test_a_bad_body_is_refused(client, code, body):
+    headers = {CODE_HEADER: code, "content-type": "application/json"}
+    answer = client.post("/rate/api/events", headers=headers, content=body)
+    if answer.status_code == 200:
+        assert answer.json()["outcomes"][0]["committed"] is False
+    else:
+        assert answer.status_code == 400
+        assert answer.json()["error"]
+
+
+def test_a_large_body_is_refused(client, code):
+    headers = {CODE_HEADER: code}
+    assert client.post("/rate/api/events", headers=headers, content=b"x" * 2**21).status_code == 413
+
+
+def test_a_full_disk_is_told_as_not_saved(client, code, study, monkeypatch):
+    task = session(client, code)["tasks"][1]["id"]
+
+    class Full:
+        in_transaction = False
+
+        def execute(self, sql, *values):
+            if sql.startswith("BEGIN"):
+                raise sqlite3.OperationalError("database or disk is full")
+            return real.execute(sql, *values)
+
+    real = study._db
+    monkeypatch.setattr(study, "_db", Full())
+    mark = raw("rate", task, side=0, new=4)
+    answer = send(client, code, mark)
+    assert answer.status_code == 507
+    assert "full" in answer.json()["error"]
+    monkeypatch.setattr(study, "_db", real)
+    assert send(client, code, mark).json()["outcomes"][0]["committed"] is True
+
+
+def test_an_unforeseen_error_is_no_acknowledgement(client, code, study, monkeypatch):
+    monkeypatch.setattr(study, "append", lambda *_: 1 / 0)
+    answer = send(client, code, raw("consent"))
+    assert answer.status_code == 500
+    assert "sent again" in answer.json()["error"]
+
+
+def test_the_organiser_sees_progress_but_not_which_arm_is_ahead(client, study, organiser):
+    for c in study.invite(3):
+        rater = study.rater_of(c)
+        for task in study.tasks(rater):
+            rate(study, rater, task["id"], [2, 4])
+    answer = get(client, "/organise/api/state", organiser)
+    state = answer.json()
+    assert [r["done"] for r in state["raters"]] == [r["screens"] for r in state["raters"]]
+    assert state["power"]["expected_half_width"] >= 0
+    assert state["agreement"]["alpha"]["value"] is not None
+    assert {"gold", "repeat_same", "seconds"} <= set(state["raters"][0])
+    assert not {"differences", "arms"} & set(state)
+    assert '"mean"' not in answer.text
+    assert get(client, "/organise/api/report?format=md", organiser).text.startswith("# Rating")
+    assert "macd" in get(client, "/organise/api/export?format=csv", organiser).text
+    for bad in ("report?format=pdf", "export?format=xml"):
+        assert get(client, f"/organise/api/{bad}", organiser).status_code == 400
+
+
+def test_pausing_and_closing(client, study, code, organiser):
+    task = session(client, code)["tasks"][0]["id"]
+    post(client, "/organise/api/control", organiser, {"state": "paused"})
+    assert get(client, f"/rate/api/item/{task}", code).status_code == 409
+    assert session(client, code)["state"] == "paused"
+    assert send(client, code, raw("rate", task, side=0, new=4)).status_code == 200
+    post(client, "/organise/api/control", organiser, {"state": "closed"})
+    assert send(client, code, raw("rate", task, side=0, new=3)).status_code == 409
+    bad = post(client, "/organise/api/control", organiser, {"state": "deleted"})
+    assert bad.status_code == 400
+
+
+def test_inviting_and_revoking(client, study, organiser):
+    codes = post(client, "/organise/api/invite", organiser, {"count": 2}).json()["codes"]
+    assert session(client, codes[0])["rater"] == "R01"
+    post(client, "/organise/api/revoke", organiser, {"rater": "R01"})
+    assert get(client, "/rate/api/session", codes[0]).status_code == 403
+    # a revoked browser that asks again is no guesser
+    for _ in range(10):
+        assert get(client, "/rate/api/session", codes[0]).status_code == 403
+    body = {"rater": "R01", "restore": True}
+    post(client, "/organise/api/revoke", organiser, body)
+    assert get(client, "/rate/api/session", codes[0]).status_code == 200
+    for count in (0, 101, "x", 1.5):
+        answer = post(client, "/organise/api/invite", organiser, {"count": count})
+        assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("name", ["../web.py", "..%2Fweb.py", "%2e%2e/store.py", "web.py", ".env"])
+def test_only_the_page_s_own_files_are_served(client, name):
+    assert client.get(f"/rate/static/{name}").status_code == 404
+
+
+def test_the_pages_need_nothing_from_elsewhere(client):
+    for path in ("/rate", "/organise", "/rate/static/rate.js", "/rate/static/study.css"):
+        text = client.get(path).text
+        assert "http://" not in text
+        assert "https://" not in text
+        assert "onclick" not in text
+
+
+def test_the_session_is_json_without_surprises(client, code):
+    assert json.loads(json.dumps(session(client, code))) == session(client, code)
