@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "python.md").read_text()
 def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    assert len(snippets) == PAGE.count("```") // 2 == 6
+    assert len(snippets) == PAGE.count("```") // 2 == 7
     names = {}
     for snippet in snippets:
         exec(compile(snippet, "docs/python.md", "exec"), names)
@@ -23,6 +23,7 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     assert "100% Both views read" in said
     assert "there is no option 'mask.fil'" in said
     assert "macd+code" in said
+    assert "gradient counterfactual (8, 24, 24)" in said
     assert said.rstrip().endswith("yes ()")
     assert (tmp_path / "clip.macd").is_file()
     assert names["summary"]["answers"].keys() == {"baseline", "macd", "vcd", "blank", "macd+code"}
