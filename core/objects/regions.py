@@ -129,12 +129,15 @@ def moving_regions(
 
 
 def _stays(size: tuple[int, ...], camera: NDArray[Any]) -> NDArray[np.bool_]:
-    """(h, w) the pixels that the camera's motion leaves in the frame: others have no flow."""
+    """(h, w) the pixels that the camera's motion leaves well within the frame.
+
+    Others have no flow, or a poor one.
+    """
     height, width = size
     x, y = np.arange(width) + camera[0], np.arange(height) + camera[1]
-    margin = WINDOW // 2 * (np.abs(camera) > 0.5)
-    across = (x >= margin[0]) & (x < width - margin[0])
-    down = (y >= margin[1]) & (y < height - margin[1])
+    margin = WINDOW if np.abs(camera).max() > 0.5 else 0
+    across = (x >= margin) & (x < width - margin)
+    down = (y >= margin) & (y < height - margin)
     return np.asarray(down[:, None] & across)
 
 
