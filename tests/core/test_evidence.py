@@ -46,7 +46,13 @@ def make_case(lm, prefix=(), against=None, dtype=None, **options):
     )
 
 
-@pytest.fixture(params=NAMES)
+SAMPLE = "qwen2_5_vl"
+"""The family of the embedded backbone; the others take their turn in the long suite."""
+
+
+@pytest.fixture(
+    params=[n if n == SAMPLE else pytest.param(n, marks=pytest.mark.long) for n in NAMES]
+)
 def lm(request):
     return tiny(request.param)
 
