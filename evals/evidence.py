@@ -41,6 +41,8 @@ FIGURES = DOCS / "evidence.json"
 PAGE = DOCS / "evidence.md"
 ROWS = Path("runs") / "evidence"
 PATCHES = "3x3"
+ENOUGH = 500
+"""Questions from which on the figures are not called preliminary."""
 Row = dict[str, Any]
 
 
@@ -110,8 +112,7 @@ def _sanity(measured: Measured) -> float | None:
 def run(n: int, quiet: bool = False) -> Path:
     """Measures what is missing; returns the file of rows."""
     benchmark, lm = ToyWorld(), load_backbone("toyworld", "cpu")
-    key = fingerprint(benchmark)
-    path = ROWS / f"{key}.jsonl"
+    path = rows_file(benchmark)
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {row["id"] for row in read_rows(path)}
     items = [item for item in asked_items(benchmark, n) if item.id not in done]
@@ -124,6 +125,11 @@ def run(n: int, quiet: bool = False) -> Path:
                 print(f"{i} of {len(items)}, {(time.monotonic() - began) / i:.2f} s each",
                       flush=True)  # fmt: skip
     return path
+
+
+def rows_file(benchmark: ToyWorld) -> Path:
+    """Where the rows of these weights, questions and options are kept."""
+    return ROWS / f"{fingerprint(benchmark)}.jsonl"
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -205,6 +211,8 @@ def page(found: dict[str, Any]) -> str:
         " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
         " its share is no like for like comparison: the box is among the few places it has.",
     ]
+    if found["questions"] < ENOUGH:
+        lines += ["", f"Fewer questions than {ENOUGH}: these figures are preliminary."]
     for right, word in ((True, "right"), (False, "wrong")):
         lines += [
             "",
@@ -289,10 +297,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=500, help="questions (default: 500)")
     parser.add_argument("--render", action="store_true", help="only render what is measured")
+    parser.add_argument(
+        "--so-far", action="store_true", help="write the figures of what is measured, run nothing"
+    )
     parser.add_argument("--dry", action="store_true", help="measure, but leave docs as they are")
     args = parser.parse_args()
     if not args.render:
-        path = run(args.n)
+        path = rows_file(ToyWorld()) if args.so_far else run(args.n)
         if args.dry:
             return
         found = figures(read_rows(path)[: args.n], path.stem)
