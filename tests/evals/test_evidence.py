@@ -31,7 +31,8 @@ def made_row(i, right=True, area=0.1, lead=0.2):
 
 def test_figures_keep_right_and_wrong_apart():
     rows = [made_row(i) for i in range(6)] + [made_row(9, right=False, lead=-0.05)]
-    found = evidence.figures(rows, "key")
+    found = evidence.figures([*rows, {"id": "q10", "right": True}], "key", 6)
+    assert found["asked"] == 8
     assert (found["questions"], found["right"], found["wrong"]) == (7, 6, 1)
     first = next(r for r in found["table"] if r["right"])
     wrong = next(r for r in found["table"] if not r["right"])
@@ -41,6 +42,7 @@ def test_figures_keep_right_and_wrong_apart():
     assert wrong["lead"][0] == pytest.approx(-0.05)
     assert found["agreement"]["gradient attention video"] is None
     page = evidence.page(found)
+    assert "too few to say anything" in page
     assert "**+20.0** [20.0, 20.0]" in page
     assert "**−5.0**" in page
     assert "(6 questions)" in page
@@ -53,6 +55,26 @@ def test_the_page_is_rendered_from_the_figures():
     found = json.loads(evidence.FIGURES.read_text())
     assert evidence.PAGE.read_text() == evidence.page(found)
     assert found["questions"] == found["right"] + found["wrong"]
+
+
+def test_further_questions_are_measured_only_where_the_answer_is_wrong(monkeypatch, tmp_path):
+    monkeypatch.setattr(evidence, "ROWS", tmp_path)
+    monkeypatch.setattr(evidence, "load_backbone", lambda *_: None)
+    asked = [item.id for item in evidence.asked_items(ToyWorld(), 12)]
+    wrong = {asked[7], asked[9], asked[11]}
+    monkeypatch.setattr(evidence, "answers_right", lambda lm, b, item: item.id not in wrong)
+    monkeypatch.setattr(
+        evidence,
+        "measure_item",
+        lambda lm, b, i: made_row(0) | {"id": i.id, "right": i.id not in wrong},
+    )
+    rows = evidence.read_rows(evidence.run(4, wrong=2, screen=8))
+    assert [r["id"] for r in rows] == asked[:10]  # the second wrong one ends it
+    assert [r["id"] for r in rows if "shares" in r] == [*asked[:4], asked[7], asked[9]]
+    again = evidence.read_rows(evidence.run(4, wrong=2, screen=8))
+    assert again == rows
+    found = evidence.figures(rows, "key", 4)
+    assert (found["right"], found["wrong"]) == (4, 2)
 
 
 @pytest.mark.long
