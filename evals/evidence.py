@@ -224,6 +224,22 @@ TITLES = {
 VIEW_TITLES = {"video": "V", "counterfactual": "V_d"}
 
 
+METHODS = (
+    "- **gradient**: pixel × gradient of the token's logit, or of its lead over another token, by"
+    " one backward pass. Pixels are normalised, so a cell's value is what the number loses, to first"
+    " order, when the cell becomes the mean colour.",
+    "- **attention**: what the row that predicts the token gives to each vision token, mean over"
+    " heads and over the layers asked for. It knows nothing of the token.",
+    "- **occlusion**: what the number loses when one object alone is hidden behind its mask; spread"
+    " over the object. **occlusion-grid**: the same for each patch of each frame group.",
+    "- **knock-out**: the answer, and the token's probability, when the answer's rows cannot attend"
+    " to a region's vision tokens. The question's rows still see them, so that what the question"
+    " took from there stays.",
+    "- **lens**: the token's probability when each layer's hidden state goes through the final norm"
+    " and the head. Early layers were not trained to be read that way.",
+)
+
+
 def page(found: dict[str, Any]) -> str:
     """The figures as Markdown."""
     lines = [
@@ -284,7 +300,8 @@ def page(found: dict[str, Any]) -> str:
     for a, b in combinations(KINDS, 2):
         cells = [_correlation(found["agreement"][f"{a} {b} {view}"]) for view in VIEWS]
         lines.append(f"| {TITLES[a]}; {TITLES[b]} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *_reading(found), ""])
+    ways = ["", "## How each is measured", "", *METHODS]
+    return "\n".join([*lines, "", *_reading(found), *ways, ""])
 
 
 def _reading(found: dict[str, Any]) -> Iterator[str]:
