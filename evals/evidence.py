@@ -226,8 +226,8 @@ VIEW_TITLES = {"video": "V", "counterfactual": "V_d"}
 
 METHODS = (
     "- **gradient**: pixel × gradient of the token's logit, or of its lead over another token, by"
-    " one backward pass. Pixels are normalised, so a cell's value is what the number loses, to first"
-    " order, when the cell becomes the mean colour.",
+    " one backward pass. Pixels are normalised, so a cell's value is what the number loses, to"
+    " first order, when the cell becomes the mean colour.",
     "- **attention**: what the row that predicts the token gives to each vision token, mean over"
     " heads and over the layers asked for. It knows nothing of the token.",
     "- **occlusion**: what the number loses when one object alone is hidden behind its mask; spread"
