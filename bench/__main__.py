@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PARTS = ("ingest", "detect", "trace", "scale", "approximate", "large", "page")
+PARTS = ("ingest", "detect", "trace", "scale", "approximate", "evidence", "large", "page")
 SLOW = ("deep",)
 """Only measured where it is asked for by name."""
 

@@ -68,6 +68,16 @@ TABLES: dict[str, Rows] = {
         "a token under two views over one": "token2_over_1_cpu",
         "five methods together over one by one": "compare5_over_separate",
     },
+    "Evidence for a token, embedded backbone, CPU, 8 frames": {
+        "gradient map over a forward pass: time": "evidence_gradient_over_forward_cpu",
+        "gradient map over a forward pass: FLOPs": "evidence_gradient_over_forward_flops",
+        "occlusion of 8 objects over 8 forward passes: time":
+            "evidence_occlusion8_over_forwards_cpu",
+        "occlusion of 8 objects over 8 forward passes: FLOPs":
+            "evidence_occlusion8_over_forwards_flops",
+        "a second question on a clip, detection and frames kept, over the first":
+            "second_question_over_first_cpu",
+    },
     "Peak memory, embedded backbone, CPU: tensors that live at once, weights included": {
         "MACD, 1 step": "memory_macd1_over_base_cpu",
         "MACD, 3 steps": "memory_macd3_over_base_cpu",

@@ -3,8 +3,9 @@
 Questions of the toy world about an object that is there; the map is of the model's own first token
 against the best other one; its share inside the asked object's drawn box is compared with the box's
 share of the frames, which is what a map that knows nothing has. Writes docs/evidence.json and
-renders docs/evidence.md; `--render` renders only. Questions that were measured already with the
-same weights and options are taken from `runs/`.
+renders docs/evidence.md; `--render` renders only. Wrong answers are rare, so further questions are
+answered without measuring, and those answered wrong are measured too, until there are enough.
+Questions that were measured already with the same weights and options are taken from `runs/`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ FIGURES = DOCS / "evidence.json"
 PAGE = DOCS / "evidence.md"
 ROWS = Path("runs") / "evidence"
 PATCHES = "3x3"
+ENOUGH = 500
+"""Questions from which on the figures are not called preliminary."""
+FEWEST = 30
+"""Answers below which the page draws no conclusion."""
 Row = dict[str, Any]
 
 
@@ -107,23 +112,44 @@ def _sanity(measured: Measured) -> float | None:
     return rank_correlation(parts, measured.random)
 
 
-def run(n: int, quiet: bool = False) -> Path:
-    """Measures what is missing; returns the file of rows."""
+def answers_right(lm: VideoLM, benchmark: ToyWorld, item: Item) -> bool:
+    """Whether the model's own first token is the truth."""
+    encoded = lm.encode(benchmark.clip(item.clip), item.question)
+    best = int(to_host(lm.prefill(encoded, encoded.video).logits[0].argmax()))
+    return lm.text([best]).lower() == item.truth.lower()
+
+
+def run(n: int, wrong: int = 0, screen: int = 0) -> Path:
+    """Measures what is missing of n questions; returns the file of rows.
+
+    Of up to `screen` further ones those answered wrong, until there are `wrong` of them in all.
+    """
     benchmark, lm = ToyWorld(), load_backbone("toyworld", "cpu")
-    key = fingerprint(benchmark)
-    path = ROWS / f"{key}.jsonl"
+    path = rows_file(benchmark)
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = {row["id"] for row in read_rows(path)}
-    items = [item for item in asked_items(benchmark, n) if item.id not in done]
-    began = time.monotonic()
+    rows = {row["id"]: row for row in read_rows(path)}
+    began, pool = time.monotonic(), asked_items(benchmark, n + screen)
     with path.open("a") as out:
-        for i, item in enumerate(items, 1):
-            out.write(json.dumps(measure_item(lm, benchmark, item)) + "\n")
+        for i, item in enumerate(pool):
+            if i >= n and sum(not r["right"] for r in rows.values()) >= wrong:
+                break
+            if item.id in rows:
+                continue
+            if i >= n and answers_right(lm, benchmark, item):
+                row: Row = {"id": item.id, "right": True}  # so that it is not asked again
+            else:
+                row = measure_item(lm, benchmark, item)
+            rows[item.id] = row
+            out.write(json.dumps(row) + "\n")
             out.flush()
-            if not quiet and i % 20 == 0:
-                print(f"{i} of {len(items)}, {(time.monotonic() - began) / i:.2f} s each",
-                      flush=True)  # fmt: skip
+            if i % 20 == 19:
+                print(f"{i + 1} of {len(pool)} after {time.monotonic() - began:.0f} s", flush=True)
     return path
+
+
+def rows_file(benchmark: ToyWorld) -> Path:
+    """Where the rows of these weights, questions and options are kept."""
+    return ROWS / f"{fingerprint(benchmark)}.jsonl"
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -142,9 +168,16 @@ def fingerprint(benchmark: ToyWorld) -> str:
     return digest.hexdigest()[:16]
 
 
-def figures(rows: Sequence[Row], key: str) -> dict[str, Any]:
-    """What the page shows, from the rows: means with 95 % intervals over clips."""
-    out: dict[str, Any] = {"questions": len(rows), "fingerprint": key, "table": []}
+def figures(rows: Sequence[Row], key: str, n: int = ENOUGH) -> dict[str, Any]:
+    """What the page shows, from the rows: means with 95 % intervals over clips.
+
+    n: how many questions were measured whatever the answer; of those after them, only wrong ones.
+    """
+    asked = len(rows)
+    first, further = rows[:n], [r for r in rows[n:] if not r["right"]]
+    rows = [r for r in [*first, *further] if "shares" in r]
+    out: dict[str, Any] = {"questions": len(rows), "asked": asked, "n": n, "fingerprint": key}
+    out["table"] = []
     for right in (True, False):
         mine = [r for r in rows if r["right"] is right]
         out["right" if right else "wrong"] = len(mine)
@@ -191,13 +224,31 @@ TITLES = {
 VIEW_TITLES = {"video": "V", "counterfactual": "V_d"}
 
 
+METHODS = (
+    "- **gradient**: pixel × gradient of the token's logit, or of its lead over another token, by"
+    " one backward pass. Pixels are normalised, so a cell's value is what the number loses, to"
+    " first order, when the cell becomes the mean colour.",
+    "- **attention**: what the row that predicts the token gives to each vision token, mean over"
+    " heads and over the layers asked for. It knows nothing of the token.",
+    "- **occlusion**: what the number loses when one object alone is hidden behind its mask; spread"
+    " over the object. **occlusion-grid**: the same for each patch of each frame group.",
+    "- **knock-out**: the answer, and the token's probability, when the answer's rows cannot attend"
+    " to a region's vision tokens. The question's rows still see them, so that what the question"
+    " took from there stays.",
+    "- **lens**: the token's probability when each layer's hidden state goes through the final norm"
+    " and the head. Early layers were not trained to be read that way.",
+)
+
+
 def page(found: dict[str, Any]) -> str:
     """The figures as Markdown."""
     lines = [
         "# Where the evidence lies, against the truth",
         "",
-        f"`python -m evals.evidence --n {found['questions']}`: {found['questions']} questions of"
-        " the toy world about an object that is there, one a clip, regimes in turn, drawn boxes."
+        f"`python -m evals.evidence --n {found['n']}`: {found['asked']} questions of the toy world"
+        f" about an object that is there, one a clip, regimes in turn, drawn boxes. The first"
+        f" {min(found['n'], found['asked'])} were measured whatever the answer, of the further"
+        " ones only those that were answered wrong."
         " The map is of the embedded model's own first token against the best other one. Share:"
         " how much of the map's magnitude lies inside the asked object's box, in %. A map that"
         " knows nothing has the box's share of the frames, the first row of each table. Peak: how"
@@ -205,6 +256,8 @@ def page(found: dict[str, Any]) -> str:
         " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
         " its share is no like for like comparison: the box is among the few places it has.",
     ]
+    if found["questions"] < ENOUGH:
+        lines += ["", f"Fewer questions than {ENOUGH}: these figures are preliminary."]
     for right, word in ((True, "right"), (False, "wrong")):
         lines += [
             "",
@@ -247,7 +300,8 @@ def page(found: dict[str, Any]) -> str:
     for a, b in combinations(KINDS, 2):
         cells = [_correlation(found["agreement"][f"{a} {b} {view}"]) for view in VIEWS]
         lines.append(f"| {TITLES[a]}; {TITLES[b]} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *_reading(found), ""])
+    ways = ["", "## How each is measured", "", *METHODS]
+    return "\n".join([*lines, "", *_reading(found), *ways, ""])
 
 
 def _reading(found: dict[str, Any]) -> Iterator[str]:
@@ -257,7 +311,8 @@ def _reading(found: dict[str, Any]) -> Iterator[str]:
     for right, word in ((True, "right"), (False, "wrong")):
         rows = [r for r in found["table"] if r["right"] is right and r["view"] == "video"]
         rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
-        if not rows:
+        if not rows or found[word] < FEWEST:
+            yield f"- Under V, {word} answers: too few to say anything."
             continue
         above = [TITLES[r["kind"]] for r in rows if r["lead"][1] > 0]
         best = max(rows, key=lambda r: r["lead"][0])
@@ -288,14 +343,23 @@ def main() -> None:
     """Measures, writes the figures, renders the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=500, help="questions (default: 500)")
+    parser.add_argument(
+        "--wrong", type=int, default=100, help="wrong answers to look for (default: 100)"
+    )
+    parser.add_argument(
+        "--screen", type=int, default=3000, help="further questions to look in (default: 3000)"
+    )
     parser.add_argument("--render", action="store_true", help="only render what is measured")
+    parser.add_argument(
+        "--so-far", action="store_true", help="write the figures of what is measured, run nothing"
+    )
     parser.add_argument("--dry", action="store_true", help="measure, but leave docs as they are")
     args = parser.parse_args()
     if not args.render:
-        path = run(args.n)
+        path = rows_file(ToyWorld()) if args.so_far else run(args.n, args.wrong, args.screen)
         if args.dry:
             return
-        found = figures(read_rows(path)[: args.n], path.stem)
+        found = figures(read_rows(path), path.stem, args.n)
         FIGURES.write_text(json.dumps(found, indent=1) + "\n")
     PAGE.write_text(page(json.loads(FIGURES.read_text())))
 

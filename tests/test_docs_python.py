@@ -23,6 +23,7 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     assert "100% Both views read" in said
     assert "there is no option 'mask.fil'" in said
     assert "macd+code" in said
+    assert "gradient counterfactual (8, 24, 24)" in said
     assert said.rstrip().endswith("yes ()")
     assert (tmp_path / "clip.macd").is_file()
     assert (tmp_path / "strengths.pdf").read_bytes().startswith(b"%PDF")

@@ -30,7 +30,14 @@ OWNERS = {
     "plotly": ["core/figures/"],
     "matplotlib": ["core/figures/", "evals/plots.py", "bench/report.py", "toyworld/"],
     "trackers": ["core/objects/track.py"],
-    "av": ["core/media/source.py", "core/media/worker.py", "toyworld/clips.py", "bench/"],
+    "supervision": ["core/objects/track.py", "core/rendering/draw.py"],
+    "av": [
+        "core/media/source.py",
+        "core/media/worker.py",
+        "core/media/film.py",
+        "toyworld/clips.py",
+        "bench/",
+    ],
 }
 LAZY_IMPORTS = {
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
@@ -38,7 +45,10 @@ LAZY_IMPORTS = {
 }
 """File → what it may import against the rules, inside a function only: when it is first called."""
 HEAVY = {"torch", "transformers", "ultralytics"}
-BASICS = {"types", "records", "errors", "options", "validation", "words", "views", "views.records"}
+BASICS = {
+    "types", "records", "errors", "options", "validation", "words", "views", "views.records", "evidence",
+    "evidence.records",
+}  # fmt: skip
 WITHOUT_TORCH = {
     *BASICS,
     "__init__",
@@ -64,6 +74,7 @@ WITHOUT_TORCH = {
     "rules.linear",
     "question",
     "traces.bundle",
+    "traces.evidence",
     "traces.container",
     "traces.migrations",
     "traces.format",
@@ -76,11 +87,14 @@ WITHOUT_TORCH = {
     "whatif.edits",
     "cli.flags",
     "cli.edit_flags",
+    "evidence.options",
+    "evidence.report",
     "shipped",
 }
 STAGES: dict[str, set[str]] = {
     "media.video": {"media"},
     "objects.detect": {"shipped", "objects"},
+    "objects.regions": set(),
     "objects.detect_hf": {"hub"},
     "hub": set(),
     "objects.track": set(),
@@ -95,6 +109,12 @@ STAGES: dict[str, set[str]] = {
     "decoding.search": {"decoding", "backbones", "rules"},
     "question": set(),
     "whatif.occlusion": {"masking", "backbones"},
+    "evidence.maps": set(),
+    "evidence.case": {"evidence", "masking", "backbones", "views"},
+    "evidence.gradient": {"evidence", "backbones"},
+    "evidence.attention": {"evidence", "backbones"},
+    "evidence.knock_out": {"evidence", "backbones"},
+    "evidence.lens": {"evidence", "backbones"},
 }
 """Stage → the packages and modules of core it may import beside the basics."""
 

@@ -1,5 +1,4 @@
-"""`python -m core trace VIDEO QUESTION`, `compare …`, `show FILE`, `edit FILE`, `evidence FILE`
-and `plan`.
+"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `render` or `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -18,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli import evidence
+from core.cli import evidence, render
 from core.cli.edit_flags import add_edit_flags, read_edit_flag
 from core.cli.flags import add_flags, options_of
 from core.door import COMPARED, check_backbone, check_device, check_run, run_video
@@ -50,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command == "plan":
             _plan(args)
+        elif args.command == "render":
+            render.check_film(args.out)
+            render.render(_show(args), args)
         else:
             commands = {"show": _show, "edit": _edit, "evidence": _evidence}
             trace = commands.get(args.command, _trace)(args)
@@ -114,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     evidence.add_evidence(commands)
+    render.add_render(commands)
     _add_plan(commands)
     return parser
 
@@ -145,7 +148,8 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument(
         "--detector",
         default="toyworld",
-        help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, a file or folder",
+        help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, grid or motion"
+        " (regions without a class), a file or folder",
     )
     trace.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     add_flags(trace)

@@ -47,9 +47,7 @@ class _CallableModule(ModuleType):
     """`core.evidence(trace, …)` is a call of the door, also once this package was imported."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        from core.door import evidence
-
-        return evidence(*args, **options)
+        return import_module("core.door").evidence(*args, **options)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -22,7 +22,6 @@ from core.masking.composite import MaskCompositor
 from core.masking.masks import soft_boxes
 from core.views.context import MethodContext
 
-BATCH = 8
 TRACE_OF_MASK, ENOUGH = 0.02, 0.25
 """Share of a cell that a mask must cover to count, and of a vision token's area to hold it."""
 
@@ -111,13 +110,8 @@ class EvidenceCase:
 
         What the videos share with the view is not read again.
         """
-        real, random = [], []
-        for at in range(0, len(videos), BATCH):
-            part = videos[at : at + BATCH]
-            hidden = self.lm.answer_hidden(self.encoded, part, self.prefix, reuse=self.state(view))
-            real.append(to_host(self.read(hidden)))
-            random.append(to_host(self.read_random(hidden)))
-        return np.concatenate(real).astype(np.float64), np.concatenate(random)
+        hidden = self.lm.answer_hidden(self.encoded, videos, self.prefix, reuse=self.state(view))
+        return to_host(self.read(hidden).double()), to_host(self.read_random(hidden))
 
     def score(self, view: str) -> float:
         """The target's number under a view."""

@@ -1,10 +1,11 @@
 """What the target's number loses when each patch of each frame group alone is hidden.
 
-It needs no object: the model's own frames are cut into equal patches, and all are read in batches.
+It needs no object: the model's own frames are cut into equal patches, which are read in batches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -12,23 +13,27 @@ import torch
 
 from core.evidence.case import EvidenceCase, Measured
 from core.evidence.maps import mean_to
-from core.evidence.occlusion import spread_losses
+from core.evidence.occlusion import Piece, spread_losses
 
 
 @torch.no_grad()
 def measure(case: EvidenceCase, view: str) -> Measured:
     """Values in logits."""
+    return spread_losses(case, view, _patches(case))
+
+
+def _patches(case: EvidenceCase) -> Iterator[Piece]:
     rows, columns = case.options.patch_grid()
     height, width = case.encoded.frames.size
     down, across = (np.arange(n + 1) * side // n for n, side in ((rows, height), (columns, width)))
-    hidden = []
+    video = case.encoded.video
     for frames in case.encoded.groups:
         for y0, y1 in pairwise(down):
             for x0, x1 in pairwise(across):
-                mask = np.zeros((len(case.encoded.video), height, width), np.float32)
-                mask[list(frames), y0:y1, x0:x1] = 1
-                hidden.append(mask)
-    masks = case.over(view)
-    device = case.encoded.video.device
-    videos = torch.stack([masks.composite(torch.from_numpy(m).to(device)) for m in hidden])
-    return spread_losses(case, view, videos, mean_to(np.stack(hidden), case.grid))
+                patch = np.zeros((height, width), np.float32)
+                patch[y0:y1, x0:x1] = 1
+                mask = torch.zeros((len(video), height, width), device=video.device)
+                mask[list(frames)] = torch.from_numpy(patch).to(video.device)
+                region = np.zeros((len(video), *case.grid))
+                region[list(frames)] = mean_to(patch, case.grid)
+                yield mask, region

@@ -1,4 +1,4 @@
-"""Clip → detections, by YOLO11 (ultralytics), or another by `core.objects.detect_hf`.
+"""Clip → detections, by YOLO11 (ultralytics), `core.objects.detect_hf` or `core.objects.regions`.
 
 The only importer of ultralytics.
 
@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 
 from core.errors import DetectorError
+from core.objects.regions import REGIONS
 from core.options import DetectOptions
 from core.shipped import shipped
 from core.types import Detections, Floats, Outline, Pixels
@@ -159,11 +160,14 @@ def only(detections: Detections, classes: tuple[str, ...]) -> Detections:
 
 def load_detector(name: str, device: str = "cpu") -> Detector:
     """A detector by name ("toyworld", "yolo11n" … "yolo11x-seg", "rt-detr", "d-fine",
-    "grounding-dino"), by file (.pt, .onnx), or by the folder of a transformers detector.
+    "grounding-dino", "grid", "motion"), by file (.pt, .onnx), or by the folder of a transformers
+    detector.
 
     Raises DetectorError where the weights are missing or unusable.
     """
     check_detector(name)
+    if name in REGIONS:
+        return REGIONS[name]()
     if name == "toyworld":
         return Yolo("toyworld", shipped("detector.pt"), device, image_size=192)
     path = Path(name)
@@ -184,10 +188,11 @@ def check_detector(name: str) -> None:
                 f"there is no detector file {shown(name, 200)}",
                 "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
             )
-    elif name not in ("toyworld", *HUB, *NAMES) and not os.path.isdir(name):
+    elif name not in ("toyworld", *REGIONS, *HUB, *NAMES) and not os.path.isdir(name):
         raise DetectorError(
             f"{shown(name, 200)} is not a known detector",
-            f"Choose toyworld, one of {', '.join((*HUB, *NAMES))}, or a .pt or .onnx file",
+            f"Choose toyworld, one of {', '.join((*REGIONS, *HUB, *NAMES))}, or a .pt or .onnx"
+            " file",
         )
 
 

@@ -1,0 +1,1 @@
+"""A trace drawn over its frames, as pictures and as a film."""
