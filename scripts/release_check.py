@@ -127,9 +127,13 @@ def check_wheel(clone: Path, folder: Path) -> str:
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-    shipped = "core/assets"
-    wanted = (f"{shipped}/toyworld/backbone/model.safetensors", f"{shipped}/examples/index.json",
-              "macd_ui/js/gallery.js", "macd_ui/gallery/gallery.css", "viewer/viewer.css")  # fmt: skip
+    wanted = (
+        "core/assets/toyworld/backbone/model.safetensors",
+        "core/assets/examples/index.json",
+        "macd_ui/js/gallery.js",
+        "macd_ui/gallery/gallery.css",
+        "viewer/viewer.css",
+    )
     missing = [w for w in wanted if w not in names]
     if missing or not any(n.endswith("licenses/LICENSE") for n in names):
         raise Failed(f"the wheel has no {missing[0] if missing else 'licence'}")
@@ -177,7 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         clone, wheels = Path(folder) / "clone", Path(folder) / "wheels"
         wheels.mkdir()
-        run(["git", "clone", "--quiet", "--no-local", str(ROOT), str(clone)], Path(folder))
+        run(
+            ["git", "clone", "--quiet", "--no-local", "--single-branch", str(ROOT), str(clone)],
+            Path(folder),
+        )
         check("clone", lambda: check_clone_size(clone))
         for name, call in (("versions", check_versions), ("hashes", check_hashes),
                            ("files", check_files), ("notices", check_notices)):  # fmt: skip
