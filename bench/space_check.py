@@ -144,8 +144,12 @@ def check(space: Space, report: Report, short: bool) -> None:
             check_frame(context.new_page(), space, "https://huggingface.co/spaces/owner/name", True)
         with report.step("another site cannot hold it in a frame"):
             check_frame(context.new_page(), space, "https://example.org/", False)
+        with report.step("the gallery shows a run") as tell:
+            tell(check_gallery(context.new_page(), space))
         if not short:
             check_files(page, space, report)
+            with report.step("a program opens and rescores a trace") as tell:
+                tell(check_program(space))
         own = (space.url, "data:", "blob:")
         foreign = sorted(u for u in asked - blocked if not u.startswith(own))
         # Gradio adds fonts of another host to the page of a Space; the CSP stops them
@@ -263,6 +267,38 @@ def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
             assert space.url not in page.frames[1].url, page.frames[1].url
     finally:
         page.close()
+
+
+def check_gallery(page: Page, space: Space) -> str:
+    """Follows a permalink into the full viewer; raises AssertionError. Gives the run's question."""
+    page.set_default_timeout(1000 * WAIT_S)
+    problems: list[str] = []
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    try:
+        page.goto(f"{space.url}gallery")
+        page.wait_for_selector("#filters:visible")
+        assert page.locator("#runs > li").count() > 1, "it lists no runs"
+        name = (page.locator("#runs a").first.get_attribute("href") or "")[2:18]
+        page.goto(f"{space.url}t/{name}")
+        page.wait_for_selector(".mv-token")
+        assert not problems, problems[0]
+        return str(page.locator(".mv-question").inner_text())
+    finally:
+        page.close()
+
+
+def check_program(space: Space) -> str:
+    """Opens and rescores an example by the public endpoints; raises AssertionError."""
+    from gradio_client import Client, handle_file
+
+    client = Client(space.url, verbose=False, httpx_kwargs={"timeout": WAIT_S})
+    file = handle_file(str(ROOT / "assets" / "examples" / "repaired.macd"))
+    summary = client.predict(file, api_name="/open")
+    rows = client.predict(file, 0.0, 0.1, api_name="/rescore")
+    answers = {name: answer["text"] for name, answer in summary["answers"].items()}
+    assert len(rows) == len(summary["answers"]["macd"]["tokens"]), "not a row for each token"
+    assert any(r["changed"] for r in rows) == (answers["baseline"] != answers["macd"]), rows
+    return f"{answers['macd']} becomes {''.join(r['text'] for r in rows).strip()} without contrast"
 
 
 def check_files(page: Page, space: Space, report: Report) -> None:

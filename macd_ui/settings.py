@@ -12,6 +12,7 @@ from functools import reduce
 
 from core.errors import OptionError
 from core.options import RunOptions
+from macd_ui.serving.persistence import data_folder, gallery_in
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -224,9 +225,9 @@ def read_settings(
         "--gallery",
         type=_folder,
         metavar="FOLDER",
-        default=env.get("MACD_GALLERY"),
+        default=env.get("MACD_GALLERY") or gallery_in(data_folder(env)),
         help="traces that /gallery shows to everybody who sees the page"
-        " (default: MACD_GALLERY, else the shipped examples)",
+        " (default: MACD_GALLERY, else `gallery` in a Space's bucket, else the shipped examples)",
     )
     parser.add_argument(
         "--study-dataset",

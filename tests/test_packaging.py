@@ -51,11 +51,16 @@ def test_every_package_is_listed():
 
 
 def test_every_file_of_a_package_is_shipped():
-    patterns = PROJECT["tool"]["setuptools"]["package-data"]["*"]
+    """A pattern holds for the files of a package itself, not for those of its plain folders."""
+    data = PROJECT["tool"]["setuptools"]["package-data"]
     for path in tracked():
         if path.parts[0] in packages() and path.suffix != ".py":
-            assert any(path.match(pattern) for pattern in patterns), path
-    assert PROJECT["tool"]["setuptools"]["package-data"]["core.assets"] == ["**/*"]
+            package = next(p for p in path.parents if (ROOT / p / "__init__.py").is_file())
+            patterns = [*data["*"], *data.get(".".join(package.parts), [])]
+            inside = path.relative_to(package)
+            same_depth = [p for p in patterns if len(Path(p).parts) == len(inside.parts)]
+            assert any(inside.match(p) for p in same_depth), path
+    assert data["core.assets"] == ["**/*"]
 
 
 def test_the_version_stands_in_one_place():

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.errors import MacdError, OptionError
+from macd_ui.serving.persistence import data_folder, set_up
 from macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 
 DRAIN_S = 10.0
@@ -18,7 +19,11 @@ DRAIN_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serves the page as the command line says; returns after SIGTERM or SIGINT."""
-    settings = read_settings(arguments)
+    try:
+        settings = read_settings(arguments)
+        set_up(data_folder())
+    except MacdError as error:
+        raise SystemExit(f"error: {error}") from None
     for line in warnings_of(settings):
         print(line, file=sys.stderr)
     stopped = threading.Event()
