@@ -21,6 +21,7 @@ from core.options import ContrastOptions, RunOptions
 from core.types import Answer, Clip, StepWeights, TokenStep, Track
 from core.views.context import MethodContext
 from evals.benchmarks.base import Benchmark, Item
+from evals.choices import only_options, pick_option
 from evals.gather import GatheringLM
 from evals.rows import Row
 
@@ -105,6 +106,10 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         lm, want.method, views.base, views.counter, views.rule, context.options.decode
     )
     first = found.tokens[0] if found.tokens else None
+    text = found.text
+    if want.item.kind == "choice" and first is not None:
+        first = only_options(lm, first, want.item.options)
+        text = pick_option(first, found) if first is not None else ""
     gradient: list[tuple[str, float]] = []
     if want.method == "macd" and context.tracks:
         if steps := context.ascent(context.options.mask):
@@ -114,7 +119,7 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         key=want.key,
         item=want.item.id,
         method=want.method,
-        text=found.text,
+        text=text,
         margin=_margin(lm, first, found),
         grid=[] if want.contrast else _grid(first, found),
         gradient=gradient,
