@@ -12,6 +12,9 @@
 # make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
 # make weights  train the embedded models again
+# make seeds  train the backbone with further seeds, one after another, and choose what ships
+# make compare  six methods on each of those backbones, and four fills of the masks
+# make headroom  which balanced regimes can judge how a method chooses objects
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
@@ -19,7 +22,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights examples bench soak browser clean
+.PHONY: fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -84,6 +87,29 @@ weights: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_assets all
 	cp runs/backbone/log.jsonl docs/training/backbone.jsonl
 	$(BIN)/python -m toyworld.training_curve
+
+# each takes an hour on two idle cores, and resumes where it was stopped; SEEDS="124" for one
+SEEDS ?= 123 124 125
+seeds: $(VENV)/.ready
+	for s in $(SEEDS); do \
+	  $(BIN)/python -m toyworld.train_backbone --seed $$s --out runs/seed$$s && \
+	  $(BIN)/python -m toyworld.make_assets backbone --backbone runs/seed$$s/checkpoint.pt \
+	    --folder runs/seed$$s/backbone || exit 1; done
+	$(BIN)/python -m toyworld.choose_weights $(SEEDS:%=runs/seed%)
+
+# baseline and constant always; BACKBONES="toyworld" N=200 FILLS="mean" for a part
+BACKBONES ?= toyworld $(SEEDS:%=runs/seed%/backbone)
+FILLS ?= mean black blur noise
+N ?= 300
+REGIMES ?= background;co-occurrence;question prior
+SIX := --methods vcd,macd,random-mask,mask-all --no-oracle --boxes detector
+compare: $(VENV)/.ready
+	for b in $(BACKBONES); do for f in $(FILLS); do \
+	  $(BIN)/python -m evals.headroom toyworld --regimes "$(REGIMES)" $(SIX) --backbone $$b \
+	    --fill $$f --n $(N) --out runs/compare/$$b/$$f || exit 1; done; done
+
+headroom: $(VENV)/.ready
+	$(BIN)/python -m evals.headroom toyworld-balanced $(ARGS)
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples

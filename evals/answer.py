@@ -20,6 +20,7 @@ from core.types import Answer, Clip, StepWeights, TokenStep, Track
 from core.views.context import MethodContext
 from core.views.macd_measured import measured_changes
 from evals.benchmarks.base import LETTERS, Item
+from evals.choices import only_options, pick_option
 from evals.gather import GatheringLM
 from evals.prompting import PromptedLM
 from evals.rows import Row
@@ -110,12 +111,16 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         lm, want.method, views.base, views.others, views.rule, context.options.decode
     )
     first = found.tokens[0] if found.tokens else None
+    text = found.text
+    if want.item.kind == "forced" and first is not None:
+        first = only_options(lm, first, want.item.options)
+        text = pick_option(first, found) if first is not None else ""
     plain = want.method == "baseline"
     return Row(
         key=want.key,
         item=want.item.id,
         method=want.method,
-        text=found.text,
+        text=text,
         margin=_margin(lm, first, found),
         letters=_letters(lm, want.item, first, found),
         grid=[] if want.contrast else _grid(first, found),

@@ -1,7 +1,6 @@
 """First-token logits of a question's options under the video and under each second view.
 
-From these every α, every β and every constant can be tried without reading the clip again. A
-forced choice is the option whose first token scores highest, whatever else the model would say.
+From these every α, every β and every constant can be tried without reading the clip again.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from core.types import Clip, Track
 from core.views.context import MethodContext
 from evals.answer import item_seed
 from evals.benchmarks.base import Item
+from evals.choices import first_tokens
 from evals.gather import GatheringLM
 from evals.oracle import ORACLE, oracle_view
 
@@ -73,11 +73,6 @@ def read_options(
 
     found = {VIDEO: of_options(video.base)}
     return found | {m: of_options(v.others[0]) for m, v in zip(methods, views, strict=True)}
-
-
-def first_tokens(lm: VideoLM, option: str) -> tuple[int, ...]:
-    """First tokens of an option, written small and with a capital."""
-    return tuple(dict.fromkeys(lm.tokens(w)[0] for w in (option, option.capitalize())))
 
 
 def stack(rows: Sequence[OptionLogits], view: str) -> Array:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import MacdError, OptionError
 from core.options import RunOptions
@@ -39,6 +41,7 @@ from evals.oracle import ORACLE
 from evals.rows import Setting, row_key
 from evals.stats import Interval, mean_difference, wilson
 
+Name = str
 METHODS = ("vcd", "macd", "random-mask", "mask-all")
 ALL = "mask-all"
 CONSTANT = "constant"
@@ -67,7 +70,7 @@ class Answers:
 
     items: list[Item]
     rows: list[OptionLogits]
-    truth: Array
+    truth: NDArray[np.int64]
 
     @staticmethod
     def of(items: Sequence[Item], rows: Sequence[OptionLogits]) -> Answers:
@@ -75,26 +78,37 @@ class Answers:
         truth = np.array([i.options.index(i.truth) for i in items])
         return Answers(list(items), list(rows), truth)
 
-    def hits(self, method: str, contrast: tuple[float, float]) -> Array:
+    @cached_property
+    def _base(self) -> Array:
+        return stack(self.rows, VIDEO)
+
+    def hits(self, method: str, contrast: tuple[float, float]) -> NDArray[np.bool_]:
         """(N,) whether the contrasted answer is right."""
-        base, counter = stack(self.rows, VIDEO), stack(self.rows, method)
-        return np.asarray(contrasted(base, counter, *contrast) == self.truth)
+        counter = stack(self.rows, method)
+        return np.asarray(contrasted(self._base, counter, *contrast) == self.truth)
 
-    def hits_with(self, constants: dict[Any, float]) -> Array:
+    def hits_with(self, constants: Mapping[Name, float]) -> NDArray[np.bool_]:
         """(N,) whether the answer is right after a constant was added to each option."""
-        added = np.zeros((len(self.rows), max(len(i.options) for i in self.items)))
-        for row, item in zip(added, self.items, strict=True):
-            row[: len(item.options)] = [constants.get(n, 0.0) for n in self.names(item)]
-        return np.asarray((stack(self.rows, VIDEO) + added).argmax(1) == self.truth)
+        added = np.array([constants.get(n, 0.0) for n in self.names] + [0.0])
+        return np.asarray((self._base + added[self._place]).argmax(1) == self.truth)
 
-    def names(self, item: Item) -> Sequence[Any]:
-        """What a constant belongs to: the option's word, or its place where words keep changing."""
-        return item.options if self.words_repeat else range(len(item.options))
+    @cached_property
+    def names(self) -> list[Name]:
+        """What constants belong to: the options' words, or places where words keep changing."""
+        return list(dict.fromkeys(n for i in self.items for n in self._names_of(i)))
 
-    @property
-    def words_repeat(self) -> bool:
-        """Whether the same few lists of options are asked again and again."""
-        return len({i.options for i in self.items}) <= max(4, len(self.items) // 10)
+    def _names_of(self, item: Item) -> Sequence[Name]:
+        repeats = len({i.options for i in self.items}) <= max(4, len(self.items) // 10)
+        return item.options if repeats else [str(i) for i in range(len(item.options))]
+
+    @cached_property
+    def _place(self) -> NDArray[np.int64]:
+        """(N, K): index of each option in `names`, -1 where an item has fewer."""
+        places = {n: i for i, n in enumerate(self.names)}
+        found = np.full((len(self.items), max(len(i.options) for i in self.items)), -1)
+        for row, item in zip(found, self.items, strict=True):
+            row[: len(item.options)] = [places[n] for n in self._names_of(item)]
+        return found
 
 
 def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
@@ -102,13 +116,12 @@ def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
     return max(GRID, key=lambda c: (answers.hits(method, c).sum(), -c[0], c[1]))
 
 
-def tune_constants(answers: Answers) -> dict[Any, float]:
+def tune_constants(answers: Answers) -> dict[Name, float]:
     """A constant for each option, one after another in a few rounds; of equals the smallest."""
-    names = dict.fromkeys(n for i in answers.items for n in answers.names(i))
-    found: dict[Any, float] = dict.fromkeys(names, 0.0)
+    found: dict[Name, float] = dict.fromkeys(answers.names, 0.0)
     best = answers.hits_with(found).sum()
     for _ in range(ROUNDS):
-        for name in names:
+        for name in answers.names:
             for delta in sorted(DELTAS, key=abs):
                 tried = found | {name: float(delta)}
                 if (right := answers.hits_with(tried).sum()) > best:

@@ -46,8 +46,8 @@ LAZY_IMPORTS = {
 """File → what it may import against the rules, inside a function only: when it is first called."""
 HEAVY = {"torch", "transformers", "ultralytics"}
 BASICS = {
-    "types", "records", "errors", "options", "validation", "words", "views", "views.records", "evidence",
-    "evidence.records",
+    "types", "records", "errors", "options", "validation", "words", "views", "views.records",
+    "evidence", "evidence.records",
 }  # fmt: skip
 WITHOUT_TORCH = {
     *BASICS,

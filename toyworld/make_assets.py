@@ -1,6 +1,8 @@
 """Turns trained runs into `assets/toyworld/`: `python -m toyworld.make_assets all`.
 
 sprites (needs Debian's fonts-noto-color-emoji), backbone, detector, manifest; or each by name.
+`backbone --backbone CHECKPOINT --folder FOLDER` exports a backbone to any folder instead, where it
+can be evaluated.
 """
 
 from __future__ import annotations
@@ -73,8 +75,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("all", "sprites", "backbone", "detector", "manifest"))
     parser.add_argument("--backbone", type=Path, default=Path("runs/backbone/checkpoint.pt"))
+    parser.add_argument(
+        "--folder", type=Path, help="write the backbone there; nothing that ships is touched"
+    )
     parser.add_argument("--detector", type=Path, default=Path("runs/detector/detector.pt"))
     args = parser.parse_args()
+    if args.folder is not None:
+        if args.what != "backbone":
+            parser.error("--folder is for a backbone only")
+        export_backbone(args.backbone, args.folder)
+        return
     if args.what == "sprites" or (args.what == "all" and FONT.exists()):
         draw_sprite_sheet(FONT)
     if args.what in ("all", "backbone"):

@@ -25,8 +25,8 @@ from toyworld.world import ClipSpec, sample, sample_labels
 P = priors()
 KINDS = ("animal", "vehicle")
 COMPANIONS = 2
-CONTROL_OPACITY = 0.1, 0.2
-"""Of the asked object in the positive control: mostly below the levels of the other regimes."""
+CONTROL_OPACITY = 0.08, 0.15
+"""Of the asked object in the positive control: below every level of the other regimes."""
 
 Cell = TypeVar("Cell")
 Drawn = tuple[ClipSpec, list[Asked]]
@@ -84,7 +84,7 @@ def _draw(
 THIRDS = [
     (scene, kind, case)
     for scene, kind, case in product(P.scenes, KINDS, ("none", "usual", "unusual"))
-    if usual(scene, kind)
+    if len(usual(scene, kind)) == 1
 ]
 """In equal shares no such object, one that is usual for the scene, and one that is not."""
 
@@ -106,17 +106,32 @@ def _thirds(rng: Rng, index: int, opacity: Opacity) -> Drawn:
 
 
 def _thirds_unusual(rng: Rng, index: int, opacity: Opacity) -> Drawn:
-    scene, kind = cell_of(list(product(P.scenes, KINDS)), index)
+    scene, kind, _ = cell_of([c for c in THIRDS if c[2] == "unusual"], index)
     return _which(rng, scene, kind, "unusual", opacity)
 
 
 # A forced choice among the four animals, or the four vehicles.
 
-FOUR = [(s, k, c) for s, k in product(P.scenes, KINDS) for c in P.of_kind(k)]
-FOUR_UNUSUAL = [(s, k, c) for s, k, c in FOUR if c in unusual(s, k)]
+
+def homes(label: str) -> list[str]:
+    """Scenes in which the class is usual, those first where no other of its kind is."""
+    kind = P.kind[label]
+    found = [s for s in P.scenes if label in usual(s, kind)]
+    return [s for s in found if len(usual(s, kind)) == 1] or found
 
 
-def _four(rng: Rng, scene: str, kind: str, truth: str, opacity: Opacity) -> Drawn:
+FOUR = [
+    (tuple(homes(suggested)), kind, truth)
+    for kind in KINDS
+    for suggested, truth in product(P.of_kind(kind), repeat=2)
+]
+"""(scenes that suggest one of the four, kind, truth): each is suggested as often as it is right."""
+FOUR_UNUSUAL = [(s, k, c) for s, k, c in FOUR if all(c in unusual(z, k) for z in s)]
+FOUR_ANIMALS = [cell for cell in FOUR if cell[1] == "animal"]
+
+
+def _four(rng: Rng, scenes: Sequence[str], kind: str, truth: str, opacity: Opacity) -> Drawn:
+    scene = _one(rng, scenes)
     spec = _draw(rng, scene, [truth], _things(rng, scene, COMPANIONS), opacity)
     return spec, [Asked("forced", ask.which(kind), truth, "", truth, P.of_kind(kind))]
 
@@ -129,23 +144,22 @@ def _choice_unusual(rng: Rng, index: int, opacity: Opacity) -> Drawn:
     return _four(rng, *cell_of(FOUR_UNUSUAL, index), opacity)
 
 
-ANIMALS = list(product(P.scenes, P.of_kind("animal")))
-
-
 def _against_motion(rng: Rng, index: int, opacity: Opacity) -> Drawn:
     """The positive control: here it must matter which object a method hides.
 
     The asked animal is almost invisible and moves as another one usually does. Hiding it alone
     leaves the habits of scene and motion in the second view, so that contrast takes them away.
-    Behind patches over every object it can no longer be said which one is the animal.
+    The companions move as animals do too: behind patches over every object it can no longer be
+    said which one is the animal.
     """
-    scene, truth = cell_of(ANIMALS, index)
-    like = _one(rng, [c for c in P.of_kind("animal") if c != truth])
+    scenes, kind, truth = cell_of(FOUR_ANIMALS, index)
+    scene, animals = _one(rng, scenes), P.of_kind(kind)
+    like = _one(rng, [c for c in animals if c != truth])
     clear = _things(rng, scene, COMPANIONS)
-    motion = P.usual_motion[like]
-    spec = _draw(rng, scene, [truth], clear, CONTROL_OPACITY, {truth: motion})
-    options = P.of_kind("animal")
-    return spec, [Asked("forced", ask.which("animal"), truth, like, truth, options)]
+    motions = {c: P.usual_motion[_one(rng, animals)] for c in clear}
+    motions[truth] = P.usual_motion[like]
+    spec = _draw(rng, scene, [truth], clear, CONTROL_OPACITY, motions)
+    return spec, [Asked("forced", ask.which(kind), truth, like, truth, animals)]
 
 
 # Which comes first: a habit names the right one first.
