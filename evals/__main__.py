@@ -33,8 +33,10 @@ DEFAULT_METHODS = (
     "blank",
     "head-only",
 )
-QUICK = {"n": 48, "split": 60}
-"""Enough to see it work, and to choose α, β and the constants by more than chance."""
+QUICK = {"n": 216, "split": 288}
+"""Questions over all regimes: to see it work, and to choose α, β and the constants by more than
+chance, in two minutes on two cores with three methods.
+"""
 QUICK_METHODS = ("baseline", "vcd", "macd", "random-mask", "mask-all")
 
 
@@ -103,7 +105,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
+    n, split = args.n, args.split
+    if args.quick:
+        regimes = len(find_benchmark(args.benchmark).regimes)
+        n, split = (max(6, QUICK[name] // regimes) for name in ("n", "split"))
     named = [m for m in args.methods.split(",") if m]
     chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
     methods = [m.name for m in find_methods(["baseline", "yes-bias", *chosen])]
