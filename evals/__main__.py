@@ -13,7 +13,7 @@ from core.objects.detect import check_detector
 from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
-from evals.benchmarks import BENCHMARKS, FILES
+from evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from evals.commands import engine_flags, paper, power
 from evals.commands import files as files_command
 from evals.commands import score as score_command
@@ -37,8 +37,10 @@ DEFAULT_METHODS = (
     "blank",
     "head-only",
 )
-QUICK = {"n": 48, "split": 60}
-"""Enough to see it work, and to choose α, β and the constants by more than chance."""
+QUICK = {"n": 216, "split": 288}
+"""Questions over all regimes: to see it work, and to choose α, β and the constants by more than
+chance, in two minutes on two cores with three methods.
+"""
 QUICK_METHODS = ("baseline", "vcd", "macd", "random-mask", "mask-all")
 
 
@@ -114,7 +116,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.benchmark in FILES:
         return files_command.run(args)
     files_command.refuse_flags(args)
-    n, split = (QUICK["n"], QUICK["split"]) if args.quick else (args.n, args.split)
+    n, split = args.n, args.split
+    if args.quick:
+        regimes = len(find_benchmark(args.benchmark).regimes)
+        n, split = (max(6, QUICK[name] // regimes) for name in ("n", "split"))
     named = [m for m in args.methods.split(",") if m]
     chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
     methods = [m.name for m in find_methods(["baseline", "yes-bias", *chosen])]

@@ -47,6 +47,8 @@ def auroc_table(report: Report, methods: Sequence[str] | None = None) -> list[st
             f = part.get(method)
             if f is None:
                 cells.append("–")
+            elif method == "yes-bias":
+                cells.append("0 by design")
             elif "delta" in f:
                 cells.append(change(f["delta"], survives(f)))
             else:

@@ -26,8 +26,10 @@ from evals.metrics import (
 from evals.ranking import gradient_auc, object_ranking
 from evals.rows import Row
 from evals.stats import (
+    Interval,
     bootstrap_ratio,
     clustered_share,
+    exact_bound,
     holm,
     mcnemar,
     mean_difference,
@@ -313,17 +315,28 @@ def _auroc_table(judged: Mapping[str, Judged]) -> Figures:
         table[regime] = {}
         for m, (area, draws) in drawn.items():
             cell: Figures = {
-                "auroc": percentile_interval(area, draws),
+                "auroc": _never_certain(percentile_interval(area, draws), asked, positive),
                 "balanced": _balanced(asked, positive, m),
             }
             if m != "baseline" and "baseline" in drawn:
                 base, base_draws = drawn["baseline"]
                 cell["delta"] = percentile_interval(area - base, draws - base_draws)
+                if m != "yes-bias":  # whose order is the baseline's by design
+                    cell["delta"] = _never_certain(cell["delta"], asked, positive)
                 cell["p_clips"] = spread_p(area - base, draws - base_draws)
                 cell["balanced_delta"] = _balanced(asked, positive, m, "baseline")
             table[regime][m] = cell
     _adjust(list(table.values()))
     return table
+
+
+def _never_certain(interval: Interval, asked: Judged, positive: Bools) -> Interval:
+    """An AUROC's interval; where no resample differs, the exact bound for the rarer truth."""
+    estimate, low, high = interval
+    if low != high:
+        return interval
+    bound = exact_bound(min(len(set(asked.clips[z].tolist())) for z in (positive, ~positive)))
+    return estimate, max(estimate - bound, -1.0), min(estimate + bound, 1.0)
 
 
 def _balanced(

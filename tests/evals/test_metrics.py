@@ -8,8 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from evals.metrics import auroc, chair, mentioned, read_yes_no, yes_no_metrics
-from evals.stats import bootstrap_ratio, mcnemar, mean_difference, wilson
+from evals.metrics import (
+    auroc,
+    calibration,
+    chair,
+    margin_d_prime,
+    mentioned,
+    read_yes_no,
+    sensitivity,
+    yes_no_metrics,
+)
+from evals.stats import (
+    bootstrap_ratio,
+    clustered_share,
+    holm,
+    mcnemar,
+    mean_difference,
+    resampled_auroc,
+    sign_flip,
+    spread_p,
+    wilson,
+)
 
 ANSWERS = st.lists(st.sampled_from(["yes", "no", None]), min_size=1, max_size=40)
 
@@ -120,3 +139,84 @@ def test_a_ratio_is_resampled_whole():
     assert 0 <= low <= estimate <= high <= 0.5
     difference, *_ = bootstrap_ratio(top, bottom, [0, 1, 2], minus=(bottom, bottom))
     assert difference == pytest.approx(-0.7)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
+def test_the_sign_test_over_clips_is_mcnemar_s_where_every_clip_is_one(rows):
+    a, b = (np.array(z, int) for z in zip(*rows, strict=True))
+    assert sign_flip(b - a, range(len(a))) == pytest.approx(mcnemar(a, b))
+
+
+@given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 4)), min_size=1, max_size=25))
+def test_the_sign_test_is_that_of_every_pattern_of_signs(rows):
+    difference, clips = (np.array(z) for z in zip(*rows, strict=True))
+    sums = np.array([difference[clips == c].sum() for c in np.unique(clips)])
+    signs = np.array(np.meshgrid(*[[-1, 1]] * len(sums))).reshape(len(sums), -1)
+    flipped = np.abs(signs.T @ sums)
+    expected = np.mean(flipped >= abs(sums.sum()))
+    assert sign_flip(difference, clips) == pytest.approx(expected)
+
+
+def test_ten_like_answers_of_one_clip_are_one_piece_of_evidence():
+    difference = np.array([1] * 10 + [0] * 10)
+    assert mcnemar(np.zeros(10), np.ones(10)) < 0.01
+    assert sign_flip(difference, [0] * 10 + [1] * 10) == 1.0
+
+
+def test_nothing_changed_is_no_certainty():
+    for n in (10, 300):
+        d, low, high = mean_difference(np.ones(n), np.ones(n), range(n))
+        assert (d, -low) == (0, high)
+        # that many clips without a change are seen with a chance of 2.5 %
+        assert (1 - high) ** n == pytest.approx(0.025)
+    share, low, high = clustered_share(np.zeros(40, bool), np.repeat(np.arange(10), 4))
+    assert (share, low) == (0, 0)
+    assert (1 - high) ** 10 == pytest.approx(0.025)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_step_down_bonferroni(p):
+    adjusted = holm(p)
+    order = np.argsort(p, kind="stable")
+    so_far = 0.0
+    for place, i in enumerate(order):
+        so_far = max(so_far, min(1.0, p[i] * (len(p) - place)))
+        assert adjusted[i] == pytest.approx(so_far)
+    assert holm([*p, float("nan")])[:-1] == pytest.approx(adjusted)
+
+
+def test_resampled_auroc_agrees_with_its_definition():
+    rng = np.random.default_rng(3)
+    positive, score = rng.random(120) < 0.4, rng.normal(size=120).round(1)
+    clips = np.repeat(np.arange(60), 2)
+    area, drawn = resampled_auroc(positive, score, clips)
+    assert area == pytest.approx(auroc(positive, score))
+    from evals.stats import resampled_clusters
+
+    weights = resampled_clusters(60, 0, 4000)[17][clips].astype(int)
+    again = auroc(np.repeat(positive, weights), np.repeat(score, weights))
+    assert drawn[17] == pytest.approx(again, abs=1e-6)
+    assert spread_p(area - 0.5, drawn - 0.5) > 0.001
+    assert resampled_auroc(positive, score + 3, clips)[0] == area
+
+
+def test_sensitivity_by_hand():
+    # 15 of 20 hits, 5 of 20 false alarms: rates 15.5/21 and 5.5/21
+    said = ["yes"] * 15 + ["no"] * 5 + ["yes"] * 5 + ["no"] * 15
+    m = sensitivity(["yes"] * 20 + ["no"] * 20, said)
+    hits, alarms = reference.norm.ppf(15.5 / 21), reference.norm.ppf(5.5 / 21)
+    assert m["d_prime"] == pytest.approx(hits - alarms)
+    assert m["criterion"] == pytest.approx(-(hits + alarms) / 2) == pytest.approx(0, abs=1e-9)
+    assert sensitivity(["yes"] * 20 + ["no"] * 20, ["no"] * 40)["criterion"] > 1
+    assert np.isnan(sensitivity(["yes"] * 3, ["yes"] * 3)["d_prime"])
+    assert np.isfinite(margin_d_prime(1.0, 50))
+    rng = np.random.default_rng(0)
+    positive = np.repeat([True, False], 4000)
+    score = rng.normal(size=8000) + 1.7 * positive
+    assert margin_d_prime(auroc(positive, score), 10**6) == pytest.approx(1.7, abs=0.06)
+
+
+def test_calibration_by_hand():
+    found = calibration([0.1, 0.15, 0.9, 1.0], [False, True, True, True])
+    assert found["bins"] == [[0.125, 0.5, 2], [0.95, 1.0, 2]]
+    assert found["ece"] == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)

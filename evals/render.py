@@ -1,0 +1,168 @@
+"""Writes figures from a report into pages, between markers: `python -m evals.render`.
+
+A marker is `<!-- figures:NAME -->`, then what is written, then `<!-- /figures -->`; in a line of
+prose as well as around a table. NAME is the kind of figure and where it stands, with slashes:
+`change/co-occurrence/macd`. `--check` only says which pages are out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from core.errors import MacdError, OptionError
+from core.validation import shown
+from evals.figures import Report, area, change, percent, points, survives
+from evals.report import load
+from evals.sections import auroc_table, honest_table, readme_tables
+
+ROOT = Path(__file__).parents[1]
+REPORT = ROOT / "docs" / "toyworld-results"
+PAGES = ("README.md", "docs/why.md", "docs/results.md")
+MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
+
+
+def _method(report: Report, regime: str, method: str) -> Report:
+    figures: Report = report["regimes"][regime]["methods"][method]
+    return figures
+
+
+def _pair(report: Report, regime: str, method: str, against: str) -> str:
+    cells = report["paired"][regime]
+    cell = next(c for c in cells if (c["method"], c["against"]) == (method, against))
+    return change(cell["delta"], survives(cell))
+
+
+def _ranking(report: Report, regime: str, method: str) -> str:
+    cell = report["auroc"][regime][method]
+    if "delta" in cell:
+        return change(cell["delta"], survives(cell))
+    return percent(cell["auroc"])
+
+
+KINDS: dict[str, Callable[..., str | list[str]]] = {
+    "table": readme_tables,
+    "full-table": honest_table,
+    "auroc-table": auroc_table,
+    "questions": lambda r, regime: str(r["regimes"][regime]["n"]),
+    "right": lambda r, regime, method: percent(_method(r, regime, method)["right"]),
+    "change": lambda r, regime, method: change(_method(r, regime, method)["delta"]),
+    "level-change": lambda r, regime, level, method: change(
+        r["regimes"][regime]["levels"][level]["methods"][method]["delta"]
+    ),
+    "yes-no": lambda r, regime, method, name: points(_method(r, regime, method)["yes_no"][name]),
+    "margin-auroc": lambda r, regime, method: (
+        f"{_method(r, regime, method)['yes_no']['margin_auroc']:.3f}".removeprefix("0")
+    ),
+    "asked-yes": lambda r, regime: points(_method(r, regime, "baseline")["yes_no"]["always_yes"]),
+    "caption": lambda r, method, name: change(_method(r, "captions", method)[name]),
+    "alpha": lambda r, method: f"{r['contrasts'][method][0]:g}",
+    "gradient": lambda r, level: area(r["gradient_auc"][level]["auc"]),
+    "share": lambda r, regime, method: percent(_method(r, regime, method)["constant"]["share"]),
+    "remains": lambda r, regime, method: change(_method(r, regime, method)["constant"]["remains"]),
+    "auroc": _ranking,
+    "paired": _pair,
+    "ranked": lambda r, method, regime, level: area(r["ranking"][method][regime][level]["auc"]),
+    "companion": lambda r, who, name: (
+        percent(r["companion"][who][name])
+        if name == "rises"
+        else "{:+.2f} [{:.2f}, {:.2f}]".format(*r["companion"][who][name]).replace("-", "−")
+    ),
+    "companion-clips": lambda r, name: str(r["companion"][name]),
+    "constant-free": lambda r, regime, method: change(
+        r["constant_free"][regime]["methods"][method]["delta"]
+    ),
+}
+"""Kind of figure → how it is taken from a report and the rest of the marker's name."""
+
+
+SECTIONS = {
+    "auroc": "auroc",
+    "paired": "paired",
+    "ranked": "ranking",
+    "share": "constants",
+    "remains": "constants",
+    "constant-free": "constant_free",
+    "companion": "companion",
+    "companion-clips": "companion",
+}
+"""Kind of figure → the part of a report that it is from, where a report may lack it."""
+METHOD_AT = {
+    "change": 1,
+    "right": 1,
+    "auroc": 1,
+    "share": 1,
+    "remains": 1,
+    "ranked": 0,
+    "paired": 1,
+}
+"""Kind of figure → where its method stands in the rest of the name."""
+NOT_MEASURED = "not measured"
+
+
+def rendered(text: str, report: Report) -> str:
+    """The page with every marker's figures as the report has them.
+
+    What the run did not measure, another method or a part of newer reports, is said to be so.
+    Raises OptionError for a name that is none, or markers that do not pair up.
+    """
+    if text.count("<!-- figures:") != text.count("<!-- /figures -->"):
+        raise OptionError("the markers of the page do not pair up", "Close each figures marker")
+
+    def write(found: re.Match[str]) -> str:
+        kind, *where = found[2].split("/")
+        at = METHOD_AT.get(kind)
+        unknown = at is not None and at < len(where) and where[at] not in report["methods"]
+        if SECTIONS.get(kind, "regimes") not in report or unknown:
+            return f"{found[1]}{NOT_MEASURED}{found[4]}"
+        try:
+            value = KINDS[kind](report, *where)
+        except (KeyError, TypeError, IndexError, StopIteration):
+            raise OptionError(
+                f"the report has no figures {shown(found[2])}",
+                f"Name one of {', '.join(KINDS)} with its regime and method",
+            ) from None
+        inner = value if isinstance(value, str) else "\n\n" + "\n".join(value) + "\n\n"
+        return f"{found[1]}{inner}{found[4]}"
+
+    return MARKER.sub(write, text)
+
+
+def with_companion(report: Report, folder: Path) -> Report:
+    """The report with what `evals.companion` measured beside it, if it did."""
+    path = folder / "companion.json"
+    if not path.is_file():
+        return report
+    return report | {"companion": json.loads(path.read_text(encoding="utf-8"))}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Renders the pages, or checks them; 1 where a page was or is out of date."""
+    parser = argparse.ArgumentParser(prog="python -m evals.render", description=__doc__)
+    parser.add_argument("--report", type=Path, default=REPORT, help="folder with a report.json")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    args = parser.parse_args(argv)
+    late = 0
+    try:
+        report = with_companion(load(args.report), args.report)
+        for name in PAGES:
+            path = ROOT / name
+            before = path.read_text(encoding="utf-8")
+            after = rendered(before, report)
+            if before != after:
+                late += 1
+                print(f"{name} {'is out of date' if args.check else 'was written'}")
+                if not args.check:
+                    path.write_text(after, encoding="utf-8")
+    except MacdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 1 if late and args.check else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

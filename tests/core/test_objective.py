@@ -1,0 +1,143 @@
+"""What the ascent climbs: the question's loss, the own answer's, or its margin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from core.errors import OptionError
+from core.masking.ascent import ascend
+from core.masking.objective import OwnAnswer, objective_loss, query_loss
+from core.methods import METHODS
+from core.methods.run import run_method
+from core.options import AscentOptions, MaskOptions, RunOptions
+from core.views.context import MethodContext
+from core.views.macd_measured import measured_changes, measured_levels
+from tests.core.test_views import FOUND, a_view
+from tests.fakes import ByteLM, clip
+from tests.families import tiny
+
+ANSWER = OwnAnswer((7, 19, 3), 11)
+
+
+def stepped_loss(lm, encoded, video, tokens):
+    """Mean negative log likelihood of the tokens, one after the other through the cache."""
+    state, total = lm.prefill(encoded, video), 0.0
+    for i, token in enumerate(tokens):
+        total -= float(torch.log_softmax(state.logits[0].double(), -1)[token])
+        if i + 1 < len(tokens):
+            state = lm.step(lm.select(state, [0]), [token])
+    return total / len(tokens)
+
+
+@pytest.mark.parametrize("family", ["bytes", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm"])
+def test_the_answer_s_loss_is_that_of_decoding_it(family):
+    lm = ByteLM() if family == "bytes" else tiny(family)
+    encoded = lm.encode(clip(size=64), "is it?")
+    loss = objective_loss(lm, encoded, encoded.video, "answer", lambda: ANSWER)
+    expected = stepped_loss(lm, encoded, encoded.video, ANSWER.tokens)
+    assert float(loss) == pytest.approx(expected, abs=2e-5)
+    shared = objective_loss(lm, encoded, encoded.video, "answer", lambda: ANSWER,
+                            reuse=lm.prefill(encoded, encoded.video))  # fmt: skip
+    assert float(shared) == pytest.approx(expected, abs=2e-5)
+    margin = objective_loss(lm, encoded, encoded.video, "margin", lambda: ANSWER)
+    logits = lm.prefill(encoded, encoded.video).logits[0]
+    assert float(margin) == pytest.approx(float(logits[11] - logits[7]), abs=2e-5)
+
+
+def test_the_query_s_loss_needs_no_answer():
+    lm = ByteLM()
+    encoded = lm.encode(clip(), "is it?")
+    loss = objective_loss(lm, encoded, encoded.video)
+    assert float(loss) == float(query_loss(lm, encoded, encoded.video))
+    with pytest.raises(ValueError, match="own answer"):
+        objective_loss(lm, encoded, encoded.video, "margin")
+
+
+@pytest.mark.parametrize("objective", ["answer", "margin"])
+def test_the_gradient_is_the_slope_of_the_objective(objective):
+    lm, options = ByteLM(), AscentOptions(objective=objective)
+    view = a_view(lm, FOUND, frame_mask="off")
+    (step,) = ascend(lm, view, options, own_answer=lambda: ANSWER)
+
+    def loss(r):
+        with torch.no_grad():
+            video = view.video(torch.as_tensor(r), torch.zeros(2))
+            return float(objective_loss(lm, view.encoded, video, objective, lambda: ANSWER))
+
+    assert step.loss == pytest.approx(loss(step.strength), abs=1e-9)
+    for k in range(2):
+        h = np.zeros(2)
+        h[k] = 1e-6
+        up = (loss(step.strength + h) - loss(step.strength)) / 1e-6
+        down = (loss(step.strength) - loss(step.strength - h)) / 1e-6
+        assert min(up, down) - 1e-5 <= step.gradient[k] <= max(up, down) + 1e-5
+
+
+def a_context(options=None):
+    lm = ByteLM(seed=5)
+    encoded = lm.encode(clip(), "is there a dog?")
+    return MethodContext(lm, encoded, tuple(FOUND), options or RunOptions())
+
+
+def test_the_own_answer_is_what_plain_decoding_says():
+    context = a_context()
+    plain = run_method(context, METHODS["baseline"])
+    own = context.own_answer()
+    said = [t.token for t in plain.tokens if t.token not in context.lm.end_tokens]
+    assert list(own.tokens) == said
+    first = plain.tokens[0]
+    assert own.runner_up == next(int(c) for c in first.candidates if c != first.token)
+
+
+def test_the_option_and_the_named_methods_are_one():
+    for objective in ("answer", "margin"):
+        options = RunOptions(ascent=AscentOptions(objective=objective))
+        by_option = run_method(a_context(options), METHODS["macd"])
+        by_name = run_method(a_context(), METHODS[f"macd-{objective}"])
+        assert by_option.view == by_name.view
+        assert by_option.text == by_name.text
+        steps = a_context(options).ascent(MaskOptions())
+        query = a_context().ascent(MaskOptions())
+        assert not np.allclose(steps[0].gradient, query[0].gradient)
+
+
+def test_a_gradient_of_the_plain_video_knows_the_question_only():
+    with pytest.raises(OptionError, match="query"):
+        AscentOptions(objective="answer", gradient="base")
+
+
+def test_levels_come_from_shares_of_the_largest_change():
+    r0 = 0.75
+    assert measured_levels(np.array([4.0, 2.0, 1.9, 0.4, 0.39]), r0).tolist() == [1, 1, r0, r0, 0]
+    assert measured_levels(np.array([9e-4, 1e-4]), r0).tolist() == [0, 0]
+    assert measured_levels(np.zeros(0), r0).tolist() == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 11])
+def test_the_change_is_measured_with_one_object_masked_at_a_time(count):
+    lm = ByteLM(seed=3)
+    encoded = lm.encode(clip(), "is there a dog?")
+    found = tuple(
+        replace(FOUND[i % 2], id=i, boxes=FOUND[i % 2].boxes * (1 - 0.03 * i)) for i in range(count)
+    )
+    context = MethodContext(lm, encoded, found, RunOptions())
+    change = measured_changes(context)
+    masks = context.masks(MaskOptions(frame_mask="off"))
+    plain = torch.log_softmax(lm.prefill(encoded, encoded.video).logits[0].double(), -1)
+    for k in range(count):
+        alone = torch.zeros(count, dtype=torch.float64)
+        alone[k] = 1
+        video = masks.video(alone, torch.zeros(2))
+        other = torch.log_softmax(lm.prefill(encoded, video).logits[0].double(), -1)
+        assert change[k] == pytest.approx(float((plain.exp() * (plain - other)).sum()), rel=1e-5)
+    assert (change > 0).all()
+
+
+def test_the_measured_method_masks_what_changes_the_answer_most():
+    context = a_context()
+    change = measured_changes(context)
+    found = run_method(context, METHODS["macd-measured"])
+    assert found.view.level[int(change.argmax())] == 1
+    assert not any(found.view.frame_level)
