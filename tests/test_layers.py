@@ -28,6 +28,7 @@ OWNERS = {
     "gradio": ["macd_ui/", "app.py"],
     "spaces": ["macd_ui/handlers.py"],
     "plotly": ["macd_ui/figures/"],
+    "ray": ["evals/ray_engine.py"],
     "trackers": ["core/objects/track.py"],
     "av": ["core/media/source.py", "core/media/worker.py", "toyworld/clips.py", "bench/"],
 }
