@@ -77,7 +77,7 @@ def _answer_item(
     ready: list[tuple[PendingAnswer, DecodingViews]] = []
     try:
         own = replace(options, seed=_seed(item.id))
-        context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
+        context = MethodContext(gathering, asking.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from failed(wanted, error)
         return
