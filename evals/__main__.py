@@ -1,4 +1,4 @@
-"""The command line: `python -m evals run toyworld`, `report FOLDER`, `doctor --n 193 …`."""
+"""The command line: `python -m evals run BENCHMARK`, `score`, `paper`, `report`, `doctor`, …"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, FILES, find_benchmark
-from evals.commands import engine_flags, paper, power
+from evals.commands import engine_flags, label, paper, power
 from evals.commands import files as files_command
 from evals.commands import score as score_command
 from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     engine_flags.add(run)
     files_command.add_flags(run)
     score_command.add(commands)
+    label.add(commands)
     paper.add(commands)
     power.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")

@@ -80,7 +80,7 @@ def _answer_item(
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
         own = replace(options, seed=item_seed(item.id))
-        context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
+        context = MethodContext(gathering, asking.encode(clip, item.question), tracks, own)
     except MacdError as error:
         yield from failed(wanted, error)
         return

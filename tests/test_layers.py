@@ -27,6 +27,7 @@ OWNERS = {
     ],
     "gradio": ["macd_ui/", "app.py"],
     "spaces": ["macd_ui/zerogpu.py"],
+    "ray": ["evals/ray_engine.py"],
     "plotly": ["core/figures/"],
     "matplotlib": ["core/figures/", "evals/plots.py", "bench/report.py", "toyworld/"],
     "trackers": ["core/objects/track.py"],

@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-NOT_SHIPPED = {"bench", "examples", "scripts", "tests"}
+NOT_SHIPPED = {"bench", "examples", "integrations", "scripts", "tests"}
 """Folders of Python that are of use in a checkout only."""
 
 

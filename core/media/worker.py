@@ -218,7 +218,7 @@ class Reading:
 
     def _send_picture(self, frame: av.VideoFrame, timestamp: int) -> None:
         """Sends a picture with its own time, once, to the slot of the one that was wanted."""
-        self.hdr |= int(frame.color_trc or 0) in HDR_TRANSFERS
+        self.hdr |= int(getattr(frame, "color_trc", 0) or 0) in HDR_TRANSFERS  # not before PyAV 16
         self.deep |= frame.format.components[0].bits > 8
         self.damaged |= bool(frame.is_corrupt)
         for kind, side in SIDES.items():

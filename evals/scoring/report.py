@@ -14,6 +14,7 @@ from core.methods import find_method
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.bias import constant_like, one_answer_note
+from evals.scoring.pages import link_cells, questions_page
 from evals.scoring.score import by_label, by_rule, figures, flips, headline, hits
 from evals.scoring.show import split_table
 from evals.stats import RESAMPLES, mcnemar, mean_difference
@@ -253,28 +254,50 @@ def _change(figures: Report) -> str:
 
 
 def write(report: Report, out: Path) -> None:
-    """report.json, report.md, report.html and questions.csv in a folder."""
+    """report.json, report.md and report.html; the questions as HTML, CSV and parquet."""
     from evals.report import page
     from evals.run import write_json
 
     text = markdown(report)
     write_json(out / "report.json", report)
     (out / "report.md").write_text(text, encoding="utf-8")
-    (out / "report.html").write_text(page(report["benchmark"], text, []), encoding="utf-8")
+    splits = list(dict.fromkeys(q["split"] for q in report["questions"]))
+    whole = link_cells(page(report["benchmark"], text, []), splits)
+    (out / "report.html").write_text(whole, encoding="utf-8")
+    (out / "questions.html").write_text(questions_page(report), encoding="utf-8")
     (out / "questions.csv").write_text(questions_csv(report), encoding="utf-8")
+    _write_parquet(report, out / "questions.parquet")
+
+
+COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "right", "margin", "key")
+
+
+def _rows(report: Report) -> Iterator[tuple[Any, ...]]:
+    for q in report["questions"]:
+        for method, said in q["answers"].items():
+            asked = (q["id"], q["clip"], q["split"], q["question"], q["truth"], method)
+            yield (*asked, said["text"], said["right"], said["margin"], said["key"])
+
+
+def _write_parquet(report: Report, path: Path) -> None:
+    """One row a question and method, where polars is installed."""
+    try:
+        import polars
+    except ImportError:
+        return
+    columns = dict(zip(COLUMNS, map(list, zip(*_rows(report), strict=True)), strict=True))
+    kinds = {"right": polars.Boolean, "margin": polars.Float64}
+    schema = {name: kinds.get(name, polars.String) for name in COLUMNS}
+    polars.DataFrame(columns, schema=schema).write_parquet(path)
 
 
 def questions_csv(report: Report) -> str:
     """One line a question and method; what a spreadsheet would compute is written as text."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", "clip", "split", "question", "truth", "method", "answer", "right",
-                     "margin", "key"])  # fmt: skip
-    for q in report["questions"]:
-        for method, said in q["answers"].items():
-            row = [q["id"], q["clip"], q["split"], q["question"], q["truth"], method,
-                   said["text"], said["right"], said["margin"], said["key"]]  # fmt: skip
-            writer.writerow([_plain(cell) for cell in row])
+    writer.writerow(COLUMNS)
+    for row in _rows(report):
+        writer.writerow([_plain(cell) for cell in row])
     return out.getvalue()
 
 

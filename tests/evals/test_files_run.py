@@ -13,6 +13,7 @@ from evals.__main__ import main
 from evals.benchmarks import FILES
 from evals.rows import Setting, read
 from evals.run import complete, plan
+from evals.scoring.pages import questions_page
 from evals.scoring.report import holm, questions_csv
 from evals.tracks import Preparing, read_tracks, write_tracks
 from toyworld.export import export
@@ -65,6 +66,34 @@ def test_a_report_is_written_for_people_and_spreadsheets(finished, capsys):
     assert {r["method"] for r in rows} == {"baseline", "macd"}
     assert main(["report", str(finished)]) == 0
     assert capsys.readouterr().out == (finished / "report.md").read_text() + "\n"
+
+
+def test_a_cell_leads_to_its_questions(finished):
+    import polars
+
+    page = (finished / "report.html").read_text()
+    behind = (finished / "questions.html").read_text()
+    report = json.loads((finished / "report.json").read_text())
+    for split in ("entire", "misleading", "interleave"):
+        assert f'<td><a href="questions.html#s-{split}">{split}</a></td>' in page
+        assert f'<h2 id="s-{split}">' in behind
+    for question in report["questions"]:
+        assert f"<td>{question['id']}</td>" in behind
+    assert "<script" not in behind
+    table = polars.read_parquet(finished / "questions.parquet")
+    assert table.shape == (6, 10)
+    said = {(q["id"], m): a["right"] for q in report["questions"] for m, a in q["answers"].items()}
+    assert {(r["id"], r["method"]): r["right"] for r in table.to_dicts()} == said
+
+
+def test_foreign_text_is_shown_as_text():
+    said = {"text": "<img onerror=x>", "right": False, "margin": 0.5, "key": "k", "error": ""}
+    question = {"id": "<b>", "clip": "v", "split": "a<c", "question": "<i>?", "truth": "yes",
+                "options": ["<u>"], "answers": {"baseline": said}}  # fmt: skip
+    report = {"benchmark": "x", "methods": ["baseline"], "questions": [question]}
+    page = questions_page(report)
+    for tag in ("<img", "<b>", "<u>", "a<c"):
+        assert tag not in page
 
 
 def test_a_finished_run_computes_nothing_again(finished, data, monkeypatch):

@@ -1,0 +1,39 @@
+"""What a task of MACD Studio's benchmarks does; copied beside its YAML, as lmms-eval wants it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evals.benchmarks.base import Item
+from evals.scoring.rules import rules_for
+
+
+def doc_to_visual(doc: dict[str, Any]) -> list[str]:
+    """The video's path."""
+    return [doc["video"]]
+
+
+def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
+    """The published prompt."""
+    return str(doc["before"] + doc["question"] + doc["after"])
+
+
+def doc_to_messages(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> list[Any]:
+    """The video, then the prompt: the query loss could not see the pixels otherwise."""
+    parts = [{"type": "video", "url": doc["video"]}, {"type": "text", "text": doc_to_text(doc)}]
+    return [{"role": "user", "content": parts}]
+
+
+def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
+    """Right or wrong by the benchmark's rule; score and cluster are for lmms-eval's errors."""
+    item = Item(doc["question_id"], doc["video"], doc["split"], "", "yes-no", doc["question"],
+                doc["answer"])  # fmt: skip
+    rule = rules_for(doc["benchmark"], item)[0]
+    right = rule.right(results[0], item)
+    return {"macd_accuracy": {"score": float(right), "cluster": doc["cluster"],
+                              "split": doc["split"], "prediction": results[0]}}  # fmt: skip
+
+
+def accuracy(results: list[dict[str, Any]]) -> float:
+    """Percent of all questions."""
+    return 100 * sum(r["score"] for r in results) / len(results) if results else 0.0
