@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 import uuid
 
 import httpx
@@ -28,9 +29,10 @@ def write_until_killed(server, code, rng, kills):
     acknowledged, last, waiting, killed = {}, {}, [], 0
     headers = {CODE_HEADER: code}
     tasks = httpx.get(f"{server.url}/rate/api/session", headers=headers).json()["tasks"]
+    spent = 0.01
     while killed < kills:
-        stop = threading.Timer(rng.uniform(0.0, 0.06), server.kill)
-        stop.start()
+        # after some ratings, at any moment of the next one: how long one takes is measured
+        left, stop = rng.randrange(4), threading.Timer(0, server.kill)
         client = httpx.Client(base_url=server.url, headers=headers, timeout=PATIENCE_S)
         try:
             while True:
@@ -38,7 +40,13 @@ def write_until_killed(server, code, rng, kills):
                     side, new = rng.randrange(2), rng.randint(1, 5)
                     task = rng.choice(tasks)["id"]
                     waiting = [raw("rate", task, side=side, new=new)]
+                if left == 0:
+                    stop = threading.Timer(rng.uniform(0.0, 1.5 * spent), server.kill)
+                    stop.start()
+                left -= 1
+                began = time.monotonic()
                 reply = client.post("/rate/api/events", json={"events": waiting})
+                spent = time.monotonic() - began
                 for outcome in reply.json()["outcomes"]:
                     assert outcome["committed"], outcome
                     e = next(w for w in waiting if w["uuid"] == outcome["uuid"])
