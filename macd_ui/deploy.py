@@ -22,7 +22,8 @@ from core.words import count, visible
 ROOT = Path(__file__).parents[1]
 NEEDED = (
     "app.py", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "THIRD_PARTY_NOTICES.md",
-    "requirements.txt", "assets/", "core/", "docs/", "evals/", "macd_ui/", "toyworld/", "viewer/",
+    "requirements.txt", "assets/", "core/", "docs/", "evals/", "macd_ui/", "ratings/", "toyworld/",
+    "viewer/",
 )  # fmt: skip
 """Files and folders that a Space holds; tests, benchmarks and tools stay behind."""
 LARGEST_MB = 50

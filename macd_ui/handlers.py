@@ -223,8 +223,8 @@ class Handlers(Showing):
         Where it is slow or fails, the page offers it by a button.
         """
         trace = session.trace
-        if trace is None or not can_compare(trace) or turn.is_over():
-            return
+        if trace is None or not can_compare(trace) or turn.is_over() or zerogpu.active():
+            return  # on a shared GPU it would take more of the visitor's quota
         expected = controls_ms(trace)
         if expected is None or expected > AUTOMATIC_MS:
             return

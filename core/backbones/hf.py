@@ -440,7 +440,9 @@ class HfVideoLM(VideoLM):
         slots = self._slots(encoded).flatten()
         at = slots[slots >= first] - first
         features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in vision.features]
-        ids = torch.cat([encoded.input_ids[0, first:], encoded.input_ids.new_tensor(answer)])
+        ids = encoded.input_ids[0, first:]
+        if answer:
+            ids = torch.cat([ids, ids.new_tensor(answer)])
         words = self.decoder.get_input_embeddings()(ids).expand(len(vision.video), -1, -1)
         positions = [self.positions(encoded, first, len(words))]
         if answer:

@@ -5,7 +5,7 @@ What comes back obeys `core.traces.schema`, and its parts fit each other: reader
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from core.media.webp import decode_picture, decode_pictures, picture_size
 from core.options import RunOptions
 from core.records import TEXT
 from core.traces.container import DAMAGED, Pictures, open_bundle
+from core.traces.controls import restore_controls
 from core.traces.evidence import restore_evidence
 from core.traces.format import (
     ALL_PIXELS,
@@ -35,8 +36,6 @@ from core.types import (
     LOST,
     Answer,
     AscentStep,
-    ControlOutcome,
-    ControlReport,
     Counterfactual,
     Edit,
     Floats,
@@ -176,7 +175,7 @@ def _restore(
         steps=steps,
         counterfactual=counterfactual,
         occlusion=occlusion,
-        controls=_restore_controls(m.get("controls")),
+        controls=restore_controls(m.get("controls")),
         evidence=restore_evidence(m.get("evidence", []), arrays, t, k, g),
         answers=_restore_answers(m, arrays, pictures, read, room, stored.keep),
         warnings=tuple(m["warnings"]),
@@ -300,15 +299,6 @@ def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> Occlusi
         correlation=Maybe(REAL).read(correlation, "occlusion.correlation"),
         verdict=TEXT.read(verdict, "occlusion.verdict"),
     )
-
-
-def _restore_controls(row: dict[str, Any] | None) -> ControlReport | None:
-    if row is None:
-        return None
-    names = [one.name for one in fields(ControlOutcome)]
-    outcomes = tuple(ControlOutcome(*(o[n] for n in names)) for o in row["outcomes"])
-    known = {one.name: row[one.name] for one in fields(ControlReport)}
-    return ControlReport(**known | {"outcomes": outcomes})
 
 
 def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:

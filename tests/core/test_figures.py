@@ -46,7 +46,7 @@ def drawn(figure):
 
 def moved(trace):
     rows = [s.strength for s in trace.steps] + [trace.counterfactual.strength]
-    return np.array(rows) - trace.options["ascent"]["r0"]
+    return np.array(rows) - trace.options.ascent.r0
 
 
 def two_steps():

@@ -34,8 +34,8 @@ def folder(tmp_path):
     hostile = replace(
         trace,
         question=HOSTILE,
-        clip=trace.clip | {"name": HOSTILE},
-        backbone=trace.backbone | {"name": HOSTILE},
+        clip=replace(trace.clip, name=HOSTILE),
+        backbone=replace(trace.backbone, name=HOSTILE),
         answers={n: replace(a, text=HOSTILE) for n, a in trace.answers.items()},
     )
     save(hostile, place / "hostile.macd")

@@ -77,8 +77,8 @@ def test_evidence_is_measured_with_the_embedded_model():
 
 def test_another_model_is_not_loaded_for_a_measurement(called, tmp_path):
     trace = small_trace()
-    named = trace.backbone | {"name": "other/model"}
-    trace = replace(trace, backbone=named, ledger=None)
+    named = replace(trace.backbone, name="other/model")
+    trace = replace(trace, backbone=named, occlusion=None)
     path = save(trace, tmp_path / "other.macd")
     with pytest.raises(OptionError, match="core edit"):
         called["evidence"](str(path), measure=True)

@@ -40,7 +40,7 @@ def test_a_list_is_recorded_on_a_real_architecture(family, listed, tmp_path):
     assert [e.name for e in entries] == ["a-clip-1", "a-clip-2", "other-1"]
     assert record(entries[:1], out, tiny(family), BoxDetector(), OPTIONS, ["vcd"]) == []
     trace = load(out / "a-clip-1.macd")
-    assert trace.backbone["name"] == family
+    assert trace.backbone.name == family
     assert set(trace.answers) == {"baseline", "macd", "vcd"}
     assert (out / "a-clip-1.mp4").read_bytes() == entries[0].video.read_bytes()
     (row,) = json.loads((out / "index.json").read_text())

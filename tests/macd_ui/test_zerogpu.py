@@ -226,7 +226,7 @@ def _check_run_and_changes(handlers, store, fake):
              "level": 0.0 if first.counterfactual.level[0] else 1.0}  # fmt: skip
     assert act(handlers, session, "edit", edit=level)[-1]["status"]["error"] == ""
     assert session.trace is not first
-    assert session.trace.options["edits"][0]["level"] == level["level"]
+    assert session.trace.edits[0].level == level["level"]
     assert session.trace.frames is first.frames
     assert act(handlers, session, "ledger")[-1]["status"]["error"] == ""
     assert session.trace.occlusion is not None

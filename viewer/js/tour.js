@@ -1,7 +1,7 @@
 // @ts-check
 // Five steps through the trace on show: objects, gradient, mask, both views' logits, answer.
 
-import { el } from "./dom.js";
+import { all, el } from "./dom.js";
 
 /** @import { Layer } from "./types" */
 /** @import { State } from "./state.js" */
@@ -41,6 +41,8 @@ export class Tour {
     this.state = state;
     this.find = root;
     this.at = -1;
+    /** @type {HTMLElement | undefined} */
+    this.spot = undefined;
     this.title = el("strong", { class: "mv-tour-title" });
     this.text = el("p", {});
     this.back = this.button("Back", () => this.show(this.at - 1));
@@ -80,7 +82,7 @@ export class Tour {
     this.back.disabled = at === 0;
     this.next.textContent = at === STEPS.length - 1 ? "Done" : "Next";
     this.state.set({ layers: { ...this.state.layers, ...step.layers } });
-    this.spot = this.find().querySelector(step.spot);
+    [this.spot] = all(this.find(), step.spot);
     this.spot?.classList.add("mv-spot");
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.spot?.scrollIntoView({ block: "center", behavior: calm ? "auto" : "smooth" });
