@@ -19,6 +19,7 @@ from core.question import clean_question
 from core.traces.bundle import load
 from core.types import Clip, Trace
 from macd_ui import zerogpu
+from macd_ui.actions import NO_CHANGE, PLACES, plain_action
 from macd_ui.computing import run_events
 from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
 from macd_ui.forms import run_options
@@ -51,15 +52,6 @@ BUSY_S = 3.0
 """How long a click waits for a job that has reported its end, or compares its controls."""
 AUTOMATIC_MS = 2000.0
 """Controls that take at most this long are compared without being asked for."""
-NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
-PLACES = {
-    "edit": "whatif",
-    "undo": "whatif",
-    "redecode": "tokens",
-    "occlusion": "occlusion",
-    "controls": "controls",
-}
-"""Where on the page an action is made, and its error is shown."""
 log = logging.getLogger(__name__)
 
 
@@ -322,7 +314,7 @@ class Handlers(Showing):
             turn = stack.enter_context(self.store.turn(session))
             if zerogpu.active():
                 made_by = self._maker(trace, backbone)
-                job = zerogpu.ChangeJob(trace, _plain(action), made_by)
+                job = zerogpu.ChangeJob(trace, plain_action(action), made_by)
                 with closing(zerogpu.change(job, turn.is_over)) as events:
                     changed = yield from self._stream(session, events, trace, turn)
                 self._took(session, trace, changed, what)
@@ -332,7 +324,7 @@ class Handlers(Showing):
                 with closing(bench.change(edit)) as events:  # closing it takes the change back
                     yield from self._stream(session, events, trace, turn)
             elif what == "redecode":
-                change = _plain(action)
+                change = plain_action(action)
                 bench.redecode(change["alpha"], change["beta"])
             elif what == "controls":
                 bench.measure_controls()
@@ -503,17 +495,3 @@ class Handlers(Showing):
         example, trace = self.first
         state = status(message=f"{example.title}. {example.truth}", done=STAGES)
         return self._view(Session(), trace, state, link=example.link)
-
-
-def _plain(action: Mapping[str, Any]) -> dict[str, Any]:
-    """The action with what it needs and nothing else; raises OptionError for no numbers."""
-    what = str(action["do"])
-    if what == "redecode":
-        return {"do": what} | {name: _finite(action.get(name)) for name in ("alpha", "beta")}
-    return {"do": what, "edit": action["edit"]} if what == "edit" else {"do": what}
-
-
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"{value!r} is not a number", "Move the sliders of α and β")
-    return float(value)
