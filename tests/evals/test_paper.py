@@ -7,6 +7,7 @@ import pytest
 
 from core.errors import BenchmarkError, OptionError
 from core.methods import find_method
+from core.objects.detect import check_detector
 from core.options import options_from
 from evals.__main__ import main
 from evals.benchmarks.base import Item
@@ -32,6 +33,8 @@ def test_every_table_is_whole_and_can_be_computed(name):
         assert all(math.isfinite(x) for x in row.paper)
         assert row.backbone
         options_from(row.options)
+        if row.detector:
+            check_detector(row.detector)
         if table.benchmarks:
             find_method(row.method)
 
