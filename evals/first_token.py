@@ -84,12 +84,12 @@ def stack(rows: Sequence[OptionLogits], view: str) -> Array:
     return table
 
 
-def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> Array:
+def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> NDArray[np.int64]:
     """Index (N,) of the chosen option: (1 + α)z − αz′ where p ≥ β·max p; base, counter: (N, K)."""
     with np.errstate(invalid="ignore"):
         scores = (1 + alpha) * base - alpha * counter
     floor = base.max(1, keepdims=True) + (np.log(beta) if beta > 0 else -np.inf)
-    return np.where((base >= floor) & np.isfinite(base), scores, -np.inf).argmax(1)
+    return np.asarray(np.where((base >= floor) & np.isfinite(base), scores, -np.inf).argmax(1))
 
 
 def append_logits(path: Path, row: OptionLogits) -> None:

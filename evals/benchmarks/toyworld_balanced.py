@@ -37,7 +37,7 @@ def cell_of(cells: Sequence[Cell], index: int) -> Cell:
     levels = len(OPACITY)
     cycle, place = divmod(index, levels * len(cells))
     order = np.random.default_rng([cycle, index % levels]).permutation(len(cells))
-    return cells[order[place // levels]]
+    return cells[int(order[place // levels])]
 
 
 def usual(scene: str, kind: str) -> list[str]:
@@ -51,7 +51,7 @@ def unusual(scene: str, kind: str) -> list[str]:
 
 
 def _one(rng: Rng, labels: Sequence[str]) -> str:
-    return labels[rng.integers(len(labels))]
+    return labels[int(rng.integers(len(labels)))]
 
 
 def _things(rng: Rng, scene: str, n: int, but: Sequence[str] = ()) -> list[str]:
