@@ -84,7 +84,7 @@ def stack(rows: Sequence[OptionLogits], view: str) -> Array:
     return table
 
 
-def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> Array:
+def contrasted(base: Array, counter: Array, alpha: float, beta: float) -> NDArray[np.int64]:
     """Index (N,) of the chosen option: (1 + α)z − αz′ where p ≥ β·max p; base, counter: (N, K)."""
     with np.errstate(invalid="ignore"):
         scores = (1 + alpha) * base - alpha * counter

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import MacdError, OptionError
+from core.methods import find_methods
 from core.options import RunOptions
 from core.validation import Number
 from core.words import visible
@@ -135,7 +136,7 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
     base = stack(test.rows, VIDEO).argmax(1) == test.truth
     constant = test.hits_with(tune_constants(choose))
     hits = {VIDEO: base, CONSTANT: constant}
-    figures: dict[str, dict[str, Any]] = {}
+    figures: dict[str, Any] = {}
     contrasts = {m: tune_contrast(choose, m) for m in methods}
     hits |= {m: test.hits(m, contrasts[m]) for m in methods}
     for name, right in hits.items():
@@ -212,6 +213,15 @@ def _points(interval: Interval | None, sign: str = "+") -> str:
     return "{} [{}, {}]".format(*shown).replace("-", "−")
 
 
+def check_methods(names: Sequence[str]) -> None:
+    """Raises OptionError for a method that is none, or that contrasts no second view."""
+    for method in find_methods([n for n in names if n != ORACLE]):
+        if not method.second_views:
+            raise OptionError(
+                f"{method.name} contrasts no second view", "Leave it out of --methods"
+            )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; killed, it goes on where it was."""
     args = _parser().parse_args(argv)
@@ -247,6 +257,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     options = RunOptions()
     options = replace(options, mask=replace(options.mask, fill=args.fill))
     methods = [m for m in args.methods.split(",") if m] + ([] if args.no_oracle else [ORACLE])
+    check_methods(methods)
     setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
     benchmark = find_benchmark(args.benchmark)
     regimes = [r.strip() for r in args.regimes.split(";") if r.strip()] or list(benchmark.regimes)
@@ -257,8 +268,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         )
     args.out.mkdir(parents=True, exist_ok=True)
 
-    asked_of: dict[Split, int] = {"test": args.n, "choose": args.split}
-    items = {split: benchmark.items(split, n) for split, n in asked_of.items()}
+    items: dict[Split, list[Item]] = {
+        "choose": benchmark.items("choose", args.split),
+        "test": benchmark.items("test", args.n),
+    }
 
     def answers(split: Split, regime: str) -> Answers:
         asked = [i for i in items[split] if i.regime == regime and i.options]

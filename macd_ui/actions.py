@@ -1,4 +1,4 @@
-"""What the viewer asks of the server: its actions, where they are made, and how they are checked."""
+"""What the viewer asks of the server: its actions, where they are made, how they are checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_CHANGE = OptionError("this is not a change that can be made", "Reload the pag
 
 
 def plain_action(action: Mapping[str, Any]) -> dict[str, Any]:
-    """The action with what it needs and nothing else; raises OptionError for values of no number."""
+    """The action with what it needs and nothing else; raises OptionError for what is no number."""
     what = str(action["do"])
     if what == "redecode":
         return {"do": what} | {name: _finite(action.get(name)) for name in ("alpha", "beta")}

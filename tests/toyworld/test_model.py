@@ -1,10 +1,14 @@
 """The training pass against transformers, and a training that really resumes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from core.errors import OptionError
 from toyworld import questions as ask
+from toyworld import train_backbone
 from toyworld.model import Language, build, patchify, see
 from toyworld.train_backbone import Schedule, Trainer
 from toyworld.world import frame_times, render, sample
@@ -51,23 +55,41 @@ def test_packing_marks_questions_and_answers():
     assert language.pack([[("Where is it?", "no")]], 3).segment.max() == -1
 
 
-def test_training_resumes_where_it_stopped(tmp_path):
-    schedule = Schedule(vision_steps=1, vision_batch=2, steps=2, batch=2)
+def steps(trainer, n):
+    for done, losses in enumerate(trainer._steps(), 1):
+        trainer.log(**losses)
+        if done == n:
+            trainer.save()
+            return
 
-    def steps(trainer, n):
-        losses = []
-        for means in trainer._steps():
-            losses.append(means["total"])
-            if len(losses) == n:
-                trainer.save()
-                return losses
 
+def test_training_resumes_where_it_stopped(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(train_backbone, "COVERED_FLAT", 1.0)
+    schedule = Schedule(vision_steps=1, vision_batch=2, steps=3, batch=2)
     whole = Trainer(tmp_path / "a", schedule)
-    steps(whole, 3)
+    steps(whole, 4)
     first = Trainer(tmp_path / "b", schedule)
     steps(first, 2)
+    first.log(lost="in the kill")
+    (tmp_path / "b" / "checkpoint.part").write_bytes(b"torn")
     resumed = Trainer(tmp_path / "b", schedule)
     assert (resumed.stage, resumed.step) == ("all", 1)
-    steps(resumed, 1)
+    steps(resumed, 2)
     for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
         torch.testing.assert_close(a, b)
+    for a, b in zip(whole.optimisers, resumed.optimisers, strict=True):
+        for x, y in zip(a.state.values(), b.state.values(), strict=True):
+            torch.testing.assert_close(x, y)
+    assert resumed.means == pytest.approx(whole.means)
+    for name in ("rng", "patch_rng"):
+        a, b = (getattr(t, name).bit_generator.state for t in (whole, resumed))
+        assert a == b
+    logs = [(tmp_path / f / "log.jsonl").read_text().splitlines() for f in "ab"]
+    assert [len(z) for z in logs] == [4, 4]  # the step after the checkpoint is logged once
+
+
+def test_a_checkpoint_of_another_schedule_is_refused(tmp_path):
+    schedule = Schedule(vision_steps=1, vision_batch=1, steps=1, batch=1)
+    Trainer(tmp_path, schedule).save()
+    with pytest.raises(OptionError, match="another schedule"):
+        Trainer(tmp_path, replace(schedule, seed=124))

@@ -1,0 +1,187 @@
+"""What separates a regime that can judge a choice of objects from one that cannot."""
+
+import json
+
+import numpy as np
+import pytest
+
+from core.options import RunOptions
+from core.views.context import MethodContext
+from evals import first_token
+from evals.answer import PendingAnswer, answer_clip
+from evals.benchmarks import find_benchmark
+from evals.benchmarks.base import Item
+from evals.choices import first_tokens
+from evals.first_token import OptionLogits, contrasted, read_options, stack
+from evals.headroom import Answers, can_judge_selection, compare, main, tune_constants
+from evals.oracle import ORACLE, oracle_view
+
+WORDS = ("dog", "cat", "bird", "horse")
+RUN = ("toyworld-balanced", "--regimes", "against motion", "--methods", "mask-all", "--n", "3",
+       "--split", "3")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    return find_benchmark("toyworld-balanced")
+
+
+@pytest.fixture(scope="module")
+def item(benchmark):
+    return next(benchmark._of("against motion", "test", 1))
+
+
+def planted(n, seed, gains):
+    """Items whose habit misleads two thirds of the time; each view takes away a share of it.
+
+    gains: view → share of the habit that its logits hold, which contrast then removes.
+    """
+    rng = np.random.default_rng(seed)
+    items, rows = [], []
+    for i in range(n):
+        truth, habit = WORDS[i % 4], rng.normal(0, 2, 4)
+        evidence = rng.normal(0, 0.3, 4)
+        evidence[i % 4] += 1.5
+        views = {"baseline": habit + evidence} | {v: g * habit for v, g in gains.items()}
+        items.append(Item(f"{seed}/{i}", f"{seed}/{i}", "r", "", "choice", "?", truth,
+                          options=WORDS))  # fmt: skip
+        rows.append(OptionLogits("", items[-1].id, {v: z.tolist() for v, z in views.items()}))
+    return Answers.of(items, rows)
+
+
+def figures(**gains):
+    return compare(planted(200, 1, gains), planted(400, 2, gains), list(gains))
+
+
+def test_headroom_is_seen_where_the_choice_of_objects_matters():
+    found = figures(**{"mask-all": 0.4, ORACLE: 1.0})
+    assert found["can_judge_selection"]
+    assert found["methods"][ORACLE]["delta"][0] > 0.2
+    assert found["methods"]["constant"]["delta"][0] < 0.01
+
+
+def test_no_headroom_where_hiding_everything_does_the_same():
+    assert not figures(**{"mask-all": 1.0, ORACLE: 1.0})["can_judge_selection"]
+
+
+def test_no_headroom_where_the_oracle_gains_nothing():
+    assert not figures(**{"mask-all": 0.0, ORACLE: 0.0})["can_judge_selection"]
+
+
+@pytest.mark.parametrize(
+    ("oracle", "over_all", "constant", "judged"),
+    [
+        ((0.10, 0.05, 0.15), (0.05, 0.01, 0.09), (0.009, -0.02, 0.03), True),
+        ((0.09, 0.05, 0.15), (0.05, 0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.04, 0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.05, 0.01, 0.09), (0.01, -0.02, 0.03), False),
+        ((0.10, -0.01, 0.15), (0.05, 0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.05, -0.01, 0.09), (0.0, -0.02, 0.03), False),
+    ],
+)
+def test_the_bars_of_headroom(oracle, over_all, constant, judged):
+    assert can_judge_selection(oracle, over_all, constant) is judged
+
+
+def test_constants_find_a_lean_and_only_a_lean():
+    answers = planted(400, 3, {})
+    for row in answers.rows:
+        row.views["baseline"][0] += 6.0  # everything looks like a dog
+    leaning = Answers.of(answers.items, answers.rows)
+    constants = tune_constants(leaning)
+    assert constants["dog"] <= min(constants.values())
+    gained = leaning.hits_with(constants).mean() - leaning.hits_with({}).mean()
+    assert gained > 0.1
+
+
+def test_constants_belong_to_places_where_words_keep_changing():
+    items = [Item(f"{i}", f"{i}", "r", "", "choice", "?", f"a{i}", options=(f"a{i}", f"b{i}"))
+             for i in range(20)]  # fmt: skip
+    rows = [OptionLogits("", i.id, {"baseline": [0.0, 1.0]}) for i in items]
+    answers = Answers.of(items, rows)
+    assert answers.names == ["0", "1"]
+    assert answers.hits_with(tune_constants(answers)).all()
+
+
+def test_contrasted_answers():
+    base, counter = np.array([[2.0, 1.5, -9.0]]), np.array([[2.0, 0.5, -90.0]])
+    assert contrasted(base, counter, 0.0, 0.1) == [0]
+    assert contrasted(base, counter, 1.0, 0.1) == [1]  # the third is cut
+    assert contrasted(base, counter, 1.0, 0.0) == [2]
+    assert contrasted(base, counter, 1.0, 1.0) == [0]
+    rows = [OptionLogits("", "a", {"baseline": [1.0, 2.0]}),
+            OptionLogits("", "b", {"baseline": [1.0, 2.0, 3.0]})]  # fmt: skip
+    table = stack(rows, "baseline")
+    assert table.tolist() == [[1, 2, -np.inf], [1, 2, 3]]
+    assert contrasted(table, np.zeros((2, 3)), 1.0, 0.0).tolist() == [1, 2]
+
+
+def test_the_oracle_hides_the_asked_object_alone(benchmark, toyworld, item):
+    clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
+    context = MethodContext(toyworld, toyworld.encode(clip, item.question), tracks, RunOptions())
+    view = oracle_view(context, item.about)
+    assert view.record.level == tuple(float(t.label == item.about) for t in tracks)
+    assert view.record.frame_level == ()
+    away = np.ones(view.video.shape[2:], bool)
+    asked = next(t for t in tracks if t.label == item.about)
+    for shown, plain, box in zip(view.video, context.encoded.video, asked.boxes, strict=True):
+        x0, y0, x1, y1 = (box * 96).round().astype(int)
+        assert shown[:, y0:y1, x0:x1].abs().mean() < 0.1  # the fill is 0
+        away[:] = True
+        away[max(0, y0 - 9) : y1 + 9, max(0, x0 - 9) : x1 + 9] = False
+        assert (shown - plain).abs()[:, away].max() < 0.02
+    nothing = oracle_view(context, "")
+    assert nothing.state is context.base
+
+
+def test_option_logits_are_those_of_the_views(benchmark, toyworld, item):
+    clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
+    found = read_options(toyworld, clip, tracks, item, ["mask-all", ORACLE], RunOptions())
+    context = MethodContext(toyworld, toyworld.encode(clip, item.question), tracks, RunOptions())
+    ids = [first_tokens(toyworld, o)[0] for o in item.options]
+    plain = toyworld.prefill(context.encoded, context.encoded.video).logits[0, ids]
+    np.testing.assert_allclose(found["baseline"], plain.tolist(), atol=1e-3)
+    hidden = oracle_view(context, item.about).state.logits[0, ids]
+    np.testing.assert_allclose(found[ORACLE], hidden.tolist(), atol=1e-3)
+    assert found["mask-all"] != found[ORACLE]
+
+
+def test_a_choice_is_answered_by_one_of_its_options(benchmark, toyworld, item, monkeypatch):
+    asked = {"plain": item, "forced": Item(**vars(item) | {"options": ("bus", "boat")})}
+    for name, one in asked.items():
+        want = PendingAnswer(one, "mask-all", (1.0, 0.1), name)
+        (row,) = answer_clip(benchmark, [want], toyworld, None, RunOptions())
+        assert row.text in one.options
+
+
+def test_the_tool_resumes_and_reports(tmp_path, capsys, monkeypatch):
+    out = ("--out", str(tmp_path))
+    assert main([*RUN, *out]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    part = report["regimes"]["against motion"]
+    assert part["n"] == 3
+    assert part["balance"] == "balanced"
+    assert set(part["methods"]) == {"baseline", "constant", "mask-all", ORACLE}
+    assert "against motion (balanced)" in capsys.readouterr().out
+    size = (tmp_path / "logits.jsonl").stat().st_size
+    with (tmp_path / "logits.jsonl").open("a") as file:
+        file.write('{"torn')
+    monkeypatch.setattr(first_token, "read_options", None)  # nothing is computed again
+    assert main([*RUN, *out]) == 0
+    assert (tmp_path / "logits.jsonl").stat().st_size == size + len('{"torn')
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (("--regimes", "nowhere"), "no regime 'nowhere'"),
+        (("--n", "0"), "n is 0"),
+        (("--fill", "pink"), "pink"),
+        (("--methods", "vcdd"), "no method 'vcdd'"),
+        (("--methods", "yes-bias"), "yes-bias contrasts no second view"),
+    ],
+)
+def test_wrong_input_is_named(tmp_path, capsys, wrong, says):
+    assert main(["toyworld-balanced", *wrong, "--out", str(tmp_path)]) == 2
+    assert says in capsys.readouterr().err
