@@ -117,7 +117,7 @@ def choose(
 def first_words(item: Item) -> set[str]:
     """How right answers may begin, in lower case; of a choice its letter, or the option's word."""
     right = {item.truth.split()[0].lower()}
-    if item.options:
+    if item.kind == "choice":
         right |= {item.options[LETTERS.index(item.truth)].split()[0].lower()}
     return right
 

@@ -53,3 +53,8 @@ def placed(source: tuple[int, int], grid: tuple[int, int]) -> Box:
 
 def _area(box: Box) -> int:
     return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def at_least(frames: Pixels, count: int) -> Pixels:
+    """A single frame as often as a family's processor wants frames; longer clips as they are."""
+    return frames if len(frames) >= count else frames[[0] * count]

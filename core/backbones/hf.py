@@ -38,7 +38,7 @@ from core.backbones.caches import (
     select_rows,
 )
 from core.backbones.checkpointing import checkpointed
-from core.backbones.fitting import fitted
+from core.backbones.fitting import at_least, fitted
 from core.backbones.host import to_host
 from core.backbones.prompt import metadata_of, placeholders, query_positions, unknown_words
 from core.backbones.prune import hidden_among, pruned
@@ -197,7 +197,9 @@ class HfVideoLM(VideoLM):
     def native_frames(self, clip: Clip) -> Pixels:
         """The clip's frames as the family's own processor resizes them, (T, h, w, 3) RGB 0-255."""
         out = self.processor.video_processor(
-            [np.array(self.at_least(clip.frames))],  # the clip is read-only, torch is not
+            [
+                np.array(at_least(clip.frames, self.min_frames))
+            ],  # the clip is read-only, torch is not
             do_rescale=False,
             do_normalize=False,
             do_sample_frames=False,
@@ -233,7 +235,7 @@ class HfVideoLM(VideoLM):
         count, times = len(frames.pixels), self.clock(frames.times)
         out = self.processor(
             text=[prompt],
-            videos=self.nested([np.array(self.at_least(frames.pixels))]),
+            videos=self.nested([np.array(at_least(frames.pixels, self.min_frames))]),
             video_metadata=[metadata_of(replace(frames, times=times), max(count, self.min_frames))],
             do_sample_frames=False,
             do_resize=False,
@@ -258,10 +260,6 @@ class HfVideoLM(VideoLM):
             vision_tokens=int((ids[0] == self.vision_token).sum()),
             notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
-
-    def at_least(self, frames: Pixels) -> Pixels:
-        """A single frame as often as the family's processor wants frames."""
-        return frames if len(frames) >= self.min_frames else frames[[0] * self.min_frames]
 
     def refuse_control_tokens(self, asked: str) -> None:
         """Raises QuestionError for text that is, or becomes, anything but plain text."""
@@ -441,13 +439,11 @@ class HfVideoLM(VideoLM):
         at = slots[slots >= first] - first
         features = [f.flatten(1, 2)[:, len(slots) - len(at) :] for f in vision.features]
         ids = encoded.input_ids[0, first:]
-        if answer:
-            ids = torch.cat([ids, ids.new_tensor(answer)])
+        ids = torch.cat([ids, ids.new_tensor(answer)]) if answer else ids
         words = self.decoder.get_input_embeddings()(ids).expand(len(vision.video), -1, -1)
         positions = [self.positions(encoded, first, len(words))]
-        if answer:
-            start = self.next_position(encoded)
-            positions += [self.step_positions(start + i, len(words)) for i in range(len(answer))]
+        start = self.next_position(encoded) if answer else 0
+        positions += [self.step_positions(start + i, len(words)) for i in range(len(answer))]
         out = self.decoder(
             inputs_embeds=words.index_copy(1, at, features[0].to(words.dtype)),
             position_ids=torch.cat(positions, -1),
