@@ -25,7 +25,7 @@ from evals.choices import only_options, pick_option
 from evals.gather import GatheringLM
 from evals.rows import Row
 
-ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)
 GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
