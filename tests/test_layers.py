@@ -181,14 +181,10 @@ def test_houses_import_one_way(house):
 
 
 def test_toyworld_needs_core_only_to_evaluate():
-    allowed = {
-        "toyworld/make_examples.py", "toyworld/clips.py", "toyworld/occlusions.py",
-        "toyworld/export.py", "toyworld/choose_weights.py", "toyworld/__main__.py",
-        "toyworld/train_backbone.py",
-    }  # fmt: skip
-    where_files_are = "core.shipped"
+    allowed = {"toyworld/make_examples.py", "toyworld/clips.py"}
+    basics = {"core.shipped", "core.errors"}
     for path in sources("toyworld"):
-        if any(n.split(".")[0] == "core" and n != where_files_are for n in imports(path)):
+        if any(n.split(".")[0] == "core" and n not in basics for n in imports(path)):
             assert str(path.relative_to(ROOT)) in allowed
 
 

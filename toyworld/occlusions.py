@@ -16,8 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from core.masking.masks import soft_boxes
-from toyworld.world import ClipSpec, ObjectSpec
+from toyworld.world import ClipSpec, ObjectSpec, soft_boxes
 
 Fill = Literal["colour", "grey", "black", "noise", "blur"]
 FILLS: dict[Fill, float] = {"colour": 0.3, "grey": 0.15, "black": 0.1, "noise": 0.2, "blur": 0.25}
@@ -26,7 +25,6 @@ P_OBJECT = 0.5  # share of the objects, and of the decoy's, that a covered clip 
 P_ONE_FILL = 0.7  # share of covered clips whose patches are alike, as those of a counterfactual
 P_SWEPT = 0.25
 P_FRAME = 0.3
-PAD, FEATHER = 0.02, 0.0145  # those of a counterfactual, shares of the side
 
 Frames = NDArray[np.float32]
 
@@ -97,17 +95,21 @@ def cover(frames: Frames, patches: tuple[Patch, ...], times: NDArray[np.float64]
 
 def _mask(patch: Patch, times: NDArray[np.float64], size: int) -> Frames:
     """(T, S, S) opacity."""
-    square = (size, size)
     if patch.path is not None:
-        mask = soft_boxes(patch.path.boxes(times).astype(np.float32), square, PAD, FEATHER)
+        mask = _box(patch.path, times, size)
         if patch.swept:
             mask = np.broadcast_to(mask.max(0), mask.shape)
     else:
-        mask = np.ones((len(times), *square), np.float32)
+        mask = np.ones((len(times), size, size), np.float32)
         for o in patch.around:
-            mask = mask * (1 - soft_boxes(o.boxes(times).astype(np.float32), square, PAD, FEATHER))
+            mask = mask * (1 - _box(o, times, size))
     during = (times >= patch.start) & (times < patch.end)
     return (patch.strength * mask * during[:, None, None]).astype(np.float32)
+
+
+def _box(o: ObjectSpec, times: NDArray[np.float64], size: int) -> Frames:
+    """(T, S, S) soft box of the object, 0 before it appears."""
+    return soft_boxes(np.nan_to_num(o.boxes(times), nan=-1.0) * size, size)
 
 
 def _filling(patch: Patch, frames: Frames) -> Frames:

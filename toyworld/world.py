@@ -259,7 +259,7 @@ def render(spec: ClipSpec, times: NDArray[np.float64], size: int = 96) -> NDArra
             veil = np.full((len(times), size, size), fog.strength, np.float32)
         else:
             boxes = np.nan_to_num(spec.find(fog.label).boxes(times), nan=-1.0)
-            veil = fog.strength * _soft_boxes(boxes * size, size)
+            veil = fog.strength * soft_boxes(boxes * size, size)
         frames[during] += veil[during, ..., None] * (_FOG_GREY - frames[during])
     noise = rng.normal(0, 0.02, (len(times), 96, 96)).astype(np.float32)
     if size != 96:
@@ -294,8 +294,11 @@ def _paste(
         frame[y0:y1, x0:x1] += part[..., :3]
 
 
-def _soft_boxes(boxes: NDArray[np.float64], size: int) -> NDArray[np.float32]:
-    """(T, 4) pixel boxes -> (T, size, size) boxes with sigmoid edges, grown by 2/96."""
+def soft_boxes(boxes: NDArray[np.float64], size: int) -> NDArray[np.float32]:
+    """(T, 4) pixel boxes -> (T, size, size) boxes with sigmoid edges, grown by 2/96.
+
+    Their edges are those of a counterfactual's masks by default.
+    """
     pad, slope = 2 * size / 96, 0.73 * 96 / size
     at = np.arange(size) + 0.5
 

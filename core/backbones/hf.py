@@ -197,9 +197,8 @@ class HfVideoLM(VideoLM):
     def native_frames(self, clip: Clip) -> Pixels:
         """The clip's frames as the family's own processor resizes them, (T, h, w, 3) RGB 0-255."""
         out = self.processor.video_processor(
-            [
-                np.array(at_least(clip.frames, self.min_frames))
-            ],  # the clip is read-only, torch is not
+            # a copy: the clip is read-only, torch is not
+            [np.array(at_least(clip.frames, self.min_frames))],
             do_rescale=False,
             do_normalize=False,
             do_sample_frames=False,
