@@ -6,18 +6,23 @@ an evaluation nobody knows the truth.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from core.masking.ascent import no_masks
 from core.views.base import SecondView
 from core.views.context import MethodContext
-from core.views.masked import fixed_view
+from core.views.masked import read_view
 
 ORACLE = "oracle"
 
 
 def oracle_view(context: MethodContext, about: str) -> SecondView:
-    """Every track of the asked class fully masked, and nothing else.
+    """The asked class fully masked and nothing else, whatever other objects overlap it.
 
     about: the class of `Item.about`; "" hides nothing, and the view is the video itself.
     """
-    return fixed_view(context, np.array([float(t.label == about) for t in context.tracks]))
+    mask = replace(context.options.mask, frame_mask="off")
+    asked = tuple(t for t in context.tracks if t.label == about)
+    return read_view(context, replace(no_masks(), level=np.ones(len(asked))), mask, asked)

