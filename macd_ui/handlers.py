@@ -222,12 +222,14 @@ class Handlers(Showing):
             return
         try:
             bench = self._bench(session, trace, job.backbone)
-            session.trace = bench.measure_controls()
+            compared = bench.measure_controls()
         except Exception as error:
             log.warning("controls were not compared", exc_info=error)
             return
-        view = self._view(session, session.trace, status("done", 1.0, done=STAGES), frames=False)
-        yield {"viewer": view}
+        if session.trace is trace:  # else the visitor has gone on to another one
+            session.trace = compared
+            state = status("done", 1.0, done=STAGES)
+            yield {"viewer": self._view(session, compared, state, frames=False)}
 
     def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
         video = values["video"] and str(values["video"])

@@ -120,6 +120,7 @@ def test_alpha_moves_the_answer_back(page):
     assert page.locator(".mv-beyond").count() >= 1
 
 
+@pytest.mark.long
 def test_methods_stand_side_by_side(page, toy_mp4):
     upload(page, toy_mp4)
     page.click("#compare button >> nth=0")
@@ -166,6 +167,7 @@ def test_bad_input_is_told_and_nothing_is_lost(page, tmp_path, toy_mp4):
     assert page.locator(".mv-error:visible").count() == 0
 
 
+@pytest.mark.long
 def test_names_and_questions_are_text(page, tmp_path, toy_mp4):
     import shutil
 
@@ -180,8 +182,12 @@ def test_names_and_questions_are_text(page, tmp_path, toy_mp4):
     assert page.locator(".mv-root img").count() == 0
 
 
-@pytest.mark.parametrize("width", [390, 1440, 2560])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(390, "dark"), (1440, "light")]
+    + [pytest.param(width, scheme, marks=pytest.mark.long)
+       for width, scheme in ((390, "light"), (1440, "dark"), (2560, "light"), (2560, "dark"))],
+)  # fmt: skip
 def test_it_fits_and_reads_in_both_schemes(page, width, scheme, server):
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{server}?__theme={scheme}")

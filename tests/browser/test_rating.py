@@ -156,6 +156,7 @@ def test_a_whole_session_tells_no_arm(place, new_page):
     assert not [w for w in ARMS[1:] if any(w.encode() in body for body in served)]
 
 
+@pytest.mark.long
 def test_a_rater_sees_the_rating_page_and_nothing_else(place, new_page):
     page = new_page(place.link())
     for path in ("config", "gradio_api/info", "files/example/repaired.macd", "organise/api/state"):
@@ -166,6 +167,7 @@ def test_a_rater_sees_the_rating_page_and_nothing_else(place, new_page):
     assert host.status == 403
 
 
+@pytest.mark.long
 def test_the_organiser_sees_progress_and_the_traces(place, new_page):
     page = new_page(place.link("organise", place.organiser_code))
     page.wait_for_selector("#study:not([hidden])")
@@ -237,6 +239,7 @@ def test_the_tick_comes_only_after_the_commit(place, new_page):
     assert place.rows("SELECT new FROM events WHERE task = ? AND kind = 'rate'", task) == [(3,)]
 
 
+@pytest.mark.long
 def test_two_tabs_of_one_rater(place, new_page):
     link = place.link()
     one = new_page(link)
@@ -332,6 +335,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_page):
     assert [v["id"] for v in Axe().run(organiser).response["violations"]] == []
 
 
+@pytest.mark.long
 def test_a_break_is_proposed_after_twenty_minutes(place, browser):
     context = browser.new_context()
     page = context.new_page()
@@ -348,6 +352,7 @@ def test_a_break_is_proposed_after_twenty_minutes(place, browser):
     context.close()
 
 
+@pytest.mark.long
 def test_a_killed_server_takes_no_rating_with_it(tmp_path, new_page):
     path = make_study(tmp_path, 3)
     with Study(path) as study:

@@ -153,6 +153,7 @@ def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
     page.wait_for_selector("#strengths-plot .js-plotly-plot")
 
 
+@pytest.mark.long
 def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
     upload(page, toy_mp4)
     page.fill("#question textarea", "Is there a dog in the video?")

@@ -75,6 +75,7 @@ def test_keys(page):
     )
 
 
+@pytest.mark.long
 def test_an_object_lights_up_everywhere(page):
     open_plot(page)
     page.wait_for_selector("#strengths-plot .scatterlayer .trace")
@@ -88,6 +89,7 @@ def test_an_object_lights_up_everywhere(page):
     assert opacity[1] == "0.2"
 
 
+@pytest.mark.long
 def test_pictures_can_be_taken_away(page, tmp_path):
     open_plot(page)
     page.wait_for_selector("#strengths-plot .main-svg")
@@ -113,7 +115,7 @@ def test_pictures_can_be_taken_away(page, tmp_path):
     assert len(json.loads(kept["strengths.json"])["data"]) >= 2
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_our_components_are_accessible(page, server, scheme):
     page.goto(f"{server}?__theme={scheme}")
     page.wait_for_selector(".mv-token")

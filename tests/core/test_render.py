@@ -112,6 +112,7 @@ def test_a_film_shows_each_picture_at_its_time(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["f.mp4"]
 
 
+@pytest.mark.long
 def test_the_command_writes_a_film_of_the_trace_and_of_its_clip(trace, tmp_path, capsys):
     out = tmp_path / "out.mp4"
     assert main(["render", str(EXAMPLE), "--out", str(out)]) == 0

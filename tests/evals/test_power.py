@@ -11,7 +11,9 @@ from evals.__main__ import main
 from evals.power import power_of, questions_needed, smallest_difference
 
 
-@pytest.mark.parametrize(("difference", "discordance"), [(0.08, 0.2), (0.1, 0.35)])
+@pytest.mark.parametrize(
+    ("difference", "discordance"), [(0.08, 0.2), pytest.param(0.1, 0.35, marks=pytest.mark.long)]
+)
 def test_the_number_of_questions_has_the_power_it_says(difference, discordance):
     n = questions_needed(difference, discordance)
     rng = np.random.default_rng(1)

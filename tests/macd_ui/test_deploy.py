@@ -88,6 +88,7 @@ def test_a_push_is_one_commit_and_the_next_one_brings_it_up_to_date(checkout):
         assert front(hub.files["README.md"])["preload_from_hub"] == [SMALL]
 
 
+@pytest.mark.long
 def test_what_the_hub_refuses_is_told(checkout):
     with space_hub.serving() as hub:
         assert "hf auth login" in push(hub, checkout, token="hf_wrong")

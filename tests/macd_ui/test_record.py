@@ -58,6 +58,7 @@ def test_a_list_is_recorded_on_a_real_architecture(family, listed, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_an_interrupted_recording_goes_on(listed, tmp_path):
     out, entries, lm, detector = tmp_path / "out", read_list(listed), ByteLM(), BoxDetector()
     record(entries[:2], out, lm, detector, OPTIONS)

@@ -104,6 +104,7 @@ def test_a_run_comes_back_whole_from_a_forked_process(fake, clip):
     np.testing.assert_allclose(trace.steps[1].gradient, here[-1].trace.steps[1].gradient)
 
 
+@pytest.mark.long
 def test_frames_cross_once(fake, clip):
     trace = list(zerogpu.run(job_of(clip), never))[-1].trace
     pictures = [trace.model_frames.pixels, *(trace.answers[n].shown for n in ("macd", "vcd"))]
@@ -111,6 +112,7 @@ def test_frames_cross_once(fake, clip):
         assert sum(picture.tobytes() in content for content in fake.sent) == 1
 
 
+@pytest.mark.long
 def test_nothing_that_a_worker_changes_comes_back(fake, clip):
     model = SlowLM(quick=10**6)
     zerogpu.MODELS["backbone", "toyworld"] = model
@@ -138,6 +140,7 @@ def test_without_quota_the_visitor_hears_why(fake, clip):
     assert fake.processes == 0
 
 
+@pytest.mark.long
 def test_a_stopped_run_keeps_what_it_has(fake, clip):
     events = []
     for event in zerogpu.run(job_of(clip), lambda: bool(events) and events[-1].stage == "ascent"):
@@ -239,6 +242,7 @@ def _check_run_and_changes(handlers, store, fake):
     assert session.trace is first
 
 
+@pytest.mark.long
 def test_the_next_run_declares_what_the_last_one_took(page, make_video):
     handlers, _, fake = page
     list(handlers.run(form(make_video), "tab"))
@@ -247,6 +251,7 @@ def test_the_next_run_declares_what_the_last_one_took(page, make_video):
     assert fake.declared[1] < fake.declared[0], "the first one could only be allowed for"
 
 
+@pytest.mark.long
 def test_a_page_without_quota_stays_usable(page, make_video):
     handlers, store, fake = page
     fake.quota_s = 0
