@@ -1,0 +1,66 @@
+"""Controls are compared after a run, and never shown over what a visitor has gone on to."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from macd_ui.handlers import AUTOMATIC_MS, Handlers
+from macd_ui.session import Store
+from tests.small_trace import small_trace
+from viewer.payload import can_compare, controls_ms
+
+JOB, TURN = SimpleNamespace(backbone="toyworld"), SimpleNamespace(is_over=lambda: False)
+
+
+@pytest.fixture
+def store():
+    store = Store()
+    yield store
+    store.close()
+
+
+def compared(store, monkeypatch, trace, meanwhile=lambda session: None):
+    """The updates of the comparison, and the session; meanwhile: what a visitor does."""
+    handlers = Handlers(store, [])
+    session = store.session("me")
+    session.show(trace)
+    report = trace.controls
+
+    def measure():
+        meanwhile(session)
+        return replace(trace, controls=report)
+
+    monkeypatch.setattr(handlers, "_bench", lambda *_: SimpleNamespace(measure_controls=measure))
+    session.trace = bare = replace(trace, controls=None)
+    return list(handlers._compare(session, JOB, TURN)), session, bare
+
+
+def quick():
+    return replace(small_trace(), timings_ms={"views": 10.0})
+
+
+def test_a_quick_comparison_is_shown_by_itself(store, monkeypatch):
+    trace = quick()
+    (update,), session, _ = compared(store, monkeypatch, trace)
+    assert session.trace.controls == trace.controls
+    assert update["viewer"]["trace"]["controls"]["macd"] == trace.controls.macd
+
+
+def test_what_a_visitor_has_gone_on_to_stays(store, monkeypatch):
+    other = replace(quick(), question="Another?")
+    updates, session, _ = compared(
+        store, monkeypatch, quick(), meanwhile=lambda session: session.show(other)
+    )
+    assert updates == []
+    assert session.trace is other
+
+
+def test_a_slow_comparison_waits_for_the_button(store, monkeypatch):
+    slow = replace(quick(), timings_ms={"views": AUTOMATIC_MS})
+    assert can_compare(slow)
+    assert controls_ms(slow) > AUTOMATIC_MS
+    updates, session, bare = compared(store, monkeypatch, slow)
+    assert (updates, session.trace) == ([], bare)
+    unknown = replace(quick(), timings_ms={})
+    assert compared(store, monkeypatch, unknown)[0] == []
