@@ -88,6 +88,7 @@ def test_it_opens_from_disk_and_shows_hostile_strings_as_text(browser, tmp_path)
     assert not problems
 
 
+@pytest.mark.long
 def test_the_page_shows_a_hostile_trace_as_text(page, tmp_path):
     page.on("dialog", lambda d: pytest.fail("a script ran"))
     page.wait_for_selector(".mv-token")

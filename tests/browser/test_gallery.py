@@ -66,6 +66,7 @@ def test_it_opens_from_disk_and_filters(offline, gallery):
     assert pictures.count() == 1
 
 
+@pytest.mark.long
 def test_each_run_opens_in_the_full_viewer(offline, gallery):
     folder, runs = gallery
     page = offline

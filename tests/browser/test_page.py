@@ -153,6 +153,7 @@ def test_methods_stand_side_by_side(page, toy_mp4):
     assert "left out" in page.locator(".mv-screens").inner_text()
 
 
+@pytest.mark.long
 def test_bad_input_is_told_and_nothing_is_lost(page, tmp_path, toy_mp4):
     page.wait_for_selector(".mv-token")
     broken = tmp_path / "broken.mp4"

@@ -260,6 +260,7 @@ def test_two_tabs_of_one_rater(place, new_page):
     assert stored == [(None, 2, 0), (2, 5, 1), (5, 4, 0)]
 
 
+@pytest.mark.long
 def test_undo_skip_flag_and_the_keys(place, new_page):
     page = new_page(place.link())
     task = begin(page)
@@ -296,6 +297,7 @@ def test_undo_skip_flag_and_the_keys(place, new_page):
     page.wait_for_function("task => document.body.dataset.item === task", arg=task)
 
 
+@pytest.mark.long
 def test_by_touch_on_a_phone(place, new_page):
     how = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
     page = new_page(place.link(), **how)

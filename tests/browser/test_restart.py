@@ -135,6 +135,7 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     assert not tab.errors
 
 
+@pytest.mark.long
 def test_a_reload_shows_the_run_again_and_a_new_tab_does_not(browser, page, server):
     page.wait_for_selector(".mv-token")
     first = page.locator(".mv-question").inner_text()

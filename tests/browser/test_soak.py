@@ -30,6 +30,7 @@ def test_a_visitor_runs_changes_and_opens(server, toy_mp4):
         assert visitor.event("reopen")["trace"]["question"] == other.question
 
 
+@pytest.mark.long
 def test_what_visitors_do_is_counted(server, toy_mp4):
     done = sum(
         (visit(server, seed, [toy_mp4], [examples()[0].trace]) for seed in (6, 8)), Counter()

@@ -137,6 +137,7 @@ def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_
     assert page.locator("#example input").input_value() == ""
 
 
+@pytest.mark.long
 def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
     open_plot(page)
     question = page.locator(".mv-question").inner_text()
@@ -167,6 +168,7 @@ def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
     assert "No objects were found" not in page.locator(".mv-rail").inner_text()
 
 
+@pytest.mark.long
 def test_a_refused_question_leaves_trace_and_plot(page):
     open_plot(page)
     page.fill("#question textarea", "  ")

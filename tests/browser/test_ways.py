@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 OURS = [["#viewer"], ["#lead"]]
 
 
+@pytest.mark.long
 def test_a_link_opens_its_example(page, server):
     wanted = examples()[1]
     page.goto(f"{server}{wanted.link}")
@@ -24,6 +25,7 @@ def test_a_link_opens_its_example(page, server):
     assert f"{server}{wanted.link}" in page.locator(".mv-reproduce").inner_text()
 
 
+@pytest.mark.long
 def test_a_trace_dropped_on_the_viewer_opens(page):
     import base64
 

@@ -93,6 +93,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     assert page.locator(".mv-object-name").first.inner_text().startswith("dog")
 
 
+@pytest.mark.long
 def test_moved_alpha_is_decoded_on(page):
     """The first example is one that MACD repairs: at α = 0 the answer is the baseline's again."""
     page.wait_for_selector(".mv-token")
@@ -105,6 +106,7 @@ def test_moved_alpha_is_decoded_on(page):
     assert "same answer" in page.locator(".mv-verdict").first.inner_text()
 
 
+@pytest.mark.long
 def test_each_object_can_be_measured(page):
     page.wait_for_selector(".mv-token")
     page.get_by_role("button", name="Measure each object").click()

@@ -160,6 +160,7 @@ def test_a_slow_load_tells_how_far_it_is(video):
     assert events[-1].trace.status == "complete"
 
 
+@pytest.mark.long
 def test_a_slow_load_can_be_stopped_and_fails_as_itself(video):
     began, progress, stop = time.monotonic(), Progress(), threading.Event()
     events = []

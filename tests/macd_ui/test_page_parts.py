@@ -190,6 +190,7 @@ def test_errors_are_told_and_the_session_stays_usable(store, make_video):
     assert list(handlers.run(good, "me"))[-1]["viewer"]["status"]["stage"] == "done"
 
 
+@pytest.mark.long
 def test_a_second_click_starts_no_second_job(store, make_video):
     handlers = Handlers(store, [])
     values = FIELDS | {

@@ -152,11 +152,12 @@ def test_skipped_and_repeated_screens_do_not_count(tmp_path):
 def test_more_arms_and_single_screens_are_compared_too(tmp_path):
     arms = ("macd", "random-mask", "mask-all")
     with Study(make_study(tmp_path, 12, arms=arms, design="single")) as study:
-        simulate(study, seed=1, effect=1.0)
+        simulate(study, seed=1, effect=2.0)
         result = figures(study, FEW)
     assert set(result["differences"]) == {"random-mask", "mask-all"}
     for d in result["differences"].values():
-        assert 0.3 < d["difference"]["value"] < 1.2
+        # every study is drawn anew: about 1.2 with a standard deviation of 0.2
+        assert 0.4 < d["difference"]["value"] < 2.0
         assert d["pairs"] > 50
     assert result["sides"]["screens"] == 0
 

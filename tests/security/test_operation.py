@@ -163,6 +163,7 @@ def count(server):
     return kept + readers
 
 
+@pytest.mark.long
 def test_the_newest_figures_are_those_of_runs():
     with serving(ServerSettings(public=True)) as server:
         next_run(server)

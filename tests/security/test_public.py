@@ -152,6 +152,7 @@ def test_a_run_over_its_time_is_stopped_and_shown():
         assert len(server.line) == 0
 
 
+@pytest.mark.long
 def test_one_visitor_cannot_fill_the_line():
     with serving(ServerSettings(public=True, visitor=VisitorLimits(jobs=1))) as server:
         thread, got = held_run(server, Visitor(server.url))
@@ -230,6 +231,7 @@ def test_too_many_requests_are_told():
         assert "Wait a few seconds" in answers[-1].text
 
 
+@pytest.mark.long
 def test_tabs_of_one_visitor_are_bounded():
     with serving(ServerSettings(public=True, visitor=VisitorLimits(sessions=2))) as server:
         tabs = [Visitor(server.url) for _ in range(3)]

@@ -31,6 +31,7 @@ def last_state(messages):
     return found[-1]
 
 
+@pytest.mark.long
 def test_a_known_hash_gives_nobody_else_anything(store):
     owner, thief, spy = (Visitor(store.url) for _ in range(3))
     program = Visitor(store.url, cookies=False)
@@ -163,6 +164,7 @@ def test_restarting_the_server_keeps_no_key(store):
     assert len(keys) == 2
 
 
+@pytest.mark.long
 def test_a_call_that_takes_longer_than_the_grace_goes_on():
     with serving(grace_s=0.0) as store, store.call("program-x") as session:
         store.sweep()
