@@ -48,8 +48,6 @@ SHORT_S, OFTEN_S = 2.0, 0.15
 TELL_S = 0.5
 """How often a waiting visitor's place in the line is shown, seconds."""
 BUSY = status(message="A run is already going on.")
-BUSY_S = 3.0
-"""How long a click waits for a job that has reported its end, or compares its controls."""
 AUTOMATIC_MS = 2000.0
 """Controls that take at most this long are compared without being asked for."""
 log = logging.getLogger(__name__)
@@ -76,7 +74,7 @@ class Handlers(Showing):
         Until the job computes, what is shown stays; a run that fails gives it back.
         """
         session = self.store.session(key)
-        if not session.busy.acquire(timeout=BUSY_S):
+        if not session.begin():
             yield {"viewer": self._view(session, None, BUSY)}
             return
         try:
@@ -220,12 +218,15 @@ class Handlers(Showing):
         expected = controls_ms(trace)
         if expected is None or expected > AUTOMATIC_MS:
             return
+        session.comparing = True
         try:
             bench = self._bench(session, trace, job.backbone)
             compared = bench.measure_controls()
         except Exception as error:
             log.warning("controls were not compared", exc_info=error)
             return
+        finally:
+            session.comparing = False
         if session.trace is trace:  # else the visitor has gone on to another one
             session.trace = compared
             state = status("done", 1.0, done=STAGES)
@@ -253,7 +254,7 @@ class Handlers(Showing):
     def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
         """A commit of the viewer: a change by hand, undo, decoding on, or measuring."""
         session = self.store.session(key)
-        if not session.busy.acquire(timeout=BUSY_S):
+        if not session.begin():
             yield {"viewer": self._view(session, None, BUSY)}
             return
         if isinstance(action, Mapping) and action.get("do") == "ledger":

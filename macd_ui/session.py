@@ -48,6 +48,10 @@ READERS = 2
 log = logging.getLogger(__name__)
 
 
+ENDING_S, COMPARING_S = 0.5, 60.0
+"""How long a click waits for the job before it."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A clip and a question, as shown or as they would be run. sha256: of the clip's file."""
@@ -78,7 +82,8 @@ class Session:
     what is shown of a run that goes on. plot_open: whether the strength plot is unfolded. token:
     in the addresses of its files, which need the visitor's cookie too. visitor: who may open only
     so many; browser: who may have its files; owner: for a call of a program, the key of the
-    program's connection. fetched: the trace that was last downloaded.
+    program's connection. fetched: the trace that was last downloaded. comparing: the job has given
+    its answer and compares its masks with controls.
     """
 
     key: str = ""
@@ -88,6 +93,7 @@ class Session:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
+    comparing: bool = False
     trace: Trace | None = None
     fetched: Trace | None = None
     pending: Asked | None = None
@@ -100,6 +106,13 @@ class Session:
     gone: bool = False
     seen_at: float = 0.0
     left_at: float | None = None
+
+    def begin(self) -> bool:
+        """Takes the session for a job; False while another one goes on.
+
+        A job that has reported its end is waited for, and one that compares its controls longer.
+        """
+        return self.busy.acquire(timeout=COMPARING_S if self.comparing else ENDING_S)
 
     def show(self, trace: Trace, link: str = "") -> None:
         """Another trace is on the page: changes by hand start over."""

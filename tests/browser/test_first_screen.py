@@ -1,0 +1,60 @@
+"""What was masked, what came of it and whether the choice mattered, told on the first screen."""
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_first_screen_answers(page):
+    page.wait_for_selector(".mv-token")
+    headline = page.locator(".mv-headline")
+    text = headline.locator(".mv-mechanism").inner_text()
+    assert text.startswith("The bird was masked")
+    assert re.search(r"“bird” loses \d\.\d logits and “none” loses \d\.\d logits", text)
+    outcome = headline.locator(".mv-outcome")
+    assert re.sub(r"\s+", " ", outcome.inner_text()) == "Baseline: none ✗ → MACD: bird ✓"
+    assert outcome.locator(".mv-wrong").get_attribute("title") == "wrong: the true answer is bird"
+
+    strip = page.locator(".mv-controls")
+    strip.get_by_role("button", name="Compare with random masks").click()
+    strip.locator(".mv-draw").first.wait_for()
+    said = strip.locator(".mv-controls-text").inner_text()
+    same = int(re.match(r"(\d+) of 20 random masks of the same area also give “bird”", said)[1])
+    assert "Adding +" in said
+    draws = strip.locator(".mv-draw")
+    assert draws.count() == 23
+    titles = [draw.get_attribute("title") for draw in draws.all()]
+    assert sum(title == "random mask: bird" for title in titles) == same
+    assert titles[20:] == [f"{name}: bird" for name in (
+        "masking every object", "the reversed gradient", "a blank video")]  # fmt: skip
+
+
+def test_the_tour_and_the_legend_explain(page):
+    page.wait_for_selector(".mv-token")
+    counter = page.get_by_role("button", name="Counterfactual")
+    assert counter.get_attribute("aria-pressed") == "false"
+    page.get_by_role("button", name="Tour", exact=True).press("Enter")
+    tour = page.get_by_role("dialog", name="Tour")
+    titles = []
+    for _ in range(5):
+        titles.append(tour.locator(".mv-tour-title").inner_text())
+        assert page.locator(".mv-spot").count() == 1
+        if len(titles) == 3:
+            assert counter.get_attribute("aria-pressed") == "true"
+        if len(titles) < 5:
+            tour.get_by_role("button", name="Next").press("Enter")
+    names = ("Objects", "Gradient", "Mask", "Two views", "Answer")
+    assert titles == [f"{i} of 5 · {name}" for i, name in enumerate(names, 1)]
+    page.keyboard.press("Escape")
+    assert not tour.is_visible()
+    assert page.locator(".mv-spot").count() == 0
+    assert counter.get_attribute("aria-pressed") == "false"  # as it was before
+
+    page.locator(".mv-legend summary").click()
+    meanings = page.locator(".mv-legend dd").all_inner_texts()
+    assert any("so the ascent masks it" in meaning for meaning in meanings)
+    assert not [meaning for meaning in meanings if "undefined" in meaning]
+    head = page.locator(".mv-table th", has_text="score").first
+    assert head.get_attribute("title") == "How the logits of the views become one score."
