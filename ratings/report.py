@@ -215,7 +215,7 @@ def _sides(main: Sequence[Answer]) -> dict[str, Any]:
 def _gradient(
     study: Study, main: Sequence[Answer], arms: Sequence[str], resamples: int
 ) -> dict[str, Any]:
-    """Whether raters favour hiding the objects that the model's loss leans on.
+    """Whether raters favour hiding the objects that the model's loss depends on.
 
     For each object: the slope, over the arms of its clip, of the mean rating on the share of the
     object that the arm hides; Spearman's correlation of that with the gradient over all objects.

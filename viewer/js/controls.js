@@ -44,10 +44,14 @@ export class Controls {
     this.draws.hidden = !report;
     if (!report) return;
     this.draws.setAttribute("aria-label", this.text.textContent);
-    this.draws.replaceChildren(...report.outcomes.map((outcome) => el("span", {
-      class: `mv-draw${outcome.same ? " mv-draw-same" : ""}`,
-      title: `${outcome.name === "random" ? "random mask" : NAMES[outcome.name]}: ${visible(outcome.text)}`,
-    }, outcome.name === "random" ? "" : visible(outcome.text))));
+    this.draws.replaceChildren(...report.outcomes.map((outcome) => {
+      // where the answers agree, the last token compared is the end token, which says nothing
+      const choice = report.index === null && outcome.same ? "the same answer" : visible(outcome.text);
+      return el("span", {
+        class: `mv-draw${outcome.same ? " mv-draw-same" : ""}`,
+        title: `${outcome.name === "random" ? "random mask" : NAMES[outcome.name]}: ${choice}`,
+      }, outcome.name === "random" ? "" : choice);
+    }));
   }
 
   /** @param {boolean} now */
