@@ -63,6 +63,7 @@ def run_documented(commands, folder):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_the_documented_commands_work(tmp_path):
     quick = [c for c in documented() if "evals" not in c]
     assert len(quick) == len(documented()) - 1 > 3

@@ -122,6 +122,7 @@ def listen(page):
     return received
 
 
+@pytest.mark.long
 def test_a_whole_session_tells_no_arm(place, new_page):
     page = new_page("about:blank")
     received = listen(page)

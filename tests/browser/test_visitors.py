@@ -89,6 +89,7 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
     context.close()
 
 
+@pytest.mark.long
 def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_path):
     page.wait_for_selector(".mv-token")
     note = page.locator("#differs")
@@ -178,6 +179,7 @@ def test_a_refused_question_leaves_trace_and_plot(page):
     assert page.locator(".mv-token").count() > 0
 
 
+@pytest.mark.long
 def test_a_download_that_is_gone_is_told_on_the_page(browser, server):
     page = browser.new_page()  # whose console may tell of the 404
     page.goto(server)

@@ -41,6 +41,7 @@ def drag(page, start, end):
     page.mouse.up()
 
 
+@pytest.mark.long
 def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     upload(page, toy_mp4)
     run(page)

@@ -248,6 +248,7 @@ def test_the_pipeline_runs_any_set_and_says_what_it_shared(make_video):
     assert trace.answers["reversed"].view.kind == "masks"
 
 
+@pytest.mark.long
 def test_compare_on_the_command_line(toy_mp4, capsys):
     words = ["compare", str(toy_mp4), "Is there a dog in the video?", "--frames", "4"]
     assert main([*words, "--methods", "all"]) == 0

@@ -260,6 +260,7 @@ def test_no_video_reads_the_question_alone():
     assert len(expected) > 200
 
 
+@pytest.mark.long
 def test_a_method_that_does_not_apply_is_told(toy_mp4, capsys):
     methods = ["--methods", "baseline,yes-bias,olm,no-video+m3id", "--json"]
     assert main(["compare", str(toy_mp4), "Which animal is in the video?", *methods]) == 0
