@@ -16,7 +16,8 @@ NAMES = [
     pytest.param(name, marks=pytest.mark.long)
     for name in (
         "4x3.mp4", "16x9.mp4", "2.35x1.mkv", "9x16.mp4", "odd.mp4", "rotated.mp4",
-        "wide-pixels.mp4", "wide-pixels-rotated.mp4", "1-frame.mp4", "30-objects.mp4", "0-objects.mp4",
+        "wide-pixels.mp4", "wide-pixels-rotated.mp4", "1-frame.mp4", "30-objects.mp4",
+        "0-objects.mp4",
     )
 ]  # fmt: skip
 
