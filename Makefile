@@ -5,6 +5,7 @@
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
 # make fuzz   100,000 hostile cases of each reader
+# make mutants  plant small faults in the core, which its tests must notice; ARGS="MODULE…" for some
 # make soak   send 1,000 visitors to one server and tell what it keeps of them
 # make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
@@ -22,7 +23,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples bench soak browser clean
+.PHONY: mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -49,6 +50,11 @@ gpu-check: $(VENV)/.ready
 # CASES="1000000" for a longer one; the same cases every time
 fuzz: $(VENV)/.ready-dev
 	MACD_FUZZ_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest tests/fuzz -s $(ARGS)
+
+# about ten minutes a module; mutmut stays out of the other commands
+mutants: $(VENV)/.ready-dev
+	$(BIN)/pip install --quiet -c constraints.txt mutmut==3.8.1
+	$(BIN)/python -m scripts.mutants $(ARGS)
 
 # about a minute; ARGS="--port 0" where 7860 is taken, --json for figures
 space-check: $(VENV)/.ready-dev browser

@@ -27,6 +27,7 @@ class Example:
     """title: one line of what to look at; truth: what is really in the clip, in a sentence.
 
     answer: the true answer as a model would give it; "" where it is not known.
+    tries: how many clips were drawn until this one showed what was looked for; 0 where nobody did.
     """
 
     title: str
@@ -35,6 +36,15 @@ class Example:
     video: Path
     trace: Path | None
     answer: str = ""
+    tries: int = 0
+
+    @property
+    def message(self) -> str:
+        """What the page says when it is opened, with how it was chosen."""
+        text = f"{self.title}. {self.truth}"
+        if not self.tries:
+            return text
+        return f"{text} Chosen by its outcome: number {self.tries:,} of the clips drawn for it."
 
     @property
     def name(self) -> str:
@@ -107,9 +117,16 @@ def _listed(folder: Path) -> list[Example]:
                 video=video,
                 trace=trace if trace.is_file() else None,
                 answer=texts["answer"],
+                tries=_tries(row),
             )
         )
     return found
+
+
+def _tries(row: dict[str, Any]) -> int:
+    """Its count of tries; 0 where that is missing or no count."""
+    tries = row.get("tries", 0)
+    return tries if isinstance(tries, int) and 0 < tries < 10**9 else 0
 
 
 def _texts(row: Any) -> dict[str, str] | None:

@@ -410,8 +410,7 @@ class Handlers(Showing):
             session.show(example.load_trace(), example.link)
         except TraceError as error:
             return out | self._refused(session, error)
-        message = f"{example.title}. {example.truth}"
-        return out | self._shown(session, status(message=message, done=STAGES))
+        return out | self._shown(session, status(message=example.message, done=STAGES))
 
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened, perhaps by a link to an example: `?example=NAME`."""
@@ -496,5 +495,5 @@ class Handlers(Showing):
         if self.first is None:
             return None
         example, trace = self.first
-        state = status(message=f"{example.title}. {example.truth}", done=STAGES)
+        state = status(message=example.message, done=STAGES)
         return self._view(Session(), trace, state, link=example.link)

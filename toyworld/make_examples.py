@@ -2,7 +2,8 @@
 
 `python -m toyworld.make_examples`: for every kind of example draws clips by a fixed seed, runs the
 real pipeline with the shipped models, and keeps the first clip that shows it. Nothing is picked by
-hand beyond that, and each example's line of truth is computed from its spec.
+hand beyond that. Each example's line of truth is computed from its spec, and its title says what
+came of it; the index says how many clips were drawn until one was kept.
 """
 
 from __future__ import annotations
@@ -11,24 +12,32 @@ import argparse
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from core.backbones import VideoLM, load_backbone
 from core.objects.detect import Detector, load_detector
+from core.options import AscentOptions, RunOptions
 from core.pipeline import run
 from core.shipped import assets
 from core.traces.bundle import save
+from core.truth import is_right
 from core.types import Trace
+from core.whatif.workbench import Workbench
 from toyworld import questions as ask
 from toyworld.clips import drawn_clip, write_mp4
 from toyworld.priors import priors
 from toyworld.world import ClipSpec, sample, sample_labels
 
 OUT = assets() / "examples"
-METHODS = ("macd-object", "macd-swept")
+TEN_STEPS = RunOptions(ascent=AscentOptions(steps=10, tau=0.005))
 Rng = np.random.Generator
+Row = dict[str, Any]
+"""What the index says of an example."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +49,28 @@ class Case:
     truth: str
 
 
+Right = dict[str, bool]
+"""Method → whether its answer is right."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of example: how its clips are drawn, and what a trace of it must show.
 
     beside: the methods that show it, kept in the trace beside baseline and MACD.
+    outcome_in_title: the title already says what came of it.
+    selective: no more than half of the random masks, neither reversed gradient nor blank video may
+        do what MACD does. Where no clip is like that, the first that `shows` is taken.
     """
 
     name: str
     title: str
     draw: Callable[[Rng], Case]
-    shows: Callable[[dict[str, bool], Trace, Case], bool]
+    shows: Callable[[Right, Trace, Case], bool]
     beside: tuple[str, ...] = ()
+    selective: bool = False
+    options: RunOptions = field(default_factory=RunOptions)
+    outcome_in_title: bool = False
 
 
 def _scene(rng: Rng) -> str:
@@ -107,6 +126,14 @@ def _motion(rng: Rng) -> Case:
     return Case(spec, ask.which_way(labels[0]), motion)
 
 
+def _animal_among_three(rng: Rng) -> Case:
+    """A usual animal, faint, beside two other objects."""
+    p, scene = priors(), _scene(rng)
+    labels = sample_labels(scene, rng, "consistent", 3)
+    animals = [c for c in labels if p.kind[c] == "animal"]
+    return Case(_faint(rng, scene, labels), ask.which("animal"), (animals or [ask.NONE])[0])
+
+
 def _presupposed(rng: Rng) -> Case:
     """A question that presupposes what is not there."""
     p, scene = priors(), _scene(rng)
@@ -141,12 +168,19 @@ def _any(rng: Rng) -> Case:
     return draws[rng.integers(len(draws))](rng)
 
 
-def _repaired(right: dict[str, bool], trace: Trace, case: Case) -> bool:
+def _repaired(right: Right, trace: Trace, case: Case) -> bool:
     return not right["baseline"] and right["macd"]
 
 
-def _wrong(right: dict[str, bool], trace: Trace, case: Case) -> bool:
+def _wrong(right: Right, trace: Trace, case: Case) -> bool:
     return not right["baseline"]
+
+
+def _asked_is_masked(trace: Trace, case: Case) -> bool:
+    """The object that the question names is tracked under its name, and masked."""
+    levels = () if trace.counterfactual is None else trace.counterfactual.level
+    pairs = zip(trace.tracks, levels, strict=True)
+    return any(level > 0 and track.label in case.question for track, level in pairs)
 
 
 def _all_found(trace: Trace, case: Case) -> bool:
@@ -160,46 +194,85 @@ def _hides(trace: Trace) -> bool:
     return trace.counterfactual is not None and bool(trace.counterfactual.level.any())
 
 
+def _raised(trace: Trace) -> bool:
+    """The query loss of V_d is above that of V, as the ascent intends."""
+    made = trace.counterfactual
+    if made is None or made.loss is None or made.base_loss is None:
+        return False
+    return made.loss > made.base_loss
+
+
+def _three_levels(right: Right, trace: Trace, case: Case) -> bool:
+    """The objects' levels hold 0, r0 and 1."""
+    return trace.counterfactual is not None and len(set(trace.counterfactual.level.tolist())) == 3
+
+
 KINDS = (
     Kind(
         "repaired",
-        "MACD repairs the answer",
+        "Masks that MACD chose make a wrong answer right",
         _animal,
-        lambda r, t, c: _repaired(r, t, c) and _all_found(t, c),
+        lambda r, t, c: _repaired(r, t, c) and _all_found(t, c) and _raised(t),
+        selective=True,
+        outcome_in_title=True,
     ),
-    Kind("harmed", "MACD makes it worse", _any, lambda r, t, c: r["baseline"] and not r["macd"]),
+    Kind(
+        "harmed",
+        "Masks that MACD chose make a right answer wrong",
+        _any,
+        lambda r, t, c: r["baseline"] and not r["macd"] and _hides(t),
+        outcome_in_title=True,
+    ),
     Kind(
         "unchanged",
-        "MACD changes nothing",
+        "Objects are masked and the answer stays",
         _background,
         lambda r, t, c: r["baseline"] and r["macd"] and _hides(t),
+        outcome_in_title=True,
+    ),
+    Kind(
+        "levels",
+        "Ten steps of ascent: all three levels",
+        _animal_among_three,
+        lambda r, t, c: _all_found(t, c) and _three_levels(r, t, c),
+        options=TEN_STEPS,
     ),
     Kind(
         "frames",
-        "The frame mask matters",
+        "The frame mask decides, the objects' masks do not",
         _any,
         lambda r, t, c: not r["baseline"] and r["macd"] and not r["macd-object"],
         ("macd-object",),
     ),
-    Kind("background", "Background prior", _background, _repaired),
-    Kind("co-occurrence", "Co-occurrence", _partner, _wrong),
+    Kind("background", "The scene suggests an object that is not there", _background, _repaired),
+    Kind("co-occurrence", "One of a pair suggests the other", _partner, _wrong),
     Kind(
         "motion-leak",
-        "Masks that move leak the motion",
+        "Masks that move with their object give its motion away",
         _motion,
         lambda r, t, c: r["macd-swept"] and not r["macd"],
         ("macd-swept",),
     ),
-    Kind("question-prior", "Question prior", _presupposed, _wrong),
-    Kind("small", "Small object", _small, _wrong),
-    Kind("occluded", "Occluded object", _occluded, _wrong),
+    Kind("question-prior", "The question presupposes what is not there", _presupposed, _wrong),
+    Kind(
+        "small",
+        "A small object",
+        _small,
+        lambda r, t, c: _wrong(r, t, c) and _asked_is_masked(t, c),
+    ),
+    Kind(
+        "occluded",
+        "A half hidden object",
+        _occluded,
+        lambda r, t, c: _wrong(r, t, c) and _asked_is_masked(t, c),
+    ),
 )
 
 OUTCOMES = {
-    (False, True): "MACD repairs it",
-    (False, False): "MACD does not help",
-    (True, False): "MACD spoils it",
-    (True, True): "both are right",
+    (False, True): "wrong becomes right",
+    (False, False): "wrong stays wrong",
+    (True, False): "right becomes wrong",
+    (True, True): "right stays right",
 }
 
 
@@ -220,74 +293,126 @@ def answers(trace: Trace) -> dict[str, str]:
 def trace_of(
     video: object,
     question: str,
+    truth: str,
+    kind: Kind,
     lm: VideoLM,
     detector: Detector,
-    methods: tuple[str, ...] = METHODS,
 ) -> Trace:
-    """The real pipeline's trace of a file, or of a call that gives a clip."""
-    *_, last = run(video, question, lambda: lm, lambda: detector, methods=methods)  # type: ignore[arg-type]
+    """The real pipeline's trace of a file, or of a call that gives a clip, with its truth."""
+    *_, last = run(
+        video,  # type: ignore[arg-type]
+        question,
+        lambda: lm,
+        lambda: detector,
+        kind.options,
+        methods=kind.beside,
+    )
     assert last.trace is not None
-    return last.trace
+    return replace(last.trace, truth=truth)
 
 
-def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> dict | None:
+def measured(trace: Trace, lm: VideoLM) -> Trace:
+    """The trace with its occlusion report and its controls."""
+    bench = Workbench(trace, lm)
+    bench.measure_occlusion()
+    return bench.measure_controls()
+
+
+def is_selective(trace: Trace) -> bool:
+    """Whether few controls do what MACD does: see `Kind.selective`."""
+    assert trace.controls is not None
+    same = [o for o in trace.controls.outcomes if o.same]
+    random = sum(o.name == "random" for o in same)
+    draws = sum(o.name == "random" for o in trace.controls.outcomes)
+    return 2 * random <= draws and not any(o.name in ("reversed", "blank") for o in same)
+
+
+def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> Row | None:
     """The first clip of a kind, written with its trace; None where no try shows it."""
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    video = OUT / f"{kind.name}.mp4"
-
-    def shown(trace: Trace, case: Case) -> bool:
-        right = {m: text == case.truth for m, text in answers(trace).items()}
-        return bool(trace.tracks) and kind.shows(right, trace, case)
-
-    for i in range(tries):
+    rng = np.random.default_rng([seed, *kind.name.encode()])
+    kept: Row | None = None
+    for attempt in range(1, tries + 1):
         case = kind.draw(rng)
         clip = drawn_clip(case.spec, kind.name, "0" * 64)
-        if not shown(trace_of(lambda clip=clip: clip, case.question, lm, detector), case):
+        trace = trace_of(lambda clip=clip: clip, case.question, case.truth, kind, lm, detector)
+        if not _shows(kind, trace, case):
             continue
-        write_mp4(case.spec, video)  # and once more on the file: a codec may change the answer
-        trace = trace_of(video, case.question, lm, detector)
-        if not shown(trace, case):
-            video.unlink()
+        selective = kind.selective and is_selective(measured(trace, lm))
+        if kept is not None and not selective:
             continue
-        trace = trace_of(video, case.question, lm, detector, kind.beside)
-        save(trace, video.with_suffix(".macd"))
-        said = answers(trace)
-        outcome = OUTCOMES[said["baseline"] == case.truth, said["macd"] == case.truth]
-        plain = kind.name in ("repaired", "harmed", "unchanged")
-        print(f"{kind.name}: try {i + 1}, {said}", flush=True)
-        return {
-            "title": kind.title if plain else f"{kind.title}: {outcome}",
-            "question": case.question,
-            "truth": describe(case),
-            "answer": case.truth,
-            "video": video.name,
-            "kind": kind.name,
-            "tries": i + 1,
-            "answers": said,
-        }
-    print(f"{kind.name}: not in {tries} tries", flush=True)
-    return None
+        row = _written(kind, case, attempt, lm, detector, selective)
+        kept = row or kept
+        if row is not None and selective is kind.selective:
+            break
+    print(kind.name, kept and {n: kept[n] for n in ("tries", "answers", "controls")}, flush=True)
+    return kept
+
+
+def _shows(kind: Kind, trace: Trace, case: Case) -> bool:
+    return bool(trace.tracks) and kind.shows(_right(trace, case), trace, case)
+
+
+def _right(trace: Trace, case: Case) -> Right:
+    return {m: bool(is_right(text, case.truth)) for m, text in answers(trace).items()}
+
+
+def _written(
+    kind: Kind, case: Case, attempt: int, lm: VideoLM, detector: Detector, selective: bool
+) -> Row | None:
+    """Clip and trace as files, and their row; None where the codec changes what the trace shows."""
+    with TemporaryDirectory() as folder:
+        video = Path(folder) / f"{kind.name}.mp4"
+        write_mp4(case.spec, video)
+        trace = trace_of(video, case.question, case.truth, kind, lm, detector)
+        if not _shows(kind, trace, case):
+            return None
+        trace = measured(trace, lm)
+        if selective and not is_selective(trace):
+            return None
+        shutil.copy(video, OUT / video.name)
+    save(trace, OUT / f"{kind.name}.macd")
+    return _row(kind, case, attempt, trace)
+
+
+def _row(kind: Kind, case: Case, attempt: int, trace: Trace) -> Row:
+    assert trace.controls is not None
+    right = _right(trace, case)
+    same = [o.name for o in trace.controls.outcomes if o.same]
+    draws = sum(o.name == "random" for o in trace.controls.outcomes)
+    outcome = OUTCOMES[right["baseline"], right["macd"]]
+    return {
+        "title": kind.title if kind.outcome_in_title else f"{kind.title}: {outcome}",
+        "question": case.question,
+        "truth": describe(case),
+        "answer": case.truth,
+        "video": f"{kind.name}.mp4",
+        "kind": kind.name,
+        "tries": attempt,
+        "answers": answers(trace),
+        "controls": {
+            "random": [same.count("random"), draws],
+            "others": [name for name in same if name != "random"],
+        },
+    }
 
 
 def retrace(lm: VideoLM, detector: Detector) -> None:
-    """Keeps the clips and computes their traces again; they must say what they said."""
+    """Keeps the clips and computes their traces again; they must give the same answers."""
     rows = json.loads((OUT / "index.json").read_text())
-    beside = {kind.name: kind.beside for kind in KINDS}
+    kinds = {kind.name: kind for kind in KINDS}
     for row in rows:
-        video = OUT / row["video"]
-        trace = trace_of(video, row["question"], lm, detector, beside[row["kind"]])
-        said = answers(trace)
-        assert said == {m: row["answers"][m] for m in said}, row
-        row["answers"] = said
+        video, kind = OUT / row["video"], kinds[row["kind"]]
+        trace = trace_of(video, row["question"], row["answer"], kind, lm, detector)
+        trace = measured(trace, lm)
+        assert answers(trace) == row["answers"], row
         save(trace, video.with_suffix(".macd"))
-    (OUT / "index.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--tries", type=int, default=300, help="clips drawn for each kind")
+    parser.add_argument("--tries", type=int, default=1000, help="clips drawn for each kind")
     parser.add_argument("--only", nargs="+", default=[], help="kinds to look for again")
     parser.add_argument("--retrace", action="store_true", help="keep the clips, redo the traces")
     args = parser.parse_args()
