@@ -26,6 +26,7 @@ from macd_ui.quota import QuotaError
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
+from macd_ui.serving.study import study_routes
 from macd_ui.session import Store
 from macd_ui.wording import UNFORESEEN, explained
 from viewer import style
@@ -239,9 +240,8 @@ def launch_options(store: Store) -> dict[str, Any]:
             "routes": [
                 *routes(store, find_examples()),
                 health_route(store),
-                *(store.site.routes() if store.site is not None else ()),
+                *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
-                health_route(store),
             ],
             "lifespan": lifespan,
         },

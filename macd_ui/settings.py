@@ -69,6 +69,7 @@ class ServerSettings:
     mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
     quota of the visitor, as on a Space whose GPUs are shared.
     study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
+    study_login: whoever signs in with an account of the hub may rate, without an invitation.
     """
 
     host: str = "127.0.0.1"
@@ -87,6 +88,7 @@ class ServerSettings:
     mcp: bool = False
     gpu_quota: bool = False
     study_dataset: str | None = None
+    study_login: bool = False
 
     @property
     def loopback(self) -> bool:
@@ -237,6 +239,13 @@ def read_settings(
         " last (token: HF_TOKEN)",
     )
     parser.add_argument(
+        "--study-login",
+        action="store_true",
+        default=env.get("MACD_STUDY_LOGIN", "").lower() in ("1", "t", "true"),
+        help="whoever signs in with an account of the hub may rate, beside those who are invited:"
+        " for a Space with hf_oauth: true",
+    )
+    parser.add_argument(
         "--mcp",
         action="store_true",
         help="serve tools to MCP clients of this machine too, at /gradio_api/mcp/; needs the extra"
@@ -266,6 +275,7 @@ def read_settings(
         log_content=args.log_content,
         study=args.study,
         study_dataset=args.study_dataset,
+        study_login=args.study is not None and args.study_login,
         gallery=args.gallery,
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),

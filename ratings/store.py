@@ -18,7 +18,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from ratings.codes import hash_code, match_code, new_code
+from ratings.codes import derived_code, hash_code, match_code, new_code
 from ratings.errors import Refused, StudyBusy, StudyError
 from ratings.events import Event
 from ratings.plan import GOLD, MAIN, TRAINING, Shown, plan_tasks
@@ -28,6 +28,8 @@ from ratings.schema import connect
 OPEN, PAUSED, CLOSED = "open", "paused", "closed"
 STATES = (OPEN, PAUSED, CLOSED)
 MOST_INVITES = 1000
+MOST_ADMITTED = 5000
+"""Raters of one study, above which nobody who signs in becomes another."""
 GENESIS = "0" * 64
 """What the chain of the first event continues."""
 EVENT_COLUMNS = (
@@ -145,8 +147,27 @@ class Study:
         """Makes raters with their screens; their codes, which are kept nowhere."""
         if not 1 <= count <= MOST_INVITES:
             raise Refused(f"{count} invitations", f"Choose 1 to {MOST_INVITES}")
-        shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
         codes = [new_code() for _ in range(count)]
+        self._add_raters(codes, simulated)
+        return codes
+
+    def admit(self, identity: str) -> str:
+        """The code of somebody whom a login has identified, who becomes a rater the first time.
+
+        The code is derived from the identity and the study's key, so that nothing of the identity
+        is stored. Raises Refused where the study has as many raters as it can have.
+        """
+        code = derived_code(self._key, identity)
+        with self._lock:
+            if self.rater_of(code) is None:
+                row = self.row("SELECT count(*) AS raters FROM raters")
+                if row is None or row["raters"] >= MOST_ADMITTED:
+                    raise Refused("the study takes no more raters", "Ask its organiser", 403)
+                self._add_raters([code])
+        return code
+
+    def _add_raters(self, codes: list[str], simulated: str = "") -> None:
+        shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
         with self.transaction() as db:
             (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
             for number, code in enumerate(codes, known + 1):
@@ -166,7 +187,6 @@ class Study:
                         "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                         (ids[at], number, at, task.part, task.clip, task.left, task.right, again),
                     )
-        return codes
 
     def _shown(self, part: str) -> list[Shown]:
         order = {a: i for i, a in enumerate(self.preregistration["arms"])}

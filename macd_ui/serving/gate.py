@@ -67,7 +67,7 @@ POST = re.compile(
 )
 STUDY_GET = re.compile(
     r"/(rate|organise)|/rate/static/[\w.-]+|/rate/api/(session|item/\w+|media/\w+/\w+)"
-    r"|/organise/api/(state|report|export)"
+    r"|/rate/hub/(login|callback|code)|/organise/api/(state|report|export)"
 )
 STUDY_POST = re.compile(r"/rate/api/events|/organise/api/(enter|control|invite|revoke)")
 HEARTBEAT = re.compile(rf"{API}/heartbeat/([^/]+)/?")

@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 
 from starlette.requests import Request
+from starlette.routing import BaseRoute
 
 from macd_ui.api import VISITOR
+from macd_ui.serving.hub_login import login_routes
 from macd_ui.settings import ServerSettings
 from ratings.mirror import mirror_to_hub
 from ratings.store import Study
@@ -25,6 +27,13 @@ def open_site(settings: ServerSettings) -> StudySite | None:
         folder = Path(tempfile.mkdtemp(prefix="macd-study-"))
         site.mirror = mirror_to_hub(study, settings.study_dataset, folder)
     return site
+
+
+def study_routes(site: StudySite | None, settings: ServerSettings) -> list[BaseRoute]:
+    """The study's routes, and with `study_login` those of signing in; none without a study."""
+    if site is None:
+        return []
+    return [*(login_routes(site.study) if settings.study_login else ()), *site.routes()]
 
 
 def _visitor(request: Request) -> str:

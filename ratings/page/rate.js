@@ -409,6 +409,18 @@ part("enter-form").addEventListener("submit", (event) => {
 });
 addEventListener("hashchange", () => location.reload());
 
+/** Without a code: that of who is signed in, where the study takes logins. */
+async function enterSignedIn() {
+  show("enter");
+  try {
+    enter((await askJson("", "/rate/hub/code")).code);
+  } catch (error) {
+    const failed = error instanceof Failed ? error : new Failed(0, String(error));
+    part("hub").hidden = failed.status !== 401;
+    if (failed.status === 403) banner(failed.message);
+  }
+}
+
 const code = location.hash.slice(1) || sessionStorage.getItem(CODE);
 if (code) enter(code);
-else show("enter");
+else enterSignedIn();
