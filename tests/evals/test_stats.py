@@ -1,0 +1,211 @@
+"""The statistics against slow computations of the same thing, written from their definitions."""
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
+
+from evals import stats
+
+CLUSTERS = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
+N = len(CLUSTERS)
+
+
+def is_nan(numbers):
+    return all(math.isnan(x) for x in numbers)
+
+
+@cache
+def resampled(seed, resamples):
+    """The rows of every resample: those of a cluster repeated as often as it was drawn."""
+    names = np.unique(CLUSTERS)
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(len(names), [1 / len(names)] * len(names), size=resamples)
+    rows = [np.flatnonzero(CLUSTERS == name).tolist() for name in names]
+    return [
+        np.array([i for own, count in zip(rows, counts, strict=True) for i in own * count], int)
+        for counts in drawn.tolist()
+    ]
+
+
+def draws(statistic, seed=0, resamples=stats.RESAMPLES):
+    """The statistic of every resample."""
+    return np.array([statistic(i) for i in resampled(seed, resamples)])
+
+
+def interval(values):
+    """The 2.5th and 97.5th percentile, by interpolation between the sorted values."""
+    ordered = sorted(values)
+
+    def at(share):
+        place = share * (len(ordered) - 1)
+        low = int(place)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+    return at(0.025), at(0.975)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 7), (7, 7), (3, 7), (1, 1), (40, 100)])
+def test_wilson_is_the_score_interval(hits, n):
+    z, share = 1.959963984540054, hits / n
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    assert stats.wilson(hits, n) == pytest.approx((share, middle - half, middle + half), abs=1e-9)
+
+
+def test_wilson_of_nothing_is_unknown():
+    assert len(stats.wilson(0, 0)) == 3
+    assert is_nan(stats.wilson(0, 0))
+
+
+@given(some.arrays(bool, 12), some.arrays(bool, 12))
+def test_mcnemar_is_a_coin_toss_over_the_discordant(a, b):
+    gained, lost = int((b & ~a).sum()), int((a & ~b).sum())
+    n = gained + lost
+    tail = sum(math.comb(n, k) for k in range(max(gained, lost), n + 1)) / 2**n
+    assert stats.mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail))
+    assert stats.mcnemar(a.astype(float), b.astype(int)) == stats.mcnemar(a, b)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_ratio_is_resampled_by_whole_clusters(seed):
+    rng = np.random.default_rng(1)
+    top, bottom = rng.random(N), rng.random(N)
+    expected = draws(lambda i: top[i].sum() / bottom[i].sum(), seed)
+    made = stats.bootstrap_ratio(top, bottom, CLUSTERS, seed=seed)
+    assert made == pytest.approx((top.sum() / bottom.sum(), *interval(expected)))
+
+
+def test_a_difference_of_ratios_is_resampled_together():
+    rng = np.random.default_rng(2)
+    a, b, c, d = rng.random((4, N))
+
+    def difference(i):
+        return a[i].sum() / b[i].sum() - c[i].sum() / d[i].sum()
+
+    made = stats.bootstrap_ratio(a, b, CLUSTERS, (c, d))
+    assert made == pytest.approx((difference(np.arange(N)), *interval(draws(difference))))
+
+
+def test_the_number_of_resamples_is_as_asked():
+    top = np.random.default_rng(3).random(N)
+    expected = draws(lambda i: top[i].sum() / len(i), resamples=40)
+    made = stats.bootstrap_ratio(top, np.ones(N), CLUSTERS, resamples=40)
+    assert made == pytest.approx((top.mean(), *interval(expected)))
+
+
+def test_resamples_without_a_denominator_are_left_out():
+    bottom = (CLUSTERS == 0).astype(float)
+    top = bottom * np.array([1, 0] + [0] * (N - 2))
+    assert stats.bootstrap_ratio(top, bottom, CLUSTERS) == (0.5, 0.5, 0.5)
+    assert is_nan(stats.bootstrap_ratio(top, np.zeros(N), CLUSTERS))
+
+
+def test_percentiles_of_what_is_finite():
+    drawn = np.array([np.nan, 4.0, 1.0, np.inf, 3.0, 2.0, -np.inf])
+    assert stats.percentile_interval(9.0, drawn) == pytest.approx((9.0, *interval([1, 2, 3, 4])))
+    assert is_nan(stats.percentile_interval(9.0, np.array([np.nan])))
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 1), (0, 1), (1, 0)])
+def test_a_difference_without_spread_takes_the_exact_bound(a, b):
+    clusters = len(np.unique(CLUSTERS))
+    other = 1 - 0.025 ** (1 / clusters)
+    low, high = {0: (-other, other), 1: (1 - 2 * other, 1), -1: (-1, -1 + 2 * other)}[b - a]
+    made = stats.mean_difference(np.full(N, a), np.full(N, b), CLUSTERS)
+    assert made == pytest.approx((b - a, low, high))
+
+
+@pytest.mark.parametrize("hit", [0, 1])
+def test_a_share_without_spread_takes_the_exact_bound(hit):
+    other = 1 - 0.025 ** (1 / len(np.unique(CLUSTERS)))
+    made = stats.clustered_share(np.full(N, bool(hit)), CLUSTERS)
+    assert made == pytest.approx((hit, hit * (1 - other), hit + (1 - hit) * other))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_means_with_spread_are_resampled(seed):
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(0, 2, (2, N))
+    share = stats.clustered_share(a, CLUSTERS, seed)
+    assert share == pytest.approx((a.mean(), *interval(draws(lambda i: a[i].mean(), seed))))
+    difference = stats.mean_difference(a, b, CLUSTERS, seed)
+    expected = draws(lambda i: b[i].mean() - a[i].mean(), seed)
+    assert difference == pytest.approx((b.mean() - a.mean(), *interval(expected)))
+
+
+def test_nothing_has_no_mean():
+    assert is_nan(stats.clustered_share(np.zeros(0), []))
+    assert is_nan(stats.mean_difference(np.zeros(0), np.zeros(0), []))
+
+
+@given(some.arrays(int, N, elements=st.integers(-1, 1)))
+def test_sign_flips_are_counted_one_by_one(difference):
+    sums = [difference[CLUSTERS == c].sum() for c in np.unique(CLUSTERS)]
+    flipped = [
+        abs(sum(s * z for s, z in zip(signs, sums, strict=True)))
+        for signs in itertools.product((-1, 1), repeat=len(sums))
+    ]
+    expected = np.mean([f >= abs(sum(sums)) for f in flipped])
+    assert stats.sign_flip(difference, CLUSTERS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("estimate", [0.3, -0.3, 0.0])
+def test_the_spread_of_resamples_gives_a_normal_p(estimate):
+    drawn = np.array([0.1, 0.5, 0.2, 0.4, np.nan, np.inf])
+    finite = drawn[:4]
+    spread = math.sqrt(((finite - finite.mean()) ** 2).mean())
+    expected = math.erfc(abs(estimate) / spread / math.sqrt(2))
+    assert stats.spread_p(estimate, drawn) == pytest.approx(expected)
+
+
+def test_without_spread_there_is_no_p_but_for_no_effect():
+    assert stats.spread_p(0.0, np.ones(3)) == 1.0
+    assert math.isnan(stats.spread_p(0.1, np.ones(3)))
+    assert math.isnan(stats.spread_p(0.1, np.full(3, np.nan)))
+    assert stats.spread_p(0.0, np.full(3, np.nan)) == 1.0
+
+
+@given(st.lists(st.floats(0, 1) | st.just(math.nan), max_size=8))
+def test_holm_by_its_definition(p):
+    known = sorted((x, i) for i, x in enumerate(p) if not math.isnan(x))
+    expected, worst = [math.nan] * len(p), 0.0
+    for place, (x, i) in enumerate(known):
+        worst = max(worst, min(1.0, (len(known) - place) * x))
+        expected[i] = worst
+    assert stats.holm(p) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_area_is_the_share_of_pairs_in_order():
+    rng = np.random.default_rng(6)
+    positive, score = rng.integers(0, 2, N).astype(bool), rng.integers(0, 4, N)
+
+    def area(i):
+        pairs = [
+            1.0 if a > b else 0.5 if a == b else 0.0
+            for a in score[i][positive[i]]
+            for b in score[i][~positive[i]]
+        ]
+        return np.mean(pairs) if pairs else np.nan
+
+    for seed in (0, 8):
+        estimate, drawn = stats.resampled_auroc(positive, score, CLUSTERS, seed)
+        assert estimate == pytest.approx(area(np.arange(N)))
+        # float32 inside
+        expected = draws(area, seed)
+        np.testing.assert_allclose(drawn, expected, atol=1e-5)
+    assert np.isnan(expected).any()
+
+
+@pytest.mark.parametrize("kind", [True, False])
+def test_one_kind_alone_has_no_area(kind):
+    estimate, drawn = stats.resampled_auroc(np.full(N, kind), np.arange(N), CLUSTERS)
+    assert math.isnan(estimate)
+    assert drawn.shape == (stats.RESAMPLES,)
+    assert np.isnan(drawn).all()
