@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import core
+from tests.opening import AFTER, BEFORE
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text()
@@ -19,7 +20,7 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     for snippet in snippets:
         exec(compile(snippet, "docs/python.md", "exec"), names)
     said = capsys.readouterr().out
-    assert "none → bird" in said
+    assert f"{BEFORE} → {AFTER}" in said
     assert "100% Both views read" in said
     assert "there is no option 'mask.fil'" in said
     assert "macd+code" in said

@@ -24,7 +24,7 @@ from core.objects.detect import Detector, load_detector
 from core.options import AscentOptions, RunOptions
 from core.pipeline import run
 from core.shipped import assets
-from core.traces.bundle import save
+from core.traces.bundle import load, save
 from core.truth import is_right
 from core.types import Trace
 from core.whatif.workbench import Workbench
@@ -34,6 +34,7 @@ from toyworld.priors import priors
 from toyworld.world import ClipSpec, sample, sample_labels
 
 OUT = assets() / "examples"
+GOLD = Path(__file__).parents[1] / "ratings" / "examples_gold.json"
 TEN_STEPS = RunOptions(ascent=AscentOptions(steps=10, tau=0.005))
 Rng = np.random.Generator
 Row = dict[str, Any]
@@ -212,7 +213,9 @@ KINDS = (
         "repaired",
         "Masks that MACD chose make a wrong answer right",
         _animal,
-        lambda r, t, c: _repaired(r, t, c) and _all_found(t, c) and _raised(t),
+        lambda r, t, c: (
+            _repaired(r, t, c) and _all_found(t, c) and len(t.tracks) > 2 and _raised(t)
+        ),
         selective=True,
         outcome_in_title=True,
     ),
@@ -396,6 +399,40 @@ def _row(kind: Kind, case: Case, attempt: int, trace: Trace) -> Row:
     }
 
 
+def write_gold(rows: list[Row]) -> None:
+    """Questions of the rating study whose good and bad mask are known, about four of the examples.
+
+    Two objects a clip, tracked under their own names: hiding the one that is asked for is right.
+    """
+    items: list[dict[str, Any]] = []
+    for row in rows:
+        labels = {t.id: t.label for t in load(OUT / f"{row['kind']}.macd").tracks}
+        drawn = all(f" {label} (" in row["truth"] for label in labels.values())
+        if len(items) == 4 or len(labels) < 2 or len(set(labels.values())) < len(labels):
+            continue
+        if not drawn:
+            continue
+        asked, other = list(labels)[-1 - len(items) % 2], list(labels)[-2 + len(items) % 2]
+        about, beside = labels[asked], labels[other]
+        right = {"hide": [asked], "low": 4, "high": 5}
+        wrong = {"hide": [other], "low": 1, "high": 2}
+        training = len(items) < 2
+        if training:
+            right["why"] = (
+                f"This mask hides the {about}, which the question is about, and leaves the rest as"
+                " it was: 4 or 5."
+            )
+            wrong["why"] = (
+                f"This mask hides the {beside} and leaves the {about} in full view, so the"
+                " question can still be answered: 1 or 2."
+            )
+        sides = [right, wrong] if len(items) % 3 == 0 else [wrong, right]
+        question = f"Is there {ask.with_article(about)} in the video?"
+        item = {"trace": f"{row['kind']}.macd", "question": question, "sides": sides}
+        items.append(item | ({"training": True} if training else {}))
+    GOLD.write_text(json.dumps(items, indent=1) + "\n")
+
+
 def retrace(lm: VideoLM, detector: Detector) -> None:
     """Keeps the clips and computes their traces again; they must give the same answers."""
     rows = json.loads((OUT / "index.json").read_text())
@@ -431,6 +468,7 @@ def main() -> None:
             kept |= {kind.name: row} if row else {}
             rows = [kept[k.name] for k in KINDS if k.name in kept]
             index.write_text(json.dumps(rows, indent=1) + "\n")
+    write_gold(list(kept.values()))
 
 
 if __name__ == "__main__":

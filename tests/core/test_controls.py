@@ -14,6 +14,7 @@ from core.types import Answer
 from core.views.context import MethodContext
 from core.whatif.controls import first_divergence, measure_controls, smallest_constant
 from core.whatif.workbench import Workbench
+from tests.opening import AFTER, BEFORE
 from tests.small_trace import small_trace
 
 
@@ -51,11 +52,11 @@ def test_every_control_is_the_method_of_its_name(name, toyworld):
 def test_the_report_is_about_where_the_answers_diverge(toyworld):
     trace, bench = opened("repaired", toyworld)
     report = measured(trace, bench.context, draws=1)
-    assert (report.index, report.macd, report.baseline) == (0, "bird", "none")
+    assert (report.index, report.macd, report.baseline) == (0, AFTER, BEFORE)
     step = trace.answers["baseline"].tokens[0]
-    bird = trace.answers["macd"].tokens[0].token
+    chosen = trace.answers["macd"].tokens[0].token
     logit = dict(zip(step.candidates.tolist(), step.base.tolist(), strict=True))
-    assert report.constant == pytest.approx(max(logit.values()) - logit[bird], abs=1e-5)
+    assert report.constant == pytest.approx(max(logit.values()) - logit[chosen], abs=1e-5)
     assert report.random()[1] == 1
 
 

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +9,7 @@ import pytest
 from core.cli.main import main
 from core.traces.bundle import load, save
 from core.whatif.workbench import Edit, Workbench
-
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "assets" / "examples" / "repaired.macd"  # balloon 1, pizza 2, bird 3
+from tests.opening import EXAMPLE, LABELS, choices
 
 
 @pytest.fixture
@@ -58,7 +55,7 @@ def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld
 
 def test_the_order_of_different_flags_counts(no_model, capsys):
     assert main(["edit", str(EXAMPLE), "--drop", "1", "--level", "1=0"]) == 2
-    assert "there is no object 1. Choose one of 2 (pizza), 3 (bird)" in capsys.readouterr().err
+    assert f"there is no object 1. Choose one of {choices(without=1)}" in capsys.readouterr().err
 
 
 def test_the_text_tells_edits_and_what_was_measured(capsys):
@@ -67,7 +64,7 @@ def test_the_text_tells_edits_and_what_was_measured(capsys):
     assert "Edited     --level 3=0.5" in text
     assert "0.5 (set by hand)" in text
     assert "Measured   " in text
-    assert text.count("  hiding ") == 3
+    assert text.count("  hiding ") == len(LABELS)
 
 
 def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
@@ -85,7 +82,7 @@ def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
     [
         (
             ["--level", "9=1"],
-            "there is no object 9. Choose one of 1 (balloon), 2 (pizza), 3 (bird)",
+            f"there is no object 9. Choose one of {choices()}",
         ),
         (["--level", "1=2"], "level is 2.0. Choose a number from 0 to 1"),
         (["--level", "1"], "'1' is not of the form ID=LEVEL"),

@@ -17,6 +17,7 @@ from core.evidence.report import as_json, as_text, extent
 from core.traces.bundle import pack, unpack
 from core.types import ModelFrames
 from core.whatif.workbench import Edit, Workbench
+from tests.opening import AFTER, BEFORE
 from tests.small_trace import npy, put_together, small_trace, taken_apart
 
 ROOT = Path(__file__).parents[2]
@@ -185,21 +186,21 @@ def test_json_and_text_say_what_the_record_holds():
 @pytest.fixture(scope="module")
 def measured(toyworld):
     trace = core.load(EXAMPLE)
-    bird = next(t.id for t in trace.tracks if t.label == "bird")
-    return bird, core.evidence(
-        trace, 1, backbone=toyworld, against="none", knock_out=bird, boxes=[[0, 0, 1, 1]],
+    asked = next(t.id for t in trace.tracks if t.label == AFTER)
+    return asked, core.evidence(
+        trace, 1, backbone=toyworld, against=BEFORE, knock_out=asked, boxes=[[0, 0, 1, 1]],
         kinds=("gradient", "attention", "occlusion"),
     )  # fmt: skip
 
 
 def test_a_call_measures_what_was_asked(measured):
-    bird, trace = measured
+    asked, trace = measured
     (found,) = trace.evidence
-    assert (found.target.text, found.target.against_text) == ("bird", "none")
+    assert (found.target.text, found.target.against_text) == (AFTER, BEFORE)
     assert [m.kind for m in found.maps] == [
         k for k in ("gradient", "attention", "occlusion") for _ in range(2)
     ]
-    index = [t.id for t in trace.tracks].index(bird)
+    index = [t.id for t in trace.tracks].index(asked)
     assert np.argmax(found.map("gradient").objects) == index
     assert np.argmax(found.map("occlusion").objects) == index
     assert found.map("attention").sanity == pytest.approx(1)
@@ -218,7 +219,7 @@ def test_a_call_measures_what_was_asked(measured):
 
 def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyworld):
     _, trace = measured
-    again = core.evidence(trace, backbone=toyworld, against="none", kinds="attention", lens=False)
+    again = core.evidence(trace, backbone=toyworld, against=BEFORE, kinds="attention", lens=False)
     assert [m.kind for m in again.evidence[0].maps] == ["attention"] * 2
     other = core.evidence(again, backbone=toyworld, kinds="attention", lens=False)
     assert len(other.evidence) == 2
@@ -234,7 +235,7 @@ def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyw
     ("options", "said"),
     [
         ({"token": 99}, "has no token 99"),
-        ({"against": "bird"}, "is the token itself"),
+        ({"against": AFTER}, "is the token itself"),
         ({"against": "a very long text of words"}, "tokens and no candidate"),
         ({"knock_out": 99}, "there is no object 99"),
         ({"layers": "9"}, "Layers count from 1 to 4"),
