@@ -56,7 +56,7 @@ def work_of_options(
 ) -> Work:
     """The most that a run with these options can be, before its clip is read."""
     return Work(
-        frames=options.video.frames,
+        frames=options.video.wanted,
         dense_frames=options.video.dense_limit,
         **_settings(options, backbone, detector, methods),
     )

@@ -134,8 +134,11 @@ def is_loopback(host: str) -> bool:
 
 def check_limits(options: RunOptions) -> None:
     """Raises OptionError where a run asks for more than LIMITS."""
+    asked = {path: reduce(getattr, path.split("."), options) for path in LIMITS}
+    if options.video.at:
+        asked["video.frames"] = len(options.video.at)
     for path, most in LIMITS.items():
-        value = reduce(getattr, path.split("."), options)
+        value = asked[path]
         if isinstance(value, int | float) and value > most:
             raise OptionError(
                 f"{path} is {value:g}",
