@@ -188,9 +188,9 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
         run.warnings.append(APPROXIMATE[kind])
     steps: list[AscentStep] = []
     began = time.monotonic()
-    answers = () if context.options.masks_only else ("baseline", "macd")
+    decoded = () if context.options.masks_only else ("baseline", "macd")
     yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
-    for event in macd_events(context, answers=answers):
+    for event in macd_events(context, answers=decoded):
         match event:
             case BaseRead():
                 run.timed("prefill", began)
@@ -223,7 +223,7 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                 if not finished:
                     yield _decoding(answer, context.options.decode, trace)
                     run.raise_if_cancelled("decode")
-    if answers:
+    if decoded:
         run.timed("decode", began)
 
 
