@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from core.errors import MacdError
-from macd_ui.handlers import place_in_words
+from macd_ui.wording import place_in_words
 from macd_ui.line import Line, LineFull
 
 
