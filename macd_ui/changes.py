@@ -13,7 +13,7 @@ from macd_ui.actions import NO_CHANGE, PLACES, plain_action
 from macd_ui.estimate import STAGES, work_of_trace
 from macd_ui.jobs import BUSY, Jobs
 from macd_ui.session import Session, Turn
-from macd_ui.showing import Updates, plot, running
+from macd_ui.showing import Updates, joined, plot, running
 from macd_ui.wording import out_of_time_in_words, stopped_in_words
 from viewer import identity, status
 
@@ -130,4 +130,4 @@ class Changes(Jobs):
         return last
 
     def _changed(self, session: Session) -> Updates:
-        return self._shown(session, status(done=STAGES)) | running(False)
+        return joined(self._shown(session, status(done=STAGES)), running(False))

@@ -5,23 +5,27 @@ Runs are `macd_ui.runs`, changes by hand `macd_ui.changes`; here is what needs n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from core.errors import MacdError, TraceError
+from core.errors import Cancelled, MacdError, TraceError
+from core.options import VideoOptions
 from core.traces.bundle import load
 from core.types import Trace
 from macd_ui import zerogpu
 from macd_ui.changes import Changes
 from macd_ui.estimate import STAGES, work_of_options
 from macd_ui.forms import run_options
+from macd_ui.models import offered
 from macd_ui.reading import digest
 from macd_ui.runs import Runs
 from macd_ui.session import Form, Session
 from macd_ui.settings import EMBEDDED
-from macd_ui.showing import Updates, plot
+from macd_ui.showing import NO_STRIP, Updates, joined, plot
+from macd_ui.strip import read_strip, strip_value
 from viewer import status
 
 
@@ -54,13 +58,13 @@ class Handlers(Runs, Changes):
         example = self.examples[session.form.example]
         self._drop_video(session)
         session.form.question = example.question
-        out: Updates = {"question": example.question, "video": None}
+        out: Updates = {"question": example.question, "video": None} | NO_STRIP
         if example.trace is None:
-            return out | self._note(session)
+            return joined(out, self._note(session), self._buttons(session))
         try:
             session.show(example.load_trace(), example.link)
         except TraceError as error:
-            return out | self._refused(session, error)
+            return out | self._refused(session, error, "form")
         message = f"{example.title}. {example.truth}"
         return out | self._shown(session, status(message=message, done=STAGES))
 
@@ -78,15 +82,64 @@ class Handlers(Runs, Changes):
             return {"viewer": self._view(session, None, state)}
         return self._note(session)
 
-    def upload(self, path: str | None, key: str) -> Updates:
-        """A clip was uploaded: it takes the example's place. None: it was taken away again."""
+    def upload(self, path: str | None, key: str) -> Iterator[Updates]:
+        """A clip was uploaded: it takes the example's place. None: it was taken away again.
+
+        Its filmstrip follows as soon as it is read.
+        """
         session = self.store.session(key)
         self._drop_video(session)
         if not path:
-            return self._note(session)
+            yield joined(NO_STRIP, self._note(session), self._buttons(session))
+            return
         self.store.uploads.hold(path, key)
         session.form.video, session.form.example = str(path), None
-        return {"example": None} | self._note(session)
+        out = joined({"example": None}, NO_STRIP, self._note(session), self._buttons(session))
+        yield out | {"strip": {"reading": Path(path).name}}
+        yield from self._strip(session, {})
+
+    def strip(self, chosen: Any, key: str) -> Iterator[Updates]:
+        """The pictures of a shorter range of the uploaded clip, closer together."""
+        session = self.store.session(key)
+        if session.form.video is not None and isinstance(chosen, Mapping):
+            yield from self._strip(session, chosen)
+
+    def _strip(self, session: Session, chosen: Mapping[str, Any]) -> Iterator[Updates]:
+        """Reads and shows the strip, unless the clip was replaced meanwhile."""
+        video, store = str(session.form.video), self.store
+
+        def stopped() -> bool:
+            return session.gone or session.form.video != video
+
+        try:
+            clip = read_strip(video, chosen, stopped, store.readers, store.read_limits)
+        except Cancelled:
+            return
+        except MacdError as error:
+            if not stopped():
+                yield self._refused(session, error, "clip") | {"strip": {}}
+            return
+        if stopped():
+            return
+        session.form.title = clip.title
+        longest = VideoOptions().max_seconds
+        yield joined({"strip": strip_value(clip, longest)}, self._buttons(session))
+
+    def choose_model(self, backbone: str | None, key: str) -> Updates:
+        """Another backbone was chosen: Run may do more, or less."""
+        session = self.store.session(key)
+        session.form.backbone = (backbone or EMBEDDED).strip()
+        return self._buttons(session)
+
+    def use_real(self, key: str) -> Updates:
+        """Chooses the real models that fit this machine."""
+        session = self.store.session(key)
+        models = offered(self.store.settings)
+        if models is None:
+            return {}
+        session.form.backbone = models.backbone
+        chosen = {"backbone": models.backbone, "detector": models.detector}
+        return joined(chosen, self._buttons(session))
 
     def ask(self, index: int | None, question: str | None, key: str) -> Updates:
         """Example or question changed, by hand or by us."""
@@ -103,23 +156,18 @@ class Handlers(Runs, Changes):
         try:
             trace = load(path)
         except TraceError as error:
-            return self._refused(session, error)
+            return self._refused(session, error, "open")
         finally:  # what is in the file is in memory now
             self.store.uploads.release(key, path)
         example = self._example_of(trace)
         self._drop_video(session)
-        session.form = Form(example, None, trace.question)
+        session.form = Form(example, None, trace.question, backbone=session.form.backbone)
         session.show(trace, "" if example is None else self.examples[example].link)
-        form: Updates = {"example": example, "question": trace.question, "video": None}
+        form: Updates = {"example": example, "question": trace.question, "video": None} | NO_STRIP
         return form | self._shown(session, status(done=STAGES))
 
-    def _refused(self, session: Session, error: TraceError) -> Updates:
-        return {"viewer": self._view(session, None, status(error=str(error), where="form"))}
-
-    def _drop_video(self, session: Session) -> None:
-        if session.form.video:
-            self.store.uploads.release(session.key, session.form.video)
-        session.form.video = None
+    def _refused(self, session: Session, error: MacdError, where: str) -> Updates:
+        return {"viewer": self._view(session, None, status(error=str(error), where=where))}
 
     def _example_of(self, trace: Trace) -> int | None:
         """The example with the trace's clip and question, by the clip's content."""

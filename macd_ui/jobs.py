@@ -65,3 +65,8 @@ class Jobs(Showing):
 
             session.bench = Workbench(trace, self.store.backbone(self._maker(trace, backbone)))
         return session.bench
+
+    def _drop_video(self, session: Session) -> None:
+        if session.form.video:
+            self.store.uploads.release(session.key, session.form.video)
+        session.form.video, session.form.title = None, ""
