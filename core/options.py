@@ -6,8 +6,10 @@ Every option used is written into the trace, so that a run can be repeated from 
 # ruff: noqa: RUF009  (`choice` and `part` make fields, as `dataclasses.field` does)
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from core.errors import OptionError
@@ -17,6 +19,7 @@ from core.validation import (
     choice,
     flag,
     number,
+    numbers,
     part,
     shown,
     text,
@@ -37,6 +40,8 @@ Overlap = Literal["normalise", "raw"]
 Memory = Literal["normal", "low"]
 HeadRule = Literal["probability", "raw"]
 Search = Literal["greedy", "sample", "beam", "vote"]
+MAX_FRAMES = 256
+"""Most frames that a backbone is shown."""
 MAX_SEED = 2**32 - 1
 """Every generator of random numbers that is used here takes a seed up to this."""
 
@@ -47,9 +52,13 @@ class VideoOptions(Checked):
 
     fit "pad": a source frame keeps its shape to within 5 %, padded where the backbone's grid has
     another; "native": whatever the family's own processor does, which may stretch it.
+    at: the pictures on display at these times are the frames, and `frames` does not count.
     """
 
-    frames: int = whole(8, 1, 256, "frames sampled for the backbone")
+    frames: int = whole(8, 1, MAX_FRAMES, "frames sampled for the backbone")
+    at: tuple[float, ...] = numbers(
+        MAX_FRAMES, 0, 1e6, "times of frames picked by hand, instead of uniform ones", "seconds"
+    )
     start: float = number(0.0, 0, 1e6, "start of the range", "seconds")
     end: float | None = number(
         None, 0, 1e6, "end of the range, the whole clip without it", "seconds"
@@ -64,12 +73,29 @@ class VideoOptions(Checked):
         "pad keeps the clip's shape; native leaves it to the backbone's processor",
     )
 
+    @property
+    def wanted(self) -> int:
+        """How many frames the backbone is to read."""
+        return len(self.at) or self.frames
+
     def check_together(self) -> None:
-        """Raises OptionError for a range that ends before it starts."""
+        """Raises OptionError for a range that ends before it starts, and for picked frames that
+        are out of order or outside the range.
+        """
         if self.end is not None and self.end <= self.start:
             raise OptionError(
                 f"the range ends at {self.end:g} s and starts at {self.start:g} s",
                 "Choose an end after the start",
+            )
+        if any(later <= earlier for earlier, later in pairwise(self.at)):
+            raise OptionError(
+                "the picked frames are not in order", "Give their times in order, each once"
+            )
+        outside = [t for t in self.at if t < self.start or t > (self.end or math.inf)]
+        if outside:
+            raise OptionError(
+                f"the frame picked at {outside[0]:g} s is outside the range",
+                "Pick frames inside it, or choose a wider one",
             )
 
 
@@ -318,6 +344,7 @@ class RunOptions(Checked):
     seed: int = whole(
         0, 0, MAX_SEED, "seed of noise, random masks and, without one of its own, of the search"
     )
+    masks_only: bool = flag(False, "stop after the masks: no answer is decoded")
 
     def check_runnable(self) -> None:
         """Raises OptionError for options that no run takes; see `MaskOptions.check_trainable`.

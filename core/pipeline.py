@@ -61,6 +61,7 @@ FIRST_BOXES_S, BOXES_S = 0.1, 0.4
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
+NO_ANSWER = "only the masks were computed: no answer was decoded"
 APPROXIMATE = {
     "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
     "half": "approximate gradient: taken on frames of half the size",
@@ -134,6 +135,7 @@ def run(
     cache: StageCache | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     loading: Progress | None = None,
+    answer_outside: bool = True,
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
@@ -141,6 +143,8 @@ def run(
     lm, detector: called when first needed, so that loading can go on beside decoding.
     methods: further decoders by name; they share what can be shared with MACD and the baseline.
     loading: where `lm` reports how far it is; passed on as events of the stage "load".
+    answer_outside: False where a backbone is not to answer about a clip outside its training data;
+    the run is then one of `masks_only`.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
@@ -157,6 +161,12 @@ def run(
     try:
         tracks = yield from _tracks(state, clip, detector, options, cache)
         model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
+        if not answer_outside and state.trace.outside_domain:
+            options = replace(options, masks_only=True)
+            state.update_trace(options=options)
+        if options.masks_only:
+            state.warnings.append(NO_ANSWER)
+            further = []
         meter = Meter(model.info.device, memory=True)
         context = MethodContext(model, encoded, tracks, options, meter)
         yield from _analyse(state, context)
@@ -178,8 +188,9 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
         run.warnings.append(APPROXIMATE[kind])
     steps: list[AscentStep] = []
     began = time.monotonic()
+    decoded = () if context.options.masks_only else ("baseline", "macd")
     yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
-    for event in macd_events(context):
+    for event in macd_events(context, answers=decoded):
         match event:
             case BaseRead():
                 run.timed("prefill", began)
@@ -212,7 +223,8 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                 if not finished:
                     yield _decoding(answer, context.options.decode, trace)
                     run.raise_if_cancelled("decode")
-    run.timed("decode", began)
+    if decoded:
+        run.timed("decode", began)
 
 
 def _mask_warnings(counterfactual: Counterfactual, masked: float) -> Iterator[str]:
@@ -356,8 +368,6 @@ def _load(
     run.timed("load", began)
     began = time.monotonic()
     encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
-    if model.info.domain and clip.title != model.info.domain_title:
-        run.warnings.append(model.info.domain)
     run.warnings += encoded.notes
     if abs(encoded.frames.stretch - 1) > 0.05:
         run.warnings.append(
@@ -370,6 +380,8 @@ def _load(
         groups=encoded.groups,
         backbone=BackboneRecord(**asdict(model.info), prompt=encoded.prompt, pixel_mean=mean),
     )
+    if run.trace.outside_domain:
+        run.warnings.insert(0, model.info.domain)
     run.timed("encode", began)
     yield Event("load", 1.0, model.info.name, run.trace)
     return model, encoded

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+OUTSIDE = "demo model, outside its training data"
+"""The badge of an answer, or of masks, that mean nothing; see `Trace.outside_domain`."""
+
 _LEADING_ARTICLE = re.compile(r"^(?:a|an|the)\s+")
 
 

@@ -451,6 +451,15 @@ class Trace:
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def outside_domain(self) -> bool:
+        """Whether the backbone was trained on narrower data and the clip is not of that kind.
+
+        False where the backbone has not been asked yet.
+        """
+        known = self.backbone.domain_title
+        return bool(self.backbone.domain) and self.clip.title != known
+
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""
         return replace(self, occlusion=None, controls=None, evidence=())

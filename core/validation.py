@@ -133,6 +133,22 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """At most `most` numbers."""
+
+    most: int
+    each: Number
+
+    def read(self, value: Any, path: str) -> tuple[float, ...]:
+        """A tuple of them."""
+        if not isinstance(value, list | tuple):
+            raise OptionError(f"{path} is {shown(value)}", "Give a list of numbers")
+        if len(value) > self.most:
+            raise OptionError(f"{path} holds {len(value)} numbers", f"Give at most {self.most}")
+        return tuple(float(self.each.read(v, f"{path}[{i}]") or 0) for i, v in enumerate(value))
+
+
+@dataclass(frozen=True)
 class Words:
     """At most `longest` characters of any kind: readers show them as text."""
 
@@ -263,6 +279,11 @@ def text(default: str, longest: int, help: str = "") -> Any:
 def texts(most: int, longest: int, help: str = "") -> Any:
     """A field for texts, none by default."""
     return _field((), Texts(most, Text(longest)), help)
+
+
+def numbers(most: int, low: float, high: float, help: str = "", unit: str = "") -> Any:
+    """A field for numbers in [low, high], none by default."""
+    return _field((), Numbers(most, Number(float(low), float(high))), help, unit)
 
 
 def part(default: Any) -> Any:

@@ -38,4 +38,5 @@ def run_events(
         cache=cache,
         cancelled=stopped,
         loading=loading,
+        answer_outside=job.answer_outside,
     )

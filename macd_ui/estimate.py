@@ -26,6 +26,7 @@ class Work:
 
     dense_frames: what the detector sees. frames: what the backbone sees. width: beams or samples
     of the search. mode: how the gradient is taken. methods: further ones than baseline and MACD.
+    max_tokens: 0 where no answer is decoded.
     """
 
     backbone: str
@@ -56,7 +57,7 @@ def work_of_options(
 ) -> Work:
     """The most that a run with these options can be, before its clip is read."""
     return Work(
-        frames=options.video.frames,
+        frames=options.video.wanted,
         dense_frames=options.video.dense_limit,
         **_settings(options, backbone, detector, methods),
     )
@@ -77,7 +78,7 @@ def _settings(
         "backbone": backbone,
         "detector": detector,
         "steps": options.ascent.steps,
-        "max_tokens": options.decode.max_tokens,
+        "max_tokens": 0 if options.masks_only else options.decode.max_tokens,
         "search": search,
         "width": width,
         "mode": f"{options.ascent.gradient} {options.ascent.memory}",
@@ -174,6 +175,8 @@ class Estimator:
         if stage == "views":
             return self._views(work)
         if stage == "decode":
+            if not work.max_tokens:
+                return 0.0
             both = _times(self._token(work), 2 * self._tokens(work))
             return _sum(both, self._methods(work, work.methods))
         return 0.0

@@ -6,12 +6,13 @@ Choices, ranges, defaults and help come from the option classes. No widget is im
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from typing import Any
 
 from core.errors import OptionError
 from core.options import RunOptions, options_from
 from core.validation import Choice, Flag, Number, Rule, help_of, rule_of
+from macd_ui.strip import video_options
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,14 @@ SETTINGS: dict[str, Setting] = {
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
-    """Options from the settings by name. Raises OptionError, naming the setting, for a bad one."""
+    """Options from the settings by name, and from the filmstrip as `sampling`.
+
+    Raises OptionError, naming the setting, for a bad one.
+    """
     nested: dict[str, Any] = {}
     for setting in SETTINGS.values():
         owner = nested.setdefault(setting.part, {}) if setting.part else nested
         owner[setting.field] = setting.read(values[setting.name])
     nested["decode"]["seed"] = nested["seed"]
-    return options_from(nested)
+    options = options_from(nested)
+    return replace(options, video=video_options(options.video, values.get("sampling")))

@@ -12,6 +12,7 @@ import gradio as gr
 
 from core.errors import OptionError, VideoNotFound
 from core.shipped import assets
+from macd_ui import about
 from macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_ui.examples import examples as find_examples
 from macd_ui.files import health_route, routes
@@ -33,8 +34,10 @@ from viewer import style
 
 TITLE = "MACD Studio"
 LEAD = (
-    "See which objects a video language model's answer depends on, "
-    "and what it answers without them."
+    "An AI that answers questions about a video sometimes names things that are not in it. MACD"
+    " covers what the question is about, asks again, and keeps only the answer that the uncovered"
+    " video supports. This page shows every step: what was covered, what that changed, and whether"
+    " covering something else would have changed as much."
 )
 CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
@@ -91,16 +94,24 @@ def build_page(store: Store) -> gr.Blocks:
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/)", elem_id="lead")
+        gr.Markdown(f"# {TITLE}\n{LEAD}\n\n{' · '.join(_links())}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
-                files = FilePanel(handlers.first is not None)
             with gr.Column(scale=4, min_width=320):
+                files = FilePanel(handlers.first is not None)
                 view = ViewPanel(handlers.first_paint())
         _wire(page, handlers, ask, view, files)
     built: gr.Blocks = page
     return built
+
+
+def _links() -> list[str]:
+    """What the page leads on to, as Markdown."""
+    links = [f"[Paper]({about.PAPER})"]
+    if about.has_docs():
+        links.append(f"[Documentation](docs/{about.FIRST})")
+    return [*links, "[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
 
 
 def _wire(
@@ -118,6 +129,15 @@ def _wire(
         "question": ask.question,
         "video": ask.video,
         "example": ask.examples,
+        "draw": ask.draw,
+        "strip": ask.strip,
+        "sampling": ask.sampling,
+        "guard": ask.guard,
+        "real": ask.real,
+        "answer": ask.answer,
+        "tally": ask.tally,
+        "backbone": ask.fields["backbone"],
+        "detector": ask.fields["detector"],
     }
     outputs = list(widgets.values())
 
@@ -132,9 +152,19 @@ def _wire(
         handlers.store.session(key, visitor_of(request), browser_key(cookie))
         return key
 
+    def named(by_component: dict[Any, Any]) -> dict[str, Any]:
+        return {name: by_component[widget] for name, widget in ask.fields.items()}
+
     def run(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        values = {name: by_component[widget] for name, widget in ask.fields.items()}
-        for updates in handlers.run(values, tab(request)):
+        for updates in handlers.run(named(by_component), tab(request)):
+            yield shown(updates)
+
+    def answer(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
+        for updates in handlers.run(named(by_component), tab(request), anyway=True):
+            yield shown(updates)
+
+    def draw(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
+        for updates in handlers.draw(named(by_component), tab(request)):
             yield shown(updates)
 
     def stop(request: gr.Request) -> dict[Any, Any]:
@@ -143,11 +173,23 @@ def _wire(
     def choose(index: int | None, request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.choose(index, tab(request)))
 
-    def upload(path: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.upload(path, tab(request)))
+    def upload(path: str | None, request: gr.Request) -> Iterator[dict[Any, Any]]:
+        for updates in handlers.upload(path, tab(request)):
+            yield shown(updates)
 
-    def take_away(request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.upload(None, tab(request)))
+    def take_away(request: gr.Request) -> Iterator[dict[Any, Any]]:
+        for updates in handlers.upload(None, tab(request)):
+            yield shown(updates)
+
+    def strip(event: gr.EventData, request: gr.Request) -> Iterator[dict[Any, Any]]:
+        for updates in handlers.strip(event._data, tab(request)):
+            yield shown(updates)
+
+    def choose_model(name: str | None, request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.choose_model(name, tab(request)))
+
+    def use_real(request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.use_real(tab(request)))
 
     def type_(index: int | None, question: str | None, request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.ask(index, question, tab(request)))
@@ -172,7 +214,7 @@ def _wire(
         return answer
 
     def cost(given: dict[Any, Any]) -> dict[Any, Any]:
-        return shown(handlers.cost({name: given[w] for name, w in ask.fields.items()}))
+        return shown(handlers.cost(named(given)))
 
     def leave(request: gr.Request) -> None:
         handlers.store.leave(str(request.session_hash))
@@ -183,9 +225,16 @@ def _wire(
     inputs: set[Any] = set(ask.fields.values())
     for trigger in (ask.run.click, ask.question.submit):
         trigger(run, inputs, outputs, **jobs)
+    ask.answer.click(answer, inputs, outputs, **jobs)
+    ask.draw.click(draw, inputs, outputs, **jobs)
     ask.stop.click(stop, None, outputs, queue=False, **private)
     ask.examples.input(choose, ask.examples, outputs, **private)
-    ask.video.upload(upload, ask.video, outputs, **private)
+    strips: dict[str, Any] = private | {"concurrency_id": "strips", "concurrency_limit": JOBS}
+    ask.video.upload(upload, ask.video, outputs, **strips)
+    ask.strip.submit(strip, None, outputs, **strips)
+    backbone: Any = ask.fields["backbone"]
+    backbone.change(choose_model, backbone, outputs, queue=False, **private)
+    ask.real.click(use_real, None, outputs, queue=False, **private)
     for trigger in (ask.video.clear, ask.video.delete):
         trigger(take_away, None, outputs, **private)
     form = [ask.examples, ask.question]
@@ -242,6 +291,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
+                *about.routes(store.settings),
             ],
             "lifespan": lifespan,
         },

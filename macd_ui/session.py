@@ -17,12 +17,13 @@ import numpy as np
 
 from core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
 from core.types import Clip, Progress, Trace
+from macd_ui.draws import Drawn
 from macd_ui.estimate import Estimator
 from macd_ui.health import Figures
 from macd_ui.line import Line
 from macd_ui.quota import Quota, QuotaError
 from macd_ui.serving.states import TabStates, return_free_memory
-from macd_ui.settings import ServerSettings, VisitorLimits
+from macd_ui.settings import EMBEDDED, ServerSettings, VisitorLimits
 from macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
@@ -67,11 +68,16 @@ class Asked:
 
 @dataclass
 class Form:
-    """What the form holds: the index of an example, an uploaded file, a question."""
+    """What the form holds: the index of an example, an uploaded file, a question, a model.
+
+    title: of the uploaded file, once it was looked at; a drawn clip has the toy world's.
+    """
 
     example: int | None = None
     video: str | None = None
     question: str = ""
+    title: str = ""
+    backbone: str = EMBEDDED
 
 
 @dataclass
@@ -83,7 +89,7 @@ class Session:
     in the addresses of its files, which need the visitor's cookie too. visitor: who may open only
     so many; browser: who may have its files; owner: for a call of a program, the key of the
     program's connection. fetched: the trace that was last downloaded. comparing: the job has given
-    its answer and compares its masks with controls.
+    its answer and compares its masks with controls. drawn: the last random draw.
     """
 
     key: str = ""
@@ -103,6 +109,7 @@ class Session:
     former: list[Trace] = field(default_factory=list)
     link: str = ""
     plot_open: bool = False
+    drawn: Drawn | None = None
     gone: bool = False
     seen_at: float = 0.0
     left_at: float | None = None

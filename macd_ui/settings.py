@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from core.errors import OptionError
 from core.options import RunOptions
@@ -136,8 +137,11 @@ def is_loopback(host: str) -> bool:
 
 def check_limits(options: RunOptions) -> None:
     """Raises OptionError where a run asks for more than LIMITS."""
+    asked: dict[str, Any] = {path: reduce(getattr, path.split("."), options) for path in LIMITS}
+    if options.video.at:
+        asked["video.frames"] = len(options.video.at)
     for path, most in LIMITS.items():
-        value = reduce(getattr, path.split("."), options)
+        value = asked[path]
         if isinstance(value, int | float) and value > most:
             raise OptionError(
                 f"{path} is {value:g}",

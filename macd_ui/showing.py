@@ -10,15 +10,24 @@ from typing import Any
 import gradio as gr
 
 from core.figures.strengths import has_ascent
+from core.methods import METHODS
+from core.truth import is_right
 from core.types import Trace
+from macd_ui.draws import COUNTED_TOO, Drawn
 from macd_ui.examples import Example, load_first
 from macd_ui.files import addresses
+from macd_ui.models import offered
 from macd_ui.reading import digest
 from macd_ui.session import Asked, Form, Session, Store
+from macd_ui.settings import EMBEDDED
 from macd_ui.shown import difference
 from viewer import payload
 
 Updates = dict[str, Any]
+RUN, MASKS_ONLY = "Run", "Detect and mask only"
+"""What the first button says."""
+DRAWN_TITLE = "toy world"
+"""The title of the clips that the embedded backbone was trained on, `toyworld.clips.TITLE`."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +44,16 @@ class Showing:
             trace, link = self.first[1], self.first[0].link
         former = session.former[-1] if session.former else None
         view = self._view(session, trace, state, former=former, link=link)
-        return {"viewer": view} | plot(session, trace) | self._note(session) | saving(True)
+        shown = {"viewer": view} | plot(session, trace)
+        return joined(shown, self._note(session), self._buttons(session), saving(True))
 
     def _given_back(self, session: Session, state: dict[str, Any]) -> Updates:
         """After a run without a result: what was shown before it, and the reason."""
         replaced, session.pending = session.pending is not None, None
         if replaced:
-            return self._shown(session, state) | running(False)
-        return {"viewer": self._view(session, None, state)} | running(False) | self._note(session)
+            return joined(self._shown(session, state), running(False))
+        view = {"viewer": self._view(session, None, state)}
+        return joined(view, self._buttons(session), running(False), self._note(session))
 
     def _view(
         self,
@@ -65,6 +76,33 @@ class Showing:
             shown = Asked(trace.clip.name, trace.clip.sha256, trace.question)
         return {"note": {"text": difference(shown, self._wanted(session.form))}}
 
+    def _outside(self, form: Form) -> bool:
+        """Whether the embedded backbone would be asked about a clip of another kind than its own.
+
+        An example is its operator's choice; what it shows is marked all the same.
+        """
+        return form.video is not None and form.backbone == EMBEDDED and form.title != DRAWN_TITLE
+
+    def _buttons(self, session: Session) -> Updates:
+        """What Run would do, said on the button; whether an answer can be asked for anyway."""
+        outside, trace = self._outside(session.form), session.trace
+        masked = outside and trace is not None and trace.options.masks_only
+        same = masked and digest(str(session.form.video)) == trace.clip.sha256  # type: ignore[union-attr]
+        models = offered(self.store.settings) if outside else None
+        guard = {
+            "outside": outside,
+            "title": models.title if models else "",
+            "facts": models.facts if models else "",
+        }
+        return {
+            "run": gr.update(value=MASKS_ONLY if outside else RUN),
+            "answer": gr.update(visible=bool(same)),
+            "guard": guard,
+            "real": gr.update(
+                visible=models is not None, value=f"Use {models.title}" if models else ""
+            ),
+        }
+
     def _wanted(self, form: Form) -> Asked | None:
         video = form.video
         if video is None and form.example is not None:
@@ -76,12 +114,22 @@ class Showing:
     def _kept(self, session: Session, state: dict[str, Any]) -> Updates:
         """What was there before a change that failed."""
         session.bench = None
-        return self._shown(session, state) | running(False)
+        return joined(self._shown(session, state), running(False))
 
     @cached_property
     def first(self) -> tuple[Example, Trace] | None:
         """The example that the page opens on, with its trace."""
         return load_first(self.examples)
+
+
+def joined(*parts: Updates) -> Updates:
+    """Updates of several sources; those of one widget are made one."""
+    out: Updates = {}
+    for name, update in ((n, u) for part in parts for n, u in part.items()):
+        former = out.get(name)
+        both = isinstance(update, dict) and isinstance(former, dict) and "__type__" in update
+        out[name] = former | update if both and former is not None else update
+    return out
 
 
 def plot(session: Session, trace: Trace | None) -> Updates:
@@ -93,7 +141,27 @@ def plot(session: Session, trace: Trace | None) -> Updates:
 
 def running(now: bool) -> Updates:
     """Which of the buttons Run and Stop can be pressed."""
-    return {"run": gr.update(interactive=not now), "stop": gr.update(interactive=now)}
+    return {
+        "run": gr.update(interactive=not now),
+        "answer": gr.update(interactive=not now),
+        "draw": gr.update(interactive=not now),
+        "stop": gr.update(interactive=now),
+    }
+
+
+NO_STRIP: Updates = {"strip": {}, "sampling": {}}
+"""The form holds no clip whose frames could be chosen."""
+
+
+def tally_of(trace: Trace | None, drawn: Drawn) -> dict[str, Any]:
+    """Who was right about a random draw; {} where its run did not end."""
+    if trace is None or trace.status != "complete" or trace.clip.name != Path(drawn.video).name:
+        return {}
+    right = {name: is_right(a.text, drawn.truth) for name, a in trace.answers.items()}
+    titles = {name: METHODS[name].title for name in right if name in METHODS}
+    if COUNTED_TOO in titles:
+        titles[COUNTED_TOO] = f"{titles[COUNTED_TOO]} (+{trace.options.rules.delta:g})"
+    return {"seed": drawn.seed, "truth": drawn.truth, "right": right, "titles": titles}
 
 
 def saving(now: bool) -> Updates:

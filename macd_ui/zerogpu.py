@@ -59,7 +59,7 @@ class GpuError(MacdError):
 
 @dataclass(frozen=True, eq=False)
 class RunJob:
-    """A run in plain values."""
+    """A run in plain values. answer_outside: see `core.pipeline.run`."""
 
     clip: Clip
     question: str
@@ -67,6 +67,7 @@ class RunJob:
     methods: tuple[str, ...] = ()
     backbone: str = EMBEDDED
     detector: str = EMBEDDED
+    answer_outside: bool = True
 
     @property
     def work(self) -> Work:
@@ -186,6 +187,7 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
                 lambda: _model("detector", job.detector),
                 job.options,
                 methods=job.methods,
+                answer_outside=job.answer_outside,
             )
         )
     except MacdError as error:

@@ -18,7 +18,7 @@ from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.question import nouns
 from core.traces.reproduce import command, snippet
-from core.truth import is_right
+from core.truth import OUTSIDE, is_right
 from core.types import (
     LOST,
     RANDOM_MASKS,
@@ -157,11 +157,18 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "comparable": can_compare(trace),
         "controls_ms": controls_ms(trace),
         "truth": trace.truth,
+        "badge": _badge(trace),
         "undetected": list(undetected(trace)),
         "shared": trace.shared,
         "seed": trace.seed,
         "warnings": list(trace.warnings),
     }
+
+
+def _badge(trace: Trace) -> str:
+    """What must be seen before anything is believed; empty where there is nothing of the kind."""
+    only = "masks only, no answer" if trace.options.masks_only else ""
+    return " · ".join(filter(None, (OUTSIDE if trace.outside_domain else "", only)))
 
 
 def _constant(trace: Trace, answer: Answer) -> str:

@@ -137,6 +137,8 @@ def _how(flag: Flag) -> dict[str, Any]:
     }
     if get_origin(kind) is Literal:
         return keywords | {"choices": get_args(kind)}
+    if get_origin(kind) is tuple and float in get_args(kind):
+        return keywords | {"type": _numbers, "metavar": "NUMBER,…"}
     if get_origin(kind) is tuple:
         return keywords | {"type": _names, "metavar": "NAME,…"}
     return keywords | {"type": kind}
@@ -168,6 +170,15 @@ def _names(text: str) -> tuple[str, ...]:
     """
     rows = list(csv.reader(io.StringIO(text, newline="")))
     return tuple(rows[0]) if rows else ()
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Numbers apart by commas.
+
+    >>> _numbers("0.5,2")
+    (0.5, 2.0)
+    """
+    return tuple(float(part) for part in text.split(",") if part.strip())
 
 
 def _text(value: Any) -> str:

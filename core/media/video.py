@@ -85,6 +85,8 @@ def read_clip(
 ) -> Clip:
     """Samples `options.frames` frames uniformly by timestamp, and denser small ones to track on.
 
+    With `options.at` the sampled frames are those at these times instead.
+
     A picture is the one on display at the wanted time. Where finding it takes longer than
     `limits.exact_seconds`, or too much memory, it is the nearest key frame before; where the file
     has too few of them, only the beginning is used, up to where decoding had come. Times are always
@@ -102,7 +104,7 @@ def read_clip(
     result = reader.read()
     frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
     known, notes = result.known, list(result.known["notes"])
-    if len(frames.times) < options.frames:
+    if len(frames.times) < options.wanted:
         only = words.count(len(frames.times), "different picture")
         notes.append(f"the clip has only {only} to sample")
     return Clip(
@@ -132,7 +134,7 @@ class _Reader:
     ) -> None:
         self._file, self._options, self._opened = file, options, opened
         self._cancelled, self._limits = cancelled, limits
-        self._enough = max(1, math.ceil(LEAST_SHARE * options.frames))
+        self._enough = max(1, math.ceil(LEAST_SHARE * options.wanted))
         self._began = time.monotonic()
         self.sha256 = ""
 
@@ -154,10 +156,10 @@ class _Reader:
             threads = THREADS if exact.late == "time" else 1  # each takes memory for its pictures
             planned = KEY_FRAMES_SHARE * max(left, 0.0)
             keys = self._run(planned, left, threads, key_frames=True)
-        requested = self._options.frames
+        requested = self._options.wanted
         least, count = min(2, requested), len(keys.pictures["frames"])
         if count < self._enough:
-            exact.keep_the_beginning(requested)
+            exact.keep_the_beginning(self._options)
             if len(exact.pictures["frames"]) >= max(least, count):
                 end = exact.known["end"]
                 last = max(p.whole().times[-1] for p in exact.pictures.values() if len(p))
@@ -186,6 +188,7 @@ class _Reader:
         job = {
             "path": str(self._file),
             "frames": options.frames,
+            "at": options.at,
             "start": options.start,
             "end": options.end,
             "dense_fps": options.dense_fps,
@@ -261,7 +264,7 @@ class _Result:
                 return True
         return False
 
-    def keep_the_beginning(self, frames: int) -> None:
+    def keep_the_beginning(self, options: VideoOptions) -> None:
         """Samples what was decoded before time was up.
 
         The sampled pictures are then those of the tracker, which are smaller but more.
@@ -269,8 +272,9 @@ class _Result:
         dense = self.pictures["dense_frames"].whole()
         if len(dense.times):
             start, last = float(self.known["start"]), float(dense.times[-1])
-            middles = start + (np.arange(frames) + 0.5) * (last - start) / frames
-            picked = np.unique((np.searchsorted(dense.times, middles, "right") - 1).clip(0))
+            middles = start + (np.arange(options.frames) + 0.5) * (last - start) / options.frames
+            wanted = [t for t in options.at if t <= last] if options.at else middles
+            picked = np.unique((np.searchsorted(dense.times, wanted, "right") - 1).clip(0))
             self.pictures["frames"] = _Pictures.of(dense.pixels[picked], dense.times[picked])
 
 

@@ -116,6 +116,13 @@ class Reading:
                 f"the video lasts {_spoken(end - start)}, more than {_spoken(job['max_seconds'])}",
                 "Choose a range with --start and --end, in seconds",
             )
+        late = [t for t in job["at"] if t >= duration]
+        if late and not source.cut_short:
+            raise Reject(
+                "VideoTooLong" if claimed > late[0] else "NotAVideo",
+                f"a frame was picked at {late[0]:g} s but the video lasts {duration:.1f} s",
+                "Pick earlier frames",
+            )
         self.start, self.end = start, min(end, duration)
         aspect = source.stream.sample_aspect_ratio or Fraction(1)
         self.aspect = aspect if Fraction(1, 8) < aspect < 8 else Fraction(1)
@@ -139,7 +146,7 @@ class Reading:
     def _send_exactly(self, end: float) -> int:
         """Returns how many different sampled pictures were sent."""
         source = self.source
-        sampled = sorted({source.at(t) for t in uniform(self.start, end, self.job["frames"])})
+        sampled = sorted({source.at(t) for t in self._wanted(end)})
         dense: list[int] = []
         if count := self._dense_count(end):
             # the tracker's pictures include the sampled ones: boxes need no guessing there
@@ -161,7 +168,7 @@ class Reading:
         the beginning as possible is wanted.
         """
         if self._has_key_frames is None:
-            times = uniform(self.start, self.end, self.job["frames"])
+            times = self._wanted(self.end)
             keys = {self.source.key_at(t) for t in times} - {None}
             self._has_key_frames = len(keys) >= self.job["least_key_frames"]
         if not self._has_key_frames:
@@ -176,7 +183,7 @@ class Reading:
         Of the dense ones only as many as the time allows, evenly spread; fewer are not a failure.
         """
         source = self.source
-        times = uniform(self.start, self.end, self.job["frames"])
+        times = self._wanted(self.end)
         sampled = sorted({k for k in map(source.key_at, times) if k is not None})
         if not sampled:
             raise Reject("CorruptVideo", "the file has no key frame to begin with", "Re-encode it")
@@ -200,6 +207,12 @@ class Reading:
                 self._send_picture(frame, frame.pts)
         except TimeIsUp:
             pass
+
+    def _wanted(self, end: float) -> list[float]:
+        """Times of the frames for the backbone up to `end`: those picked by hand, or uniform."""
+        if self.job["at"]:
+            return [t for t in self.job["at"] if t <= end]
+        return uniform(self.start, end, self.job["frames"])
 
     def _dense_count(self, end: float) -> int:
         if self.job["dense_fps"] <= 0:

@@ -14,6 +14,7 @@ from core.cli.edit_flags import edit_words
 from core.decoding.contrast import Float64Array, weighted
 from core.evidence import report as evidence
 from core.traces.format import options_as_dict
+from core.truth import OUTSIDE
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from core.whatif.constant import same_by_constant
 from core.words import count, visible
@@ -58,6 +59,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "ledger": occlusion,  # its former name, for one version
         "controls": _controls(trace),
         "truth": trace.truth,
+        "badge": OUTSIDE if trace.outside_domain else "",
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "answers": {
             name: _answer(a) | {"constant": _constant(trace, a)}
@@ -197,7 +199,7 @@ def _weighted(step: TokenStep, answer: Answer) -> Float64Array:
 
 def as_text(trace: Trace) -> str:
     """The summary for a terminal."""
-    lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}"]
+    lines = [*_header(trace), *_badge(trace), f"Question   {' '.join(trace.question.split())}"]
     for name, answer in trace.answers.items():
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
     lines += _constant_lines(trace)
@@ -238,6 +240,10 @@ def _header(trace: Trace) -> list[str]:
     return ["Run        " + " · ".join(part for part in parts if part)]
 
 
+def _badge(trace: Trace) -> list[str]:
+    return [f"Badge      {OUTSIDE}"] if trace.outside_domain else []
+
+
 def _votes(answer: Answer) -> str:
     counts = ", ".join(f"{k}: {n}" for k, n in (answer.votes or {}).items())
     return f"  ({counts})" if counts else ""
@@ -262,7 +268,8 @@ def first_divergence(answer: Answer, baseline: Answer) -> int | None:
 
 def as_table(trace: Trace) -> str:
     """All answers beside the baseline, for a terminal."""
-    lines = [*_header(trace), f"Question   {' '.join(trace.question.split())}", ""]
+    question = f"Question   {' '.join(trace.question.split())}"
+    lines = [*_header(trace), *_badge(trace), question, ""]
     lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'diverges':>10}  {'verdict':<9} answer")
     base = trace.answers.get("baseline")
     for name, a in trace.answers.items():

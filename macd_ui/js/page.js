@@ -2,6 +2,7 @@
 // Mounts the viewer in Gradio's page, and joins it with what stands around it there.
 
 import { Viewer } from "../../viewer/js/viewer.js";
+import { Form } from "./fold.js";
 import { openTrace } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
@@ -26,9 +27,11 @@ export function mountPage({ element, props, trigger, watch }) {
     base: document.baseURI,
   });
   const restorer = new TabRestorer(viewer);
+  const form = new Form();
   const show = () => {
     viewer.attach(place());
-    viewer.update(props.value);
+    const { value } = props;
+    viewer.update(value.status ? { ...value, status: form.observe(value.status) } : value);
     restorer.observe(props.value);
   };
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it

@@ -1,6 +1,9 @@
-"""What to look at and what to ask: example or file, question, settings, Run and Stop."""
+"""What to look at and what to ask: example, draw or file, frames, question, settings, Run, Stop."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import gradio as gr
 
@@ -8,11 +11,15 @@ from core.backbones.catalogue import CATALOGUE
 from core.methods import METHODS
 from core.options import SWEEPS
 from core.validation import Choice, Number
+from macd_ui import draws
 from macd_ui.examples import Example
 from macd_ui.forms import SETTINGS, Setting
 from macd_ui.settings import EMBEDDED, ServerSettings
+from viewer import bundle
 
 ALWAYS = ("baseline", "macd")
+FORM = Path(__file__).parents[1] / "js" / "form.js"
+"""The scripts of the form's own parts."""
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
 
 
@@ -34,7 +41,9 @@ class AskPanel:
 
     first: the example on show when the page opens. note: says where the form differs from what is
     shown. cost: what a run takes of a visitor's GPU quota, where there is one. settings: which
-    models visitors may choose.
+    models visitors may choose. strip: the filmstrip of an uploaded clip; sampling: what is chosen
+    on it. guard: why Run would not answer, with `real`, which chooses models that can. answer: asks
+    for an answer all the same. draw, tally: random draws, and who was right about them.
     """
 
     def __init__(
@@ -47,6 +56,7 @@ class AskPanel:
             elem_id="example",
             visible=bool(examples),
         )
+        self.draw = gr.Button("Random draw", elem_id="draw", visible=draws.available())
         self.video = gr.File(
             label="Or your own clip",
             file_types=VIDEO_TYPES,
@@ -54,6 +64,9 @@ class AskPanel:
             height=150,
             elem_id="video",
         )
+        error_line("clip-error")
+        self.strip = _mounted("strip", "mountStrip", {})
+        self.sampling = _mounted("sampling", "mountSampling", {})
         self.question = gr.Textbox(
             value=first.question if first else "",
             label="Question",
@@ -65,6 +78,11 @@ class AskPanel:
         with gr.Row():
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
+        error_line("run-error")
+        self.guard = _mounted("guard", "mountGuard", {})
+        self.real = gr.Button("", visible=False, size="sm", elem_id="real")
+        self.answer = gr.Button("Answer anyway", visible=False, size="sm", elem_id="answer")
+        self.tally = _mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
         self.note = _line("differs")
         with gr.Accordion("Compare methods", open=False, elem_id="compare"):
@@ -83,6 +101,7 @@ class AskPanel:
                 tau = widget(SETTINGS["tau"])
             with gr.Row():
                 frames = widget(SETTINGS["frames"])
+                frames.elem_id = "frames"
                 confidence = widget(SETTINGS["confidence"], _paper("confidence"))
             masks = {n: widget(SETTINGS[n]) for n in ("fill", "frame_mask")}
             masks["shape"] = widget(
@@ -98,6 +117,7 @@ class AskPanel:
         self.fields = {
             "example": self.examples,
             "video": self.video,
+            "sampling": self.sampling,
             "question": self.question,
             "methods": methods,
             "search": search,
@@ -114,6 +134,27 @@ class AskPanel:
             "backbone": backbone,
             "detector": detector,
         }
+
+
+def _mounted(name: str, mount: str, value: dict[str, Any]) -> gr.HTML:
+    """A part of the form with a script of its own, which writes data as text only."""
+    return gr.HTML(
+        value=value,
+        html_template=f'<div class="{name}-host"></div>',
+        js_on_load=f"{bundle(FORM)}.{mount}({{ element, props, trigger, watch }});",
+        apply_default_css=False,
+        elem_id=name,
+        padding=False,
+    )
+
+
+def error_line(name: str) -> None:
+    """Where the page puts an error that belongs here; empty until there is one."""
+    gr.HTML(
+        f'<p class="form-error" id="{name}" role="alert" hidden></p>',
+        apply_default_css=False,
+        padding=False,
+    )
 
 
 def _line(name: str, visible: bool = True) -> gr.HTML:

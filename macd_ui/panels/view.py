@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from macd_ui.component import viewer_component
+from macd_ui.panels.ask import error_line
 
 
 class ViewPanel:
@@ -57,10 +58,17 @@ def download(kind: str) -> str:
 
 
 class FilePanel:
-    """Save the trace on show as a file or a page of its own, or open a saved one."""
+    """Above the viewer: fold the form, save the trace on show or open a saved one."""
 
     def __init__(self, shown: bool) -> None:
-        with gr.Row():
+        with gr.Row(elem_id="bar"):
+            gr.HTML(
+                '<button type="button" class="mv-fold" id="fold" aria-controls="ask"'
+                ' aria-expanded="true">Hide the form</button>',
+                apply_default_css=False,
+                padding=False,
+                elem_id="fold-host",
+            )
             self.save = gr.Button(
                 "Save trace", interactive=shown, size="sm", min_width=90, elem_id="save"
             )
@@ -75,3 +83,4 @@ class FilePanel:
                 min_width=90,
                 elem_id="open",
             )
+        error_line("open-error")

@@ -62,6 +62,8 @@ def strategy(kind):
         return text.filter(lambda t: t != "--")
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind))
+    if kind == tuple[float, ...]:
+        return st.lists(st.floats(-1, 700), max_size=4).map(lambda times: tuple(sorted(times)))
     assert kind == tuple[str, ...]
     return st.lists(strategy(str), max_size=3).map(tuple)
 
@@ -103,7 +105,8 @@ def test_each_flag_reaches_its_field_alone(flag):
     tried = {float: [0.37, 7.5], int: [11, 320, -3], bool: [True], str: ["-x"]}
     values = tried.get(_kind(flag)) or get_args(_kind(flag)) or [()]
     if get_origin(_kind(flag)) is tuple:
-        values = [("dog", "a,b", "-c")]
+        texts = get_args(_kind(flag))[0] is str
+        values = [("dog", "a,b", "-c")] if texts else [(0.25, 1e-6, 300.5)[::-1], (1e-6, 300.5)]
     changed = [with_value(RunOptions(), flag, v) for v in values]
     (options, *_) = [c for c in changed if c != RunOptions()]
     line = list(words(options))

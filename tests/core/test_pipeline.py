@@ -1,13 +1,17 @@
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from core.errors import Cancelled, NumericalError, QuestionError
+from core.media.video import read_clip
 from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
-from core.pipeline import NO_TRACKS, STAGES, StageCache, run
-from core.traces.summary import as_text
+from core.pipeline import NO_ANSWER, NO_TRACKS, STAGES, StageCache, run
+from core.traces.reproduce import command
+from core.traces.summary import as_json, as_table, as_text
+from core.truth import OUTSIDE
 from core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 
@@ -53,6 +57,35 @@ def test_alpha_zero_equals_the_baseline(video):
     assert [t.token for t in answers["macd"].tokens] == [
         t.token for t in answers["baseline"].tokens
     ]
+
+
+def test_masks_alone_need_no_answer(video):
+    events = drive(video, options=RunOptions(video=VideoOptions(frames=4), masks_only=True),
+                   methods=["vcd"])  # fmt: skip
+    trace = events[-1].trace
+    assert trace.status == "complete"
+    assert trace.answers == {}
+    assert trace.steps[0].gradient.all()
+    assert trace.counterfactual.loss is not None
+    assert NO_ANSWER in trace.warnings
+    assert "decode" not in [e.stage for e in events]
+
+
+@pytest.mark.parametrize("title", ["", "drawn"])
+def test_a_narrow_model_answers_about_its_own_clips_only(video, title):
+    lm = ByteLM()
+    lm.info = replace(lm.info, domain="it knows drawn clips only", domain_title="drawn")
+    clip = replace(read_clip(video, VideoOptions(frames=4)), title=title)
+    trace = drive(lambda: clip, lm, answer_outside=False)[-1].trace
+    outside = not title
+    assert trace.outside_domain == trace.options.masks_only == (not trace.answers) == outside
+    assert ("it knows drawn clips only" in trace.warnings) == outside
+    assert "--masks-only" in command(trace) or not outside
+    assert as_json(trace)["badge"] == (OUTSIDE if outside else "")
+    assert (OUTSIDE in as_text(trace)) == (OUTSIDE in as_table(trace)) == outside
+    anyway = drive(lambda: clip, lm)[-1].trace  # a second click
+    assert set(anyway.answers) == {"baseline", "macd"}
+    assert anyway.outside_domain == outside
 
 
 def test_the_same_run_twice_is_the_same(video):

@@ -39,6 +39,27 @@ def test_a_range(make_video):
         read_clip(make_video(), VideoOptions(start=9))
 
 
+def test_frames_picked_by_hand(make_video):
+    clip = read_clip(make_video(), VideoOptions(at=(0.3, 1.1, 1.9)))
+    np.testing.assert_allclose(clip.times, [3 / 12, 13 / 12, 22 / 12])
+    assert clip.notes == ()
+    dense = set(np.round(clip.dense_times, 6))
+    assert dense >= set(np.round(clip.times, 6))  # the tracker still sees the whole clip
+    assert clip.dense_times[0] < 0.1
+    same = read_clip(make_video("w.mp4"), VideoOptions(at=(0.3, 0.31)))
+    assert same.notes == ("the clip has only 1 different picture to sample",)
+
+
+def test_picked_frames_are_validated(make_video):
+    for at in ((1.0, 0.5), (0.5, 0.5), (0.1, 1.0), (1.0, 3.0)):
+        with pytest.raises(errors.OptionError):
+            VideoOptions(at=at, start=0.2, end=2.0)
+    with pytest.raises(errors.OptionError, match=r"at\[0\]"):
+        VideoOptions(at=(float("nan"),))
+    with pytest.raises(errors.NotAVideo, match=r"picked at 2\.5 s but the video lasts 2\.0 s"):
+        read_clip(make_video(), VideoOptions(at=(1.0, 2.5)))
+
+
 def test_variable_frame_rate_is_sampled_by_time_and_disclosed(make_video):
     pts = [*range(0, 500, 20), *range(500, 4500, 200)]
     clip = read_clip(make_video(frames=len(pts), pts=pts), TRUE)

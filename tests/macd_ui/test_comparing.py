@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from macd_ui.handlers import AUTOMATIC_MS, Handlers
+from macd_ui.handlers import Handlers
+from macd_ui.runs import AUTOMATIC_MS
 from macd_ui.session import Store
 from tests.small_trace import small_trace
 from viewer.payload import can_compare, controls_ms

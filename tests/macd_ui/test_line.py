@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from core.errors import MacdError
-from macd_ui.handlers import place_in_words
 from macd_ui.line import Line, LineFull
+from macd_ui.wording import place_in_words
 
 
 class Clock:

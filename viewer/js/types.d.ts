@@ -70,6 +70,8 @@ export interface Trace {
   controls_ms: number | null;
   /** The right answer; empty where nobody knows it. */
   truth: string;
+  /** What must be seen before anything is believed; empty where there is nothing of the kind. */
+  badge: string;
   /** Nouns of the question that no track is called. */
   undetected: string[];
   shared: Record<string, number>;

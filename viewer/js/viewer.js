@@ -46,12 +46,13 @@ export class Viewer {
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
     this.question = el("p", { class: "mv-question" });
+    this.badge = el("p", { class: "mv-badge", hidden: true });
     this.body = el("div", { class: "mv-body", hidden: true },
       el("div", { class: "mv-head" }, this.question, this.tour.open,
         el("button", {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
-      this.headline.root, this.controls.root,
+      this.badge, this.headline.root, this.controls.root,
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.whatif.root),
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
@@ -146,6 +147,8 @@ export class Viewer {
     }
     this.body.hidden = false;
     this.question.textContent = trace.question;
+    this.badge.textContent = trace.badge;
+    this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
     for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce]) {
       part.load(trace);

@@ -1,0 +1,133 @@
+"""Changes of a finished run by hand: the viewer's actions → the workbench → the new trace."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+from core.errors import Cancelled, TraceError
+from core.types import Trace
+from macd_ui import zerogpu
+from macd_ui.actions import NO_CHANGE, PLACES, plain_action
+from macd_ui.estimate import STAGES, work_of_trace
+from macd_ui.jobs import BUSY, Jobs
+from macd_ui.session import Session, Turn
+from macd_ui.showing import Updates, joined, plot, running
+from macd_ui.wording import out_of_time_in_words, stopped_in_words
+from viewer import identity, status
+
+if TYPE_CHECKING:
+    from core.pipeline import Event
+
+
+class Changes(Jobs):
+    """Each action of the viewer, checked and computed when the device is free."""
+
+    def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
+        """A commit of the viewer: a change by hand, undo, decoding on, or measuring."""
+        session = self.store.session(key)
+        if not session.begin():
+            yield {"viewer": self._view(session, None, BUSY)}
+            return
+        if isinstance(action, Mapping) and action.get("do") == "ledger":
+            action = {**action, "do": "occlusion"}  # a page that was opened before an update
+        where = PLACES.get(str(action.get("do")), "whatif") if isinstance(action, Mapping) else ""
+        try:
+            session.stop.clear()
+            yield from self._act(session, action, backbone)
+        except Cancelled as error:
+            yield self._kept(session, status(message=stopped_in_words(error)))
+        except Exception as error:
+            message = self._failed(session, error, "a change failed")
+            yield self._kept(session, status(error=message, where=where))
+        finally:
+            session.busy.release()
+
+    def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
+        if not isinstance(action, Mapping):
+            raise NO_CHANGE
+        what = action.get("do")
+        if session.trace is None:  # the page was just opened: its first example is on show
+            if self.first is None:
+                raise TraceError("there is nothing to change yet", "Run a clip first")
+            session.show(self.first[1], self.first[0].link)
+        trace = session.trace
+        assert trace is not None
+        if action.get("run") != identity(trace):
+            raise TraceError(
+                "the server no longer keeps the run on this page",
+                "Open its saved file, or run the clip again",
+            )
+        if what == "undo":
+            if session.former:
+                session.trace, session.bench = session.former.pop(), None
+            yield self._changed(session)
+            return
+        if what not in PLACES:
+            raise NO_CHANGE
+        yield running(True) | {
+            "viewer": self._view(session, None, status(message="Starting", running=True))
+        }
+        yield from self._compute(session, trace, action, backbone)
+        yield self._changed(session)
+
+    def _compute(
+        self, session: Session, trace: Trace, action: Mapping[str, Any], backbone: str
+    ) -> Iterator[Updates]:
+        """Makes the change that an action asks for, when the device is free."""
+        from core.whatif.workbench import read_edit
+
+        what = str(action["do"])
+        edit = read_edit(action.get("edit"), trace) if what == "edit" else None
+        work = work_of_trace(trace)
+        kind = edit.kind if edit is not None else what
+        expected = self.store.estimator.change(work, kind, len(trace.tracks))
+        with ExitStack() as stack:
+            stack.enter_context(self.store.quota.job(session.visitor))
+            ticket = stack.enter_context(self.store.line.enter(expected))
+            yield from self._wait(session, ticket)
+            turn = stack.enter_context(self.store.turn(session))
+            if zerogpu.active():
+                made_by = self._maker(trace, backbone)
+                job = zerogpu.ChangeJob(trace, plain_action(action), made_by)
+                with closing(zerogpu.change(job, turn.is_over)) as events:
+                    changed = yield from self._stream(session, events, trace, turn)
+                self._took(session, trace, changed, what)
+                return
+            bench = self._bench(session, trace, backbone)
+            if edit is not None:
+                with closing(bench.change(edit)) as events:  # closing it takes the change back
+                    yield from self._stream(session, events, trace, turn)
+            elif what == "redecode":
+                change = plain_action(action)
+                bench.redecode(change["alpha"], change["beta"])
+            elif what == "controls":
+                bench.measure_controls()
+            else:
+                bench.measure_occlusion()
+        self._took(session, trace, bench.trace, what)
+
+    def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:
+        if what not in ("occlusion", "controls"):
+            session.former = [*session.former[-20:], former]
+        session.trace = changed
+
+    def _stream(
+        self, session: Session, events: Iterator[Event], former: Trace, turn: Turn
+    ) -> Generator[Updates, None, Trace]:
+        """Shows a change as it goes on; gives the trace of its last event."""
+        last = former
+        for event in events:
+            last = event.trace or last
+            if turn.is_over():
+                why = out_of_time_in_words(turn) if turn.out_of_time else "the change was stopped"
+                raise Cancelled(why, "What was there before is shown")
+            if event.stage != "done" and event.trace is not None:
+                state = status(event.stage, event.fraction, event.message, running=True)
+                view = self._view(session, event.trace, state, False, former, session.link)
+                yield {"viewer": view} | plot(session, event.trace)
+        return last
+
+    def _changed(self, session: Session) -> Updates:
+        return joined(self._shown(session, status(done=STAGES)), running(False))

@@ -1,0 +1,64 @@
+"""Random draws: clips of the toy world that nobody chose, with their truth.
+
+A seed decides scene, objects, question and answer, so that a draw can be repeated by its number.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+MAX_SEED = 10**9
+PER_REGIME = 9
+"""Questions that are drawn of each regime; one of all of them is asked."""
+COUNTED_TOO = "yes-bias"
+"""The control that is counted beside baseline and MACD, on the questions it applies to."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A drawn clip on disk, its question and the true answer."""
+
+    seed: int
+    video: str
+    question: str
+    truth: str
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What is counted beside baseline and MACD."""
+        return (COUNTED_TOO,) if self.truth in ("yes", "no") else ()
+
+
+def fresh_seed() -> int:
+    """A seed that nobody chose."""
+    return secrets.randbelow(MAX_SEED)
+
+
+def draw(seed: int, folder: Path) -> Drawn:
+    """Draws a clip and writes it into the folder as `draw-SEED.mp4`."""
+    # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
+    import numpy as np
+
+    from evals.benchmarks.toyworld import ToyWorld
+    from toyworld.clips import FPS, SECONDS, TITLE, write_frames
+    from toyworld.scenes import MASTER
+    from toyworld.world import frame_times, render
+
+    world = ToyWorld()
+    world.seeds = MappingProxyType({"test": seed})
+    items = [item for item in world.items("test", PER_REGIME) if item.kind != "caption"]
+    item = items[int(np.random.default_rng(seed).integers(len(items)))]
+    frames = render(world.spec(item.clip), frame_times(SECONDS * FPS), MASTER)
+    path = folder / f"draw-{seed}.mp4"
+    write_frames(frames, path, FPS, {"title": TITLE}, preset="veryfast")
+    return Drawn(seed, str(path), item.question, item.truth)
+
+
+def available() -> bool:
+    """Whether this installation can draw."""
+    from importlib.util import find_spec
+
+    return all(find_spec(name) for name in ("toyworld", "evals", "cv2"))

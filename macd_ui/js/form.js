@@ -1,0 +1,63 @@
+// @ts-check
+// The form's own parts: the filmstrip, what is chosen on it, the guard of the demo model, the tally.
+
+import { el } from "../../viewer/js/dom.js";
+import { Strip } from "./strip.js";
+import { Tally } from "./tally.js";
+
+/** @import { Component } from "./page.js" */
+
+const SAMPLING = "macd-sampling";
+
+/**
+ * A part that is drawn again whenever its value changes, into the host of its template.
+ *
+ * @param {Component} component
+ * @param {{ root: HTMLElement, load(value: any): void }} part
+ */
+function mount({ element, props, watch }, part) {
+  const show = () => {
+    const host = element.firstElementChild || element;
+    if (part.root.parentElement !== host) host.replaceChildren(part.root);
+    part.load(props.value || {});
+  };
+  watch("value", show);
+  show();
+}
+
+/** @param {Component} component */
+export function mountStrip(component) {
+  const choose = (/** @type {object} */ chosen) => document.dispatchEvent(new CustomEvent(SAMPLING, { detail: chosen }));
+  mount(component, new Strip(choose, (range) => component.trigger("submit", range)));
+}
+
+/**
+ * Holds what was chosen on the strip, as an input of a run.
+ *
+ * @param {Component} component
+ */
+export function mountSampling({ element, props }) {
+  element.hidden = true;
+  document.addEventListener(SAMPLING, (event) => { props.value = /** @type {CustomEvent} */ (event).detail; });
+}
+
+/** @param {Component} component */
+export function mountGuard(component) {
+  const root = el("div", { class: "guard", hidden: true });
+  mount(component, {
+    root,
+    load: (value) => {
+      root.hidden = !value.outside;
+      if (!value.outside) return;
+      const why = "The demo model has only ever seen drawn clips: about yours it finds and masks objects, "
+        + "but an answer would mean nothing.";
+      root.replaceChildren(el("p", {}, why),
+        el("p", { class: "guard-facts", hidden: !value.title }, `A real model that fits: ${value.title}. ${value.facts}`));
+    },
+  });
+}
+
+/** @param {Component} component */
+export function mountTally(component) {
+  mount(component, new Tally());
+}

@@ -1,0 +1,251 @@
+// @ts-check
+// The filmstrip of an uploaded clip: a range is trimmed on it, and frames are picked.
+
+import { el } from "../../viewer/js/dom.js";
+
+const STEPS = 400;
+const USUAL_FRAMES = 8;
+
+/**
+ * @typedef {object} StripValue
+ * @property {string} [reading] the name of a clip that is still read
+ * @property {string} name
+ * @property {number} duration seconds
+ * @property {number} longest the longest range that a run reads, seconds
+ * @property {number[]} times of the pictures, seconds
+ * @property {string[]} pictures
+ * @property {[number, number]} size
+ */
+/** @typedef {{ start?: number, end?: number, at?: number[] }} Chosen */
+
+/** @param {number} seconds */
+const spoken = (seconds) => `${seconds.toFixed(seconds < 100 ? 2 : 1)} s`;
+
+export class Strip {
+  /**
+   * @param {(chosen: Chosen) => void} choose hears what a run is to read
+   * @param {(range: Chosen) => void} closer asks for pictures of a shorter range
+   */
+  constructor(choose, closer) {
+    this.choose = choose;
+    this.closer = closer;
+    /** @type {StripValue | null} */
+    this.value = null;
+    this.clip = "";
+    this.wanted = USUAL_FRAMES;
+    /** @type {number[]} */
+    this.picked = [];
+    this.byHand = false;
+    this.start = 0;
+    this.end = 0;
+    this.at = 0;
+    this.large = el("img", { class: "strip-large", alt: "" });
+    this.caption = el("p", { class: "strip-caption" });
+    this.frames = el("div", { class: "strip-frames", role: "group", "aria-label": "Frames of the clip" });
+    this.frames.addEventListener("keydown", (event) => this.key(event));
+    const from = this.slider("Start", (seconds) => this.trim(Math.min(seconds, this.end - this.step()), this.end));
+    const to = this.slider("End", (seconds) => this.trim(this.start, Math.max(seconds, this.start + this.step())));
+    this.from = from[0];
+    this.fromText = from[1];
+    this.to = to[0];
+    this.toText = to[1];
+    this.even = this.radio("evenly spaced", () => this.pickByHand(false));
+    this.hand = this.radio("picked by hand", () => this.pickByHand(true));
+    this.summary = el("p", { class: "strip-summary", role: "status" });
+    this.closerButton = el("button", { type: "button", on: { click: () => this.lookCloser() } }, "Show only this range");
+    this.wholeButton = el("button", { type: "button", on: { click: () => this.wholeClip() } }, "Whole clip");
+    this.body = el("div", { hidden: true }, this.large, this.caption, this.frames,
+      el("div", { class: "strip-range" }, this.from.parentElement, this.to.parentElement),
+      el("div", { class: "strip-buttons" }, this.closerButton, this.wholeButton),
+      el("fieldset", { class: "strip-mode" }, el("legend", {}, "Frames for the model"), this.even.parentElement,
+        this.hand.parentElement),
+      this.summary);
+    this.waiting = el("p", { class: "strip-waiting", role: "status", hidden: true });
+    this.root = el("section", { class: "strip", "aria-label": "Filmstrip", hidden: true }, this.waiting, this.body);
+    document.addEventListener("input", (event) => { // how many frames are evenly spaced
+      const input = /** @type {HTMLInputElement} */ (event.target);
+      if (!input.closest("#frames")) return;
+      this.wanted = Number(input.value) || USUAL_FRAMES;
+      this.draw();
+    });
+  }
+
+  /**
+   * @param {string} name
+   * @param {(seconds: number) => void} moved
+   * @returns {[HTMLInputElement, HTMLElement]}
+   */
+  slider(name, moved) {
+    const text = el("output", { class: "strip-time" });
+    const input = el("input", { type: "range", min: "0", step: "any", on: { input: () => moved(Number(input.value)) } });
+    el("label", { class: "strip-slider" }, el("span", {}, name), input, text);
+    return [input, text];
+  }
+
+  /**
+   * @param {string} name
+   * @param {() => void} chosen
+   */
+  radio(name, chosen) {
+    const input = el("input", { type: "radio", name: "strip-mode", on: { change: chosen } });
+    el("label", {}, input, ` ${name}`);
+    return input;
+  }
+
+  step() {
+    return this.value ? Math.max(this.value.duration / STEPS, 1e-3) : 0;
+  }
+
+  /** @param {Partial<StripValue>} value */
+  load(value) {
+    this.waiting.hidden = !value.reading;
+    this.waiting.textContent = value.reading ? `Reading ${value.reading} …` : "";
+    this.root.hidden = !value.reading && !value.pictures;
+    this.body.hidden = !value.pictures;
+    if (!value.pictures) {
+      this.value = null;
+      this.clip = "";
+      return;
+    }
+    const same = this.value && this.clip === value.name && this.value.duration === value.duration;
+    this.value = /** @type {StripValue} */ (value);
+    this.clip = this.value.name;
+    this.at = 0;
+    if (!same) {
+      this.picked = [];
+      this.byHand = false;
+      this.start = 0;
+      this.end = Math.min(this.value.duration, this.value.longest);
+    }
+    this.frames.replaceChildren(...this.value.pictures.map((picture, i) => el("button", {
+      type: "button", class: "strip-frame", tabindex: i ? "-1" : "0",
+      on: { click: () => this.pick(i), focus: () => this.look(i), mouseenter: () => this.look(i) },
+    }, el("img", { src: picture, alt: "" }))));
+    for (const input of [this.from, this.to]) {
+      input.max = String(this.value.duration);
+      input.step = String(this.step());
+    }
+    this.look(0);
+    if (!same) this.tell();
+    this.draw();
+  }
+
+  /** @param {number} i */
+  look(i) {
+    if (!this.value) return;
+    this.at = i;
+    this.large.src = this.value.pictures[i];
+    this.caption.textContent = `${spoken(this.value.times[i])} of ${spoken(this.value.duration)}`;
+    [...this.frames.children].forEach((child, k) => child.setAttribute("tabindex", k === i ? "0" : "-1"));
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const count = this.frames.children.length;
+    /** @type {Record<string, number>} */
+    const steps = { ArrowLeft: -1, ArrowRight: 1, Home: -count, End: count };
+    const by = steps[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    const next = Math.max(0, Math.min(count - 1, this.at + by));
+    /** @type {HTMLElement} */ (this.frames.children[next]).focus();
+  }
+
+  /** @param {number} i */
+  pick(i) {
+    if (!this.value) return;
+    const time = this.value.times[i];
+    if (time < this.start || time > this.end) return;
+    this.picked = this.picked.includes(time)
+      ? this.picked.filter((t) => t !== time)
+      : [...this.picked, time].sort((a, b) => a - b);
+    this.byHand = this.picked.length > 0;
+    this.look(i);
+    this.tell();
+  }
+
+  /** @param {boolean} now */
+  pickByHand(now) {
+    this.byHand = now;
+    this.tell();
+  }
+
+  /**
+   * @param {number} start
+   * @param {number} end
+   */
+  trim(start, end) {
+    if (!this.value) return;
+    this.start = Math.max(0, start);
+    this.end = Math.min(this.value.duration, end);
+    this.picked = this.picked.filter((t) => t >= this.start && t <= this.end);
+    this.tell();
+  }
+
+  lookCloser() {
+    this.closer(this.range());
+  }
+
+  wholeClip() {
+    if (!this.value) return;
+    this.trim(0, this.value.duration);
+    this.closer({});
+  }
+
+  /** @returns {Chosen} */
+  range() {
+    if (!this.value) return {};
+    /** @type {{ start?: number, end?: number }} */
+    const range = {};
+    if (this.start > 0) range.start = round(this.start);
+    if (this.end < this.value.duration) range.end = round(this.end);
+    return range;
+  }
+
+  tell() {
+    this.choose(this.byHand && this.picked.length ? { ...this.range(), at: this.picked } : this.range());
+    this.draw();
+  }
+
+  /** The times of the frames that a run would sample evenly, as far as this can know. */
+  sampled() {
+    const part = (this.end - this.start) / this.wanted;
+    return Array.from({ length: this.wanted }, (_, i) => this.start + (i + 0.5) * part);
+  }
+
+  draw() {
+    const { value } = this;
+    if (!value) return;
+    const byHand = this.byHand && this.picked.length > 0;
+    const times = byHand ? this.picked : this.sampled();
+    const shown = new Set(times.map((t) => Math.max(0, value.times.filter((at) => at <= t + 1e-6).length - 1)));
+    [...this.frames.children].forEach((button, i) => {
+      const time = value.times[i];
+      const inside = time >= this.start && time <= this.end;
+      button.setAttribute("aria-pressed", String(byHand ? this.picked.includes(time) : false));
+      button.setAttribute("aria-label", `Frame at ${spoken(time)}${inside ? "" : ", outside the range"}`);
+      button.classList.toggle("strip-outside", !inside);
+      button.classList.toggle("strip-sampled", inside && shown.has(i));
+    });
+    this.from.value = String(this.start);
+    this.to.value = String(this.end);
+    this.fromText.textContent = spoken(this.start);
+    this.toText.textContent = spoken(this.end);
+    this.even.checked = !this.byHand;
+    this.hand.checked = this.byHand;
+    const whole = this.start <= 0 && this.end >= value.duration;
+    this.closerButton.disabled = whole;
+    this.wholeButton.disabled = whole && value.times[value.times.length - 1] > 0.8 * value.duration;
+    const range = whole ? "the whole clip" : `${spoken(this.start)} to ${spoken(this.end)}`;
+    const n = times.length;
+    const frames = byHand
+      ? `${n} ${n === 1 ? "frame" : "frames"} picked by hand`
+      : `${n} evenly spaced ${n === 1 ? "frame" : "frames"}`;
+    const hint = this.byHand && !byHand ? " Click frames to pick them." : "";
+    const long = this.end - this.start > value.longest ? ` A run reads at most ${value.longest} s: choose a shorter range.` : "";
+    this.summary.textContent = `${frames} of ${range}.${hint}${long}`;
+  }
+}
+
+/** @param {number} seconds */
+const round = (seconds) => Math.round(1000 * seconds) / 1000;
