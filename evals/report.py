@@ -42,22 +42,29 @@ def markdown(report: Report) -> str:
 
 def write(report: Report, out: Path) -> None:
     """report.json, report.md and report.html in a folder."""
-    from evals.plots import by_level, forest, reliability
     from evals.run import write_json
 
     write_json(out / "report.json", report)
     text = markdown(report)
     (out / "report.md").write_text(text, encoding="utf-8")
-    pictures = {"change": forest(report)}
+    drawn = pictures(report)
+    for name, picture in drawn.items():
+        (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
+    whole = page(report["benchmark"], text, list(drawn.values()))
+    (out / "report.html").write_text(whole, encoding="utf-8")
+
+
+def pictures(report: Report) -> dict[str, str]:
+    """Name → SVG of the report's plots."""
+    from evals.plots import by_level, forest, reliability
+
+    found = {"change": forest(report)}
     shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])
     if any(part["levels"] for part in report["regimes"].values()):
-        pictures["evidence"] = by_level(report, shown)
+        found["evidence"] = by_level(report, shown)
     if is_calibrated(report):
-        pictures["reliability"] = reliability(report, shown)
-    for name, picture in pictures.items():
-        (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
-    whole = page(report["benchmark"], text, list(pictures.values()))
-    (out / "report.html").write_text(whole, encoding="utf-8")
+        found["reliability"] = reliability(report, shown)
+    return found
 
 
 def load(out: Path) -> Report:
@@ -73,8 +80,11 @@ The row's name is "" for the heads themselves.
 """
 
 
-def page(title: str, text: str, pictures: list[str], link: Link = lambda *where: "") -> str:
-    """One HTML file without a script: the Markdown's tables, and the pictures after the first."""
+def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: "") -> str:
+    """One HTML file without a script: the Markdown's tables, and the pictures after the first.
+
+    drawn: SVG of the pictures.
+    """
     body: list[str] = []
     rows: list[str] = []
     shown, heading = False, ""
@@ -86,7 +96,7 @@ def page(title: str, text: str, pictures: list[str], link: Link = lambda *where:
             body.append(_table(rows, partial(link, heading)))
             rows = []
             if not shown:
-                body += [f'<figure class="picture">{p}</figure>' for p in pictures]
+                body += [f'<figure class="picture">{p}</figure>' for p in drawn]
                 shown = True
         if line.startswith("#"):
             depth = len(line) - len(line.lstrip("#"))

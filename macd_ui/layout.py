@@ -23,6 +23,8 @@ from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
 from macd_ui.programs import add_tools
 from macd_ui.quota import QuotaError
+from macd_ui.results.routes import RESULTS
+from macd_ui.results.routes import routes as results_routes
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
@@ -90,7 +92,8 @@ def build_page(store: Store) -> gr.Blocks:
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/)", elem_id="lead")
+        results = f" [Results]({RESULTS}/)" if store.settings.results else ""
+        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/){results}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
@@ -241,6 +244,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *(store.site.routes() if store.site is not None else ()),
                 *gallery_routes(site_of(store.settings), store.settings),
+                *results_routes(store.settings),
                 health_route(store),
             ],
             "lifespan": lifespan,

@@ -69,6 +69,7 @@ class ServerSettings:
     mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
     quota of the visitor, as on a Space whose GPUs are shared.
     study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
+    results: a report folder that everybody who sees the page may see; None: no results.
     """
 
     host: str = "127.0.0.1"
@@ -87,6 +88,7 @@ class ServerSettings:
     mcp: bool = False
     gpu_quota: bool = False
     study_dataset: str | None = None
+    results: str | None = None
 
     @property
     def loopback(self) -> bool:
@@ -230,6 +232,14 @@ def read_settings(
         " (default: MACD_GALLERY, else `gallery` in a Space's bucket, else the shipped examples)",
     )
     parser.add_argument(
+        "--results",
+        type=_folder,
+        metavar="FOLDER",
+        default=env.get("MACD_RESULTS") or None,
+        help="a report of `python -m evals run` that /results shows to everybody who sees the page"
+        " (default: MACD_RESULTS)",
+    )
+    parser.add_argument(
         "--study-dataset",
         metavar="OWNER/NAME",
         default=env.get("MACD_STUDY_DATASET"),
@@ -267,6 +277,7 @@ def read_settings(
         study=args.study,
         study_dataset=args.study_dataset,
         gallery=args.gallery,
+        results=args.results,
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )

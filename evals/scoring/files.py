@@ -16,7 +16,6 @@ from typing import Any
 
 from core.errors import BenchmarkError
 from evals.benchmarks.layout import place, read_json
-from evals.plots import accuracies, reliability
 from evals.report import page
 from evals.scoring.pages import Links, link_of, questions_page
 from evals.scoring.show import markdown
@@ -70,6 +69,8 @@ def report_page(report: Report, pictures: dict[str, str]) -> str:
 
 def plots(report: Report) -> dict[str, str]:
     """Name → SVG: accuracies with their intervals, and how far probabilities can be trusted."""
+    from evals.plots import accuracies, reliability  # with matplotlib
+
     found = {"accuracy": accuracies(report)}
     methods = tuple(report["methods"][:MOST_PLOTTED])
     regimes: dict[str, Any] = {}
