@@ -7,6 +7,7 @@ import httpx
 from macd_ui.serving.passwords import hash_password
 from macd_ui.settings import ServerSettings
 from tests.macd_ui.test_results import a_report
+from tests.patience import PATIENCE_S
 from tests.security.conftest import serving
 
 
@@ -21,7 +22,7 @@ def test_users_alone_see_them_and_nobody_writes(tmp_path):
     settings = ServerSettings(auth=str(users), results=str(tmp_path), public=True)
     with (
         serving(settings) as store,
-        httpx.Client(base_url=store.url, trust_env=False, timeout=300) as client,
+        httpx.Client(base_url=store.url, trust_env=False, timeout=PATIENCE_S) as client,
     ):
         for path in ("/results/", "/results/report.json", "/results/viewer.js"):
             assert client.get(path).status_code == 401
