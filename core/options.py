@@ -34,6 +34,7 @@ Fill = Literal["mean", "black", "blur", "noise", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
 Gradient = Literal["exact", "base", "half"]
 Objective = Literal["query", "answer", "margin"]
+Strengths = Literal["per-object", "shared"]
 Levels = Literal["three", "continuous"]
 Shape = Literal["outline", "box"]
 Overlap = Literal["normalise", "raw"]
@@ -190,6 +191,8 @@ class AscentOptions(Checked):
     objective: what the ascent climbs, given V_d: the paper's query loss; or the mean negative log
     likelihood of the answer that plain decoding gives; or how far that answer's first token falls
     behind its runner-up. Both need the video to be decoded first.
+    strengths: one for each object, or one that all objects share, whose gradient is that of the
+    loss when all of them move alike. Frame groups keep a strength each.
     """
 
     steps: int = whole(1, 1, 200, "ascent steps")
@@ -208,6 +211,9 @@ class AscentOptions(Checked):
         "query",
         Objective,
         "what the ascent climbs: the question's loss (the paper), the answer's, or its margin",
+    )
+    strengths: Strengths = choice(
+        "per-object", Strengths, "a strength for each object, or one that all objects share"
     )
 
     def check_together(self) -> None:
@@ -401,5 +407,6 @@ SWEEPS: dict[str, tuple[float | str, ...]] = {
     "eta": (0.01, 0.5),
     "fusion": ("max", "confidence", "average"),  # the paper's; "or" is this project's
     "levels": ("three", "continuous"),
+    "strengths": ("per-object", "shared"),
 }
 """What the paper varied in its ablations, its default first but for the detector's 0.5."""

@@ -29,7 +29,7 @@ from core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_even
 from core.methods.run import Decoding, run_method
 from core.objects.detect import Detector, only
 from core.objects.track import track
-from core.options import DecodeOptions, RunOptions, VideoOptions
+from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
 from core.question import clean_question, nouns
 from core.records import BackboneRecord, ClipRecord, DetectorRecord
 from core.types import (
@@ -279,9 +279,7 @@ def _tracks(
     yield Event("detect", 0.0, "Looking for objects", run.trace)
     began = time.monotonic()
     finder = detector()
-    chosen = options.detect
-    if finder.open_vocabulary and not chosen.prompt:
-        chosen = replace(chosen, prompt=". ".join(nouns(run.trace.question)))
+    chosen = prompted(finder, options.detect, run.trace.question)
     single = len(clip.dense_frames) == 0
     frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
     size = finder.input_size(frames, chosen)
@@ -300,7 +298,7 @@ def _tracks(
     run.update_trace(detector=record)
     run.timed("load detector", began)
     began = time.monotonic()
-    key = (clip.sha256, options.video, chosen, options.track, finder.name)
+    key = tracks_key(clip, options, chosen, finder.name)
     known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
     if known is None:
         aspect = clip.size[0] / clip.size[1]
@@ -332,6 +330,21 @@ def _tracks(
     run.timed("track", began)
     yield Event("track", 1.0, count(len(tracks), "object"), run.update_trace(tracks=tracks))
     return tracks
+
+
+def tracks_key(clip: Clip, options: RunOptions, chosen: DetectOptions, detector: str) -> Hashable:
+    """Under what a StageCache keeps a clip's tracks, with their notes.
+
+    chosen: the detector's options, with the prompt that it is asked. detector: its name.
+    """
+    return clip.sha256, options.video, chosen, options.track, detector
+
+
+def prompted(detector: Detector, options: DetectOptions, question: str) -> DetectOptions:
+    """The options with what a detector of open vocabulary looks for: the question's nouns."""
+    if detector.open_vocabulary and not options.prompt:
+        return replace(options, prompt=". ".join(nouns(question)))
+    return options
 
 
 def _provisional(

@@ -14,13 +14,13 @@ from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, FILES, find_benchmark
-from evals.commands import engine_flags, label, paper, power
+from evals.commands import engine_flags, label, paper, power, trace
 from evals.commands import files as files_command
 from evals.commands import score as score_command
 from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
 from evals.published import diagnose, read_table
 from evals.report import load, markdown, write
-from evals.scoring.report import markdown as files_markdown
+from evals.scoring.show import markdown as files_markdown
 
 DEFAULT_METHODS = (
     "baseline",
@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     label.add(commands)
     paper.add(commands)
     power.add(commands)
+    trace.add(commands)
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)

@@ -13,7 +13,7 @@ from core.backbones.base import VideoLM
 from core.decoding.contrast import Head, above, cut_floor, score, weighted
 from core.decoding.search import find_answer
 from core.errors import MacdError, NotApplicable
-from core.methods import METHODS, Method, find_methods
+from core.methods import METHODS, Method, find_method, find_methods
 from core.methods.run import DecodingViews, FixedAnswer, prepare
 from core.options import ContrastOptions, Objective, RunOptions
 from core.types import Answer, Clip, StepWeights, TokenStep, Track
@@ -30,6 +30,7 @@ BETAS = (0.01, 0.1, 0.3, 0.5)
 GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
 OWN_CONTRAST = ("vcd", "sid", "tcd")
+"""Views published with an α and β of their own, under which the options keep them."""
 ONE_VIEW = tuple(m.name for m in METHODS.values() if not m.second_views)
 
 
@@ -80,7 +81,8 @@ def _answer_item(
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
         own = replace(options, seed=item_seed(item.id))
-        context = MethodContext(gathering, asking.encode(clip, item.question), tracks, own)
+        encoded = asking.encode(clip, item.question, fit=own.video.fit)
+        context = MethodContext(gathering, encoded, tracks, own)
     except MacdError as error:
         yield from failed(wanted, error)
         return
@@ -209,10 +211,11 @@ def _probability(found: Answer) -> float | None:
 def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float]) -> RunOptions:
     """The options with one method's α and β; its head rule stays as published."""
     alpha, beta = contrast
-    if method in OWN_CONTRAST:
-        part = getattr(options, method)
+    view = find_method(method).view
+    if view in OWN_CONTRAST:
+        part = getattr(options, view)
         own = replace(part, contrast=replace(part.contrast, alpha=alpha, beta=beta))
-        return replace(options, **{method: own})
+        return replace(options, **{view: own})
     return replace(options, contrast=ContrastOptions(alpha, beta))
 
 

@@ -72,12 +72,17 @@ def with_constants(
         key="",
         item=item.id,
         method="yes-bias",
-        text=baseline.text if same else texts.get(first, first),
+        text=baseline.text if same else texts.get(first, _alone(first, item)),
         margin=None if margin is None else margin + own.get("yes", 0.0),
         first=first,
         probability=_probability(baseline, scores, first),
         reads=baseline.reads,
     )
+
+
+def _alone(first: str, item: Item) -> str:
+    """An answer of that first word, which plain decoding gives nowhere."""
+    return first.upper() if item.kind == "choice" and len(first) == 1 else first
 
 
 def _own(item: Item, constants: Constants) -> Constants:

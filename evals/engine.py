@@ -37,7 +37,13 @@ class Worker:
             assert ready.error is not None
             yield from failed(group, ready.error)
             return
-        yield from answer_clip(group, self.lm, ready.clip, ready.tracks, self.setting.options)
+        parts = [group]
+        if ready.by_question:  # what can be masked differs from question to question
+            _, questions = clip_of(group)
+            parts = [[w for w in group if w.item.question == q] for q in questions]
+        for part in parts:
+            tracks = ready.tracks_for(part[0].item.question)
+            yield from answer_clip(part, self.lm, ready.clip, tracks, self.setting.options)
 
 
 @lru_cache(maxsize=1)

@@ -254,7 +254,7 @@ def page(found: dict[str, Any]) -> str:
         " knows nothing has the box's share of the frames, the first row of each table. Peak: how"
         " often the strongest cell lies in the box. 95 % intervals over clips; bold where the lead"
         " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
-        " its share is no like for like comparison: the box is among the few places it has.",
+        " its share is not a like-for-like comparison: the box is among the few places it has.",
     ]
     if found["questions"] < ENOUGH:
         lines += ["", f"Fewer questions than {ENOUGH}: these figures are preliminary."]

@@ -214,7 +214,7 @@ def _points(interval: Interval | None, sign: str = "+") -> str:
 
 
 def check_methods(names: Sequence[str]) -> None:
-    """Raises OptionError for a method that is none, or that contrasts no second view."""
+    """Raises OptionError for an unknown method, or one that contrasts no second view."""
     for method in find_methods([n for n in names if n != ORACLE]):
         if not method.second_views:
             raise OptionError(

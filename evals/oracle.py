@@ -1,7 +1,7 @@
 """A second view that only an evaluation can have: the truth says which object it hides.
 
-It bounds what any rule for choosing objects could gain. It is no method of `core`, because outside
-an evaluation nobody knows the truth.
+It bounds what any rule for choosing objects could gain. It is not a method of `core`, because
+outside an evaluation nobody knows the truth.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-from evals.figures import survives, title
+from core.words import visible
+from evals.figures import SIGNIFICANT, survives, title
 
 Figures = dict[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c8c8c")
@@ -60,6 +61,51 @@ def forest(figures: Figures) -> str:
             ax.set_axisbelow(True)
         axes[0][0].invert_yaxis()
         return _svg(fig)
+
+
+def accuracies(report: Figures) -> str:
+    """Accuracy of each method with its 95 % interval, a panel for all questions and each split.
+
+    report: of `evals.scoring.report.make_report`. A square and a colour mark a change against the
+    baseline that is significant after Holm's correction.
+    """
+    methods, compared = report["methods"], report.get("compared", {})
+    splits = ["all", *next(iter(report["scores"].values()))["splits"]]
+    with plt.rc_context(STYLE):
+        columns = min(3, len(splits))
+        rows = -(-len(splits) // columns)
+        height = rows * (0.9 + 0.26 * len(methods))
+        fig, axes = plt.subplots(
+            rows, columns, figsize=(10, height), squeeze=False, sharey=True, layout="constrained"
+        )
+        for ax in axes.flat[len(splits) :]:
+            ax.set_visible(False)
+        for ax, split in zip(axes.flat, splits, strict=False):
+            for y, method in enumerate(methods):
+                scores = report["scores"][method]
+                part = scores if split == "all" else scores["splits"][split]
+                change = compared.get(method, {}).get(split)
+                sure = change is not None and change["p_holm"] < SIGNIFICANT
+                colour = "#777777"
+                if sure:
+                    colour = "#D55E00" if change["change"] < 0 else "#0072B2"
+                ax.plot(part["interval"], [y, y], color=colour, lw=2, solid_capstyle="butt")
+                ax.plot(part["accuracy"], y, "s" if sure else "o", color=colour, ms=5)
+            n = report["scores"][methods[0]]
+            n = n if split == "all" else n["splits"][split]
+            ax.set_yticks(range(len(methods)), [title(m) for m in methods])
+            ax.set_xlim(-2, 102)
+            ax.set_title(_plain(f"{split}, n = {n['n']}"), fontsize=9, loc="left")
+            ax.set_xlabel("accuracy, %")
+            ax.grid(axis="x", color="#eeeeee")
+            ax.set_axisbelow(True)
+        axes[0][0].invert_yaxis()
+        return _svg(fig)
+
+
+def _plain(text: str) -> str:
+    """A name as matplotlib draws it as it is: a dollar sign would begin a formula."""
+    return visible(text).replace("$", "\\$")
 
 
 def by_level(figures: Figures, methods: tuple[str, ...]) -> str:
@@ -133,7 +179,7 @@ def reliability(figures: Figures, methods: tuple[str, ...]) -> str:
                     lw=1.2,
                     label=title(method),
                 )
-            ax.set_title(regime, fontsize=9, loc="left")
+            ax.set_title(_plain(regime), fontsize=9, loc="left")
             ax.set_xlabel("probability of the answer, %")
             ax.set_ylim(-2, 102)
             ax.grid(color="#eeeeee")

@@ -108,7 +108,7 @@ def rendered(text: str, report: Report) -> str:
     """The page with every marker's figures as the report has them.
 
     What the run did not measure, another method or a part of newer reports, is said to be so.
-    Raises OptionError for a name that is none, or markers that do not pair up.
+    Raises OptionError for an unknown name, or markers that do not pair up.
     """
     if text.count("<!-- figures:") != text.count("<!-- /figures -->"):
         raise OptionError("the markers of the page do not pair up", "Close each figures marker")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Callable
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from evals.figures import Report, change, percent
@@ -39,22 +42,29 @@ def markdown(report: Report) -> str:
 
 def write(report: Report, out: Path) -> None:
     """report.json, report.md and report.html in a folder."""
-    from evals.plots import by_level, forest, reliability
     from evals.run import write_json
 
     write_json(out / "report.json", report)
     text = markdown(report)
     (out / "report.md").write_text(text, encoding="utf-8")
-    pictures = {"change": forest(report)}
+    drawn = pictures(report)
+    for name, picture in drawn.items():
+        (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
+    whole = page(report["benchmark"], text, list(drawn.values()))
+    (out / "report.html").write_text(whole, encoding="utf-8")
+
+
+def pictures(report: Report) -> dict[str, str]:
+    """Name → SVG of the report's plots."""
+    from evals.plots import by_level, forest, reliability
+
+    found = {"change": forest(report)}
     shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])
     if any(part["levels"] for part in report["regimes"].values()):
-        pictures["evidence"] = by_level(report, shown)
+        found["evidence"] = by_level(report, shown)
     if is_calibrated(report):
-        pictures["reliability"] = reliability(report, shown)
-    for name, picture in pictures.items():
-        (out / f"{name}.svg").write_text(picture + "\n", encoding="utf-8")
-    whole = page(report["benchmark"], text, list(pictures.values()))
-    (out / "report.html").write_text(whole, encoding="utf-8")
+        found["reliability"] = reliability(report, shown)
+    return found
 
 
 def load(out: Path) -> Report:
@@ -63,37 +73,60 @@ def load(out: Path) -> Report:
     return found
 
 
-def page(title: str, text: str, pictures: list[str]) -> str:
-    """One HTML file without a script: the Markdown's tables, and the pictures after the first."""
+Link = Callable[[str, str, str, str], str]
+"""(heading above a table, its first head, a row's name, a column's) → where the cell leads, or "".
+
+The row's name is "" for the heads themselves.
+"""
+
+
+def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: "") -> str:
+    """One HTML file without a script: the Markdown's tables, and the pictures after the first.
+
+    drawn: SVG of the pictures.
+    """
     body: list[str] = []
     rows: list[str] = []
-    shown = False
+    shown, heading = False, ""
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
             rows.append(line)
             continue
         if rows:
-            body.append(_table(rows))
+            body.append(_table(rows, partial(link, heading)))
             rows = []
             if not shown:
-                body += [f'<figure class="picture">{p}</figure>' for p in pictures]
+                body += [f'<figure class="picture">{p}</figure>' for p in drawn]
                 shown = True
         if line.startswith("#"):
             depth = len(line) - len(line.lstrip("#"))
-            body.append(f"<h{depth}>{html.escape(line[depth:].strip())}</h{depth}>")
+            heading = line[depth:].strip()
+            body.append(f"<h{depth}>{html.escape(heading)}</h{depth}>")
         elif line and not line.startswith("!["):  # the page holds its pictures itself
             body.append(f"<p>{_inline(line)}</p>")
     return _PAGE.replace("TITLE", html.escape(title)).replace("BODY", "\n".join(body))
 
 
-def _table(rows: list[str]) -> str:
-    cells = [[c.strip() for c in r.strip("|").split("|")] for r in rows]
-    head = "".join(f"<th>{_inline(c)}</th>" for c in cells[0])
+def _table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
+    heads, _, *lines = [[c.strip() for c in r.strip("|").split("|")] for r in rows]
+    to = partial(link, heads[0])
+    head = "".join(f"<th>{_linked(c, to('', c))}</th>" for c in heads)
     body = "".join(
-        "<tr>" + "".join(f"<td>{_inline(c)}</td>" for c in row) + "</tr>" for row in cells[2:]
+        "<tr>"
+        + "".join(
+            f"<td>{_linked(c, to(row[0], n))}</td>"
+            for c, n in zip_longest(row, heads, fillvalue="")
+        )
+        + "</tr>"
+        for row in lines
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide" tabindex="0" role="region" aria-label="table">{table}</div>'
+
+
+def _linked(cell: str, target: str) -> str:
+    shown = _inline(cell)
+    return f'<a href="{html.escape(target)}">{shown}</a>' if target else shown
 
 
 def _inline(text: str) -> str:

@@ -7,8 +7,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from core.errors import OptionError
-from core.options import RunOptions
+from core.options import RunOptions, options_from
 from core.shipped import TOYWORLD
+from core.validation import Number, shown
 from evals.benchmarks import find_benchmark
 from evals.benchmarks.base import Benchmark, Item
 
@@ -89,20 +90,44 @@ class Setting:
         sampling = Sampling(self.options.video, self.fps, self.side)
         return find_benchmark(self.benchmark, Path(self.data), sampling, self.published)
 
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values; `read_setting` takes them."""
+        return asdict(self)
+
     def content(self, benchmark: Benchmark) -> str:
         """Names the setting by its content, models and code included, wherever its files lie."""
-        told = asdict(self) | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
-        del told["data"]  # the fingerprint tells what lies there
-        told |= {role: _model_content(told[role]) for role in ("backbone", "detector")}
-        told["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+        parts = self.as_dict() | {"of": benchmark.fingerprint(), "code": code_fingerprint()}
+        del parts["data"]  # the fingerprint is that of what lies there
+        parts |= {role: _model_content(parts[role]) for role in ("backbone", "detector")}
+        parts["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         if "toyworld" in (self.backbone, self.detector):
-            told["weights"] = json.loads((TOYWORLD / "manifest.json").read_text())
-        return _sha(told)
+            parts["weights"] = json.loads((TOYWORLD / "manifest.json").read_text())
+        return _sha(parts)
 
     def detector_content(self) -> str:
         """Names what tracks depend on beside the clip and the options: detector and code."""
         weights = (TOYWORLD / "manifest.json").read_text() if self.detector == "toyworld" else ""
         return _sha([_model_content(self.detector), weights, code_fingerprint()])
+
+
+def read_setting(values: Any) -> Setting:
+    """The setting that `Setting.as_dict` gave. Raises OptionError for anything else."""
+    names = [f.name for f in fields(Setting)]
+    if not isinstance(values, Mapping) or set(values) != set(names):
+        raise OptionError("the setting of the report is damaged", "Run it again")
+    options = options_from(values["options"])
+    kinds = {"boxes": ("detector", "truth"), "published": (True, False)}
+    numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
+               "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
+    for name in names:
+        value = values[name]
+        if name in numbers:
+            numbers[name].read(value, name)
+        elif name in kinds and value not in kinds[name]:
+            raise OptionError(f"{name} is {shown(value)} in the report", "Run it again")
+        elif name not in (*kinds, "options") and not isinstance(value, str):
+            raise OptionError(f"{name} is {shown(value)} in the report", "Run it again")
+    return Setting(**{**values, "options": options})
 
 
 def seeded(benchmark: Benchmark, seed: int) -> Benchmark:
@@ -216,7 +241,7 @@ def unpack(path: Path) -> list[Row]:
             f"the rows of {path.name} cannot be read ({type(error).__name__})", "Run it again"
         ) from None
     if not rows or None in rows:
-        raise OptionError(f"{path.name} holds no rows, or lines that are none", "Run it again")
+        raise OptionError(f"{path.name} holds lines that are not rows", "Run it again")
     return [row for row in rows if row is not None]
 
 

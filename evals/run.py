@@ -61,14 +61,19 @@ def complete(
     folder: Path,
     engine: Engine | None = None,
     progress: Progress = lambda done, total: None,
+    take: Callable[[PendingAnswer, Row], None] = lambda want, row: None,
 ) -> dict[str, Row]:
     """Computes what is missing of `wanted` and returns its rows by key.
 
-    engine: who works on the clips; one worker in this process without it.
+    engine: who works on the clips; one worker in this process without it. take: called with each
+    row as it comes, first with those that are known from before. An answer that failed in an
+    earlier run is asked for again.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    keys = {w.key for w in wanted}
-    known = {r.key: r for r in read(folder) if r.key in keys}
+    asked = {w.key: w for w in wanted}
+    known = {r.key: r for r in read(folder) if r.key in asked and not r.error}
+    for key, row in known.items():
+        take(asked[key], row)
     clips: dict[str, list[PendingAnswer]] = defaultdict(list)
     for want in wanted:
         if want.key not in known:
@@ -79,11 +84,12 @@ def complete(
     if groups:
         path = folder / f"rows-{os.getpid()}.jsonl"
         for row in (engine or in_process)(groups, setting, folder.parent / "tracks"):
-            if row.key in keys and row.key not in known:
+            if row.key in asked and row.key not in known:
                 known[row.key] = row
                 append(path, row)
                 done += 1
                 progress(done, len(wanted))
+                take(asked[row.key], row)
     return known
 
 

@@ -194,7 +194,7 @@ def _constant_free(report: Report) -> Iterator[str]:
     yield (
         "Questions that are not answered by yes or no. A regime's own constants, one for each"
         " answer word, tuned on its own questions of the choose split: where they gain less than a"
-        " point, a method's gain is no shift."
+        " point, a method's gain is not a shift."
     )
     yield ""
     names = [f"{r} (n = {p['n']})" for r, p in table.items()]

@@ -370,10 +370,10 @@ def _paired_table(judged: Mapping[str, Judged]) -> Figures:
 
 
 def _constant_free(judged: Mapping[str, Judged], constants: Mapping[str, Constants]) -> Figures:
-    """Regime → its questions that are no yes-no questions, and whether constants help there.
+    """Regime → its questions that are not yes-no questions, and whether constants help there.
 
     gain: of constants tuned on the regime's own questions of the choose split; helps: whether it is
-    HELPS_FROM or more. What a method gains where they do not help is no shift.
+    HELPS_FROM or more. What a method gains where they do not help is not a shift.
     """
     table: Figures = {}
     for regime, part in judged.items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from core.errors import MacdError
 from core.objects.detect import Detector, only
 from core.objects.track import track
 from core.options import DetectOptions, RunOptions
-from core.question import nouns
+from core.pipeline import prompted
 from core.types import Clip, Track
 from evals.benchmarks.base import Benchmark
 
@@ -26,11 +26,20 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Prepared:
-    """A clip with its tracks, or why there is none."""
+    """A clip with its tracks, or why there is none.
+
+    tracks: of the first question. by_question: of each, where a detector looks for what a question
+    names; empty where all questions have the same tracks.
+    """
 
     clip: Clip | None = None
     tracks: tuple[Track, ...] = ()
     error: MacdError | None = None
+    by_question: Mapping[str, tuple[Track, ...]] = field(default_factory=dict)
+
+    def tracks_for(self, question: str) -> tuple[Track, ...]:
+        """The tracks for a question."""
+        return self.by_question.get(question, self.tracks)
 
 
 class Preparing:
@@ -53,13 +62,17 @@ class Preparing:
     def prepare(self, key: str, questions: tuple[str, ...] = ()) -> Prepared:
         """One clip. Without a detector its true boxes are taken.
 
-        questions: asked of the clip; a detector of open vocabulary looks for their nouns.
+        questions: asked of the clip; a detector of open vocabulary looks for the nouns of each by
+        itself, so that a question's tracks do not depend on what else is asked.
         """
         try:
             clip = self.benchmark.clip(key)
             if self.detector is None:
                 return Prepared(clip, self.benchmark.true_tracks(key))
-            return Prepared(clip, self._tracks(clip, self.detector, questions))
+            if self.detector.open_vocabulary and not self.options.detect.prompt and questions:
+                each = {q: self._tracks(clip, self.detector, q) for q in questions}
+                return Prepared(clip, each[questions[0]], by_question=each)
+            return Prepared(clip, self._tracks(clip, self.detector))
         except MacdError as error:
             return Prepared(error=error)
 
@@ -75,12 +88,8 @@ class Preparing:
             if waiting is not None:
                 yield waiting.result()
 
-    def _tracks(
-        self, clip: Clip, detector: Detector, questions: tuple[str, ...]
-    ) -> tuple[Track, ...]:
-        chosen = self.options.detect
-        if detector.open_vocabulary and not chosen.prompt:
-            chosen = replace(chosen, prompt=". ".join(nouns(" ".join(questions))))
+    def _tracks(self, clip: Clip, detector: Detector, question: str = "") -> tuple[Track, ...]:
+        chosen = prompted(detector, self.options.detect, question)
         path = self.folder and self.folder / f"{self._key(clip, detector, chosen)}.json"
         if path is not None and (kept := read_tracks(path)) is not None:
             return kept
@@ -112,7 +121,7 @@ def write_tracks(path: Path, tracks: tuple[Track, ...]) -> None:
 def read_tracks(path: Path) -> tuple[Track, ...] | None:
     """The tracks of a file; None where there is none, or a damaged one, which is made again."""
     try:
-        return tuple(_track(told) for told in json.loads(path.read_text()))
+        return tuple(map(_track, json.loads(path.read_text())))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -131,16 +140,16 @@ def _plain(one: Track) -> dict[str, Any]:
     }
 
 
-def _track(told: dict[str, Any]) -> Track:
+def _track(record: dict[str, Any]) -> Track:
     return Track(
-        id=told["id"],
-        label=told["label"],
-        confidence=told["confidence"],
-        boxes=np.array(told["boxes"], np.float32).reshape(-1, 4),
-        state=np.array(told["state"], np.int8),
-        frames_seen=told["frames_seen"],
+        id=record["id"],
+        label=record["label"],
+        confidence=record["confidence"],
+        boxes=np.array(record["boxes"], np.float32).reshape(-1, 4),
+        state=np.array(record["state"], np.int8),
+        frames_seen=record["frames_seen"],
         outlines=tuple(
             None if o is None else tuple(np.array(part, np.float32) for part in o)
-            for o in told["outlines"]
+            for o in record["outlines"]
         ),
     )

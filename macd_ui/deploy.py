@@ -27,7 +27,7 @@ NEEDED = (
 )  # fmt: skip
 """Files and folders that a Space holds; tests, benchmarks and tools stay behind."""
 LARGEST_MB = 50
-"""A file above this is no part of the project."""
+"""A file above this is not part of the project."""
 SPACE = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 MODEL = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w.-]{1,64})?", re.ASCII)
 HARDWARE = ("cpu-basic", "cpu-upgrade", "zero-a10g", "t4-small", "t4-medium", "l4x1", "a10g-small",
@@ -96,14 +96,15 @@ def plan(
     """What a deployment of the checkout in `root` would push. Raises OptionError."""
     if not SPACE.fullmatch(space):
         raise OptionError(
-            f"{visible(space)[:100]!r} is no name of a Space", "Give OWNER/NAME, as in its address"
+            f"{visible(space)[:100]!r} is not the name of a Space",
+            "Give OWNER/NAME, as in its address",
         )
     if hardware not in HARDWARE:
         raise OptionError(f"there is no hardware {hardware!r}", f"Choose {', '.join(HARDWARE)}")
     for name in backbones:
         if not MODEL.fullmatch(name):
             raise OptionError(
-                f"{visible(name)[:100]!r} is no model of the hub", "Give OWNER/NAME of a model"
+                f"{visible(name)[:100]!r} is not a model of the hub", "Give OWNER/NAME of a model"
             )
     tracked, notes = _tracked(root)
     files: dict[str, bytes | Path] = {
@@ -137,7 +138,7 @@ def _tracked(root: Path) -> tuple[list[str], tuple[str, ...]]:
         except OSError:
             done = None
         if done is None or done.returncode:
-            raise OptionError(f"{root} is no git checkout", "Deploy from a clone of the project")
+            raise OptionError(f"{root} is not a git checkout", "Deploy from a clone of the project")
         return done.stdout
 
     names = [n for n in git("ls-files", "-z").split("\0") if n and (root / n).is_file()]
@@ -189,7 +190,7 @@ def _problem(data: dict[str, Any]) -> str:
     if len(str(data["short_description"])) > 60:
         return "short_description is longer than 60 characters"
     if not {data["colorFrom"], data["colorTo"]} <= COLOURS:
-        return f"a colour is none of {', '.join(sorted(COLOURS))}"
+        return f"a colour is not one of {', '.join(sorted(COLOURS))}"
     if not re.fullmatch(r"\d+\.\d+\.\d+", str(data["python_version"])):
         return "python_version is not like 3.12.12"
     timeout = data.get("startup_duration_timeout", "30m")

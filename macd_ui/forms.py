@@ -95,6 +95,7 @@ SETTINGS: dict[str, Setting] = {
         Setting("shape", "mask", "shape", "mask shape"),
         Setting("fusion", "mask", "fusion", "mask fusion"),
         Setting("levels", "ascent", "levels", "levels"),
+        Setting("strengths", "ascent", "strengths", "strengths"),
         Setting("swept", "mask", "swept", "sweep masks over time"),
         Setting("low_memory", "ascent", "memory", "low-memory mode (slower)", word="low"),
         Setting(

@@ -24,11 +24,14 @@ from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
 from macd_ui.programs import add_tools
 from macd_ui.quota import QuotaError
+from macd_ui.results.routes import RESULTS
+from macd_ui.results.routes import routes as results_routes
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
 from macd_ui.serving.study import study_routes
 from macd_ui.session import Store
+from macd_ui.settings import ServerSettings
 from macd_ui.wording import UNFORESEEN, explained
 from viewer import style
 
@@ -94,7 +97,7 @@ def build_page(store: Store) -> gr.Blocks:
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD}\n\n{' · '.join(_links())}", elem_id="lead")
+        gr.Markdown(f"# {TITLE}\n{LEAD}\n\n{' · '.join(_links(store.settings))}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
@@ -106,12 +109,13 @@ def build_page(store: Store) -> gr.Blocks:
     return built
 
 
-def _links() -> list[str]:
+def _links(settings: ServerSettings) -> list[str]:
     """What the page leads on to, as Markdown."""
     links = [f"[Paper]({about.PAPER})"]
     if about.has_docs():
         links.append(f"[Documentation](docs/{about.FIRST})")
-    return [*links, "[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
+    links += ["[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
+    return [*links, f"[Results]({RESULTS}/)"] if settings.results else links
 
 
 def _wire(
@@ -292,6 +296,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
                 *about.routes(store.settings),
+                *results_routes(store.settings),
             ],
             "lifespan": lifespan,
         },

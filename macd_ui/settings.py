@@ -71,6 +71,7 @@ class ServerSettings:
     quota of the visitor, as on a Space whose GPUs are shared.
     study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
     study_login: whoever signs in with an account of the hub may rate, without an invitation.
+    results: a report folder that everybody who sees the page may see; None: no results.
     """
 
     host: str = "127.0.0.1"
@@ -90,6 +91,7 @@ class ServerSettings:
     gpu_quota: bool = False
     study_dataset: str | None = None
     study_login: bool = False
+    results: str | None = None
 
     @property
     def loopback(self) -> bool:
@@ -236,6 +238,14 @@ def read_settings(
         " (default: MACD_GALLERY, else `gallery` in a Space's bucket, else the shipped examples)",
     )
     parser.add_argument(
+        "--results",
+        type=_folder,
+        metavar="FOLDER",
+        default=env.get("MACD_RESULTS") or None,
+        help="a report of `python -m evals run` that /results shows to everybody who sees the page"
+        " (default: MACD_RESULTS)",
+    )
+    parser.add_argument(
         "--study-dataset",
         metavar="OWNER/NAME",
         default=env.get("MACD_STUDY_DATASET"),
@@ -281,6 +291,7 @@ def read_settings(
         study_dataset=args.study_dataset,
         study_login=args.study is not None and args.study_login,
         gallery=args.gallery,
+        results=args.results,
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )

@@ -69,8 +69,8 @@ def _check_items(study: Study) -> int:
             raise StudyError(f"item {item['number']} has other arms", "Give an untouched copy")
         for row in rows:
             content = bytes(row["media"])
-            told = item["arms"][row["arm"]]["media_sha256"]
-            if hashlib.sha256(content).hexdigest() != told or not content.startswith(MAGIC):
+            stored = item["arms"][row["arm"]]["media_sha256"]
+            if hashlib.sha256(content).hexdigest() != stored or not content.startswith(MAGIC):
                 raise StudyError(
                     f"the pictures of item {item['number']} were changed", "Give an untouched copy"
                 )

@@ -110,7 +110,7 @@ def on_network(path: Path, mounts: str | None = None) -> bool:
 def connect(
     path: str | Path, *, write: bool = False, network: bool | None = None
 ) -> sqlite3.Connection:
-    """Opens a study. Raises StudyError for what is none, StudyBusy where it cannot be opened.
+    """Opens a study. Raises StudyError for anything else, StudyBusy where it cannot be opened.
 
     write: commits wait for the disk (`synchronous`); a write-ahead log lets others read meanwhile.
     network: whether to use a rollback journal and an exclusive lock instead; seen by itself. Its
@@ -118,7 +118,7 @@ def connect(
     """
     place = Path(path)
     if not place.is_file():
-        raise StudyError(f"there is no study {str(place)[:200]!r}", "Make one: ratings create")
+        raise StudyError(f"there is not a study {str(place)[:200]!r}", "Make one: ratings create")
     remote = on_network(place) if network is None else network
     try:
         db = sqlite3.connect(place, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -134,7 +134,7 @@ def connect(
         raise _opening(place, error) from error
     if application != APPLICATION:
         db.close()
-        raise StudyError(f"{place.name[:200]!r} is no study", "Give a file of `ratings create`")
+        raise StudyError(f"{place.name[:200]!r} is not a study", "Give a file of `ratings create`")
     if version != VERSION:
         db.close()
         raise StudyError(
@@ -168,4 +168,4 @@ def set_durable(db: sqlite3.Connection, remote: bool) -> None:
 def _opening(place: Path, error: sqlite3.DatabaseError) -> StudyError | StudyBusy:
     if isinstance(error, sqlite3.OperationalError) and os.access(place, os.R_OK):
         return StudyBusy(f"the study cannot be opened ({error})", "Close what else has it open")
-    return StudyError(f"{place.name[:200]!r} is no study ({error})", "Give a whole study file")
+    return StudyError(f"{place.name[:200]!r} is not a study ({error})", "Give a whole study file")

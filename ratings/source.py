@@ -60,7 +60,7 @@ class Source:
 
 
 def read_source(path: str | Path) -> Source:
-    """Reads a trace file; raises TraceError for what is none."""
+    """Reads a trace file; raises TraceError for anything else."""
     return source_of(load(path))
 
 

@@ -20,14 +20,14 @@ TABLE = "| package | licence |\n|---|---|\n"
 def licence(name: str) -> str:
     """What the installed package says about its licence, in a few words."""
     about = importlib.metadata.metadata(name)
-    told = about.get("License-Expression") or ""
-    if not told:
+    license = about.get("License-Expression") or ""
+    if not license:
         kinds = [c.split("::")[-1].strip() for c in about.get_all("Classifier") or ()
                  if c.startswith("License ::")]  # fmt: skip
-        told = ", ".join(k for k in kinds if k != "OSI Approved")
-    if not told:
-        told = (about.get("License") or "see the package").strip().splitlines()[0]
-    return re.sub(r"\s+", " ", told).replace("|", "/")
+        license = ", ".join(k for k in kinds if k != "OSI Approved")
+    if not license:
+        license = (about.get("License") or "see the package").strip().splitlines()[0]
+    return re.sub(r"\s+", " ", license).replace("|", "/")
 
 
 def notices() -> str:

@@ -30,7 +30,7 @@ LARGER_MB = {
 }
 WHEEL_MB = 30
 PRIVATE = re.compile(r"(?i)(\.env|id_rsa|\.pem|credentials.*|.*\.sqlite3?|\.netrc)")
-"""Names of files that are no part of a release."""
+"""Names of files that are not part of a release."""
 
 
 class Failed(Exception):
@@ -48,16 +48,16 @@ def check_versions(root: Path) -> str:
     if cited is None or cited[1] != version:
         raise Failed(f"CITATION.cff says {cited and cited[1]}, the code {version}")
     newest = re.search(r"^## (.+)$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
-    told = newest[1].split()[0] if newest else ""
-    if told not in (version, "Unreleased"):
-        raise Failed(f"CHANGELOG.md begins with {told or 'nothing'}, the code says {version}")
+    noted = newest[1].split()[0] if newest else ""
+    if noted not in (version, "Unreleased"):
+        raise Failed(f"CHANGELOG.md begins with {noted or 'nothing'}, the code says {version}")
     pins = dict(z.split("==") for z in (root / "constraints.txt").read_text().split())
     sdk = re.search(r"^sdk_version: (\S+)$", (root / "README.md").read_text(encoding="utf-8"), re.M)
     if sdk is None or sdk[1] != pins.get("gradio"):
         raise Failed(
             f"README.md says Gradio {sdk and sdk[1]}, constraints.txt {pins.get('gradio')}"
         )
-    return version + (" (CHANGELOG.md says Unreleased)" if told == "Unreleased" else "")
+    return version + (" (CHANGELOG.md says Unreleased)" if noted == "Unreleased" else "")
 
 
 def check_hashes(root: Path) -> str:
@@ -87,7 +87,7 @@ def tracked(root: Path) -> list[str]:
 
 
 def check_files(root: Path) -> str:
-    """No file is larger than it should be, or is none of the project's."""
+    """No file is larger than it should be, or is not the project's."""
     total = 0.0
     for name in tracked(root):
         if PRIVATE.fullmatch(Path(name).name):

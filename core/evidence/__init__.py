@@ -32,7 +32,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def find_kind(name: str) -> Callable[[EvidenceCase, str], Measured]:
-    """The function that measures the kind. Raises OptionError where there is none of that name."""
+    """The function that measures the kind. Raises OptionError for an unknown name."""
     if name not in kind_names():
         raise OptionError(
             f"there is no kind of evidence {name!r}", f"Choose of {', '.join(kind_names())}"

@@ -84,7 +84,7 @@ class EvidenceOptions(Checked):
 
 
 def read_evidence_options(values: Mapping[str, Any]) -> EvidenceOptions:
-    """From untrusted values by name. Raises OptionError for one that is none, or out of range.
+    """From untrusted values by name. Raises OptionError for an unknown one, or one out of range.
 
     >>> read_evidence_options({"knock_out": [2], "kinds": "gradient"}).track_ids()
     (2,)
@@ -115,7 +115,7 @@ def _box(written: str) -> Box:
     sound = 0 <= x0 <= x1 - SMALLEST_SIDE <= 1 and 0 <= y0 <= y1 - SMALLEST_SIDE <= 1
     if not (sound and x1 <= 1 and y1 <= 1):  # NaN is not
         raise OptionError(
-            f"{shown(written)} is no box in the frame",
+            f"{shown(written)} is not a box in the frame",
             "Give x0,y0,x1,y1 in shares of the frame, such as 0.1,0.2,0.5,0.9",
         )
     return x0, y0, x1, y1

@@ -57,6 +57,9 @@ def ascend(
 
     L is what `options.objective` names; own_answer: see `objective_loss`.
 
+    Where objects share one strength, dL/dr of that one is Σ_k ∂L/∂r_k at equal r_k, and every
+    entry of the step holds it; so the strengths stay equal from step to step.
+
     base: the video itself as `read_base` gave it, so that frames no mask touches are not read
     again. With gradient "base" its slope is the only one; its loss is that of the plain video.
     Strengths are float64, so that small steps near r0 do not vanish in rounding; compositing and
@@ -68,13 +71,16 @@ def ascend(
         view.options.check_trainable()
     device = view.objects.device
     groups = len(view.encoded.groups) if view.outside is not None else 0
+    shared = options.strengths == "shared"
     r = torch.full((len(view.objects),), options.r0, dtype=torch.float64, device=device)
     rf = torch.full((groups,), options.r0, dtype=torch.float64, device=device)
     for index in range(options.steps):
         if options.gradient == "base":
-            loss, g, gf = _slopes_of_base(view, base or read_base(lm, view.encoded, options))
+            base = base or read_base(lm, view.encoded, options)
+            loss, g, gf = _slopes_of_base(view, base, shared)
         else:
             loss, g, gf = _slopes_at(lm, view, r, rf, options, base, own_answer)
+            g = g.sum().expand_as(g) if shared else g
         step = AscentStep(
             index=index,
             loss=loss,
@@ -118,11 +124,13 @@ def _slopes_at(
     return to_float(loss), g, gf
 
 
-def _slopes_of_base(view: MaskCompositor, base: BaseRead) -> tuple[float, Tensor, Tensor]:
+def _slopes_of_base(
+    view: MaskCompositor, base: BaseRead, shared: bool
+) -> tuple[float, Tensor, Tensor]:
     assert base.slope is not None
     assert base.state.query_logits is not None
     loss = to_float(loss_of(base.state.query_logits[0], view.encoded))
-    g, gf = view.slopes_at_zero(base.slope)
+    g, gf = view.slopes_at_zero(base.slope, shared)
     return loss, g.double(), gf.double()
 
 

@@ -92,16 +92,20 @@ class MaskCompositor:
             return ((video * std + mean + mask).clamp(0, 1) - mean) / std
         return video + mask * (self.fill - video)
 
-    def slopes_at_zero(self, slope: Tensor) -> tuple[Tensor, Tensor]:
+    def slopes_at_zero(self, slope: Tensor, shared: bool = False) -> tuple[Tensor, Tensor]:
         """dL/dr (K,) and dL/dr_f (G,) where every strength is 0, from dL/dV (T, 3, H, W).
 
         Each strength as if it alone moved; at 0 the maximum of all would split it among them.
+        shared: of one strength that all objects share, K times the same.
         """
         # a hair above 0, so that what cannot grow brighter ("additive") has no slope
         mask = torch.full_like(self.fill[:, 0], 1e-6).requires_grad_()
         shown = self.composite(mask)
         (per_pixel,) = torch.autograd.grad(shown, mask, slope.to(shown.dtype))
         objects = torch.einsum("thw,kthw->k", per_pixel, self.reach)
+        if shared and len(objects):
+            reach = self.reach.amax(0) if self.options.fusion == "max" else self.reach.sum(0)
+            objects = (per_pixel * reach).sum().expand_as(objects)
         frames = per_pixel.new_zeros(len(self.encoded.groups))
         if self.outside is None:
             return objects, frames[:0]

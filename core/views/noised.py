@@ -48,7 +48,11 @@ def train_noise(
         epsilon=context.noise(),
     )
     options = replace(
-        context.options.ascent, levels="continuous", frame_fraction=1.0, gradient="exact"
+        context.options.ascent,
+        levels="continuous",
+        frame_fraction=1.0,
+        gradient="exact",
+        strengths="per-object",  # what shares a scale is the view's own choice
     )
     *_, last = ascend(context.lm, noisy, options, context.read, context.own_answer)
     counterfactual = finalize_ascent(last, options)

@@ -210,7 +210,7 @@ def frames_at(seconds: float, fps: float) -> int:
 
 
 def letter_of(options: Sequence[str], answer: str) -> str | None:
-    """The letter of the option that is the answer, None where it is none of them.
+    """The letter of the option that is the answer, None where it is not one of them.
 
     >>> letter_of(["left", "right"], "right"), letter_of(["left"], "up")
     ('B', None)
@@ -262,5 +262,5 @@ def _read_pictures(asked: Asked, sampling: Sampling) -> Clip:
 def _picture(path: Path) -> np.ndarray:
     image = cv2.imread(str(path), cv2.IMREAD_COLOR)
     if image is None:
-        raise BenchmarkError(f"{place(path)} is no picture", "Unpack the folder again")
+        raise BenchmarkError(f"{place(path)} is not a picture", "Unpack the folder again")
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)

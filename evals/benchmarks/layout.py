@@ -44,7 +44,7 @@ def read_json(path: Path, remedy: str = "Download it again") -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise BenchmarkError(
-            f"{place(path)} is no valid JSON (line {error.lineno}: {error.msg})", remedy
+            f"{place(path)} is not valid JSON (line {error.lineno}: {error.msg})", remedy
         ) from None
     except RecursionError:
         raise BenchmarkError(f"{place(path)} is nested too deeply", remedy) from None
@@ -58,7 +58,7 @@ def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
             found = list(enumerate(rows, 2))
         except csv.Error as error:
             raise BenchmarkError(
-                f"{place(path)} is no valid CSV (line {rows.line_num}: {error})", remedy
+                f"{place(path)} is not valid CSV (line {rows.line_num}: {error})", remedy
             ) from None
         for line, row in found:
             if None in row or None in row.values():
@@ -80,7 +80,7 @@ def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
             value = json.loads(text)
         except (json.JSONDecodeError, RecursionError):
             raise BenchmarkError(
-                f"{place(path)} is no valid JSON Lines (line {line})", remedy
+                f"{place(path)} is not valid JSON Lines (line {line})", remedy
             ) from None
         records.append((f"line {line}", _record(path, f"line {line}", value)))
     return records
@@ -139,14 +139,14 @@ class Reader:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):
             raise self.fail(f"{names[0]!r} is {shown(value)} instead of a list")
         if not all(isinstance(v, str | int | float) for v in value):
-            raise self.fail(f"{names[0]!r} holds something that is no text")
+            raise self.fail(f"{names[0]!r} holds something that is not text")
         return tuple(str(v) for v in value)
 
     def list(self, name: str) -> list[Any]:
         """A list of anything. Raises BenchmarkError where there is none."""
         value = self.record.get(name)
         if not isinstance(value, list):
-            raise self.fail(f"{name!r} is missing" if value is None else f"{name!r} is no list")
+            raise self.fail(f"{name!r} is missing" if value is None else f"{name!r} is not a list")
         return value
 
     def _first(self, names: Iterable[str]) -> Any:
@@ -179,7 +179,7 @@ def require_videos(root: Path, wanted: Collection[Path]) -> None:
 
 
 def require_folder(root: Path, layout: str) -> None:
-    """Raises BenchmarkError where the data folder is none. layout: which layout is expected."""
+    """Raises BenchmarkError where there is no data folder. layout: which layout is expected."""
     if not root.is_dir():
         raise BenchmarkError(
             f"there is no folder {place(root)}",

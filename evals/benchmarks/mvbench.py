@@ -74,7 +74,7 @@ class MVBench(FileBenchmark):
             options, answer = reader.texts("candidates"), reader.text("answer")
             truth = letter_of(options, answer) or letter_of([o.strip() for o in options], answer)
             if truth is None:
-                raise reader.fail(f"the answer {answer!r} is none of the candidates")
+                raise reader.fail(f"the answer {answer!r} is not one of the candidates")
             video = _video(data, task, reader.text("video"))
             start, end = reader.number("start"), reader.number("end")
             whole = task not in CUT or any(p.endswith("_segment") for p in video.parts)

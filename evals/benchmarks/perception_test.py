@@ -57,7 +57,7 @@ class PerceptionTest(FileBenchmark):
     def _asked(self, data: Path, name: str, one: Reader, end: float | None) -> Asked:
         options, answer = one.texts("options"), one.number("answer_id")
         if answer is None or answer != int(answer) or not 0 <= answer < len(options):
-            raise one.fail(f"'answer_id' is none of the {len(options)} options")
+            raise one.fail(f"'answer_id' is not one of the {len(options)} options")
         labels = [("reasoning", one.text("reasoning", default="none"))]
         labels += [("tag", tag) for tag in one.texts("tag")]
         return Asked(

@@ -41,7 +41,7 @@ class Questions(FileBenchmark):
             unknown = next((k for k in record if k not in FIELDS), None)
             reader = Reader(file, where, record)
             if unknown is not None:
-                raise reader.fail(f"{unknown!r} is no column; there are {', '.join(FIELDS)}")
+                raise reader.fail(f"{unknown!r} is not a column; there are {', '.join(FIELDS)}")
             yield self._asked(file.parent, reader, record, number)
 
     def _asked(self, root: Path, reader: Reader, record: dict[str, Any], number: int) -> Asked:
@@ -108,7 +108,7 @@ def _truth(reader: Reader, options: Sequence[str]) -> tuple[Kind, str]:
     if options:
         letter = letter_of(options, answer) or answer.strip("(). ").upper()
         if letter not in tuple(LETTERS[: len(options)]):
-            raise reader.fail(f"the answer {answer!r} is none of the options")
+            raise reader.fail(f"the answer {answer!r} is not one of the options")
         return "choice", letter
     plain = answer.lower().rstrip(".")
     return ("yes-no", plain) if plain in ("yes", "no") else ("word", answer)

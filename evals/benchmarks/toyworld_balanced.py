@@ -69,7 +69,7 @@ def _draw(
     motions: dict[str, str] | None = None,
     late: float = 0.0,
 ) -> ClipSpec:
-    """Faint objects that move anyhow, unless told, and clear ones that move as they usually do."""
+    """Faint objects that move anyhow, or as `motions` says, and clear ones that move as usual."""
     moves = {c: _one(rng, P.motions) for c in faint} | (motions or {})
     spec = sample(
         rng, scene, [*faint, *clear], weak=0.0, fog=0.0, p_motion=1.0, motions=moves, late=late

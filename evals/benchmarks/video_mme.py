@@ -56,7 +56,7 @@ class VideoMME(FileBenchmark):
         one = Reader(path, f"{video.where}, video {video.text('video_id', 'videoID')}", question)
         options, truth = one.texts("options"), one.text("answer").strip("(). ").upper()
         if truth not in LETTERS[: len(options)] or not truth:
-            raise one.fail(f"the answer {truth!r} is none of the {len(options)} options")
+            raise one.fail(f"the answer {truth!r} is not one of the {len(options)} options")
         duration = video.text("duration", "duration_category").lower()
         if duration not in DURATIONS:
             raise video.fail(f"'duration' is {duration!r} instead of {', '.join(DURATIONS)}")
@@ -99,5 +99,5 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
         return polars.read_parquet(path).to_dicts()
     except Exception as error:
         raise BenchmarkError(
-            f"{place(path)} is no valid parquet ({type(error).__name__})", "Download it again"
+            f"{place(path)} is not valid parquet ({type(error).__name__})", "Download it again"
         ) from None

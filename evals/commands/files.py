@@ -14,15 +14,18 @@ from core.methods import find_methods
 from core.objects.detect import check_detector
 from core.options import PRESETS, ContrastOptions, RunOptions, options_from
 from core.validation import Number
-from core.words import visible
+from core.words import count, visible
 from evals.commands import engine_flags
 
 if TYPE_CHECKING:
     from evals.engine import Engine
     from evals.rows import Setting
+    from evals.traces import Kept
 
-METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", "yes-bias")
-FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "prompts", "rule", "options")
+CONSTANT = "yes-bias"
+METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
+FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "prompts", "rule", "options",
+         "save_traces")  # fmt: skip
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +40,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--prompts", choices=("published", "bare"), help="what stands around the questions"
     )
     group.add_argument("--rule", help="scoring rule of the headline")
+    group.add_argument(
+        "--save-traces",
+        choices=("wrong", "changed", "all"),
+        help="keep traces of wrong answers, of those that differ from the baseline's, or of all",
+    )
     group.add_argument(
         "--options", help='options of the method as JSON, such as \'{"ascent": {"steps": 3}}\''
     )
@@ -74,11 +82,11 @@ def check(args: argparse.Namespace, methods: list[str]) -> None:
 def run_options(args: argparse.Namespace, max_tokens: int) -> RunOptions:
     """The options of a run, those given as JSON over the defaults. Raises OptionError."""
     try:
-        told = json.loads(args.options) if args.options else {}
+        values = json.loads(args.options) if args.options else {}
     except ValueError as error:
-        raise OptionError(f"--options is no JSON ({error})", "Give an object") from None
-    options = options_from(told)
-    if "decode" not in told or "max_tokens" not in told["decode"]:
+        raise OptionError(f"--options is not JSON ({error})", "Give an object") from None
+    options = options_from(values)
+    if "max_tokens" not in values.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=max_tokens))
     if args.frames is not None:
         options = replace(options, video=replace(options.video, frames=args.frames))
@@ -109,6 +117,13 @@ def run(args: argparse.Namespace) -> int:
 
     named = [m for m in args.methods.split(",") if m]
     methods = [m.name for m in find_methods(["baseline", *(named or METHODS)])]
+    if args.alpha is not None and CONSTANT in methods:
+        if named:
+            raise OptionError(
+                f"{CONSTANT} is tuned on a split, and α and β are given for all questions",
+                "Leave --alpha and --beta out, or the method",
+            )
+        methods.remove(CONSTANT)
     check(args, methods)
     _check_folder(args.out)
     if args.boxes == "truth":
@@ -122,8 +137,10 @@ def run(args: argparse.Namespace) -> int:
     for note in checked.check_sizes():
         _say(f"note: {visible(note)}")
     setting = setting_of(args, checked.max_tokens)
-    report = answer_files(setting, methods, args.out, engine, args.limit, contrast(args), args.rule)
-    from evals.scoring.report import markdown, write
+    report = answer_files(setting, methods, args.out, engine, args.limit, contrast(args), args.rule,
+                          args.save_traces)  # fmt: skip
+    from evals.scoring.files import write
+    from evals.scoring.show import markdown
 
     report["machine"] = _machine()
     write(report, args.out)
@@ -147,37 +164,59 @@ def answer_files(
     limit: int | None,
     given: tuple[float, float] | None,
     rule: str | None = None,
+    keep: Kept | None = None,
 ) -> dict[str, Any]:
     """The report of a run as plain data: answers of every method, scored and compared.
 
     given: α and β of every method; without them they are chosen on a fifth of the clips, which is
-    then left out of the score.
+    then left out of the score, and so are the constants of "yes-bias". keep: which answers' traces
+    are kept in out/traces.
     """
     from evals.__main__ import _say
+    from evals.answer import ONE_VIEW
     from evals.benchmarks.files import FileBenchmark
-    from evals.run import Contrasts, choose, complete, plan, ticking
+    from evals.constant import answers_by_first, tune, with_constants
+    from evals.run import DERIVED, Contrasts, choose, complete, plan, ticking
+    from evals.scoring.files import TRACES
     from evals.scoring.report import make_report
+    from evals.traces import TraceKeeper
 
     benchmark = setting.open()
     assert isinstance(benchmark, FileBenchmark)
     rows, n = out / "rows", limit or 10**9
+    constants: dict[str, float] = {}
     if given is not None:
         contrasts: Contrasts = dict.fromkeys(methods, given)
         how, split = "given", "all"
     else:
         tried = plan(benchmark, setting, "choose", n, methods, None)
         found = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
-        contrasts = choose(benchmark.items("choose", n), found, tried)
+        asked = benchmark.items("choose", n)
+        contrasts = choose(asked, found, tried)
+        constants = tune(asked, {w.item.id: found[w.key] for w in tried if w.method == "baseline"})
         how, split = "chosen for each method on a fifth of the clips, which is not scored", "test"
     wanted = plan(benchmark, setting, split, n, methods, contrasts)  # type: ignore[arg-type]
-    found = complete(wanted, setting, rows, engine, ticking("answering", _say))
     items = benchmark.items(split, n)  # type: ignore[arg-type]
+    if not items:
+        raise OptionError(
+            f"no clip is left to score of {count(len(benchmark.everything), 'question')}",
+            "Give α and β by --alpha and --beta, or a larger --limit",
+        )
+    asked_methods = [m for m in methods if m not in DERIVED]
+    keeper = keep and TraceKeeper(
+        keep, setting, benchmark, asked_methods, out / TRACES, out / "tracks", rule, _say
+    )
+    take = {"take": keeper.take} if keeper else {}
+    found = complete(wanted, setting, rows, engine, ticking("answering", _say), **take)
     answers = {(w.item.id, w.method): found[w.key] for w in wanted}
+    if CONSTANT in methods:
+        texts = answers_by_first([answers[i.id, "baseline"] for i in items])
+        for i in items:
+            row = with_constants(i, answers[i.id, "baseline"], constants, texts)
+            answers[i.id, CONSTANT] = row
     report = make_report(benchmark, items, answers, methods, rule)
-    from evals.answer import ONE_VIEW
-
     return report | {
-        "contrasts": {m: list(contrasts[m]) for m in methods if m not in ONE_VIEW},
+        "contrasts": {m: list(contrasts[m]) for m in asked_methods if m not in ONE_VIEW},
         "how_chosen": how,
         "split": split,
         "backbone": setting.backbone,
@@ -187,6 +226,8 @@ def answer_files(
                      "size": setting.side},
         "published_contrast": _published(benchmark.name),
         "content": setting.content(benchmark),
+        "setting": setting.as_dict(),
+        "constants": constants,
     }  # fmt: skip
 
 

@@ -231,7 +231,7 @@ def study_figures(path: Path, condition: str) -> Figures:
         reader = Reader(path, where, record)
         score = reader.number("score")
         if score is None or not 1 <= score <= 5:
-            raise reader.fail("'score' is no number from 1 to 5")
+            raise reader.fail("'score' is not a number from 1 to 5")
         if reader.text("condition") == condition:
             scores.append(score)
     if len(scores) < 2:

@@ -64,36 +64,36 @@ def read_table(name: str) -> PaperTable:
     """A table by name. Raises OptionError."""
     if name not in table_names():
         raise OptionError(f"there is no table {name!r}", f"Choose of {', '.join(table_names())}")
-    told = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    backbone = told.get("backbone", "")
-    known = told.get("confusion")
+    record = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    backbone = record.get("backbone", "")
+    known = record.get("confusion")
     return PaperTable(
         name=name,
-        title=told["title"],
-        label=told["label"],
-        metrics=tuple(told["metrics"]),
-        rows=tuple(_row(r, backbone) for r in told["rows"]),
-        decimals=told["decimals"],
-        benchmarks=tuple(told["benchmarks"]),
+        title=record["title"],
+        label=record["label"],
+        metrics=tuple(record["metrics"]),
+        rows=tuple(_row(r, backbone) for r in record["rows"]),
+        decimals=record["decimals"],
+        benchmarks=tuple(record["benchmarks"]),
         backbone=backbone,
-        note=told.get("note", ""),
-        percent=told.get("percent", False),
-        fps=told.get("fps"),
-        size=told.get("size"),
+        note=record.get("note", ""),
+        percent=record.get("percent", False),
+        fps=record.get("fps"),
+        size=record.get("size"),
         confusion=None if known is None else (known["benchmark"], known["n"], known["positives"]),
     )
 
 
-def _row(told: dict[str, Any], backbone: str) -> TableRow:
-    pair, label = told.get("contrast"), told.get("label")
+def _row(record: dict[str, Any], backbone: str) -> TableRow:
+    pair, label = record.get("contrast"), record.get("label")
     return TableRow(
-        name=told["name"],
-        method=told["method"],
-        paper=tuple(float(x) for x in told["paper"]),
-        backbone=told.get("backbone", backbone),
-        options=told.get("options", {}),
+        name=record["name"],
+        method=record["method"],
+        paper=tuple(float(x) for x in record["paper"]),
+        backbone=record.get("backbone", backbone),
+        options=record.get("options", {}),
         contrast=None if pair is None else (float(pair[0]), float(pair[1])),
-        detector=told.get("detector"),
+        detector=record.get("detector"),
         label=None if label is None else (label[0], label[1]),
     )
 

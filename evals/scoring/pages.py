@@ -1,72 +1,182 @@
-"""HTML of a run over video files: the report, and the questions behind its cells; no script."""
+"""HTML of the questions behind the cells of a report over video files; no script.
+
+Every cell of the report leads to a list of its questions by name; each of those to the question
+with all answers; and each answer to its trace: the file where one was kept, else the command that
+computes it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from core.methods import find_method
-from core.words import visible
+from core.words import count, visible
+from evals.report import Link
+from evals.scoring.show import AGAINST, as_cell
 
 Report = dict[str, Any]
+Links = Callable[[str], list[tuple[str, str]]]
+"""Key of an answer's row → (text, address) of what is kept of it."""
 QUESTIONS = "questions.html"
+LISTED = 500
+"""Questions that a list names."""
 
 
-def anchor(split: str) -> str:
-    """The id of a split's questions.
+def anchor(*names: str) -> str:
+    """The id of a list of questions; other names have another one.
 
-    >>> anchor("pet & animal/2")
-    's-pet-animal-2'
+    >>> anchor("entire"), anchor("entire", "macd")
+    ('s-entire', 's-entire-macd')
+    >>> anchor("pet & animal/2") != anchor("pet animal 2")
+    True
     """
-    return "s-" + re.sub(r"[^a-z0-9]+", "-", split.lower()).strip("-")
+    plain = "-".join(re.sub(r"[^a-z0-9_-]+", "-", name.lower()) for name in names)
+    if plain != "-".join(names):
+        plain = f"{plain}-{hashlib.sha256(repr(names).encode()).hexdigest()[:6]}"
+    return f"s-{plain}"
 
 
-def link_cells(page: str, splits: list[str]) -> str:
-    """The report's page, in which the name of a split leads to its questions."""
-    for split in splits:
-        shown = html.escape(split)
-        link = f'<a href="{QUESTIONS}#{anchor(split)}">{shown}</a>'
-        for cell in ("td", "th"):
-            page = page.replace(f"<{cell}>{shown}</{cell}>", f"<{cell}>{link}</{cell}>")
-    return page
+def link_of(report: Report) -> Link:
+    """Where the cells of the report lead; see `evals.report.page`."""
+    methods = {find_method(m).title: m for m in report["methods"]}
+    first = next(iter(report["scores"].values()))
+    splits = {as_cell(s): s for s in ("all", *first["splits"])}
+    labels = {as_cell(d): {as_cell(v): v for v in values} for d, values in first["labels"].items()}
+    dimensions = {as_cell(d): d for d in first["labels"]}
+
+    def link(heading: str, kind: str, row: str, column: str) -> str:
+        if heading == AGAINST and not row:
+            return _at(splits[column]) if column in splits else ""
+        if heading == AGAINST and row in methods:
+            return _at(splits.get(column, "all"), methods[row])
+        if heading in methods and kind == "split" and row in splits:
+            return _at(splits[row], methods[heading])
+        if heading in methods and row in labels.get(kind, {}):
+            return _at(dimensions[kind], labels[kind][row], methods[heading])
+        return ""
+
+    return link
 
 
-def questions_page(report: Report) -> str:
-    """Every question by split, what each method answered, and whether that counts."""
-    body = "\n".join(_sections(report))
+def _at(*names: str) -> str:
+    return f"{QUESTIONS}#{anchor(*names)}"
+
+
+def questions_page(report: Report, folder: str = "FOLDER", links: Links = lambda key: []) -> str:
+    """Every question by split, what each method answered, and whether that counts.
+
+    folder: of the report, for the command that computes a trace. links: to what is kept.
+    """
+    body = "\n".join(_sections(report, folder, links))
     title = html.escape(visible(f"{report['benchmark']}: questions"))
     return _PAGE.replace("TITLE", title).replace("BODY", body)
 
 
-def _sections(report: Report) -> Iterator[str]:
-    methods = report["methods"]
-    heads = "".join(f"<th>{_text(find_method(m).title)}</th>" for m in methods)
+def _sections(report: Report, folder: str, links: Links) -> Iterator[str]:
+    methods: list[str] = report["methods"]
+    every: list[Report] = report["questions"]
+    numbers = {id(q): f"q-{i}" for i, q in enumerate(every)}
     yield f"<h1>{_text(report['benchmark'])}</h1>"
     yield '<p><a href="report.html">Back to the report</a></p>'
-    for split in dict.fromkeys(q["split"] for q in report["questions"]):
-        mine = [q for q in report["questions"] if q["split"] == split]
+    yield (
+        "<p>A trace holds one answer with its masks, logits and tokens, and opens in the viewer."
+        " Beside each question stands the command that computes one again from the same video,"
+        " options and models; <code>--method NAME</code> chooses whose answer.</p>"
+    )
+    yield f'<h2 id="{anchor("all")}">all</h2>'
+    yield from _lists(every, ("all",), methods, numbers)
+    for dimension, value in dict.fromkeys(tuple(z) for q in every for z in q.get("labels", ())):
+        mine = [q for q in every if [dimension, value] in q["labels"]]
+        yield f"<h2>{_text(dimension)}: {_text(value)}</h2>"
+        yield from _lists(mine, (dimension, value), methods, numbers)
+    for split in dict.fromkeys(q["split"] for q in every):
+        mine = [q for q in every if q["split"] == split]
         yield f'<h2 id="{anchor(split)}">{_text(split)}</h2>'
-        yield '<div class="wide" tabindex="0" role="region" aria-label="questions"><table>'
-        yield f"<tr><th>id</th><th>clip</th><th>question</th><th>truth</th>{heads}</tr>"
-        for question in mine:
-            options = "; ".join(question["options"])
-            asked = _text(question["question"]) + (f"<br><i>{_text(options)}</i>" * bool(options))
-            cells = "".join(_answer(question["answers"][m]) for m in methods)
-            yield (
-                f"<tr><td>{_text(question['id'])}</td><td>{_text(question['clip'])}</td>"
-                f"<td>{asked}</td><td>{_text(question['truth'])}</td>{cells}</tr>"
-            )
-        yield "</table></div>"
+        yield from _lists(mine, (split,), methods, numbers)
+        yield from _table(mine, methods, numbers, folder, links)
 
 
-def _answer(said: Report) -> str:
-    if said["error"]:
-        return f'<td class="wrong">failed: {_text(said["error"])}</td>'
-    sign, kind = ("✓", "right") if said["right"] else ("✗", "wrong")
-    margin = "" if said["margin"] is None else f"<br><small>margin {said['margin']:+.2f}</small>"
-    return f'<td class="{kind}">{sign} {_text(said["text"] or "")}{margin}</td>'
+def _lists(
+    questions: Sequence[Report], names: tuple[str, ...], methods: list[str], numbers: dict[int, str]
+) -> Iterator[str]:
+    """By method: what it repairs and spoils of these questions, and what else it has wrong."""
+    yield '<ul class="lists">'
+    for method in methods:
+        right = [q for q in questions if q["answers"][method]["right"]]
+        wrong = [q for q in questions if not q["answers"][method]["right"]]
+        parts = {"wrong": wrong}
+        if method != "baseline" and "baseline" in methods:
+            parts = {
+                "repaired": [q for q in right if not q["answers"]["baseline"]["right"]],
+                "spoiled": [q for q in wrong if q["answers"]["baseline"]["right"]],
+                "wrong as before": [q for q in wrong if not q["answers"]["baseline"]["right"]],
+            }
+        shown = "; ".join(
+            f"{name}: {_names(mine, numbers)}" for name, mine in parts.items() if mine
+        )
+        yield (
+            f'<li id="{anchor(*names, method)}"><b>{_text(find_method(method).title)}</b>'
+            f" {len(right)} of {count(len(questions), 'question')} right{'; ' * bool(shown)}{shown}"
+            "</li>"
+        )
+    yield "</ul>"
+
+
+def _names(questions: Sequence[Report], numbers: dict[int, str]) -> str:
+    listed = ", ".join(
+        f'<a href="#{numbers[id(q)]}">{_text(q["id"])}</a>' for q in questions[:LISTED]
+    )
+    more = len(questions) - LISTED
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _table(
+    questions: Sequence[Report],
+    methods: list[str],
+    numbers: dict[int, str],
+    folder: str,
+    links: Links,
+) -> Iterator[str]:
+    heads = "".join(f"<th>{_text(find_method(m).title)}</th>" for m in methods)
+    yield '<div class="wide" tabindex="0" role="region" aria-label="questions"><table>'
+    yield f"<tr><th>id</th><th>clip</th><th>question</th><th>truth</th>{heads}</tr>"
+    for question in questions:
+        options = "; ".join(question["options"])
+        asked = _text(question["question"]) + (f"<br><i>{_text(options)}</i>" * bool(options))
+        cells = "".join(_answer(question["answers"][m], links) for m in methods)
+        yield (
+            f'<tr id="{numbers[id(question)]}"><td>{_text(question["id"])}</td>'
+            f"<td>{_text(question['clip'])}</td><td>{asked}"
+            f"<details><summary>trace</summary><code>{_text(command(folder, question['id']))}"
+            f"</code></details></td><td>{_text(question['truth'])}</td>{cells}</tr>"
+        )
+    yield "</table></div>"
+
+
+def command(folder: str, question: str) -> str:
+    """The command that computes the trace of a question's answer."""
+    words = ["python", "-m", "evals", "trace", folder, question, "--out", "answer.macd"]
+    dashed = any(word.startswith("-") for word in (folder, question))
+    # after -- argparse takes a word that begins with a dash for what it is
+    return shlex.join([*words[:4], "--out", "answer.macd", "--", *words[4:6]] if dashed else words)
+
+
+def _answer(answer: Report, links: Links) -> str:
+    if answer["error"]:
+        return f'<td class="wrong">failed: {_text(answer["error"])}</td>'
+    if answer.get("left_out"):
+        return f'<td class="wrong">does not apply: {_text(answer["left_out"])}</td>'
+    sign, kind = ("✓", "right") if answer["right"] else ("✗", "wrong")
+    margin = "" if answer["margin"] is None else f"margin {answer['margin']:+.2f}"
+    kept = [f'<a href="{html.escape(to)}">{_text(name)}</a>' for name, to in links(answer["key"])]
+    small = " · ".join([*filter(None, [margin]), *kept])
+    note = f"<br><small>{small}</small>" if small else ""
+    return f'<td class="{kind}">{sign} {_text(answer["text"] or "")}{note}</td>'
 
 
 def _text(text: str) -> str:
@@ -82,6 +192,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0;
   border-bottom: 1px solid var(--line); }
+.lists { font-size: 13px; padding-left: 1.2rem; } :target { background: #fd04; }
+code { font-size: 12px; overflow-wrap: anywhere; } summary { cursor: pointer; }
 .right { color: light-dark(#05603a, #6ce9a6); } .wrong { color: light-dark(#912018, #fda29b); }
 </style></head><body>
 BODY

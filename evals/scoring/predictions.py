@@ -28,7 +28,7 @@ class Predictions:
 
 
 def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
-    """The answers of a file. Raises BenchmarkError for ids that are no questions or come twice.
+    """The answers of a file. Raises BenchmarkError for ids that are not questions or come twice.
 
     Layouts: {id: answer}; records of an id (or question_id) and a prediction (or response, text);
     EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos

@@ -76,7 +76,7 @@ _ARTICLE = re.compile(r"(?<![\w'])A(?= (?!(?:or|and|is)\b)[a-z])")
 def choice(text: str | None, item: Item) -> str | None:
     """A letter that leads the answer, or is announced, or stands alone; or an option's own words.
 
-    "A dog" is no letter, "Cannot tell" neither; of two different letters none is read.
+    Neither "A dog" nor "Cannot tell" is a letter; of two different letters none is read.
     """
     plain = (text or "").strip()
     letters = LETTERS[: len(item.options)]

@@ -17,6 +17,7 @@ from evals.stats import bootstrap_ratio
 Texts = Mapping[str, str | None]
 Scores = dict[str, Any]
 MOST_FLIPS = 1000
+"""Questions that are listed where rules differ; their number is that of all."""
 
 
 def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
@@ -40,6 +41,7 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
     """
     items = benchmark.everything
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
+    flipped = flips(benchmark.name, items, texts)
     found: Scores = {
         "benchmark": benchmark.name,
         "rule": headline(benchmark.name, items[0], rule).name,
@@ -48,7 +50,8 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
         "splits": {name: figures(benchmark, mine, texts, rule) for name, mine in splits.items()},
         "labels": by_label(benchmark, items, texts, rule),
         "rules": by_rule(benchmark.name, items, texts),
-        "flips": flips(benchmark.name, items, texts),
+        "flips": flipped[:MOST_FLIPS],
+        "flipped": len(flipped),
     }
     truths = {s: [i.truth for i in mine] for s, mine in splits.items() if s and _is_yes_no(mine)}
     notes = [one_answer_note(truths), *benchmark.check_sizes()]
@@ -132,14 +135,14 @@ def by_rule(benchmark: str, items: Sequence[Item], texts: Texts) -> dict[str, Sc
 
 
 def flips(benchmark: str, items: Sequence[Item], texts: Texts) -> list[Scores]:
-    """The questions that not every rule judges alike, at most MOST_FLIPS of them."""
+    """The questions that not every rule judges alike."""
     found: list[Scores] = []
     for item in items:
         text = texts.get(item.id)
         judged: dict[str, bool | None] = {}
         for rule in rules_for(benchmark, item):
             judged[rule.name] = None if rule.drops(text, item) else rule.right(text, item)
-        if len(set(judged.values())) > 1 and len(found) < MOST_FLIPS:
+        if len(set(judged.values())) > 1:
             found.append(
                 {
                     "id": item.id,

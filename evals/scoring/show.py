@@ -1,9 +1,12 @@
-"""Scores → lines of text."""
+"""Scores and reports → lines of Markdown. Prints what is there; computes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+
+from core.methods import find_method
+from core.words import count
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
@@ -24,14 +27,27 @@ def lines(scores: Scores) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for name, f in scores["rules"].items():
         yield f"| {name} | {_p(f['accuracy'])} | {f['n']} | {f['left_out']} | {f['source']} |"
+    yield from _label_tables(scores)
+    yield ""
+    yield from _flip_lines(scores["flips"], scores["flipped"])
+
+
+def _label_tables(scores: Scores) -> Iterator[str]:
     for dimension, values in scores["labels"].items():
         yield ""
-        yield f"| {dimension} | n | % |"
+        yield f"| {as_cell(dimension)} | n | % |"
         yield "|---|---|---|"
         for value, f in values.items():
-            yield f"| {value} | {f['n']} | {f['accuracy']:.2f} |"
-    yield ""
-    yield from flip_lines(scores["flips"])
+            yield f"| {as_cell(value)} | {f['n']} | {_p(f['accuracy'])} |"
+
+
+def as_cell(text: str) -> str:
+    """A name as a cell of a Markdown table holds it.
+
+    >>> as_cell("a|b *c*")
+    'a/b ∗c∗'
+    """
+    return " ".join(text.replace("|", "/").replace("*", "∗").split())
 
 
 def split_table(scores: Scores) -> Iterator[str]:
@@ -45,12 +61,16 @@ def split_table(scores: Scores) -> Iterator[str]:
         )
         yield "|---|" + "---|" * 12
         for name, f in rows.items():
-            yield f"| {name} | {f['n']} | {_with_interval(f)} | " + " | ".join(_yes_no(f)) + " |"
+            yield (
+                f"| {as_cell(name)} | {f['n']} | {_with_interval(f)} | "
+                + " | ".join(_yes_no(f))
+                + " |"
+            )
         return
     yield "| split | n | accuracy [95 %] | unmatched | best constant | balanced | answered |"
     yield "|---|" + "---|" * 6
     for name, f in rows.items():
-        yield f"| {name} | {f['n']} | {_with_interval(f)} | " + " | ".join(_any(f)) + " |"
+        yield f"| {as_cell(name)} | {f['n']} | {_with_interval(f)} | " + " | ".join(_any(f)) + " |"
 
 
 def _kind(figures: Scores) -> str:
@@ -74,14 +94,14 @@ def _any(figures: Scores) -> list[str]:
     ]
 
 
-def flip_lines(flips: list[Scores]) -> Iterator[str]:
+def _flip_lines(flips: list[Scores], total: int) -> Iterator[str]:
     """How many questions the rules judge differently, and the first of them."""
-    yield f"{len(flips)} questions are judged differently by these rules."
+    yield f"{count(total, 'question')} judged differently by these rules."
     for flip in flips[:SHOWN_FLIPS]:
         words = {True: "right", False: "wrong", None: "left out"}
         judged = ", ".join(f"{name} {words[right]}" for name, right in flip["right"].items())
-        said = "nothing" if flip["prediction"] is None else repr(flip["prediction"][:80])
-        yield f"- {flip['id']}: {said} for {flip['truth']}: {judged}"
+        answer = "nothing" if flip["prediction"] is None else repr(flip["prediction"][:80])
+        yield f"- {flip['id']}: {answer} for {flip['truth']}: {judged}"
 
 
 def _yes_no(figures: Scores) -> list[str]:
@@ -103,3 +123,101 @@ def _with_interval(figures: Scores) -> str:
 
 def _p(x: float | None) -> str:
     return "–" if x is None else f"{x:.2f}".replace("-", "−")
+
+
+def markdown(report: Scores) -> str:
+    """The whole report of a run."""
+    return "\n".join(_report_lines(report)) + "\n"
+
+
+def _report_lines(report: Scores) -> Iterator[str]:
+    yield f"# {report['benchmark']}: {report['n']} questions, {report['backbone']}"
+    yield ""
+    fps, side = report["sampling"]["fps"], report["sampling"]["size"]
+    frames = f"{fps:g} frames a second" if fps else f"{report['sampling']['frames']} frames"
+    yield (
+        f"Accuracy in % over all questions, by the rule {report['rule']} ({report['source']});"
+        f" 95 % intervals from {report['resamples']} resamples of whole clusters. {frames}"
+        f"{f' of {side} × {side}' if side else ''}; prompts {report['prompts']}; α and β:"
+        f" {report['how_chosen']}. {report.get('machine', '')}"
+    )
+    for note in report["notes"]:
+        yield ""
+        yield note
+    yield ""
+    yield f"## {AGAINST}"
+    yield ""
+    yield from _compared(report)
+    for method in report["methods"]:
+        scores = report["scores"][method]
+        yield ""
+        yield f"## {find_method(method).title}"
+        yield ""
+        yield from split_table(scores)
+        yield ""
+        rules = ", ".join(
+            f"{name} {_p(f['accuracy'])} %{' of ' + str(f['n']) if f['left_out'] else ''}"
+            for name, f in scores["rules"].items()
+        )
+        flips = count(scores["flips"], "question")
+        yield f"The same answers by other rules: {rules}; {flips} judged differently by them."
+        if scores["errors"]:
+            yield ""
+            yield f"{count(scores['errors'], 'answer')} failed, which counts as wrong."
+        if scores.get("left_out"):
+            yield ""
+            yield (
+                f"The method does not apply to {count(scores['left_out'], 'question')}, which"
+                " counts as wrong."
+            )
+        yield from _label_tables(scores)
+
+
+AGAINST = "Against the baseline"
+"""The heading of the table whose rows are methods."""
+
+
+def _compared(report: Scores) -> Iterator[str]:
+    first = next(iter(report["scores"].values()))
+    names = ["all", *first["splits"]]
+    yield (
+        "| method | α, β | "
+        + " | ".join(map(as_cell, names))
+        + " | repaired / spoiled | p (Holm) |"
+    )
+    yield "|---|---|" + "---|" * (len(names) + 2)
+    for method in report["methods"]:
+        scores, pair = report["scores"][method], report["contrasts"].get(method)
+        shown = f"{pair[0]:g}, {pair[1]:g}" if pair else "–"
+        title = find_method(method).title
+        changes = report.get("compared", {}).get(method)
+        if changes is None:
+            cells = [_p(s["accuracy"]) for s in (scores, *scores["splits"].values())]
+            yield f"| {title} | {shown} | " + " | ".join(cells) + " | – | – |"
+            continue
+        cells = [_change(changes[n]) for n in names]
+        every = changes["all"]
+        yield (
+            f"| {title} | {shown} | " + " | ".join(cells) + f" | {every['repaired']} /"
+            f" {every['spoiled']} | {every['p']:.2g} ({every['p_holm']:.2g}) |"
+        )
+    constants = [(m, f["all"]["like_constant"]) for m, f in report.get("compared", {}).items()
+                 if f["all"]["like_constant"]]  # fmt: skip
+    if constants:
+        yield ""
+        yield "Would a constant on yes do the same? Added to the baseline's margin:"
+    for method, like in constants:
+        yield (
+            f"- {find_method(method).title}: "
+            + (f"δ = {like['delta']:+.2f} gets as much or more"
+               if like["delta"] is not None else "no constant gets as much")
+            + f"; the best constant gets {_p(like['best'])} %, beyond it remain"
+            f" {like['beyond']:+.2f} points"
+        )  # fmt: skip
+
+
+def _change(figures: Scores) -> str:
+    low, high = figures["interval"]
+    shown = f"{figures['change']:+.2f}"
+    strong = f"**{shown}**" if low > 0 or high < 0 else shown
+    return f"{strong} [{low:.2f}, {high:.2f}]".replace("-", "−")

@@ -66,7 +66,9 @@ def read_list(path: Path) -> list[Entry]:
             "Name a JSON file as in docs/gallery.md",
         ) from None
     if not isinstance(rows, list) or not 0 < len(rows) <= MAX_ROWS:
-        raise OptionError(f"the list is no array of 1 to {MAX_ROWS} rows", "See docs/gallery.md")
+        raise OptionError(
+            f"the list is not an array of 1 to {MAX_ROWS} rows", "See docs/gallery.md"
+        )
     found: list[Entry] = []
     for number, row in enumerate(rows, 1):
         texts = _texts(row, number)
@@ -84,13 +86,13 @@ def read_list(path: Path) -> list[Entry]:
 def _texts(row: Any, number: int) -> dict[str, str]:
     problem = ""
     if not isinstance(row, dict):
-        problem = "is no object"
+        problem = "is not an object"
     elif unknown := set(row) - {*NEEDED, *OPTIONAL}:
         problem = f"has the unknown key {visible(str(min(unknown)))[:60]!r}"
     elif missing := [n for n in NEEDED if not row.get(n)]:
         problem = f"has no {missing[0]}"
     elif wrong := [n for n, v in row.items() if not isinstance(v, str) or len(v) > LONGEST]:
-        problem = f"{wrong[0]} is no text of up to {LONGEST} characters"
+        problem = f"{wrong[0]} is not text of up to {LONGEST} characters"
     if problem:
         raise OptionError(f"row {number} {problem}", "See docs/gallery.md")
     return {name: row.get(name, "") for name in (*NEEDED, *OPTIONAL)} | {
@@ -236,12 +238,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(text: str) -> RunOptions:
     try:
-        told = json.loads(text)
+        values = json.loads(text)
     except (ValueError, RecursionError):
         raise OptionError(
             "--options is no JSON", 'Write it like {"ascent": {"steps": 2}}'
         ) from None
-    return options_from(told)
+    return options_from(values)
 
 
 if __name__ == "__main__":

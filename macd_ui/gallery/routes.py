@@ -29,14 +29,7 @@ def site_of(settings: ServerSettings) -> Site:
 
 def routes(site: Site, settings: ServerSettings) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`. The folder is the host's own."""
-    ancestors = "'self' https://huggingface.co" if settings.space else "'self'"
-    # its own policy: unlike Gradio's page, these pages need no inline scripts and no evaluation
-    policy = f"{LINKED.replace(' file:', '')}; frame-ancestors {ancestors}; base-uri 'none'"
-    headers = {
-        "Content-Security-Policy": policy,
-        "Cache-Control": "no-cache",
-        "X-Content-Type-Options": "nosniff",
-    }
+    headers = page_headers(settings)
 
     def answer(request: Request) -> Response:
         if settings.auth and not is_logged_in(request):
@@ -65,6 +58,20 @@ def routes(site: Site, settings: ServerSettings) -> list[Route]:
         Route(f"/{GALLERY}/{{path:path}}", answer, methods=["GET"]),
         Route("/t/{hash}", permalink, methods=["GET"]),
     ]
+
+
+def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, str]:
+    """Headers of a page with a policy of its own.
+
+    Unlike Gradio's page, such pages need no inline scripts and no evaluation.
+    """
+    ancestors = "'self' https://huggingface.co" if settings.space else "'self'"
+    served = policy.replace(" file:", "")
+    return {
+        "Content-Security-Policy": f"{served}; frame-ancestors {ancestors}; base-uri 'none'",
+        "Cache-Control": "no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
 
 
 def is_logged_in(request: Request) -> bool:

@@ -128,14 +128,14 @@ class Site:
         """A file by its path in the site, None where there is none. Raises TraceError."""
         if path == "index.html":
             return _html(index_page(self.runs, self.home))
-        shared = {
-            SCRIPT_NAME: lambda: _script(shared_script()),
-            STYLE_NAME: lambda: _style(page_style()),
+        own = {
             SCRIPT.name: lambda: _script(f"{bundle(SCRIPT)}.start();"),
             STYLE.name: lambda: _style(STYLE.read_text(encoding="utf-8")),
         }
-        if path in shared:
-            return shared[path]()
+        if path in own:
+            return own[path]()
+        if (shared := shared_file(path)) is not None:
+            return shared
         folder, _, name = path.partition("/")
         stem, dot, kind = name.rpartition(".")
         run = self.find(stem) if folder == "t" and dot and kind in ("html", "webp") else None
@@ -161,16 +161,34 @@ class Site:
         return run_page(run, trace, self.most_kb) if kind == "html" else thumbnail(trace)
 
 
-def run_page(run: Run, trace: Trace, most_kb: int = MOST_KB) -> File:
-    """A run in the full viewer; the link of an example is left out, as there is no server."""
+def shared_file(path: str) -> File | None:
+    """A file that all pages of traces share, None for another path."""
+    if path == SCRIPT_NAME:
+        return _script(shared_script())
+    return _style(page_style()) if path == STYLE_NAME else None
+
+
+def run_page(
+    run: Run,
+    trace: Trace,
+    most_kb: int = MOST_KB,
+    back: tuple[str, str] = ("../index.html", "All runs"),
+) -> File:
+    """A run in the full viewer; the link of an example is left out, as there is no server.
+
+    back: address and text of the link above it.
+    """
     data, coarser = shrink(payload(trace, status()), 1000 * most_kb - AROUND)
-    said = [part for part in (run.title, run.outcome, run.truth) if part]
+    lines = [part for part in (run.title, run.outcome, run.truth) if part]
     if coarser:
-        said.append(f"Pictures are compressed for this page ({coarser}); the trace has them whole.")
-    said.append(f"Trace {run.sha256}")
+        lines.append(
+            f"Pictures are compressed for this page ({coarser}); the trace has them whole."
+        )
+    lines.append(f"Trace {run.sha256}")
+    address, text = map(escape, back)
     before = (
-        '<nav class="mv-above"><a href="../index.html">All runs</a></nav>\n'
-        f'<p class="mv-above">{"<br>".join(map(escape, said))}</p>\n'
+        f'<nav class="mv-above"><a href="{address}">{text}</a></nav>\n'
+        f'<p class="mv-above">{"<br>".join(map(escape, lines))}</p>\n'
     )
     page = _html(linked(data, f"{run.title or run.question} · MACD", "../", before))
     size = len(page.content) / 1000
@@ -293,10 +311,10 @@ def _check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise OptionError(f"{visible(str(folder))} is no folder", "Name a folder to be written")
+        raise OptionError(f"{visible(str(folder))} is not a folder", "Name a folder to be written")
     ours = (folder / STYLE.name).is_file() and (folder / "t").is_dir()
     if any(folder.iterdir()) and not ours:
         raise OptionError(
-            f"{visible(str(folder))} holds something that is no gallery",
+            f"{visible(str(folder))} holds something that is not a gallery",
             "Name a new folder, or one that a gallery was written to",
         )

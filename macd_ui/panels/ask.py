@@ -108,7 +108,8 @@ class AskPanel:
                 SETTINGS["shape"],
                 "outlines come from a detector that segments, such as yolo11n-seg",
             )
-            masks |= {n: widget(SETTINGS[n]) for n in ("fusion", "levels", "swept", "low_memory")}
+            names = ("fusion", "levels", "strengths", "swept", "low_memory")
+            masks |= {n: widget(SETTINGS[n]) for n in names}
             gradient = widget(
                 SETTINGS["gradient"],
                 "≈ costs less and often gives other signs; MACD is defined by the exact one",

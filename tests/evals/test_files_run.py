@@ -1,20 +1,26 @@
 """The exported drawn world, answered by the embedded backbone, from files to the report."""
 
 import csv
+import html
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 
 import numpy as np
 import pytest
 
 from core.options import RunOptions
+from core.traces.bundle import load
 from evals.__main__ import main
 from evals.benchmarks import FILES
 from evals.rows import Setting, read
 from evals.run import complete, plan
+from evals.scoring.files import questions_csv
 from evals.scoring.pages import questions_page
-from evals.scoring.report import holm, questions_csv
+from evals.stats import holm
 from evals.tracks import Preparing, read_tracks, write_tracks
 from toyworld.export import export
 
@@ -36,7 +42,7 @@ def data(tmp_path_factory):
 def finished(data, tmp_path_factory):
     """The folder of a run by two methods over three clips."""
     out = tmp_path_factory.mktemp("out")
-    assert run("eventhallusion", data, out, "--methods", "macd") == 0
+    assert run("eventhallusion", data, out, "--methods", "macd", "--save-traces", "wrong") == 0
     return out
 
 
@@ -75,10 +81,16 @@ def test_a_cell_leads_to_its_questions(finished):
     behind = (finished / "questions.html").read_text()
     report = json.loads((finished / "report.json").read_text())
     for split in ("entire", "misleading", "interleave"):
-        assert f'<td><a href="questions.html#s-{split}">{split}</a></td>' in page
+        assert f'<th><a href="questions.html#s-{split}">{split}</a></th>' in page
+        assert f'<td><a href="questions.html#s-{split}-macd">{split}</a></td>' in page
         assert f'<h2 id="s-{split}">' in behind
     for question in report["questions"]:
         assert f"<td>{question['id']}</td>" in behind
+    ids = set(re.findall(r'id="([^"]+)"', behind))
+    targets = re.findall(r'href="questions.html#([^"]+)"', page)
+    assert len(targets) > 30
+    assert set(targets) <= ids
+    assert set(re.findall(r'href="#([^"]+)"', behind)) <= ids
     assert "<script" not in behind
     table = polars.read_parquet(finished / "questions.parquet")
     assert table.shape == (6, 10)
@@ -87,13 +99,95 @@ def test_a_cell_leads_to_its_questions(finished):
 
 
 def test_foreign_text_is_shown_as_text():
-    said = {"text": "<img onerror=x>", "right": False, "margin": 0.5, "key": "k", "error": ""}
-    question = {"id": "<b>", "clip": "v", "split": "a<c", "question": "<i>?", "truth": "yes",
-                "options": ["<u>"], "answers": {"baseline": said}}  # fmt: skip
+    answer = {"text": "<img onerror=x>", "right": False, "margin": 0.5, "key": "k", "error": ""}
+    question = {"id": "<q>'\" x", "clip": "v", "split": "a<c", "question": "<i>?", "truth": "yes",
+                "options": ["<u>"], "labels": [["<d>", "<v>"]],
+                "answers": {"baseline": answer}}  # fmt: skip
     report = {"benchmark": "x", "methods": ["baseline"], "questions": [question]}
-    page = questions_page(report)
-    for tag in ("<img", "<b>", "<u>", "a<c"):
+    page = questions_page(report, "<f>", lambda key: [("<t>", '"><script>')])
+    for tag in ("<img", "<q>", "<u>", "a<c", "<d>", "<v>", "<f>", "<t>", "<script"):
         assert tag not in page
+
+
+def test_plots_stand_in_the_report_for_every_split(finished):
+    page = (finished / "report.html").read_text()
+    for name, label in (("accuracy", "accuracy, %"), ("reliability", "probability of the answer")):
+        picture = (finished / f"{name}.svg").read_text()
+        assert label in picture
+        assert picture.strip() in page
+        for split in ("all", "entire", "misleading", "interleave"):
+            assert re.search(rf">{split}(, n = \d)?</text>", picture)
+
+
+def wrong_answers(finished):
+    report = json.loads((finished / "report.json").read_text())
+    return [q for q in report["questions"] if not q["answers"]["macd"]["right"]]
+
+
+def test_traces_of_wrong_answers_are_kept_beside_their_questions(finished):
+    wrong = wrong_answers(finished)
+    kept = {p.stem for p in (finished / "traces").glob("*.macd")}
+    assert wrong
+    assert kept == {q["answers"]["macd"]["key"] for q in wrong}
+    behind = (finished / "questions.html").read_text()
+    for question in wrong:
+        answer = question["answers"]["macd"]
+        trace = load(finished / "traces" / f"{answer['key']}.macd")
+        assert trace.answers["macd"].text == answer["text"]
+        assert (trace.question, trace.truth) == (question["question"], question["truth"])
+        assert "published prompt" in trace.warnings[-1]
+        assert "Please answer yes or no" in trace.backbone.prompt
+        assert f'<a href="traces/{answer["key"]}.macd">trace</a>' in behind
+
+
+def test_a_trace_is_computed_again_by_the_command_of_the_report(finished, data, tmp_path, capsys):
+    question = wrong_answers(finished)[0]
+    behind = (finished / "questions.html").read_text()
+    commands = map(html.unescape, re.findall(r"<code>(python.*?)</code>", behind))
+    words = next(shlex.split(c) for c in commands if question["id"] in c)
+    words = [str(tmp_path / w) if w.endswith(".macd") else w for w in words]
+    assert main(words[3:]) == 0
+    again, kept = load(tmp_path / "answer.macd"), load(
+        finished / "traces" / f"{question['answers']['macd']['key']}.macd"
+    )  # fmt: skip
+    for one, other in zip(again.answers["macd"].tokens, kept.answers["macd"].tokens, strict=True):
+        np.testing.assert_allclose(one.counter, other.counter, atol=1e-4)
+    assert "note:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["nothing"], "no question 'nothing'"),
+        (["entire_001/0", "--method", "vcd"], "answer of 'vcd'"),
+        (["entire_001/0", "--data", "OTHER"], "others than those of the report"),
+    ],
+)
+def test_a_trace_of_something_else_is_refused(
+    words, named, finished, data, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("evals.engine.Worker", None)
+    other = tmp_path / "data"
+    shutil.copytree(data, other)
+    for video in other.rglob("*.mp4"):  # another time is taken for another content
+        os.utime(video, (1, 1))
+    words = [str(other) if w == "OTHER" else w for w in words]
+    assert main(["trace", str(finished), *words, "--out", str(tmp_path / "a.macd")]) == 2
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "a.macd").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"kind": "drawn"}', '{"kind": "files"}'])
+def test_a_trace_of_a_damaged_report_is_refused(content, tmp_path, capsys):
+    (tmp_path / "report.json").write_text(content)
+    assert main(["trace", str(tmp_path), "1", "--out", str(tmp_path / "a.macd")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_tuned_constant_needs_a_split(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evals.engine.Worker", None)
+    assert run("eventhallusion", data, tmp_path, "--methods", "yes-bias") == 2
+    assert "is tuned on a split" in capsys.readouterr().err
 
 
 def test_a_finished_run_computes_nothing_again(finished, data, monkeypatch):
@@ -146,7 +240,7 @@ def test_what_is_missing_is_told_before_a_model_is_loaded(data, tmp_path, monkey
     [
         (["--sample-fps", "1"], "exclude each other"),
         (["--frame-size", "3"], "--frame-size is 3"),
-        (["--options", "{"], "no JSON"),
+        (["--options", "{"], "not JSON"),
         (["--options", '{"ascent": {"step": 1}}'], "Did you mean steps"),
         (["--boxes", "truth"], "no true boxes"),
         (["--rule", "mine"], "no rule 'mine'"),
@@ -184,12 +278,14 @@ def test_bare_questions_are_answered_by_the_options_words(tmp_path):
 def test_alpha_and_beta_are_chosen_on_clips_that_are_not_scored(tmp_path):
     export("questions", tmp_path / "data", 8)
     data, out = str(tmp_path / "data"), str(tmp_path)
-    command = ["run", "questions", "--data", data, "--methods", "vcd", "--out", out]
+    command = ["run", "questions", "--data", data, "--methods", "vcd,yes-bias", "--out", out]
     assert main([*command, "--frames", "4"]) == 0
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["split"] == "test"
     assert 0 < report["n"] < 24
-    assert "vcd" in report["contrasts"]
+    assert set(report["contrasts"]) == {"vcd"}
+    assert report["scores"]["yes-bias"]["n"] == report["n"]
+    assert report["compared"]["yes-bias"]["all"]["change"] is not None
 
 
 @pytest.mark.long
@@ -238,8 +334,8 @@ def test_holm_by_hand():
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_text():
-    said = {"text": "=HYPERLINK(1)", "right": False, "margin": None, "key": "k", "error": ""}
+    answer = {"text": "=HYPERLINK(1)", "right": False, "margin": None, "key": "k", "error": ""}
     question = {"id": "1", "clip": "v", "split": "s", "question": "+1?", "truth": "yes",
-                "answers": {"baseline": said}}  # fmt: skip
+                "answers": {"baseline": answer}}  # fmt: skip
     (row,) = csv.DictReader(questions_csv({"questions": [question]}).splitlines())
     assert (row["answer"], row["question"]) == ("'=HYPERLINK(1)", "'+1?")

@@ -190,7 +190,7 @@ def test_options_of_ones_own_questions_are_checked(folder):
     path = root / "questions.csv"
     whole = path.read_text()
     for wrong, named in (
-        ("Which way?,left,up|down", "none of the options"),
+        ("Which way?,left,up|down", "not one of the options"),
         ("Which way?,up,up|up", "there twice"),
         (",down,up|down", "'question' is missing"),
     ):
@@ -198,7 +198,7 @@ def test_options_of_ones_own_questions_are_checked(folder):
         with pytest.raises(BenchmarkError, match=named):
             find_benchmark("questions", root)
     path.write_text(whole.replace("type,", "typ,"))
-    with pytest.raises(BenchmarkError, match="'typ' is no column"):
+    with pytest.raises(BenchmarkError, match="'typ' is not a column"):
         find_benchmark("questions", root)
 
 

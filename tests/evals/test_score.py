@@ -138,7 +138,7 @@ def test_predictions_are_read_in_every_layout(tmp_path):
         ([{"id": "001-1", "prediction": "B"}] * 2, "twice"),
         ([{"id": "001-1"}], "is missing"),
         ({"001-1": 3}, "is 3 instead of text"),
-        ("[{", "no valid JSON"),
+        ("[{", "not valid JSON"),
         ([], "holds no prediction"),
         ("3", "holds 3"),
     ],

@@ -126,12 +126,12 @@ def test_the_checkout_itself_can_be_deployed():
 
 
 @pytest.mark.parametrize(("more", "cause"), [
-    ({"space": "name"}, "no name of a Space"),
-    ({"space": "owner/na me"}, "no name of a Space"),
-    ({"space": "owner/name\n"}, "no name of a Space"),
+    ({"space": "name"}, "not the name of a Space"),
+    ({"space": "owner/na me"}, "not the name of a Space"),
+    ({"space": "owner/name\n"}, "not the name of a Space"),
     ({"hardware": "gpu"}, "no hardware"),
-    ({"backbones": ["../../etc"]}, "no model of the hub"),
-    ({"backbones": ["a/b,c/d"]}, "no model of the hub"),
+    ({"backbones": ["../../etc"]}, "not a model of the hub"),
+    ({"backbones": ["a/b,c/d"]}, "not a model of the hub"),
 ])  # fmt: skip
 def test_bad_words_are_refused(checkout, more, cause):
     with pytest.raises(OptionError, match=cause):
@@ -149,7 +149,7 @@ def test_a_checkout_that_cannot_be_deployed_is_told(checkout, tmp_path):
     (checkout / "app.py").unlink()
     with pytest.raises(OptionError, match=r"no app\.py"):
         plan("owner/name", root=checkout)
-    with pytest.raises(OptionError, match="no git checkout"):
+    with pytest.raises(OptionError, match="not a git checkout"):
         plan("owner/name", root=tmp_path)
     assert main(["--space", "nobody", "--dry-run"]) == 2
 

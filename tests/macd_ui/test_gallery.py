@@ -86,14 +86,14 @@ def test_a_folder_is_brought_up_to_date_and_another_is_left_alone(folder, tmp_pa
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("five years of work")
-    with pytest.raises(OptionError, match="no gallery"):
+    with pytest.raises(OptionError, match="not a gallery"):
         write_site(Site([folder]), mine)
     assert names(mine) == {"thesis.txt"}
-    with pytest.raises(OptionError, match="no folder"):
+    with pytest.raises(OptionError, match="not a folder"):
         write_site(Site([folder]), folder / "plain.macd")
 
 
-def test_what_cannot_be_read_is_left_out_and_told(folder, tmp_path, capsys):
+def test_what_cannot_be_read_is_left_out_with_a_note(folder, tmp_path, capsys):
     (folder / "broken.macd").write_bytes(b"PK nothing")
     assert main([str(tmp_path / "out"), str(folder)]) == 0
     told = capsys.readouterr()

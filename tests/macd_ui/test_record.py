@@ -85,8 +85,8 @@ def test_a_clip_that_fails_does_not_stop_the_others(listed, tmp_path):
     ({"licence": ""}, "row 1 has no licence"),
     ({"source": None}, "row 1 has no source"),
     ({"video": "none.mp4"}, "there is no"),
-    ({"title": 3}, "title is no text"),
-    ({"truth": "x" * (LONGEST + 1)}, "truth is no text"),
+    ({"title": 3}, "title is not text"),
+    ({"truth": "x" * (LONGEST + 1)}, "truth is not text"),
     ({"tilte": "x"}, "unknown key 'tilte'"),
 ])  # fmt: skip
 def test_a_bad_row_is_refused_before_anything_runs(listed, change, cause, capsys):

@@ -161,7 +161,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path, capsys):
     (tmp_path / "x.db").write_text("hello")
     for words in (["status"], ["report"], ["invite"], ["export", "--out", str(tmp_path / "o")]):
         assert main([words[0], str(tmp_path / "x.db"), *words[1:]]) == 2
-        assert "no study" in capsys.readouterr().err
+        assert "not a study" in capsys.readouterr().err
 
 
 WITHOUT = """

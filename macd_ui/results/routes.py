@@ -1,0 +1,53 @@
+"""The report as part of the app: `/results/` shows the folder of --results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from core.errors import MacdError
+from macd_ui.gallery.routes import is_logged_in, page_headers
+from macd_ui.results.site import INDEX, ResultsSite
+from macd_ui.settings import ServerSettings
+from viewer.export import LINKED
+
+RESULTS = "results"
+UNKNOWN = "There is no such page of the results. /results shows the report."
+LOG_IN = "Log in on the page first; the results are for its users."
+PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
+"""Policy of the report's own pages, which hold tables and drawings only."""
+
+
+def routes(settings: ServerSettings) -> list[Route]:
+    """The routes; none where the server was started without a folder of results."""
+    if settings.results is None:
+        return []
+    site = ResultsSite(Path(settings.results))
+    plain, viewer = (page_headers(settings, policy) for policy in (PLAIN, LINKED))
+
+    def answer(request: Request) -> Response:
+        if settings.auth and not is_logged_in(request):
+            return PlainTextResponse(LOG_IN, 401)
+        path = request.path_params.get("path") or INDEX
+        if re.fullmatch(r"t/[0-9a-f]{20}", path):
+            return RedirectResponse(f"{path.removeprefix('t/')}.html", 307)
+        try:
+            file = site.file(path)
+        except MacdError as error:
+            return PlainTextResponse(str(error), 404)
+        if file is None:
+            return PlainTextResponse(UNKNOWN, 404)
+        headers = viewer if path.startswith("t/") else plain
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+    def into(request: Request) -> Response:
+        return RedirectResponse(f"{RESULTS}/", 307)
+
+    return [
+        Route(f"/{RESULTS}", into, methods=["GET"]),
+        Route(f"/{RESULTS}/{{path:path}}", answer, methods=["GET"]),
+    ]
