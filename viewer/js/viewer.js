@@ -5,6 +5,7 @@
 import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { el } from "./dom.js";
+import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
 import { Help, Reproduce } from "./keep.js";
 import { Legend } from "./legend.js";
@@ -41,8 +42,9 @@ export class Viewer {
     this.legend = new Legend();
     this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
+    this.evidence = new EvidencePanel(this.state, commit, this.stage);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls };
+    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence };
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
     this.question = el("p", { class: "mv-question" });
@@ -53,7 +55,7 @@ export class Viewer {
         }, "?")),
       this.headline.root, this.controls.root,
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root),
+        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.evidence.root),
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
       this.compare.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
@@ -124,6 +126,7 @@ export class Viewer {
     this.whatif.busy(now);
     this.occlusion.busy(now);
     this.controls.busy(now);
+    this.evidence.busy(now);
   }
 
   /** @param {Trace} trace */
@@ -147,7 +150,7 @@ export class Viewer {
     this.body.hidden = false;
     this.question.textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce]) {
+    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence]) {
       part.load(trace);
     }
     this.hold(this.state.busy);
@@ -214,6 +217,7 @@ export class Viewer {
     this.tokens.draw();
     this.compare.draw();
     this.whatif.draw();
+    this.evidence.draw();
     this.legend.explain(this.body);
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
   }
