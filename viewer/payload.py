@@ -93,6 +93,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "run": identity(trace),
         "question": trace.question,
         "clip": trace.clip.name,
+        "backbone": trace.backbone.name,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
         "frames": [data_uri(f) for f in trace.frames] if frames else [],

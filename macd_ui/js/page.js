@@ -2,6 +2,7 @@
 // Mounts the viewer in Gradio's page, and joins it with what stands around it there.
 
 import { Viewer } from "../../viewer/js/viewer.js";
+import { RunHistory } from "./history.js";
 import { openTrace } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
@@ -26,10 +27,12 @@ export function mountPage({ element, props, trigger, watch }) {
     base: document.baseURI,
   });
   const restorer = new TabRestorer(viewer);
+  const history = new RunHistory(viewer);
   const show = () => {
     viewer.attach(place());
     viewer.update(props.value);
     restorer.observe(props.value);
+    history.observe(props.value);
   };
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
   watch("value", show);

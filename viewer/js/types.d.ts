@@ -46,6 +46,8 @@ export interface Trace {
   run: string;
   question: string;
   clip: string;
+  /** The model that made it. */
+  backbone: string;
   /** [w, h] of a source frame, in pixels. */
   source: [number, number];
   /** [w, h] of the masks. */

@@ -2,6 +2,8 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
 // It knows nothing of the page around it: whoever mounts it gives what it may ask and tell.
 
+import { Address } from "./address.js";
+import { Beside } from "./beside.js";
 import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { el } from "./dom.js";
@@ -43,6 +45,8 @@ export class Viewer {
     this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
     this.evidence = new EvidencePanel(this.state, commit, this.stage);
+    this.beside = new Beside(this.state, this.stage);
+    this.address = new Address(this.state, this.tokens);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
     this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence };
     this.reproduce = new Reproduce(host.base || "");
@@ -57,7 +61,7 @@ export class Viewer {
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.evidence.root),
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
-      this.compare.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
+      this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
     }, this.bar, this.message, this.body, this.help.root);
@@ -150,11 +154,12 @@ export class Viewer {
     this.body.hidden = false;
     this.question.textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence]) {
+    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside]) {
       part.load(trace);
     }
     this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
+    this.address.load(trace, fresh);
     this.draw();
   }
 
@@ -218,6 +223,8 @@ export class Viewer {
     this.compare.draw();
     this.whatif.draw();
     this.evidence.draw();
+    this.beside.draw();
+    this.address.draw();
     this.legend.explain(this.body);
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
   }
