@@ -20,7 +20,7 @@ from core.traces.bundle import load
 from core.types import Clip, Trace
 from macd_ui import zerogpu
 from macd_ui.actions import NO_CHANGE, PLACES, plain_action
-from macd_ui.changes import MEASUREMENTS, change_events, expected_s
+from macd_ui.measuring import MEASUREMENTS, change_events, expected_s
 from macd_ui.computing import run_events
 from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
 from macd_ui.forms import run_options

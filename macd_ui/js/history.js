@@ -3,7 +3,7 @@
 // in the browser, so that the server need not; a tab that is reloaded has them again.
 
 import { el } from "../../viewer/js/dom.js";
-import { titleOf } from "../../viewer/js/pair.js";
+import { titleOf } from "../../viewer/js/names.js";
 import { openTrace } from "./open.js";
 import { asPromise } from "./restore.js";
 

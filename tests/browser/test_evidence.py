@@ -42,7 +42,9 @@ def with_evidence():
         layers=(0, 1, 2, 3),
         maps=maps,
         agreement=(Agreement("video", "gradient", "attention", 0.75),),
-        knock_outs=(KnockOut(trace.tracks[0].id, None, (0, 3), 4, "cat", "none", (1, 0), (0.9, 0.1)),),
+        knock_outs=(
+            KnockOut(trace.tracks[0].id, None, (0, 3), 4, "cat", "none", (1, 0), (0.9, 0.1)),
+        ),
         lens=Lens((0.1, 0.2, 0.4, 0.8), (0.1, 0.1, 0.2, 0.3)),
     )  # fmt: skip
     return replace(trace, evidence=(one,))
@@ -179,7 +181,9 @@ def test_the_address_holds_what_is_chosen(opened):
     assert before[1].count("true") == 1
     assert before[4][0] == "5.00"
     page = opened(hash_="#" + address.split("#")[1])
-    page.wait_for_function("() => document.querySelector('.mv-caption').textContent.includes('frame 3')")
+    page.wait_for_function(
+        "() => document.querySelector('.mv-caption').textContent.includes('frame 3')"
+    )
     assert chosen() == before
     for hostile in ("#run=x&frame=3", "#frame=-1&object=99&token=1e9", "#%E0%A4%A&alpha=NaN"):
         page = opened(hash_=hostile)

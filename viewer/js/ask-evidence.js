@@ -24,6 +24,7 @@ export class AskEvidence {
     this.send = send;
     this.stage = stage;
     this.token = ""; // the token that the candidates belong to
+    this.marking = false; // whether a press on the picture draws the region
     /** @type {Box | null} the region while it is drawn */
     this.drawn = null;
     this.against = el("select", { "aria-label": "Rather than", on: { change: () => state.set({}) } });
@@ -36,7 +37,7 @@ export class AskEvidence {
     this.outLayers = this.field("Blocked layers", "all", 8);
     this.outObject = this.button("Knock out the object", () => this.knockOutObject());
     this.region = this.field("Region, x0,y0,x1,y1 in shares", "0.1,0.2,0.5,0.9", 15);
-    this.mark = this.button("Mark it", () => state.set({ tool: this.marking ? null : "region" }));
+    this.mark = this.button("Mark it", () => this.setMarking(!this.marking));
     this.outRegion = this.button("Knock out the region", () => this.knockOut({ boxes: [this.region.value.trim()] }));
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.root = el("div", { class: "mv-evidence-ask" },
@@ -68,8 +69,12 @@ export class AskEvidence {
     return el("input", { type: "text", "aria-label": name, placeholder: example, size, maxlength: 100 });
   }
 
-  get marking() {
-    return this.state.tool === "region";
+  /** @param {boolean} now */
+  setMarking(now) {
+    this.marking = now;
+    this.drawn = null;
+    this.stage.canvas.classList.toggle("mv-marking", now);
+    this.state.set(now ? { tool: null, playing: false } : {});
   }
 
   /**
@@ -225,9 +230,11 @@ export class AskEvidence {
       if (!start || !mine(event)) return;
       event.stopPropagation();
       this.region.value = box(event).join(",");
-      [start, this.drawn] = [null, null];
-      setTimeout(() => this.state.set({ tool: null }), 0); // the click that ends the drag picks nothing
+      start = null;
+      setTimeout(() => this.setMarking(false), 0); // the click that ends the drag picks nothing
     }, true);
+    root.addEventListener("click", (event) => { if (mine(event)) event.stopPropagation(); }, true);
+    addEventListener("keydown", (event) => { if (event.key === "Escape" && this.marking) this.setMarking(false); });
     this.region.addEventListener("input", () => this.state.set({}));
   }
 

@@ -4,7 +4,7 @@
 import { alignTokens, nearestFrame, probabilityOf } from "./align.js";
 import { contextOf, el } from "./dom.js";
 import { maskedText } from "./headline.js";
-import { titleOf } from "./pair.js";
+import { titleOf } from "./names.js";
 import { percent, visible } from "./text.js";
 
 /** @import { Answer, Trace } from "./types" */

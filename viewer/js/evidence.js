@@ -6,7 +6,7 @@ import { AskEvidence } from "./ask-evidence.js";
 import { contextOf, el } from "./dom.js";
 import { EvidenceReport } from "./evidence-report.js";
 import { HEAT_VIEWS, Heat, paintBar } from "./heat.js";
-import { titleOf } from "./pair.js";
+import { titleOf } from "./names.js";
 import { visible } from "./text.js";
 
 /** @import { Evidence, Send, TokenStep, Trace } from "./types" */
@@ -177,7 +177,10 @@ export class EvidencePanel {
       if (image) context.drawImage(image, 0, 0, w, h);
       const shown = view === "counterfactual" ? trace.answers.macd?.shown : null;
       const behind = shown && trace.model?.frames.length ? this.stage.secondView(shown, frame) : null;
-      if (behind) this.stage.drawModelPicture(context, behind, false);
+      if (behind && trace.model) {
+        const [x0, y0, x1, y1] = trace.model.content;
+        context.drawImage(behind, x0, y0, x1 - x0, y1 - y0, 0, 0, w, h);
+      }
       heat.paint(context, view, frame, Number(this.opacity.value), { x: 0, y: 0, w, h });
       canvas.setAttribute("aria-label", `${caption.textContent}, frame ${frame + 1}`);
     }

@@ -3,7 +3,8 @@
 
 import { all, contextOf, el, savePicture } from "./dom.js";
 import { frameMasks, levelsAt, outlineOf } from "./masks.js";
-import { hasLevelsOf, titleOf } from "./pair.js";
+import { titleOf } from "./names.js";
+import { hasLevelsOf } from "./pair.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, Trace } from "./types" */
 /** @import { State } from "./state.js" */

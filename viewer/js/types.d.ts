@@ -378,5 +378,5 @@ export interface FrameLevels { objects: number[]; frame: number }
 /** What an element can hold; nothing where it is null, undefined or false. */
 export type Child = Node | string | number | null | undefined | false | Child[];
 
-export type Tool = "draw" | "erase" | "box" | "region";
+export type Tool = "draw" | "erase" | "box";
 export type Layer = "boxes" | "soft" | "levels" | "counter" | "model";
