@@ -20,11 +20,11 @@ from core.traces.bundle import load
 from core.types import Clip, Trace
 from macd_ui import zerogpu
 from macd_ui.actions import NO_CHANGE, PLACES, plain_action
-from macd_ui.measuring import MEASUREMENTS, change_events, expected_s
 from macd_ui.computing import run_events
 from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
 from macd_ui.forms import run_options
 from macd_ui.line import Ticket
+from macd_ui.measuring import MEASUREMENTS, change_events, expected_s
 from macd_ui.reading import digest, read_beside, stamp
 from macd_ui.session import Asked, Form, Session, Turn
 from macd_ui.settings import EMBEDDED, check_limits

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from core.errors import BackboneNotFound, Cancelled, MacdError
 from core.options import RunOptions
 from core.types import Clip, ModelFrames, Pixels, Trace
-from macd_ui.measuring import change_events, expected_s
 from macd_ui.estimate import Estimator, Work, work_of, work_of_trace
+from macd_ui.measuring import change_events, expected_s
 from macd_ui.settings import EMBEDDED
 
 try:

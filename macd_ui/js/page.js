@@ -21,7 +21,8 @@ export function mountPage({ element, props, trigger, watch }) {
   const place = () => element.querySelector(".mv-host") || element;
   /** @type {Viewer} */
   const viewer = new Viewer(place(), {
-    send: (action) => trigger("submit", action),
+    // a new run takes the whole form, a change of the run on show does not
+    send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
     onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),
     base: document.baseURI,

@@ -10,10 +10,10 @@ from core.evidence.options import EvidenceOptions
 from core.evidence.run import evidence_events
 from core.whatif.workbench import Workbench
 from macd_ui.actions import plain_action
-from macd_ui.measuring import expected_s
 from macd_ui.estimate import Estimator, work_of_trace
 from macd_ui.examples import examples
 from macd_ui.handlers import Handlers
+from macd_ui.measuring import expected_s
 from macd_ui.session import Store
 from viewer import identity
 

@@ -331,6 +331,7 @@ export type Action =
   | { do: "occlusion" }
   | { do: "controls" }
   | { do: "evidence"; evidence: EvidenceRequest }
+  | { do: "detect"; detector: string }
   | { do: "redecode"; alpha: number; beta: number };
 export type Send = (action: Action) => void;
 

@@ -13,6 +13,7 @@ import { Help, Reproduce } from "./keep.js";
 import { Legend } from "./legend.js";
 import { OcclusionPanel } from "./occlusion.js";
 import { Rail } from "./rail.js";
+import { Regions } from "./regions.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
 import { Tokens } from "./tokens.js";
@@ -45,6 +46,7 @@ export class Viewer {
     this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
     this.evidence = new EvidencePanel(this.state, commit, this.stage);
+    this.regions = new Regions(this.state, commit);
     this.beside = new Beside(this.state, this.stage);
     this.address = new Address(this.state, this.tokens);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
@@ -57,7 +59,7 @@ export class Viewer {
         el("button", {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
-      this.headline.root, this.controls.root,
+      this.headline.root, this.regions.root, this.controls.root,
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.evidence.root),
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
@@ -131,6 +133,7 @@ export class Viewer {
     this.occlusion.busy(now);
     this.controls.busy(now);
     this.evidence.busy(now);
+    this.regions.busy(now);
   }
 
   /** @param {Trace} trace */
@@ -154,7 +157,7 @@ export class Viewer {
     this.body.hidden = false;
     this.question.textContent = trace.question;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside]) {
+    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
       part.load(trace);
     }
     this.hold(this.state.busy);
