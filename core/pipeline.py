@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.backbones.base import Encoded, VideoLM
+from core.backbones.base import DecodeState, Encoded, VideoLM
 from core.environment import peak_memory_mb, versions
 from core.errors import Cancelled, NotApplicable, OutOfMemory
 from core.masking.random_masks import placement_warnings
@@ -82,11 +82,37 @@ class Event:
 
 
 class StageCache:
-    """Remembers the results of the slow, question-free stages for the last few clips."""
+    """Remembers the results of the slow, question-free stages for the last few clips.
 
-    def __init__(self, size: int = 4) -> None:
-        self.size = size
+    keep_read: whether the last clip as the model read it stays too, for another question about it.
+    Its features and keys stand in the device's memory, so it is off unless several are asked.
+    """
+
+    def __init__(self, size: int = 4, keep_read: bool = False) -> None:
+        self.size, self.keep_read = size, keep_read
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._read: tuple[VideoLM, Encoded, DecodeState] | None = None
+
+    def read_of(self, lm: VideoLM, encoded: Encoded) -> DecodeState | None:
+        """The last read, where another question was asked of the same frames by the same model.
+
+        The prompts must be equal up to the question.
+        """
+        if self._read is None or self._read[0] is not lm:
+            return None
+        _, former, state = self._read
+        before = int(encoded.query[0])
+        same_frames = np.array_equal(former.frames.pixels, encoded.frames.pixels)
+        prompts = (z.input_ids[0, :before] for z in (former, encoded))
+        return state if same_frames and torch.equal(*prompts) else None
+
+    def put_read(self, lm: VideoLM, encoded: Encoded, state: DecodeState) -> None:
+        """Keeps a read in place of the one before."""
+        self._read = lm, encoded, state
+
+    def forget_read(self) -> None:
+        """Gives the memory of the last read back, and keeps none from now on."""
+        self.keep_read, self._read = False, None
 
     def get(self, key: Hashable) -> Any:
         """The result kept under a key, or None."""
@@ -168,8 +194,11 @@ def run(
             state.warnings.append(NO_ANSWER)
             further = []
         meter = Meter(model.info.device, memory=True)
-        context = MethodContext(model, encoded, tracks, options, meter)
+        former = cache.read_of(model, encoded)
+        context = MethodContext(model, encoded, tracks, options, meter, former)
         yield from _analyse(state, context)
+        if cache.keep_read:
+            cache.put_read(model, encoded, context.base)
         yield from _compare(state, context, further)
     except Cancelled:
         pass

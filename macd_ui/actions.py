@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.errors import OptionError
+from core.evidence.options import read_evidence_options
 
 PLACES = {
     "edit": "whatif",
@@ -13,17 +14,40 @@ PLACES = {
     "redecode": "tokens",
     "occlusion": "occlusion",
     "controls": "controls",
+    "evidence": "evidence",
 }
 """Action → the part of the page where it is made, and where its error is shown."""
 NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
 
 
 def plain_action(action: Mapping[str, Any]) -> dict[str, Any]:
-    """The action with what it needs and nothing else; raises OptionError for what is no number."""
+    """The action with what it needs and nothing else; raises OptionError for what is no number.
+
+    Also for evidence that cannot be asked for; an edit is read where it meets its trace.
+    """
     what = str(action["do"])
+    if what == "evidence":
+        return {"do": what, "evidence": evidence_of(action)}
     if what == "redecode":
         return {"do": what} | {name: _finite(action.get(name)) for name in ("alpha", "beta")}
     return {"do": what, "edit": action["edit"]} if what == "edit" else {"do": what}
+
+
+EVIDENCE = (
+    "token", "answer", "against", "kinds", "layers", "patches", "knock_out", "boxes",
+    "knock_out_layers", "maps", "lens",
+)  # fmt: skip
+"""Options of evidence that the page sets; the others stay as they are."""
+
+
+def evidence_of(action: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of evidence in an action. Raises OptionError where they cannot be read."""
+    raw = action.get("evidence")
+    if not isinstance(raw, Mapping):
+        raise NO_CHANGE
+    chosen = {name: raw[name] for name in EVIDENCE if name in raw}
+    read_evidence_options(chosen)
+    return chosen
 
 
 def _finite(value: Any) -> float:

@@ -12,6 +12,7 @@ from macd_ui import zerogpu
 from macd_ui.actions import NO_CHANGE, PLACES, plain_action
 from macd_ui.estimate import STAGES, work_of_trace
 from macd_ui.jobs import BUSY, Jobs
+from macd_ui.measuring import MEASUREMENTS, change_events, expected_s
 from macd_ui.session import Session, Turn
 from macd_ui.showing import Updates, joined, plot, running
 from macd_ui.wording import out_of_time_in_words, stopped_in_words
@@ -80,9 +81,8 @@ class Changes(Jobs):
 
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
-        work = work_of_trace(trace)
-        kind = edit.kind if edit is not None else what
-        expected = self.store.estimator.change(work, kind, len(trace.tracks))
+        plain = plain_action(action)
+        expected = expected_s(self.store.estimator, work_of_trace(trace), trace, plain)
         with ExitStack() as stack:
             stack.enter_context(self.store.quota.job(session.visitor))
             ticket = stack.enter_context(self.store.line.enter(expected))
@@ -90,26 +90,19 @@ class Changes(Jobs):
             turn = stack.enter_context(self.store.turn(session))
             if zerogpu.active():
                 made_by = self._maker(trace, backbone)
-                job = zerogpu.ChangeJob(trace, plain_action(action), made_by)
+                job = zerogpu.ChangeJob(trace, plain, made_by)
                 with closing(zerogpu.change(job, turn.is_over)) as events:
                     changed = yield from self._stream(session, events, trace, turn)
                 self._took(session, trace, changed, what)
                 return
             bench = self._bench(session, trace, backbone)
-            if edit is not None:
-                with closing(bench.change(edit)) as events:  # closing it takes the change back
-                    yield from self._stream(session, events, trace, turn)
-            elif what == "redecode":
-                change = plain_action(action)
-                bench.redecode(change["alpha"], change["beta"])
-            elif what == "controls":
-                bench.measure_controls()
-            else:
-                bench.measure_occlusion()
+            changes = change_events(bench, plain, edit, turn.is_over)
+            with closing(changes) as events:  # closing it takes an edit back
+                yield from self._stream(session, events, trace, turn)
         self._took(session, trace, bench.trace, what)
 
     def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:
-        if what not in ("occlusion", "controls"):
+        if what not in MEASUREMENTS:
             session.former = [*session.former[-20:], former]
         session.trace = changed
 
@@ -125,7 +118,8 @@ class Changes(Jobs):
                 raise Cancelled(why, "What was there before is shown")
             if event.stage != "done" and event.trace is not None:
                 state = status(event.stage, event.fraction, event.message, running=True)
-                view = self._view(session, event.trace, state, False, former, session.link)
+                before = None if event.trace is former else former
+                view = self._view(session, event.trace, state, False, before, session.link)
                 yield {"viewer": view} | plot(session, event.trace)
         return last
 

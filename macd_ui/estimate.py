@@ -215,6 +215,11 @@ class Estimator:
             return _sum(_times(self._token(work), tokens), self._methods(work, open_))
         return _times(self.stage(work, stage), 1 - fraction)
 
+    def reading(self, work: Work, views: float) -> float | None:
+        """Seconds of reading so many more views."""
+        with self._lock:
+            return _times(self._views(work), views)
+
     def change(self, work: Work, kind: str, tracks: int = 0) -> float | None:
         """Seconds of an edit of that kind, or of "redecode", "occlusion", "controls"."""
         with self._lock:

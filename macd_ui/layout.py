@@ -21,8 +21,10 @@ from macd_ui.gallery.routes import routes as gallery_routes
 from macd_ui.handlers import Handlers
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
+from macd_ui.panels.questions import QuestionsPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
 from macd_ui.programs import add_tools
+from macd_ui.questions import ask_several, run_with_detector
 from macd_ui.quota import QuotaError
 from macd_ui.results.routes import RESULTS
 from macd_ui.results.routes import routes as results_routes
@@ -101,10 +103,11 @@ def build_page(store: Store) -> gr.Blocks:
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
+                questions = QuestionsPanel()
             with gr.Column(scale=4, min_width=320):
                 files = FilePanel(handlers.first is not None)
                 view = ViewPanel(handlers.first_paint())
-        _wire(page, handlers, ask, view, files)
+        _wire(page, handlers, ask, view, files, questions)
     built: gr.Blocks = page
     return built
 
@@ -119,7 +122,12 @@ def _links(settings: ServerSettings) -> list[str]:
 
 
 def _wire(
-    page: gr.Blocks, handlers: Handlers, ask: AskPanel, view: ViewPanel, files: FilePanel
+    page: gr.Blocks,
+    handlers: Handlers,
+    ask: AskPanel,
+    view: ViewPanel,
+    files: FilePanel,
+    questions: QuestionsPanel,
 ) -> None:
     widgets: dict[str, Any] = {
         "viewer": view.viewer,
@@ -208,6 +216,18 @@ def _wire(
         for updates in handlers.act(event._data, backbone, tab(request)):
             yield shown(updates)
 
+    def ask_all(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
+        values = {name: by_component[widget] for name, widget in ask.fields.items()}
+        for updates in ask_several(handlers, values, by_component[questions.list], tab(request)):
+            yield shown(updates)
+
+    def redetect(
+        by_component: dict[Any, Any], event: gr.EventData, request: gr.Request
+    ) -> Iterator[dict[Any, Any]]:
+        values = {name: by_component[widget] for name, widget in ask.fields.items()}
+        for updates in run_with_detector(handlers, event._data, values, tab(request)):
+            yield shown(updates)
+
     def visit(request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.visit(request.query_params.get("example"), tab(request)))
 
@@ -246,6 +266,8 @@ def _wire(
         trigger(type_, form, ask.note, queue=False, trigger_mode="always_last", **private)
     files.open.upload(reopen, files.open, outputs, **private)
     view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
+    view.viewer.edit(redetect, inputs, outputs, **jobs)
+    questions.ask.click(ask_all, inputs | {questions.list}, outputs, **jobs)
     if handlers.store.settings.gpu_quota:
         told: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
         fields: list[Any] = list(ask.fields.values())

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any
 
 from core.errors import OptionError
+from core.objects.regions import REGIONS
 from core.options import RunOptions
 from macd_ui.serving.persistence import data_folder, gallery_in
 
@@ -81,7 +82,7 @@ class ServerSettings:
     hosts: tuple[str, ...] = ()
     auth: str | None = None
     backbones: tuple[str, ...] = (EMBEDDED,)
-    detectors: tuple[str, ...] = (EMBEDDED,)
+    detectors: tuple[str, ...] = (EMBEDDED, *REGIONS)
     run_seconds: float = 120.0
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
@@ -285,7 +286,7 @@ def read_settings(
         hosts=tuple(h.lower().strip("[]") for h in hosts),
         auth=args.auth,
         backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
-        detectors=tuple(dict.fromkeys([EMBEDDED, *args.detector])),
+        detectors=tuple(dict.fromkeys([EMBEDDED, *REGIONS, *args.detector])),
         log_content=args.log_content,
         study=args.study,
         study_dataset=args.study_dataset,

@@ -24,6 +24,7 @@ from core.errors import BackboneNotFound, Cancelled, MacdError
 from core.options import RunOptions
 from core.types import Clip, ModelFrames, Pixels, Trace
 from macd_ui.estimate import Estimator, Work, work_of, work_of_trace
+from macd_ui.measuring import change_events, expected_s
 from macd_ui.settings import EMBEDDED
 
 try:
@@ -80,7 +81,7 @@ class ChangeJob:
     """A change by hand in plain values: the finished trace, and the viewer's action.
 
     action: {"do": "edit", "edit": …}, {"do": "redecode", "alpha": …, "beta": …} or
-    {"do": "occlusion"} or {"do": "controls"}, validated already.
+    {"do": "occlusion"}, {"do": "controls"} or {"do": "evidence", "evidence": …}, validated already.
     """
 
     trace: Trace
@@ -147,9 +148,7 @@ def seconds_of_run(job: RunJob) -> int:
 
 def seconds_of_change(job: ChangeJob) -> int:
     """What a change by hand declares."""
-    what = str(job.action.get("do"))
-    kind = str(job.action["edit"].get("kind")) if what == "edit" else what
-    return declared(job.work, estimator.change(job.work, kind, len(job.trace.tracks)))
+    return declared(job.work, expected_s(estimator, job.work, job.trace, job.action))
 
 
 def cost_in_words(seconds: int) -> str:
@@ -197,22 +196,13 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
 def _change_in_worker(job: ChangeJob) -> Iterator[Event | MacdError]:
     """The change's events; the last one holds the new trace."""
     _in_worker()
-    from core.pipeline import Event
     from core.whatif.workbench import Workbench, read_edit
 
     try:
         bench = Workbench(job.trace, _model("backbone", job.backbone))
-        what = job.action["do"]
-        if what == "edit":
-            yield from _lighter(bench.change(read_edit(job.action["edit"], job.trace)))
-            return
-        if what == "redecode":
-            bench.redecode(job.action["alpha"], job.action["beta"])
-        elif what == "controls":
-            bench.measure_controls()
-        else:
-            bench.measure_occlusion()
-        yield from _lighter(iter([Event("done", 1.0, "complete", bench.trace)]))
+        asked = job.action
+        edit = read_edit(asked["edit"], job.trace) if asked["do"] == "edit" else None
+        yield from _lighter(change_events(bench, asked, edit))
     except MacdError as error:
         yield error
 

@@ -90,6 +90,7 @@ WITHOUT_TORCH = {
     "truth",
     "cli.flags",
     "cli.edit_flags",
+    "evidence.cost",
     "evidence.options",
     "evidence.report",
     "shipped",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.decoding.contrast import LARGEST_ALPHA
+from core.evidence import kind_names
 from core.figures.style import COLOURS
 from core.types import INTERPOLATED, LOST, SEEN
 from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
@@ -20,6 +21,13 @@ STAGE_NAMES = {
     "decode": "Decode",
 }
 """The stages of `core.pipeline.STAGES` in words, in its order."""
+KIND_NAMES = {
+    "gradient": "Input × gradient",
+    "attention": "Attention",
+    "occlusion": "Occlusion by object",
+    "occlusion-grid": "Occlusion by patch",
+}
+"""Kinds of evidence maps; one without a name here goes by its own."""
 STATE_NAMES = {LOST: "lost", INTERPOLATED: "interpolated", SEEN: "seen"}
 """Of a track on a frame; the CSS has a class for each."""
 ALPHA_MAX, BETA_MAX = 5.0, 1.0
@@ -38,6 +46,7 @@ def constants() -> dict[str, Any]:
         "alpha": {"max": ALPHA_MAX, "step": 0.05},
         "beta": {"max": BETA_MAX, "step": 0.01},
         "largest_alpha": LARGEST_ALPHA,
+        "kinds": [[kind, KIND_NAMES.get(kind, kind)] for kind in kind_names()],
         "flips": {"alphas": list(FLIP_ALPHAS), "betas": list(FLIP_BETAS)},
         "edit": {
             "points": MAX_POINTS,

@@ -31,6 +31,7 @@ from core.types import (
 )
 from core.whatif.constant import same_by_constant
 from viewer.constants import constants
+from viewer.evidence import evidence_costs, evidence_payload
 
 
 def status(
@@ -92,6 +93,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "run": identity(trace),
         "question": trace.question,
         "clip": trace.clip.name,
+        "backbone": trace.backbone.name,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
         "frames": [data_uri(f) for f in trace.frames] if frames else [],
@@ -154,6 +156,9 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "edits": [edit.as_dict() for edit in trace.edits],
         "occlusion": None if trace.occlusion is None else _occlusion(trace.occlusion),
         "controls": None if trace.controls is None else asdict(trace.controls),
+        "evidence": evidence_payload(trace),
+        "evidence_ms": evidence_costs(trace),
+        "measurable": can_measure(trace),
         "comparable": can_compare(trace),
         "controls_ms": controls_ms(trace),
         "truth": trace.truth,
@@ -202,6 +207,12 @@ def can_compare(trace: Trace) -> bool:
     masked = levels is not None and (levels.level.any() or levels.frame_level.any())
     done = trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
     return bool(masked) and done and trace.options.decode.search == "greedy"
+
+
+def can_measure(trace: Trace) -> bool:
+    """Whether the evidence of a token can be measured: the model's frames and levels are there."""
+    known = trace.model_frames is not None and trace.counterfactual is not None
+    return known and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
 
 
 def controls_ms(trace: Trace) -> float | None:

@@ -20,7 +20,9 @@ from core.errors import OptionError
 if TYPE_CHECKING:
     from core.evidence.case import EvidenceCase, Measured
 
-NO_KINDS = ("case", "knock_out", "lens", "maps", "options", "records", "report", "run")
+NO_KINDS = (
+    "case", "cost", "knock_out", "lens", "maps", "options", "records", "report", "run",
+)  # fmt: skip
 """Modules of this package that hold no kind."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from core.backbones.base import DecodeState
 from core.backbones.host import to_host
-from core.errors import NumericalError
+from core.errors import Cancelled, NumericalError
 from core.evidence.maps import grid_of, mean_to
 from core.evidence.options import EvidenceOptions
 from core.evidence.records import Target
@@ -43,7 +43,8 @@ class EvidenceCase:
     """What every kind needs: both views, prefilled; the answer before the token; how it is read.
 
     prefix: the answer's tokens before the target's. layers: decoder layers, from 0, that attention
-    is averaged over. views: by name, (T, 3, H, W) normalised pixels.
+    is averaged over. views: by name, (T, 3, H, W) normalised pixels. stopped: whether the rest is
+    not needed any more, asked between batches.
     """
 
     def __init__(
@@ -54,14 +55,21 @@ class EvidenceCase:
         views: dict[str, Tensor],
         options: EvidenceOptions,
         layers: tuple[int, ...],
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.context, self.lm, self.encoded = context, context.lm, context.encoded
         self.target, self.prefix = target, list(prefix)
         self.views, self.options, self.layers = views, options, layers
+        self._stopped = stopped
         _, rows, columns = self.encoded.token_grid
         self.tokens_of_frame = rows, columns
         self.grid = grid_of(rows, columns)
         self._states: dict[str, DecodeState] = {}
+
+    def raise_if_stopped(self) -> None:
+        """Raises Cancelled where the rest is not needed any more."""
+        if self._stopped():
+            raise Cancelled("stopped while evidence was measured", "What was there before is kept")
 
     def state(self, view: str) -> DecodeState:
         """The view, prefilled."""

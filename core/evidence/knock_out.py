@@ -29,23 +29,34 @@ class Blocked:
     layers: tuple[int, ...]
 
 
-def knock_out(case: EvidenceCase, blocked: Blocked) -> KnockOut:
+@dataclass(frozen=True)
+class Answered:
+    """The greedy answer, and the target's number and probability after its prefix."""
+
+    text: str
+    score: float
+    probability: float
+
+
+def knock_out(case: EvidenceCase, blocked: Blocked, before: Answered | None = None) -> KnockOut:
     """The answer to the video and the target's number, before and after.
 
-    Raises OptionError for a region that holds no vision token.
+    before: what `answered` gave for the case, where it is known already. Raises OptionError for a
+    region that holds no vision token.
     """
     if not blocked.tokens:
         raise OptionError("the region holds no vision token", "Choose one that is seen")
-    before, after = (_answered(case, watch) for watch in (None, _watch(blocked)))
+    before = before or answered(case)
+    after = answered(case, _watch(blocked))
     return KnockOut(
         track=blocked.track,
         box=blocked.box,
         layers=(blocked.layers[0], blocked.layers[-1]),
         tokens=len(blocked.tokens),
-        before=before[0],
-        after=after[0],
-        score=(before[1], after[1]),
-        probability=(before[2], after[2]),
+        before=before.text,
+        after=after.text,
+        score=(before.score, after.score),
+        probability=(before.probability, after.probability),
     )
 
 
@@ -54,8 +65,8 @@ def _watch(blocked: Blocked) -> Watch:
 
 
 @torch.no_grad()
-def _answered(case: EvidenceCase, watch: Watch | None) -> tuple[str, float, float]:
-    """The greedy answer, and the target's number and probability after its prefix."""
+def answered(case: EvidenceCase, watch: Watch | None = None) -> Answered:
+    """The answer to the video, with what `watch` blocks blocked."""
     lm, start = case.lm, case.state("video")
     last = int(to_host(case.encoded.input_ids[0, -1]))
     with lm.watching(start, watch) if watch else nullcontext():
@@ -68,7 +79,8 @@ def _answered(case: EvidenceCase, watch: Watch | None) -> tuple[str, float, floa
     number = logits[case.target.token]
     if case.target.against is not None:
         number = number - logits[case.target.against]
-    return text, to_float(number), to_float(torch.softmax(logits, -1)[case.target.token])
+    chance = to_float(torch.softmax(logits, -1)[case.target.token])
+    return Answered(text, to_float(number), chance)
 
 
 def _decoded(case: EvidenceCase, opened: DecodeState) -> str:

@@ -39,6 +39,7 @@ def spread_losses(case: EvidenceCase, view: str, pieces: Iterable[Piece]) -> Mea
     lost: list[float] = []
     lost_random: list[float] = []
     while batch := list(islice(waiting, BATCH)):
+        case.raise_if_stopped()
         videos = torch.stack([masks.composite(mask) for mask, _ in batch])
         real, random = case.scores(view, videos)
         for (_, region), number in zip(batch, before - real, strict=True):

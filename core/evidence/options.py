@@ -41,6 +41,7 @@ class EvidenceOptions(Checked):
     knock_out_layers: str = text("", 20, "decoder layers in which it cannot, as in 3-6; all")
     lens: bool = flag(True, "the token's probability as read out after each layer")
     sanity: bool = flag(True, "compare each map with that of a head of random weights")
+    maps: bool = flag(True, "measure maps; otherwise knock-outs and the lens alone")
     low_memory: bool = flag(False, "keep few activations for the gradient, and compute them again")
 
     def check_together(self) -> None:
@@ -56,6 +57,8 @@ class EvidenceOptions(Checked):
     @property
     def chosen_kinds(self) -> tuple[str, ...]:
         """The kinds to measure, each once."""
+        if not self.maps:
+            return ()
         return tuple(dict.fromkeys(self.kinds)) or DEFAULT_KINDS
 
     def patch_grid(self) -> tuple[int, int]:

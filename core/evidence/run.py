@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -12,36 +12,99 @@ from core.backbones.base import VideoLM
 from core.errors import NumericalError, OptionError
 from core.evidence import find_kind
 from core.evidence.case import EvidenceCase, Measured
-from core.evidence.knock_out import Blocked, knock_out
+from core.evidence.knock_out import Blocked, answered, knock_out
 from core.evidence.lens import read_layers_out
 from core.evidence.maps import group_shares, rank_correlation, shares
 from core.evidence.options import EvidenceOptions, read_layers
-from core.evidence.records import VIEWS, Agreement, Evidence, EvidenceMap, Target
-from core.traces.evidence import MAX_EVIDENCE
+from core.evidence.records import VIEWS, Agreement, Evidence, EvidenceMap, KnockOut, Target
+from core.pipeline import Event
+from core.traces.evidence import MAX_EVIDENCE, MAX_KNOCK_OUTS
 from core.types import Trace
 from core.validation import shown
 from core.whatif.workbench import Workbench
 
 
-def add_evidence(trace: Trace, lm: VideoLM, options: EvidenceOptions | None = None) -> Trace:
-    """The trace with one token's evidence more; that of the same token and kinds is replaced.
+def add_evidence(
+    trace: Trace, lm: VideoLM, options: EvidenceOptions | None = None, join: bool = False
+) -> Trace:
+    """The trace with one token's evidence more; that of the same token is replaced.
 
-    lm: the model that made the trace. Raises OptionError for a token, candidate, object or layer
-    that is not there, and where the trace holds too much already.
+    lm: the model that made the trace. join: what was measured of the token before stays beside it,
+    unless it was measured again. Raises OptionError for a token, candidate, object or layer that is
+    not there, and where the trace holds too much already.
     """
-    options = options or EvidenceOptions()
     bench = Workbench(trace, lm)
-    evidence = measure_evidence(open_case(bench, options))
-    kept = tuple(e for e in trace.evidence if e.target != evidence.target)
-    if len(kept) >= MAX_EVIDENCE:
+    for _ in evidence_events(bench, options or EvidenceOptions(), join):
+        pass
+    return bench.trace
+
+
+def evidence_events(
+    bench: Workbench,
+    options: EvidenceOptions,
+    join: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Generator[Event, None, None]:
+    """What is being measured, event by event; the last one holds the bench's new trace.
+
+    stopped: asked between small pieces of work. Raises Cancelled, else what `add_evidence` raises.
+    """
+    trace = bench.trace
+    case = open_case(bench, options, stopped)
+    former = next((e for e in trace.evidence if e.target == case.target), None) if join else None
+    others = tuple(e for e in trace.evidence if e.target != case.target)
+    if not options.chosen_kinds and former is None:
+        raise OptionError("nothing was measured of this token yet", "Choose a kind of map")
+    if len(others) >= MAX_EVIDENCE:
         raise OptionError(
             f"the trace holds the evidence of {MAX_EVIDENCE} tokens already",
             "Save it, and start from the trace without them",
         )
-    return replace(trace, evidence=(*kept, evidence))
+    steps, done = measure_steps(case), 0
+    blocked = len(options.track_ids()) + len(options.regions())
+    whole = len(options.chosen_kinds) * len(case.views) + blocked + options.lens
+    while True:
+        try:
+            message = next(steps)
+        except StopIteration as end:
+            measured: Evidence = end.value
+            break
+        yield Event("views", done / max(1, whole), message, trace)
+        done += 1
+    evidence = join_evidence(former, measured) if former is not None else measured
+    bench.trace = replace(trace, evidence=(*others, evidence))
+    yield Event("done", 1.0, "complete", bench.trace)
 
 
-def open_case(bench: Workbench, options: EvidenceOptions) -> EvidenceCase:
+def join_evidence(former: Evidence, newer: Evidence) -> Evidence:
+    """What was measured of one token at two times; the newer where both hold the same."""
+    again = {(m.kind, m.view) for m in newer.maps}
+    maps = (*(m for m in former.maps if (m.kind, m.view) not in again), *newer.maps)
+    blocked = {(k.track, k.box, k.layers) for k in newer.knock_outs}
+    kept = (k for k in former.knock_outs if (k.track, k.box, k.layers) not in blocked)
+    attended = any(m.kind == "attention" for m in newer.maps)
+    return replace(
+        newer,
+        layers=newer.layers if attended else former.layers,
+        maps=maps,
+        agreement=agreements(maps),
+        knock_outs=(*kept, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
+        lens=newer.lens or former.lens,
+    )
+
+
+def agreements(maps: Sequence[EvidenceMap]) -> tuple[Agreement, ...]:
+    """Of each pair of kinds under one view."""
+    return tuple(
+        Agreement(a.view, a.kind, b.kind, rank_correlation(a.values, b.values))
+        for a, b in combinations(maps, 2)
+        if a.view == b.view
+    )
+
+
+def open_case(
+    bench: Workbench, options: EvidenceOptions, stopped: Callable[[], bool] = lambda: False
+) -> EvidenceCase:
     """What is to be measured, checked against the trace and its model."""
     trace, lm, context = bench.trace, bench.lm, bench.context
     known = [t.id for t in trace.tracks]
@@ -50,14 +113,14 @@ def open_case(bench: Workbench, options: EvidenceOptions) -> EvidenceCase:
             listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
             raise OptionError(f"there is no object {track}", f"Choose of {listed or 'none'}")
     target, prefix = _target(trace, lm, options)
-    found = trace.counterfactual
-    assert found is not None
+    levels = trace.counterfactual
+    assert levels is not None
     masks = context.masks(context.options.mask)
-    counter = context.composite(masks, found.level, found.frame_level)
+    counter = context.composite(masks, levels.level, levels.frame_level)
     views = dict(zip(VIEWS, (context.encoded.video, counter), strict=True))
     layers = read_layers(options.layers, lm.depth)
     read_layers(options.knock_out_layers, lm.depth)
-    return EvidenceCase(context, target, prefix, views, options, layers)
+    return EvidenceCase(context, target, prefix, views, options, layers, stopped)
 
 
 def _target(trace: Trace, lm: VideoLM, options: EvidenceOptions) -> tuple[Target, list[int]]:
@@ -106,24 +169,43 @@ def _candidate(
 
 def measure_evidence(case: EvidenceCase) -> Evidence:
     """Everything that the case's options ask for."""
-    options = case.options
-    maps = tuple(
-        _map(case, kind, view, find_kind(kind)(case, view))
-        for kind in options.chosen_kinds
-        for view in case.views
-    )
+    steps = measure_steps(case)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            measured: Evidence = end.value
+            return measured
+
+
+def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:
+    """What is measured next, in words, before each piece of it; returns the whole."""
+    maps: list[EvidenceMap] = []
+    for kind in case.options.chosen_kinds:
+        for view in case.views:
+            case.raise_if_stopped()
+            yield f"Evidence by {kind}, given the {view}"
+            maps.append(_map(case, kind, view, find_kind(kind)(case, view)))
+    knock_outs: list[KnockOut] = []
+    blocked, before = _blocked(case), None
+    for one in blocked:
+        case.raise_if_stopped()
+        name = "a region" if one.track is None else f"object {one.track}"
+        yield f"The answer without {name}"
+        before = before or answered(case)
+        knock_outs.append(knock_out(case, one, before))
+    lens = None
+    if case.options.lens:
+        yield "The token after each layer"
+        lens = read_layers_out(case)
     return Evidence(
         target=case.target,
         score=(case.score("video"), case.score("counterfactual")),
         layers=case.layers,
-        maps=maps,
-        agreement=tuple(
-            Agreement(a.view, a.kind, b.kind, rank_correlation(a.values, b.values))
-            for a, b in combinations(maps, 2)
-            if a.view == b.view
-        ),
-        knock_outs=tuple(knock_out(case, one) for one in _blocked(case)),
-        lens=read_layers_out(case) if options.lens else None,
+        maps=tuple(maps),
+        agreement=agreements(maps),
+        knock_outs=tuple(knock_outs),
+        lens=lens,
     )
 
 

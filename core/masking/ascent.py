@@ -27,14 +27,19 @@ class BaseRead:
     slope: Tensor | None = None
 
 
-def read_base(lm: VideoLM, encoded: Encoded, options: AscentOptions) -> BaseRead:
+def read_base(
+    lm: VideoLM, encoded: Encoded, options: AscentOptions, former: DecodeState | None = None
+) -> BaseRead:
     """Prefills the video itself; with gradient "base" the way back belongs to the same pass.
+
+    former: the prefill of another question about the same frames, whose video is not read again
+    where no gradient is wanted of it.
 
     Only with memory "low" the video is read twice for it: layers that compute their activations
     again keep no cache.
     """
     if options.gradient != "base":
-        return BaseRead(lm.prefill(encoded, encoded.video))
+        return BaseRead(lm.prefill(encoded, encoded.video, reuse=former))
     video = encoded.video.clone().requires_grad_()
     if options.memory == "low":
         state, loss = lm.prefill(encoded, encoded.video), query_loss(lm, encoded, video, True)

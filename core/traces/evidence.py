@@ -18,6 +18,8 @@ from core.validation import Choice, Many, Maybe, Number, Rule, Words
 
 MAX_EVIDENCE, MAX_MAPS, MAX_CELLS, MAX_LAYERS = 16, 32, 512, 1024
 """Of a trace, of a token, of a side of a map, of a decoder."""
+MAX_KNOCK_OUTS = 64
+"""Of a token."""
 
 _ID = Number(0, 2**31 - 1, whole=True)
 _LAYER = Number(0, MAX_LAYERS - 1, whole=True)
@@ -62,7 +64,7 @@ _EVIDENCE: dict[str, Rule] = {
     "layers": Many(_LAYER, 0, MAX_LAYERS),
     "maps": Many(Table(_MAP, tuple(_MAP)), 1, MAX_MAPS),
     "agreement": Many(Table(_AGREEMENT, tuple(_AGREEMENT)), 0, MAX_MAPS**2),
-    "knock_outs": Many(Table(_KNOCK_OUT, tuple(_KNOCK_OUT)), 0, 64),
+    "knock_outs": Many(Table(_KNOCK_OUT, tuple(_KNOCK_OUT)), 0, MAX_KNOCK_OUTS),
     "lens": Maybe(Table(_LENS, tuple(_LENS))),
 }
 ROWS = Many(Table(_EVIDENCE, tuple(_EVIDENCE)), 0, MAX_EVIDENCE)

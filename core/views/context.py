@@ -28,6 +28,8 @@ T = TypeVar("T")
 class MethodContext:
     """One clip and one question, with the work that methods share, done once.
 
+    former: the prefill of another question about the same frames, see `read_base`.
+
     `shared` counts how many methods each piece served that another had made; the first to need a
     piece pays for it.
     """
@@ -39,8 +41,9 @@ class MethodContext:
         tracks: tuple[Track, ...],
         options: RunOptions,
         meter: Meter | None = None,
+        former: DecodeState | None = None,
     ) -> None:
-        self.lm, self.encoded = lm, encoded
+        self.lm, self.encoded, self._former = lm, encoded, former
         self.tracks, self.options = tracks, options
         self.shared: dict[str, int] = {}
         self.meter = meter or Meter(lm.info.device)
@@ -118,8 +121,10 @@ class MethodContext:
     @property
     def read(self) -> BaseRead:
         """The video as it is, read as the ascent wants it."""
-        options = self.options.ascent
-        return self.memoize("base prefill", None, lambda: read_base(self.lm, self.encoded, options))
+        options, former = self.options.ascent, self._former
+        return self.memoize(
+            "base prefill", None, lambda: read_base(self.lm, self.encoded, options, former)
+        )
 
     @property
     def base(self) -> DecodeState:

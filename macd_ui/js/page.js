@@ -3,6 +3,7 @@
 
 import { Viewer } from "../../viewer/js/viewer.js";
 import { Form } from "./fold.js";
+import { RunHistory } from "./history.js";
 import { openTrace } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
@@ -21,18 +22,21 @@ export function mountPage({ element, props, trigger, watch }) {
   const place = () => element.querySelector(".mv-host") || element;
   /** @type {Viewer} */
   const viewer = new Viewer(place(), {
-    send: (action) => trigger("submit", action),
+    // a new run takes the whole form, a change of the run on show does not
+    send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
     onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),
     base: document.baseURI,
   });
   const restorer = new TabRestorer(viewer);
   const form = new Form();
+  const history = new RunHistory(viewer);
   const show = () => {
     viewer.attach(place());
     const { value } = props;
     viewer.update(value.status ? { ...value, status: form.observe(value.status) } : value);
     restorer.observe(props.value);
+    history.observe(props.value);
   };
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
   watch("value", show);

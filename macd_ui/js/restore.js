@@ -41,7 +41,7 @@ const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
  * @param {IDBRequest<T>} request
  * @returns {Promise<T>}
  */
-function asPromise(request) {
+export function asPromise(request) {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error);

@@ -54,6 +54,12 @@ def sent():
         "ControlReport": [shown["controls"]],
         "ControlOutcome": shown["controls"]["outcomes"],
         "Edit": shown["edits"],
+        "Evidence": shown["evidence"],
+        "EvidenceTarget": [one["target"] for one in shown["evidence"]],
+        "EvidenceMap": [m for one in shown["evidence"] for m in one["maps"]],
+        "Agreement": [a for one in shown["evidence"] for a in one["agreement"]],
+        "KnockOut": [k for one in shown["evidence"] for k in one["knock_outs"]],
+        "Lens": [one["lens"] for one in shown["evidence"]],
     }
 
 

@@ -74,8 +74,3 @@ export function hasLevelsOf(trace, answer) {
   return answer.method === "macd"
     || (level !== undefined && String(level) === String(trace.final.level));
 }
-
-/** @param {string} method */
-export function titleOf(method) {
-  return { macd: "MACD", baseline: "Baseline" }[method] ?? method;
-}

@@ -3,7 +3,8 @@
 
 import { all, contextOf, el, savePicture } from "./dom.js";
 import { frameMasks, levelsAt, outlineOf } from "./masks.js";
-import { hasLevelsOf, titleOf } from "./pair.js";
+import { titleOf } from "./names.js";
+import { hasLevelsOf } from "./pair.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -24,6 +25,8 @@ export class Stage {
     this.first = undefined;
     /** @type {number | null} the frame that is marked in the lanes */
     this.marked = null;
+    /** @type {((context: CanvasRenderingContext2D) => void)[]} drawn between the picture and the masks */
+    this.overlays = [];
     this.buffer = document.createElement("canvas");
     this.side = 768; // long side of the canvas: as many pixels as are seen
     /** @type {Map<number, FrameMasks>} */
@@ -237,6 +240,7 @@ export class Stage {
     const counter = contrast && layers.counter && this.hasSecondView(contrast)
       ? this.secondView(contrast.shown, frame) : null;
     if (counter) this.drawModelPicture(context, counter, model !== null);
+    for (const paint of this.overlays) paint(context);
     if (layers.soft) this.drawSoft(context);
     if (layers.levels && hasLevelsOf(trace, contrast)) this.drawLevels(context, levels);
     if (layers.boxes) this.drawBoxes(context);

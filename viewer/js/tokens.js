@@ -4,7 +4,8 @@
 import { all, el } from "./dom.js";
 import { Flips } from "./flips.js";
 import { differenceBar } from "./occlusion.js";
-import { contrasts, references, takesAlpha, titleOf } from "./pair.js";
+import { titleOf } from "./names.js";
+import { contrasts, references, takesAlpha } from "./pair.js";
 import { rescore } from "./rescore.js";
 import { percent, signed, visible } from "./text.js";
 

@@ -22,6 +22,8 @@ export interface Constants {
   /** No stored token can be scored anew with a larger α. */
   largest_alpha: number;
   flips: { alphas: number[]; betas: number[] };
+  /** [kind, what it is called] of every kind of evidence map. */
+  kinds: [string, string][];
   /** Bounds of a change by hand: points of a stroke, characters of a name, side of a box. */
   edit: { points: number; label: number; side: number };
   /** Term → its meaning, without a full stop. */
@@ -44,6 +46,8 @@ export interface Trace {
   run: string;
   question: string;
   clip: string;
+  /** The model that made it. */
+  backbone: string;
   /** [w, h] of a source frame, in pixels. */
   source: [number, number];
   /** [w, h] of the masks. */
@@ -64,6 +68,11 @@ export interface Trace {
   edits: Edit[];
   occlusion: OcclusionReport | null;
   controls: ControlReport | null;
+  evidence: Evidence[];
+  /** Milliseconds that each kind of map would take, "occlusion-grid" by patch, as far as known. */
+  evidence_ms: Record<string, number> | null;
+  /** Whether the evidence of a token can be measured. */
+  measurable: boolean;
   /** Whether the masks can be compared with controls. */
   comparable: boolean;
   /** What that takes, in milliseconds, as far as known. */
@@ -232,6 +241,77 @@ export interface OcclusionReport {
   verdict: string;
 }
 
+/** Where the evidence for one token lies: core/evidence/records.py says what each field is. */
+export interface Evidence {
+  target: EvidenceTarget;
+  /** The token's logit, or its lead, under V and under V_d. */
+  score: [number, number];
+  layers: number[];
+  /** x0 y0 x1 y1 of a map's outer corners in shares of the source frame. */
+  extent: Box;
+  /** Kind → the magnitude that is drawn at full strength, under both views. */
+  strongest: Record<string, number>;
+  maps: EvidenceMap[];
+  agreement: Agreement[];
+  knock_outs: KnockOut[];
+  lens: Lens | null;
+}
+
+export interface EvidenceTarget {
+  answer: string;
+  index: number;
+  token: number;
+  text: string;
+  against: number | null;
+  against_text: string | null;
+}
+
+export type EvidenceView = "video" | "counterfactual";
+
+export interface EvidenceMap {
+  kind: string;
+  view: EvidenceView;
+  /** Rows and columns of each frame's map. */
+  grid: [number, number];
+  scale: number;
+  /** Frames × grid, in steps of `scale`: 16-bit numbers, low byte first, as base64. */
+  values: string;
+  objects: number[];
+  outside: number;
+  groups: number[];
+  sanity: number | null;
+}
+
+export interface Agreement { view: EvidenceView; first: string; second: string; correlation: number | null }
+
+export interface KnockOut {
+  track: number | null;
+  box: Box | null;
+  layers: [number, number];
+  tokens: number;
+  before: string;
+  after: string;
+  score: [number, number];
+  probability: [number, number];
+}
+
+export interface Lens { video: number[]; counterfactual: number[] }
+
+/** What of a token's evidence is asked for: core/evidence/options.py. */
+export interface EvidenceRequest {
+  token: number;
+  answer: string;
+  against?: string;
+  kinds?: string[];
+  layers?: string;
+  patches?: string;
+  knock_out?: string[];
+  boxes?: string[];
+  knock_out_layers?: string;
+  maps?: boolean;
+  lens?: boolean;
+}
+
 /** A change by hand: core/whatif/edits.py says which of these belong to which kind. */
 export interface Edit {
   kind: "level" | "frames" | "drop" | "merge" | "label" | "brush" | "add";
@@ -252,6 +332,8 @@ export type Action =
   | { do: "undo" }
   | { do: "occlusion" }
   | { do: "controls" }
+  | { do: "evidence"; evidence: EvidenceRequest }
+  | { do: "detect"; detector: string }
   | { do: "redecode"; alpha: number; beta: number };
 export type Send = (action: Action) => void;
 

@@ -2,14 +2,18 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
 // It knows nothing of the page around it: whoever mounts it gives what it may ask and tell.
 
+import { Address } from "./address.js";
+import { Beside } from "./beside.js";
 import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { el } from "./dom.js";
+import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
 import { Help, Reproduce } from "./keep.js";
 import { Legend } from "./legend.js";
 import { OcclusionPanel } from "./occlusion.js";
 import { Rail } from "./rail.js";
+import { Regions } from "./regions.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
 import { Tokens } from "./tokens.js";
@@ -41,8 +45,12 @@ export class Viewer {
     this.legend = new Legend();
     this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
+    this.evidence = new EvidencePanel(this.state, commit, this.stage);
+    this.regions = new Regions(this.state, commit);
+    this.beside = new Beside(this.state, this.stage);
+    this.address = new Address(this.state, this.tokens);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls };
+    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence };
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
     this.question = el("p", { class: "mv-question" });
@@ -52,11 +60,11 @@ export class Viewer {
         el("button", {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
-      this.badge, this.headline.root, this.controls.root,
+      this.badge, this.headline.root, this.regions.root, this.controls.root,
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root),
+        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.evidence.root),
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
-      this.compare.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
+      this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
     }, this.bar, this.message, this.body, this.help.root);
@@ -125,6 +133,8 @@ export class Viewer {
     this.whatif.busy(now);
     this.occlusion.busy(now);
     this.controls.busy(now);
+    this.evidence.busy(now);
+    this.regions.busy(now);
   }
 
   /** @param {Trace} trace */
@@ -150,11 +160,12 @@ export class Viewer {
     this.badge.textContent = trace.badge;
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce]) {
+    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
       part.load(trace);
     }
     this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
+    this.address.load(trace, fresh);
     this.draw();
   }
 
@@ -217,6 +228,9 @@ export class Viewer {
     this.tokens.draw();
     this.compare.draw();
     this.whatif.draw();
+    this.evidence.draw();
+    this.beside.draw();
+    this.address.draw();
     this.legend.explain(this.body);
     if (this.host.onDraw) this.host.onDraw(hover ?? track, trace.tracks.length);
   }

@@ -1,0 +1,184 @@
+// @ts-check
+// The runs of this tab: each can be shown again, pinned, or put beside the one on show. They are kept
+// in the browser, so that the server need not; a tab that is reloaded has them again.
+
+import { el } from "../../viewer/js/dom.js";
+import { titleOf } from "../../viewer/js/names.js";
+import { openTrace } from "./open.js";
+import { asPromise } from "./restore.js";
+
+/** @import { Payload, Trace } from "../../viewer/js/types" */
+/** @import { Viewer } from "../../viewer/js/viewer.js" */
+/**
+ * @typedef {object} Run one record a run
+ * @property {string} key of the tab and the run
+ * @property {string} tab
+ * @property {string} user
+ * @property {boolean} pinned
+ * @property {number} shownAt
+ * @property {string} name of its file
+ * @property {Trace} trace as the viewer shows it
+ * @property {ArrayBuffer | null} content its file; null where it is too large or an example
+ */
+
+const KEPT = 12; // runs without a pin, and as many with one
+const MAX_BYTES = 8e6;
+const MAX_AGE_MS = 24 * 3600 * 1000;
+const TAB_KEY = "macd-tab"; // as macd_ui/js/restore.js names the tab
+const SHORT = 60; // characters of a question in the list
+
+export class RunHistory {
+  /** @param {Viewer} viewer */
+  constructor(viewer) {
+    this.viewer = viewer;
+    /** @type {Map<string, Run>} */
+    this.runs = new Map();
+    this.shown = "";
+    this.list = el("ol", { class: "mv-history-list" });
+    this.title = el("summary", {}, "Runs of this tab");
+    this.root = el("details", { class: "mv-history", hidden: true }, this.title, this.list);
+    viewer.legend.root.before(this.root);
+    /** @type {Promise<IDBDatabase> | null} */
+    this.opened = null;
+    this.quietly(() => this.read());
+  }
+
+  get tab() {
+    return sessionStorage.getItem(TAB_KEY) || "";
+  }
+
+  get user() {
+    const { gradio_config: config } = /** @type {{ gradio_config?: { username?: string } }} */ (/** @type {unknown} */ (window));
+    return config?.username || "";
+  }
+
+  /**
+   * Storage can fail in many ways; the list then ends with the page.
+   *
+   * @param {() => unknown} work
+   */
+  async quietly(work) {
+    try {
+      await work();
+    } catch (error) {
+      console.debug("history of runs:", error);
+    }
+  }
+
+  /** @param {IDBTransactionMode} mode */
+  async objects(mode) {
+    if (!this.opened) {
+      const request = indexedDB.open("macd-runs", 1);
+      request.onupgradeneeded = () => { request.result.createObjectStore("runs", { keyPath: "key" }); };
+      this.opened = asPromise(request);
+    }
+    return (await this.opened).transaction("runs", mode).objectStore("runs");
+  }
+
+  // The runs that this tab showed before it was reloaded; old ones of any tab are dropped.
+  async read() {
+    /** @type {Run[]} */
+    const all = await asPromise((await this.objects("readonly")).getAll());
+    const old = all.filter((run) => Date.now() - run.shownAt > MAX_AGE_MS);
+    for (const run of old) await this.remove(run.key);
+    for (const run of all) {
+      if (!old.includes(run) && run.tab === this.tab && run.user === this.user && !this.runs.has(run.key)) this.runs.set(run.key, run);
+    }
+    this.draw();
+  }
+
+  /** @param {string} key */
+  async remove(key) {
+    this.runs.delete(key);
+    await asPromise((await this.objects("readwrite")).delete(key));
+  }
+
+  /**
+   * Each value that the viewer shows comes here.
+   *
+   * @param {Partial<Payload> | null} value
+   */
+  observe(value) {
+    const { status, trace, files } = value || {};
+    if (!status || status.running || !trace || !Object.keys(trace.answers).length) return;
+    const key = [this.tab, trace.run, trace.backbone, ...Object.keys(trace.answers)].join(" ");
+    const known = this.runs.get(key);
+    this.runs.delete(key); // the newest stands last
+    const run = {
+      key, tab: this.tab, user: this.user, pinned: known?.pinned || false, shownAt: Date.now(), name: known?.name || "trace.macd",
+      trace: whole(trace, known?.trace), content: known?.content || null,
+    };
+    this.runs.set(key, run);
+    this.shown = key;
+    this.draw();
+    const address = files && files.of === "run" ? files.trace : "";
+    this.quietly(() => this.keep(run, address));
+  }
+
+  /**
+   * @param {Run} run
+   * @param {string} address of its file; empty for an example, which the page has
+   */
+  async keep(run, address) {
+    const answer = address ? await fetch(new URL(address, document.baseURI)) : null;
+    if (answer?.ok && Number(answer.headers.get("Content-Length") || 0) <= MAX_BYTES) {
+      const content = await answer.arrayBuffer();
+      if (content.byteLength <= MAX_BYTES) run.content = content;
+      const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") || "");
+      if (name) run.name = name[1];
+    }
+    this.draw();
+    await asPromise((await this.objects("readwrite")).put(run));
+    for (const pinned of [false, true]) {
+      const same = [...this.runs.values()].filter((r) => r.pinned === pinned);
+      for (const old of same.slice(0, Math.max(0, same.length - KEPT))) await this.remove(old.key);
+    }
+    this.draw();
+  }
+
+  draw() {
+    const runs = [...this.runs.values()].reverse().sort((a, b) => Number(b.pinned) - Number(a.pinned));
+    this.root.hidden = !runs.length;
+    this.title.textContent = `Runs of this tab (${runs.length})`;
+    this.list.replaceChildren(...runs.map((run) => this.row(run)));
+  }
+
+  /** @param {Run} run */
+  row(run) {
+    const { trace, pinned } = run;
+    const question = trace.question.length > SHORT ? `${trace.question.slice(0, SHORT - 1)}…` : trace.question;
+    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${titleOf(a.method)}: ${a.text || "∅"}`).join(" → ");
+    const here = run.key === this.shown;
+    /** @type {(name: string, action: () => void, more?: Record<string, unknown>) => HTMLElement} */
+    const button = (name, action, more = {}) =>
+      el("button", { type: "button", class: "mv-button", "aria-label": `${name}: ${question}`, on: { click: action }, ...more }, name);
+    return el("li", { class: here ? "mv-history-now" : "", "aria-current": here ? "true" : null },
+      el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}`),
+      el("span", { class: "mv-history-buttons" },
+        button("Show", () => this.show(run), { disabled: here || !run.content, title: run.content || here ? "" : "Choose it in the form" }),
+        button("Beside", () => this.viewer.beside.show(trace), { disabled: here }),
+        button("Pin", () => this.pin(run), { "aria-pressed": String(pinned) })));
+  }
+
+  /** @param {Run} run */
+  show(run) {
+    if (run.content) openTrace(new File([run.content], run.name));
+  }
+
+  /** @param {Run} run */
+  pin(run) {
+    run.pinned = !run.pinned;
+    this.draw();
+    this.quietly(async () => asPromise((await this.objects("readwrite")).put(run)));
+  }
+}
+
+/**
+ * A trace with its pictures, which are sent only when they are new.
+ *
+ * @param {Trace} trace
+ * @param {Trace | undefined} known
+ */
+function whole(trace, known) {
+  return trace.frames.length || !known ? { ...trace } : { ...trace, frames: known.frames };
+}

@@ -1,0 +1,93 @@
+"""Several questions about one clip, one run after the other; the detector and what the model read
+of the video serve all of them. And a new run with another detector. Events, no layout.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from core.errors import MacdError, OptionError
+from core.objects.regions import REGIONS
+from core.question import clean_question
+from macd_ui import zerogpu
+from macd_ui.showing import Updates
+from viewer import identity, status
+
+if TYPE_CHECKING:
+    from macd_ui.handlers import Handlers
+    from macd_ui.session import Session
+
+MOST = 12
+"""Questions asked at once."""
+PAUSE_S = 0.3
+"""Between two runs, so that the page draws and keeps the first before the next replaces it."""
+
+
+def read_questions(text: Any) -> list[str]:
+    """One question a line, each once. Raises OptionError or QuestionError."""
+    lines = [line.strip() for line in text.splitlines()] if isinstance(text, str) else []
+    questions = list(dict.fromkeys(line for line in lines if line))
+    if not 1 <= len(questions) <= MOST:
+        raise OptionError(
+            f"there are {len(questions)} questions", f"Write 1 to {MOST}, one on each line"
+        )
+    return [clean_question(question) for question in questions]
+
+
+def ask_several(
+    handlers: Handlers, values: Mapping[str, Any], text: Any, key: str
+) -> Iterator[Updates]:
+    """Runs the form's clip with each question in turn; Stop ends the whole list.
+
+    What the model read of the video is kept until the last one is answered.
+    """
+    session = handlers.store.session(key)
+    try:
+        questions = read_questions(text)
+    except MacdError as error:
+        yield {"viewer": handlers._view(session, None, status(error=str(error), where="form"))}
+        return
+    if not zerogpu.active():  # there each run has a process of its own
+        from core.pipeline import StageCache
+
+        session.cache = session.cache or StageCache()
+        session.cache.keep_read = True
+    try:
+        for number, question in enumerate(questions):
+            if number:
+                time.sleep(PAUSE_S)
+            yield {"question": question}
+            before = session.trace
+            yield from handlers.run({**values, "question": question}, key)
+            if session.stop.is_set() or not _answered(session, before):
+                return
+    finally:
+        if session.cache is not None:
+            session.cache.forget_read()
+
+
+def _answered(session: Session, before: Any) -> bool:
+    """Whether the last run gave a whole trace: after one that failed, the others would too."""
+    return (
+        session.trace is not before
+        and session.trace is not None
+        and (session.trace.status == "complete")
+    )
+
+
+def run_with_detector(
+    handlers: Handlers, action: Any, values: Mapping[str, Any], key: str
+) -> Iterator[Updates]:
+    """Runs the question on show again with regions of no class in place of detected objects."""
+    session = handlers.store.session(key)
+    name = action.get("detector") if isinstance(action, Mapping) else None
+    trace = session.trace or (handlers.first and handlers.first[1])
+    if name not in tuple(REGIONS) or not trace or action.get("run") != identity(trace):
+        words = "this cannot be run again from here. Choose the detector in the settings, and run"
+        yield {"viewer": handlers._view(session, None, status(error=words, where="form"))}
+        return
+    chosen = {"detector": name, "question": trace.question}
+    yield dict(chosen)
+    yield from handlers.run({**values, **chosen}, key)

@@ -1,0 +1,214 @@
+"""A token's evidence on an exported page: what is drawn is what the trace holds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from core.evidence.records import Agreement, Evidence, EvidenceMap, KnockOut, Lens, Target
+from macd_ui.examples import examples
+from tests.patience import PATIENCE_MS
+from viewer import standalone
+
+pytestmark = pytest.mark.browser
+ROWS, COLUMNS = 6, 8
+
+
+def known_maps(trace):
+    """Frame t: one cell speaks for the token, one half as much against it; V_d: nothing."""
+    values = np.zeros((len(trace.frames), ROWS, COLUMNS), np.float32)
+    for t in range(len(values)):
+        values[t, 1, t % COLUMNS] = 2.0
+        values[t, 4, t % COLUMNS] = -1.0
+    return {"video": values, "counterfactual": np.zeros_like(values)}
+
+
+def with_evidence():
+    """The first example, with evidence whose every number is known."""
+    trace = examples()[0].load_trace()
+    step = trace.answers["macd"].tokens[0]
+    other = trace.answers["baseline"].tokens[0]
+    tracks, groups = len(trace.tracks), len(trace.groups)
+    maps = tuple(
+        EvidenceMap(kind, view, values * sign, (0.25,) * tracks, 0.25, (1 / groups,) * groups, 0.5)
+        for kind, sign in (("gradient", 1), ("attention", 0.01))
+        for view, values in known_maps(trace).items()
+    )
+    maps = (*maps[:2], *(replace(m, values=np.abs(m.values)) for m in maps[2:]))
+    one = Evidence(
+        target=Target("macd", 0, step.token, step.text, other.token, other.text),
+        score=(1.5, -2.25),
+        layers=(0, 1, 2, 3),
+        maps=maps,
+        agreement=(Agreement("video", "gradient", "attention", 0.75),),
+        knock_outs=(
+            KnockOut(trace.tracks[0].id, None, (0, 3), 4, "cat", "none", (1, 0), (0.9, 0.1)),
+        ),
+        lens=Lens((0.1, 0.2, 0.4, 0.8), (0.1, 0.1, 0.2, 0.3)),
+    )  # fmt: skip
+    return replace(trace, evidence=(one,))
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens the trace as an exported page of a size and scheme; its errors fail the test."""
+    problems, contexts = [], []
+
+    def open_(width=1440, scheme="light", hash_=""):
+        context = browser.new_context(
+            offline=True, viewport={"width": width, "height": 1000}, color_scheme=scheme
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: problems.append(str(e)))
+        path = tmp_path / "trace.html"
+        if not path.exists():
+            path.write_text(standalone(with_evidence()), encoding="utf-8")
+        page.goto(path.as_uri() + hash_)
+        page.wait_for_selector(".mv-token")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def unfold(page):
+    """By the keyboard."""
+    page.locator(".mv-evidence > summary").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mv-heats canvas")
+    page.wait_for_function("() => document.querySelector('.mv-stage canvas').width > 0")
+
+
+def difference(page, row, column):
+    """How far the map moves the picture's colour in the middle of a cell: red, green, blue."""
+    return page.evaluate(
+        """([y, x]) => {
+          const canvas = document.querySelector(".mv-stage canvas");
+          const at = () => canvas.getContext("2d")
+            .getImageData(x * canvas.width, y * canvas.height, 1, 1).data.slice(0, 3);
+          const toggle = [...document.querySelectorAll(".mv-evidence button")]
+            .find((b) => b.textContent === "On the picture");
+          const on = [...at()];
+          toggle.click();
+          const off = [...at()];
+          toggle.click();
+          return on.map((v, i) => v - off[i]);
+        }""",
+        [(row + 0.5) / ROWS, (column + 0.5) / COLUMNS],
+    )
+
+
+def test_the_map_stands_where_its_cells_are_and_moves_with_the_frame(opened):
+    page = opened()
+    page.locator(".mv-root").focus()
+    page.keyboard.press("b")  # boxes would hide it
+    unfold(page)
+    page.locator(".mv-root").focus()
+    for frame in (0, 1, 2):
+        strong, weak = difference(page, 1, frame), difference(page, 4, frame)
+        assert max(map(abs, strong)) > 20
+        assert max(map(abs, weak)) > 5
+        assert strong[2] - strong[0] > 0 > weak[2] - weak[0]  # blue speaks for it, orange against
+        assert difference(page, 1, (frame + 3) % COLUMNS) == [0, 0, 0]
+        page.keyboard.press("ArrowRight")
+    # nothing under V_d; the difference is all of V
+    page.get_by_role("button", name="V_d", exact=True).click()
+    assert difference(page, 1, 3) == [0, 0, 0]
+    page.get_by_role("button", name="V − V_d").click()
+    assert max(map(abs, difference(page, 1, 3))) > 20
+    # less opacity, less colour
+    page.get_by_label("Opacity of the map").focus()
+    page.keyboard.press("Home")
+    assert max(map(abs, difference(page, 1, 3))) < 40
+
+
+def test_figures_beside_the_map_are_those_of_the_trace(opened):
+    page = opened()
+    unfold(page)
+    said = page.locator(".mv-evidence").inner_text()
+    for part in ("its lead over", "is 1.50 given V and -2.25 given V_d", "25.0 %",
+                 "+0.50 under V", "+0.75 under V", "→ “none”", "90.0 % → 10.0 %", "layers 1–4",
+                 "against to 2.0 for the token"):  # fmt: skip
+        assert part in said, part
+    assert "0.800" in page.locator(".mv-lens svg").get_attribute("aria-label")
+    assert page.locator(".mv-evidence-ask").is_hidden()  # no server
+    # a row of frames leads to them, one of an object chooses it
+    page.get_by_role("button", name="frames 5–6").focus()
+    page.keyboard.press("Enter")
+    assert "frame 5 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
+    assert page.locator(".mv-evidence tr.mv-top th").inner_text() == "frames 5–6"
+    page.locator(".mv-evidence .mv-link").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".mv-object[aria-pressed=true]").count() == 1
+    # another kind has its own colours
+    page.get_by_label("Kind of map").select_option("attention")
+    assert "0 to 0.020" in page.locator(".mv-ends").inner_text()
+    # another token: what is missing is said
+    page.locator(".mv-strip[data-method=macd] .mv-token").nth(1).click()
+    assert "holds nothing of" in page.locator(".mv-evidence").inner_text()
+
+
+def test_the_address_holds_what_is_chosen(opened):
+    page = opened()
+    assert "#" not in page.url  # nothing was chosen yet
+    page.locator(".mv-root").focus()
+    for key in ("2", "ArrowRight", "ArrowRight", "m", "j"):
+        page.keyboard.press(key)
+    page.get_by_label("α", exact=True).focus()
+    page.keyboard.press("End")
+    page.wait_for_function("() => location.hash.includes('alpha=5')")
+    address = page.url
+
+    def chosen():
+        return page.evaluate(
+            """() => [
+              document.querySelector(".mv-stage .mv-caption").textContent,
+              [...document.querySelectorAll(".mv-object")].map((o) => o.ariaPressed),
+              [...document.querySelectorAll(".mv-token")].map((t) => t.ariaPressed),
+              [...document.querySelectorAll(".mv-layers button")].map((t) => t.ariaPressed),
+              [...document.querySelectorAll(".mv-live output")].map((o) => o.textContent),
+            ]"""
+        )
+
+    before = chosen()
+    assert "frame 3 of 8" in before[0]
+    assert before[1].count("true") == 1
+    assert before[4][0] == "5.00"
+    page = opened(hash_="#" + address.split("#")[1])
+    page.wait_for_function(
+        "() => document.querySelector('.mv-caption').textContent.includes('frame 3')"
+    )
+    assert chosen() == before
+    for hostile in ("#run=x&frame=3", "#frame=-1&object=99&token=1e9", "#%E0%A4%A&alpha=NaN"):
+        page = opened(hash_=hostile)
+        assert "frame 1 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
+    run = address.split("run=")[1].split("&")[0]
+    page = opened(hash_=f"#run={run}&frame=99&object=x&of=toString&token=2&layers=boxes&beta=7")
+    assert "frame 1 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(390, "dark")]
+    + [pytest.param(width, scheme, marks=pytest.mark.long)
+       for width, scheme in ((390, "light"), (820, "light"), (820, "dark"), (1440, "light"),
+                             (1440, "dark"))],
+)  # fmt: skip
+def test_the_panel_fits_and_is_accessible(opened, width, scheme):
+    page = opened(width, scheme)
+    unfold(page)
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0
+    found = Axe().run(page, context={"include": [[".mv-evidence"]]}, options={
+        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+    })  # fmt: skip
+    told = [
+        (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
+    ]
+    assert not told

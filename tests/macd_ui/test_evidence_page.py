@@ -1,0 +1,118 @@
+"""A token's evidence as the page asks for it: measured in the line, joined, stopped, refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from core.errors import Cancelled, OptionError
+from core.evidence.cost import readings, readings_of
+from core.evidence.options import EvidenceOptions
+from core.evidence.run import evidence_events
+from core.whatif.workbench import Workbench
+from macd_ui.actions import plain_action
+from macd_ui.estimate import Estimator, work_of_trace
+from macd_ui.examples import examples
+from macd_ui.handlers import Handlers
+from macd_ui.measuring import expected_s
+from macd_ui.session import Store
+from viewer import identity
+
+
+@pytest.fixture
+def handlers(monkeypatch, toyworld):
+    store = Store()
+    monkeypatch.setattr(store, "backbone", lambda name, *_: toyworld)
+    made = Handlers(store, examples())
+    made.store.session("me").show(made.first[1])
+    yield made
+    store.close()
+
+
+def asked(handlers, **options):
+    trace = handlers.store.session("me").trace
+    evidence = {"token": 1, "answer": "macd", "kinds": ["attention"], "lens": False} | options
+    action = {"do": "evidence", "run": identity(trace), "evidence": evidence}
+    return list(handlers.act(action, "", "me"))
+
+
+def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
+    updates = asked(handlers)
+    told = [u["viewer"]["status"] for u in updates if "viewer" in u]
+    assert any("attention" in s["message"] for s in told)
+    assert told[-1] == told[-1] | {"running": False, "error": ""}
+    (sent,) = updates[-1]["viewer"]["trace"]["evidence"]
+    assert {m["kind"] for m in sent["maps"]} == {"attention"}
+    session = handlers.store.session("me")
+    assert session.former == []  # a measurement is no change that could be undone
+    track = session.trace.tracks[0].id
+    updates = asked(handlers, kinds=["gradient"], lens=True)
+    updates = asked(handlers, maps=False, knock_out=[str(track)])
+    (sent,) = updates[-1]["viewer"]["trace"]["evidence"]
+    assert {m["kind"] for m in sent["maps"]} == {"attention", "gradient"}
+    assert [k["track"] for k in sent["knock_outs"]] == [track]
+    assert sent["lens"] is not None
+    pairs = {(a["view"], a["first"], a["second"]) for a in sent["agreement"]}
+    assert pairs == {(v, "attention", "gradient") for v in ("video", "counterfactual")}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"token": 99}, "has no token 99"),
+        ({"token": True}, "token"),
+        ({"kinds": ["colour"]}, "no kind of evidence"),
+        ({"maps": False, "knock_out": ["1"]}, "nothing was measured"),
+        ({"boxes": ["1,1,0,0"]}, "is no box"),
+        ({"answer": "vcd"}, "answer is"),
+        ({"patches": "99x99"}, "patches"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_where_it_was_asked(handlers, options, words):
+    *_, last = asked(handlers, **options)
+    status = last["viewer"]["status"]
+    assert words in status["error"]
+    assert status["where"] == "evidence"
+    assert handlers.store.session("me").trace.evidence == ()
+
+
+def test_what_is_no_object_is_refused(handlers):
+    trace = handlers.store.session("me").trace
+    for evidence in (None, [], "x"):
+        action = {"do": "evidence", "run": identity(trace), "evidence": evidence}
+        *_, last = handlers.act(action, "", "me")
+        assert "not a change" in last["viewer"]["status"]["error"]
+    with pytest.raises(OptionError):
+        plain_action({"do": "evidence"})
+    kept = plain_action({"do": "evidence", "evidence": {"token": 2, "low_memory": True, "x": 1}})
+    assert kept == {"do": "evidence", "evidence": {"token": 2}}
+
+
+def test_measuring_is_stopped_between_its_pieces(handlers, toyworld):
+    trace = handlers.first[1]
+    options = EvidenceOptions(kinds=("occlusion-grid",), patches="2x2", lens=False)
+    bench = Workbench(trace, toyworld)
+    events = evidence_events(bench, options, stopped=lambda: True)
+    with pytest.raises(Cancelled):
+        list(events)
+    assert bench.trace is trace
+    after = iter([False, True])  # the first batch of patches, then stop
+    events = evidence_events(bench, options, stopped=lambda: next(after))
+    assert "occlusion-grid" in next(events).message
+    with pytest.raises(Cancelled):
+        next(events)
+
+
+def test_the_expected_time_is_that_of_the_readings_asked_for(handlers):
+    trace, estimator = handlers.first[1], Estimator()
+    work = work_of_trace(trace)
+    action = {"do": "evidence", "evidence": {"kinds": ["occlusion"], "lens": False}}
+    assert expected_s(estimator, work, trace, action) is None
+    estimator.learn(work, trace)
+    one = estimator.reading(work, 1)
+    views = readings("occlusion", len(trace.tracks), len(trace.groups), 16)
+    assert expected_s(estimator, work, trace, action) == pytest.approx(one * views)
+    few, many = (EvidenceOptions(kinds=("occlusion-grid",), patches=p) for p in ("2x2", "4x4"))
+    assert readings_of(many, 3, 4) > 3 * readings_of(few, 3, 4)
+    both = replace(few, knock_out=("1", "2"))
+    assert readings_of(both, 3, 4) == pytest.approx(readings_of(few, 3, 4) + 3)
+    assert readings_of(replace(few, maps=False, lens=False), 3, 4) == 0

@@ -1,0 +1,107 @@
+"""Several questions about one clip, and a new run with regions of no class."""
+
+import pytest
+
+from core.errors import MacdError
+from macd_ui import questions
+from macd_ui.examples import examples
+from macd_ui.handlers import Handlers
+from macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
+from macd_ui.session import Store
+from macd_ui.settings import ServerSettings
+from tests.fakes import BoxDetector, ByteLM
+from tests.macd_ui.test_jobs import values
+from viewer import identity
+
+
+class Counted(BoxDetector):
+    """Counts how often it looks at a clip."""
+
+    looked = 0
+
+    def detect(self, frames, options):
+        type(self).looked += 1
+        return super().detect(frames, options)
+
+
+@pytest.fixture
+def handlers(monkeypatch):
+    store, lm = Store(), ByteLM()
+    monkeypatch.setattr(Counted, "looked", 0)
+    monkeypatch.setattr(questions, "PAUSE_S", 0)
+    monkeypatch.setattr(store, "backbone", lambda name, *_: lm)
+    monkeypatch.setattr(store, "detector", lambda name: Counted())
+    yield Handlers(store, examples())
+    store.close()
+
+
+def finished(updates):
+    """Each whole run that was shown, as its question."""
+    shown = [u["viewer"] for u in updates if "trace" in u.get("viewer", {})]
+    done = [v["trace"]["question"] for v in shown if v["status"]["stage"] == "done"]
+    return list(dict.fromkeys(done))
+
+
+def test_each_question_is_run_on_the_same_clip_with_one_look(handlers, make_video):
+    text = "is it?\n\n what is it? \nis it?\nwhere?"
+    updates = list(ask_several(handlers, values(make_video()), text, "me"))
+    assert finished(updates) == ["is it?", "what is it?", "where?"]
+    assert [u["question"] for u in updates if "question" in u] == finished(updates)
+    assert Counted.looked == 1
+    assert handlers.store.session("me").trace.question == "where?"
+    cache = handlers.store.session("me").cache
+    assert (cache.keep_read, cache._read) == (False, None)  # its memory is given back
+
+
+@pytest.mark.parametrize("text", [None, "", "\n ", "x\n" * 2 + "\n".join(map(str, range(MOST))), 3])
+def test_a_list_that_is_none_is_refused(handlers, make_video, text):
+    (update,) = ask_several(handlers, values(make_video()), text, "me")
+    assert update["viewer"]["status"]["where"] == "form"
+    with pytest.raises(MacdError):
+        read_questions(text)
+    with pytest.raises(MacdError):
+        read_questions("good?\n<" + "x" * 100_000)
+
+
+def test_stop_ends_the_whole_list(handlers, make_video):
+    updates = ask_several(handlers, values(make_video()), "is it?\nwhat?\nwhere?", "me")
+    seen = []
+    for update in updates:
+        seen.append(update)
+        if finished(seen) and len(finished(seen)) == 1:
+            handlers.stop("me")
+    assert finished(seen) == ["is it?"]
+
+
+def test_after_a_run_that_fails_the_others_are_not_tried(handlers, tmp_path):
+    broken = tmp_path / "x.mp4"
+    broken.write_bytes(b"no video")
+    updates = list(ask_several(handlers, values(broken), "is it?\nwhat?", "me"))
+    assert [u["question"] for u in updates if "question" in u] == ["is it?"]
+    assert "not a readable video" in updates[-1]["viewer"]["status"]["error"]
+
+
+def test_one_click_runs_again_with_regions(handlers, make_video, monkeypatch):
+    asked = values(make_video())
+    list(handlers.run(asked, "me"))
+    trace = handlers.store.session("me").trace
+    names = []
+    monkeypatch.setattr(handlers.store, "detector", lambda n: names.append(n) or BoxDetector())
+    action = {"do": "detect", "run": identity(trace), "detector": "motion"}
+    first, *_, last = run_with_detector(handlers, action, asked | {"question": "other?"}, "me")
+    assert first == {"detector": "motion", "question": trace.question}
+    assert names == ["motion"]
+    assert finished([last]) == [trace.question]
+    action["run"] = identity(handlers.store.session("me").trace)
+    other = {"detector": ["grid"]}, {"detector": "/etc/passwd"}, {"run": "x"}
+    for hostile in (None, [], {"detector": "yolo11x"}, *(action | change for change in other)):
+        (refused,) = run_with_detector(handlers, hostile, asked, "me")
+        assert refused["viewer"]["status"]["error"]
+    assert names == ["motion"]
+
+
+def test_a_public_page_offers_what_needs_no_weights():
+    ServerSettings(public=True).check_models("toyworld", "grid")
+    ServerSettings(public=True).check_models("toyworld", "motion")
+    with pytest.raises(MacdError):
+        ServerSettings(public=True).check_models("toyworld", "yolo11n")

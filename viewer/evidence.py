@@ -1,0 +1,84 @@
+"""The evidence of a trace's tokens as the viewer draws it, and what more of it would cost."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.evidence import kind_names
+from core.evidence.cost import ATTENTION, KNOCK_OUT, VIEWS, readings
+from core.evidence.records import Evidence, EvidenceMap
+from core.evidence.report import extent
+from core.types import Trace
+
+STEPS = 32767
+"""Whole numbers that a map's values are sent as, on each side of 0."""
+STRONGEST = 99.5
+"""Percentile of a kind's magnitudes that is drawn at full strength: a few cells lie far above."""
+
+
+def evidence_payload(trace: Trace) -> list[dict[str, Any]]:
+    """One plain object a token; `Evidence` in js/types.d.ts says what each field is."""
+    corners = extent(trace)
+    return [_evidence(one, corners) for one in trace.evidence]
+
+
+def evidence_costs(trace: Trace) -> dict[str, float] | None:
+    """Milliseconds by kind, "patch" of one patch in each group, and "knock-out"; None: not known.
+
+    From what reading one view took in the run.
+    """
+    spent = trace.timings_ms.get("views")
+    if spent is None:
+        return None
+    tracks, groups = len(trace.tracks), len(trace.groups)
+    costs = {kind: readings(kind, tracks, groups, 1) for kind in kind_names()}
+    costs |= {"knock-out": KNOCK_OUT, "lens": VIEWS * ATTENTION}
+    return {name: round(spent * cost, 1) for name, cost in costs.items()}
+
+
+def _evidence(one: Evidence, corners: list[float]) -> dict[str, Any]:
+    kinds = dict.fromkeys(m.kind for m in one.maps)
+    strongest = {
+        kind: float(
+            np.percentile([np.abs(m.values) for m in one.maps if m.kind == kind], STRONGEST)
+        )
+        for kind in kinds
+    }
+    return {
+        "target": asdict(one.target),
+        "score": list(one.score),
+        "layers": [n + 1 for n in one.layers],
+        "extent": corners,
+        "strongest": strongest,
+        "maps": [_map(m) for m in one.maps],
+        "agreement": [asdict(a) for a in one.agreement],
+        "knock_outs": [asdict(k) | {"layers": [n + 1 for n in k.layers]} for k in one.knock_outs],
+        "lens": None if one.lens is None else asdict(one.lens),
+    }
+
+
+def _map(one: EvidenceMap) -> dict[str, Any]:
+    scale, values = _packed(one.values)
+    return {
+        "kind": one.kind,
+        "view": one.view,
+        "grid": list(one.values.shape[1:]),
+        "scale": scale,
+        "values": values,
+        "objects": [round(s, 5) for s in one.objects],
+        "outside": round(one.outside, 5),
+        "groups": [round(s, 5) for s in one.groups],
+        "sanity": one.sanity,
+    }
+
+
+def _packed(values: NDArray[np.float32]) -> tuple[float, str]:
+    """The value of one step, and the steps as little-endian 16-bit numbers in base64."""
+    scale = float(np.abs(values).max()) / STEPS or 1.0
+    steps = np.rint(values.astype(np.float64) / scale).astype("<i2")
+    return scale, base64.b64encode(steps.tobytes()).decode()

@@ -1,0 +1,266 @@
+// @ts-check
+// What to measure of a token's evidence: kinds of maps, and what the answer may not attend to.
+
+import { all, el } from "./dom.js";
+import { visible } from "./text.js";
+
+/** @import { Box, Evidence, EvidenceRequest, Point, Send, TokenStep, Trace } from "./types" */
+/** @import { Stage } from "./stage.js" */
+/** @import { State } from "./state.js" */
+
+const CANDIDATES = 12; // that a token can be held against
+const PATCHES = ["2x2", "3x3", "4x4", "6x6", "8x8"];
+const AT_FIRST = ["gradient", "attention"];
+const ANSWERS = ["macd", "baseline"]; // whose tokens can be measured
+
+export class AskEvidence {
+  /**
+   * @param {State} state
+   * @param {Send} send
+   * @param {Stage} stage
+   */
+  constructor(state, send, stage) {
+    this.state = state;
+    this.send = send;
+    this.stage = stage;
+    this.token = ""; // the token that the candidates belong to
+    this.marking = false; // whether a press on the picture draws the region
+    /** @type {Box | null} the region while it is drawn */
+    this.drawn = null;
+    this.against = el("select", { "aria-label": "Rather than", on: { change: () => state.set({}) } });
+    this.kinds = el("span", { class: "mv-checks", role: "group", "aria-label": "Kinds of maps" });
+    this.patches = el("select", { "aria-label": "Patches", on: { change: () => this.tellCost() } },
+      PATCHES.map((size) => el("option", { value: size, selected: size === "4x4" }, size)));
+    this.layers = this.field("Attention layers", "all", 8);
+    this.measure = this.button("Measure", () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true }));
+    this.cost = el("span", { class: "mv-note" });
+    this.outLayers = this.field("Blocked layers", "all", 8);
+    this.outObject = this.button("Knock out the object", () => this.knockOutObject());
+    this.region = this.field("Region, x0,y0,x1,y1 in shares", "0.1,0.2,0.5,0.9", 15);
+    this.mark = this.button("Mark it", () => this.setMarking(!this.marking));
+    this.outRegion = this.button("Knock out the region", () => this.knockOut({ boxes: [this.region.value.trim()] }));
+    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
+    this.root = el("div", { class: "mv-evidence-ask" },
+      el("div", { class: "mv-edit" }, el("label", {}, "rather than ", this.against), this.kinds,
+        el("label", {}, "patches ", this.patches), el("label", {}, "attention of layers ", this.layers),
+        this.measure, this.cost),
+      el("div", { class: "mv-edit" }, this.outObject,
+        el("label", {}, "region ", this.region), this.mark, this.outRegion,
+        el("label", {}, "in layers ", this.outLayers)),
+      el("p", { class: "mv-note" }, "A knock-out keeps the answer's tokens from attending to a region; the question still sees it."),
+      this.error);
+    this.watch();
+  }
+
+  /**
+   * @param {string} name
+   * @param {() => void} action
+   */
+  button(name, action) {
+    return el("button", { type: "button", class: "mv-button", on: { click: action } }, name);
+  }
+
+  /**
+   * @param {string} name
+   * @param {string} example
+   * @param {number} size
+   */
+  field(name, example, size) {
+    return el("input", { type: "text", "aria-label": name, placeholder: example, size, maxlength: 100 });
+  }
+
+  /** @param {boolean} now */
+  setMarking(now) {
+    this.marking = now;
+    this.drawn = null;
+    this.stage.canvas.classList.toggle("mv-marking", now);
+    this.state.set(now ? { tool: null, playing: false } : {});
+  }
+
+  /**
+   * Whether a token of this trace can be measured here.
+   *
+   * @param {Trace} trace
+   */
+  able(trace) {
+    return this.state.server && trace.measurable;
+  }
+
+  /** @param {Trace} trace */
+  load(trace) {
+    this.token = "";
+    this.root.hidden = !this.able(trace);
+    if (this.kinds.children.length) return;
+    this.kinds.append(...this.state.constants.kinds.map(([kind, name]) => el("label", {},
+      el("input", { type: "checkbox", value: kind, checked: AT_FIRST.includes(kind), on: { change: () => this.tellCost() } }), ` ${name}`)));
+  }
+
+  chosenKinds() {
+    return [.../** @type {NodeListOf<HTMLInputElement>} */ (this.kinds.querySelectorAll("input:checked"))].map((box) => box.value);
+  }
+
+  /**
+   * What was measured of a token rather than the chosen candidate. At another token the choice
+   * becomes what was measured of it first.
+   *
+   * @param {TokenStep | undefined} step
+   * @param {Evidence[]} measured of the token
+   * @returns {Evidence | undefined}
+   */
+  choose(step, measured) {
+    const { shown, method } = this.state;
+    const token = `${shown.run} ${method} ${step?.index} ${step?.token}`;
+    if (token !== this.token) {
+      this.token = token;
+      this.offer(step, measured);
+    }
+    return measured.find(({ target }) => (target.against_text ?? "") === this.against.value);
+  }
+
+  /**
+   * The candidates that the token can be held against.
+   *
+   * @param {TokenStep | undefined} step
+   * @param {Evidence[]} measured
+   */
+  offer(step, measured) {
+    const others = step ? step.texts.filter((_, i) => step.candidates[i] !== step.token).slice(0, CANDIDATES) : [];
+    const known = measured.flatMap(({ target }) => target.against_text ?? []);
+    const texts = [...new Set([...known, ...others])].filter((text) => text !== "");
+    this.against.replaceChildren(el("option", { value: "" }, "nothing: its logit alone"),
+      ...texts.map((text) => el("option", { value: text }, visible(text))));
+    this.against.value = measured.length ? measured[0].target.against_text ?? "" : "";
+  }
+
+  /** @param {boolean} now */
+  busy(now) {
+    for (const control of all(this.root, "button, select, input")) {
+      /** @type {HTMLButtonElement} */ (control).disabled = now;
+    }
+  }
+
+  /**
+   * @param {TokenStep | undefined} step
+   * @param {Evidence | undefined} evidence what is shown
+   */
+  draw(step, evidence) {
+    const { shown: trace, track, method, busy } = this.state;
+    if (this.root.hidden) return;
+    const able = Boolean(step) && ANSWERS.includes(method);
+    const chosen = track === null ? null : trace.tracks[track];
+    this.outObject.textContent = chosen ? `Knock out ${chosen.id} ${chosen.label}` : "Knock out the object";
+    this.measure.disabled = busy || !able;
+    this.measure.title = able ? "" : "Evidence is measured of MACD's and the baseline's tokens";
+    for (const button of [this.outObject, this.outRegion]) button.disabled = busy || !able;
+    this.outObject.disabled ||= !chosen;
+    this.outObject.title = chosen ? "" : "Choose an object first";
+    this.mark.setAttribute("aria-pressed", String(this.marking));
+    this.measure.textContent = evidence ? "Measure again" : "Measure";
+    this.tellCost();
+  }
+
+  tellCost() {
+    const { trace } = this.state;
+    const costs = trace?.evidence_ms;
+    const kinds = this.chosenKinds();
+    this.measure.disabled ||= !kinds.length;
+    this.patches.disabled ||= !kinds.includes("occlusion-grid");
+    if (!costs || !kinds.length) {
+      this.cost.textContent = "";
+      return;
+    }
+    const [rows, columns] = this.patches.value.split("x").map(Number);
+    const spent = kinds.reduce((sum, kind) => sum + (costs[kind] || 0) * (kind === "occlusion-grid" ? rows * columns : 1), costs.lens || 0);
+    this.cost.textContent = `about ${spent < 950 ? `${Math.max(0.1, spent / 1000).toFixed(1)} s` : `${Math.round(spent / 1000)} s`}`;
+  }
+
+  /** @param {Partial<EvidenceRequest>} what */
+  ask(what) {
+    const { method, token } = this.state;
+    this.send({
+      do: "evidence",
+      evidence: {
+        token: token + 1, answer: method, against: this.against.value,
+        layers: this.layers.value.trim(), patches: this.patches.value, ...what,
+      },
+    });
+  }
+
+  knockOutObject() {
+    const { shown, track } = this.state;
+    if (track !== null) this.knockOut({ knock_out: [String(shown.tracks[track].id)] });
+  }
+
+  /** @param {Partial<EvidenceRequest>} what */
+  knockOut(what) {
+    const { shown, method, token } = this.state;
+    const measured = shown.evidence.some(({ target }) => target.answer === method && target.index === token
+      && (target.against_text ?? "") === this.against.value);
+    const maps = measured ? { maps: false, lens: false } : { maps: true, kinds: AT_FIRST, lens: true };
+    this.ask({ ...maps, ...what, knock_out_layers: this.outLayers.value.trim() });
+  }
+
+  // A region is drawn on the picture; before the tools that draw masks see the pointer.
+  watch() {
+    const { canvas, root } = this.stage;
+    /** @type {Point | null} */
+    let start = null;
+    /** @type {(event: PointerEvent) => Box} */
+    const box = (event) => {
+      const [x, y] = this.stage.toSource(event), [x0, y0] = start || [x, y];
+      return /** @type {Box} */ ([Math.min(x, x0), Math.min(y, y0), Math.max(x, x0), Math.max(y, y0)]
+        .map((v) => Number(v.toFixed(3))));
+    };
+    /** @type {(event: Event) => boolean} */
+    const mine = (event) => this.marking && event.target === canvas;
+    root.addEventListener("pointerdown", (event) => {
+      if (!mine(event)) return;
+      event.stopPropagation();
+      event.preventDefault();
+      start = this.stage.toSource(event);
+      canvas.setPointerCapture(event.pointerId);
+    }, true);
+    root.addEventListener("pointermove", (event) => {
+      if (!start || !mine(event)) return;
+      event.stopPropagation();
+      this.drawn = box(event);
+      this.state.set({});
+    }, true);
+    root.addEventListener("pointerup", (event) => {
+      if (!start || !mine(event)) return;
+      event.stopPropagation();
+      this.region.value = box(event).join(",");
+      start = null;
+      setTimeout(() => this.setMarking(false), 0); // the click that ends the drag picks nothing
+    }, true);
+    root.addEventListener("click", (event) => { if (mine(event)) event.stopPropagation(); }, true);
+    addEventListener("keydown", (event) => { if (event.key === "Escape" && this.marking) this.setMarking(false); });
+    this.region.addEventListener("input", () => this.state.set({}));
+  }
+
+  /** @returns {Box | null} the region as it is drawn or written */
+  box() {
+    if (this.drawn) return this.drawn;
+    const parts = this.region.value.split(",").map(Number);
+    return parts.length === 4 && parts.every((v) => v >= 0 && v <= 1) ? /** @type {Box} */ (parts) : null;
+  }
+
+  /**
+   * The region's outline on the picture.
+   *
+   * @param {CanvasRenderingContext2D} context
+   * @param {{ x: number, y: number, w: number, h: number }} area
+   */
+  paint(context, area) {
+    const box = this.root.hidden ? null : this.box();
+    if (!box) return;
+    context.save();
+    context.lineWidth = 3;
+    for (const [colour, dash] of /** @type {[string, number[]][]} */ ([["#ffffff", []], ["#111111", [8, 6]]])) {
+      context.strokeStyle = colour;
+      context.setLineDash(dash);
+      context.strokeRect(area.x + box[0] * area.w, area.y + box[1] * area.h, (box[2] - box[0]) * area.w, (box[3] - box[1]) * area.h);
+    }
+    context.restore();
+  }
+}

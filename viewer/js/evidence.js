@@ -1,0 +1,218 @@
+// @ts-check
+// Where the evidence for the chosen token lies: maps over the frames under V, V_d and their
+// difference, and what can be measured of them. What is stored in the trace needs no server.
+
+import { AskEvidence } from "./ask-evidence.js";
+import { contextOf, el } from "./dom.js";
+import { EvidenceReport } from "./evidence-report.js";
+import { HEAT_VIEWS, Heat, paintBar } from "./heat.js";
+import { titleOf } from "./names.js";
+import { visible } from "./text.js";
+
+/** @import { Evidence, Send, TokenStep, Trace } from "./types" */
+/** @import { HeatView } from "./heat.js" */
+/** @import { Stage } from "./stage.js" */
+/** @import { State } from "./state.js" */
+
+const SCREEN_SIDE = 360; // long side of the three pictures, in pixels
+
+export class EvidencePanel {
+  /**
+   * @param {State} state
+   * @param {Send} send
+   * @param {Stage} stage
+   */
+  constructor(state, send, stage) {
+    this.state = state;
+    this.stage = stage;
+    this.kind = "";
+    /** @type {HeatView} */
+    this.view = "video";
+    this.on = true;
+    this.built = ""; // the token, and what was measured of it, that the panel was built for
+    this.painted = "";
+    /** @type {Map<string, Heat>} */
+    this.heats = new Map();
+    this.words = el("p", { class: "mv-note" });
+    this.kinds = el("select", { "aria-label": "Kind of map", on: { change: () => { this.kind = this.kinds.value; this.again(); } } });
+    this.views = el("span", { class: "mv-segments", role: "group", "aria-label": "Map of" },
+      HEAT_VIEWS.map(([view, name]) => el("button", {
+        type: "button", class: "mv-button", "data-view": view, on: { click: () => { this.view = view; this.again(); } },
+      }, name)));
+    this.toggle = el("button", {
+      type: "button", class: "mv-toggle", on: { click: () => { this.on = !this.on; this.again(); } },
+    }, "On the picture");
+    this.opacity = el("input", {
+      type: "range", min: 0.1, max: 1, step: 0.05, value: 0.7, "aria-label": "Opacity of the map",
+      on: { input: () => state.set({}) },
+    });
+    this.bar = el("canvas", { class: "mv-colours", width: 160, height: 12, role: "img" });
+    this.ends = el("span", { class: "mv-ends" });
+    this.screens = HEAT_VIEWS.map(([view, name]) => ({
+      view, canvas: el("canvas", { class: "mv-canvas", role: "img" }), caption: el("figcaption", {}, name),
+    }));
+    this.report = new EvidenceReport(state);
+    this.ask = new AskEvidence(state, send, stage);
+    this.error = this.ask.error;
+    this.shown = el("div", { class: "mv-evidence-shown" },
+      el("div", { class: "mv-edit" }, this.kinds, this.views, this.toggle,
+        el("label", { class: "mv-size" }, "opacity ", this.opacity)),
+      el("div", { class: "mv-heats" }, this.screens.map(({ canvas, caption }) => el("figure", {}, canvas, caption))),
+      el("div", { class: "mv-edit" }, this.bar, this.ends),
+      this.report.root);
+    this.root = el("details", { class: "mv-evidence" },
+      el("summary", {}, "Where the evidence lies"), this.words, this.shown, this.ask.root);
+    this.root.addEventListener("toggle", () => state.set({}));
+    stage.overlays.push((context) => this.paint(context));
+  }
+
+  // Draws everything again, tables included.
+  again() {
+    this.built = "";
+    this.state.set({});
+  }
+
+  /** @param {Trace} trace */
+  load(trace) {
+    this.heats.clear();
+    this.built = "";
+    this.ask.load(trace);
+    this.root.hidden = !trace.evidence.length && !this.ask.able(trace);
+  }
+
+  /** @param {boolean} now */
+  busy(now) {
+    this.ask.busy(now);
+  }
+
+  /** @returns {TokenStep | undefined} the chosen token */
+  get step() {
+    const { shown, method, token } = this.state;
+    return shown.answers[method]?.tokens[token];
+  }
+
+  // What was measured of the chosen token; rather than the chosen candidate where that was.
+  measured() {
+    const { shown, method, token } = this.state;
+    const mine = shown.evidence.filter(({ target }) => target.answer === method && target.index === token);
+    return this.ask.choose(this.step, mine);
+  }
+
+  /**
+   * The maps of one kind, decoded once.
+   *
+   * @param {Evidence} evidence
+   * @param {string} kind
+   */
+  heat(evidence, kind) {
+    const key = `${this.state.shown.evidence.indexOf(evidence)} ${kind}`;
+    const heat = this.heats.get(key) || new Heat(evidence, kind);
+    this.heats.set(key, heat);
+    return heat;
+  }
+
+  draw() {
+    const { trace, method, token, track, frame } = this.state;
+    if (this.root.hidden || !this.root.open || !trace) return;
+    const evidence = this.measured();
+    const key = JSON.stringify([trace.run, method, token, track, trace.evidence.indexOf(evidence || trace.evidence[0]), this.kind, this.view, this.on]);
+    if (key !== this.built) {
+      this.built = key;
+      this.build(trace, evidence);
+    }
+    this.ask.draw(this.step, evidence);
+    if (evidence) this.drawScreens(trace, evidence);
+    this.report.mark(frame);
+  }
+
+  /**
+   * @param {Trace} trace
+   * @param {Evidence | undefined} evidence
+   */
+  build(trace, evidence) {
+    const { method } = this.state;
+    const step = this.step;
+    this.shown.hidden = !evidence;
+    const name = step ? `${visible(step.text)}, token ${step.index + 1} of ${titleOf(method)}` : "";
+    if (!evidence) {
+      this.words.textContent = !step ? "Choose a token." : this.ask.able(trace) ? `Nothing was measured of ${name} yet.`
+        : `The trace holds nothing of ${name}. Measured were: ${measuredTokens(trace)}.`;
+      return;
+    }
+    const { target, score, maps } = evidence;
+    const rather = target.against_text === null ? "its logit" : `its lead over ${visible(target.against_text)}`;
+    this.words.textContent = `For ${name}: ${rather} is ${score[0].toFixed(2)} given V and ${score[1].toFixed(2)} given V_d.`;
+    const kinds = [...new Set(maps.map((m) => m.kind))];
+    if (!kinds.includes(this.kind)) this.kind = kinds[0];
+    const names = new Map(this.state.constants.kinds);
+    this.kinds.replaceChildren(...kinds.map((kind) => el("option", { value: kind }, names.get(kind) || kind)));
+    this.kinds.value = this.kind;
+    for (const button of this.views.children) {
+      button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.view === this.view));
+    }
+    this.toggle.setAttribute("aria-pressed", String(this.on));
+    const heat = this.heat(evidence, this.kind);
+    const signed = heat.signed(this.view), most = heat.strongest, unit = this.kind === "attention" ? "of the row's attention" : "logits";
+    paintBar(this.bar, signed);
+    const least = signed ? `−${shortNumber(most)} against` : "0";
+    this.ends.textContent = `${least} to ${shortNumber(most)}${signed ? " for the token" : ""}, ${unit} a cell; the same for all three`;
+    this.bar.setAttribute("aria-label", `Colours from ${this.ends.textContent}`);
+    this.report.build(trace, evidence, this.kind);
+  }
+
+  /**
+   * @param {Trace} trace
+   * @param {Evidence} evidence
+   */
+  drawScreens(trace, evidence) {
+    const { frame } = this.state;
+    const [width, height] = trace.source, scale = SCREEN_SIDE / Math.max(width, height);
+    const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+    const heat = this.heat(evidence, this.kind);
+    for (const { view, canvas, caption } of this.screens) {
+      if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
+      const context = contextOf(canvas);
+      context.clearRect(0, 0, w, h);
+      const image = this.stage.image(trace.frames[frame]);
+      if (image) context.drawImage(image, 0, 0, w, h);
+      const shown = view === "counterfactual" ? trace.answers.macd?.shown : null;
+      const behind = shown && trace.model?.frames.length ? this.stage.secondView(shown, frame) : null;
+      if (behind && trace.model) {
+        const [x0, y0, x1, y1] = trace.model.content;
+        context.drawImage(behind, x0, y0, x1 - x0, y1 - y0, 0, 0, w, h);
+      }
+      heat.paint(context, view, frame, Number(this.opacity.value), { x: 0, y: 0, w, h });
+      canvas.setAttribute("aria-label", `${caption.textContent}, frame ${frame + 1}`);
+    }
+  }
+
+  /**
+   * The map over the large picture, and the region that is marked there.
+   *
+   * @param {CanvasRenderingContext2D} context
+   */
+  paint(context) {
+    if (this.root.hidden || !this.root.open) return;
+    const area = this.stage.area();
+    const evidence = this.on ? this.measured() : undefined;
+    if (evidence && this.kind) {
+      this.heat(evidence, this.kind).paint(context, this.view, this.state.frame, Number(this.opacity.value), area);
+    }
+    this.ask.paint(context, area);
+  }
+}
+
+/**
+ * Names of the tokens that a trace holds evidence of.
+ *
+ * @param {Trace} trace
+ */
+function measuredTokens(trace) {
+  return trace.evidence.map(({ target }) =>
+    `${visible(target.text)} (token ${target.index + 1} of ${titleOf(target.answer)})`).join(", ");
+}
+
+/** @param {number} value */
+function shortNumber(value) {
+  return value >= 0.01 ? value.toPrecision(2) : value.toExponential(1);
+}
