@@ -62,7 +62,7 @@ def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
         ({"token": True}, "token"),
         ({"kinds": ["colour"]}, "no kind of evidence"),
         ({"maps": False, "knock_out": ["1"]}, "nothing was measured"),
-        ({"boxes": ["1,1,0,0"]}, "is no box"),
+        ({"boxes": ["1,1,0,0"]}, "is not a box"),
         ({"answer": "vcd"}, "answer is"),
         ({"patches": "99x99"}, "patches"),
     ],

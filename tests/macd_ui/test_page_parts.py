@@ -28,7 +28,7 @@ FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
     "shape": "outline",
-    "low_memory": False, "gradient": "exact",
+    "low_memory": False, "strengths": "per-object", "gradient": "exact",
     "fusion": "max", "levels": "three",
     "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0,
 }  # fmt: skip

@@ -28,7 +28,8 @@ from tests.zero_gpu import FakeSpaces
 FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 2, "eta": 0.01, "tau": 0.0, "frames": 4,
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
-    "shape": "outline", "low_memory": False, "gradient": "exact", "fusion": "max",
+    "shape": "outline", "low_memory": False, "strengths": "per-object", "gradient": "exact",
+    "fusion": "max",
     "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0,
     "backbone": "toyworld", "detector": "toyworld",
 }  # fmt: skip
