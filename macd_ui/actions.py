@@ -10,6 +10,7 @@ from core.errors import OptionError
 PLACES = {
     "edit": "whatif",
     "undo": "whatif",
+    "redo": "whatif",
     "redecode": "tokens",
     "occlusion": "occlusion",
     "controls": "controls",

@@ -252,7 +252,7 @@ class Handlers(Showing):
         raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
 
     def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
-        """A commit of the viewer: a change by hand, undo, decoding on, or measuring."""
+        """A commit of the viewer: a change by hand, undo, redo, decoding on, or measuring."""
         session = self.store.session(key)
         if not session.begin():
             yield {"viewer": self._view(session, None, BUSY)}
@@ -286,9 +286,8 @@ class Handlers(Showing):
                 "the server no longer keeps the run on this page",
                 "Open its saved file, or run the clip again",
             )
-        if what == "undo":
-            if session.former:
-                session.trace, session.bench = session.former.pop(), None
+        if what in ("undo", "redo"):
+            session.undo() if what == "undo" else session.redo()
             yield self._changed(session)
             return
         if what not in PLACES:
@@ -336,9 +335,10 @@ class Handlers(Showing):
         self._took(session, trace, bench.trace, what)
 
     def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:
-        if what not in ("occlusion", "controls"):
-            session.former = [*session.former[-20:], former]
-        session.trace = changed
+        if what in ("occlusion", "controls"):  # measured: nothing was changed by hand
+            session.trace = changed
+        else:
+            session.change(former, changed)
 
     def _stream(
         self, session: Session, events: Iterator[Event], former: Trace, turn: Turn

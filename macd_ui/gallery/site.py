@@ -164,13 +164,14 @@ class Site:
 def run_page(run: Run, trace: Trace, most_kb: int = MOST_KB) -> File:
     """A run in the full viewer; the link of an example is left out, as there is no server."""
     data, coarser = shrink(payload(trace, status()), 1000 * most_kb - AROUND)
-    said = [part for part in (run.title, run.outcome, run.truth) if part]
+    said = [part for part in (run.outcome, run.truth) if part]
     if coarser:
         said.append(f"Pictures are compressed for this page ({coarser}); the trace has them whole.")
     said.append(f"Trace {run.sha256}")
     before = (
-        '<nav class="mv-above"><a href="../index.html">All runs</a></nav>\n'
-        f'<p class="mv-above">{"<br>".join(map(escape, said))}</p>\n'
+        '<header class="mv-above"><nav><a href="../index.html">All runs</a></nav>\n'
+        f"<h1>{escape(run.title or 'MACD trace')}</h1>\n"
+        f"<p>{'<br>'.join(map(escape, said))}</p></header>\n"
     )
     page = _html(linked(data, f"{run.title or run.question} · MACD", "../", before))
     size = len(page.content) / 1000
