@@ -11,6 +11,7 @@ from core.evidence.options import read_evidence_options
 PLACES = {
     "edit": "whatif",
     "undo": "whatif",
+    "redo": "whatif",
     "redecode": "tokens",
     "occlusion": "occlusion",
     "controls": "controls",

@@ -26,7 +26,7 @@ class Changes(Jobs):
     """Each action of the viewer, checked and computed when the device is free."""
 
     def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
-        """A commit of the viewer: a change by hand, undo, decoding on, or measuring."""
+        """A commit of the viewer: a change by hand, undo, redo, decoding on, or measuring."""
         session = self.store.session(key)
         if not session.begin():
             yield {"viewer": self._view(session, None, BUSY)}
@@ -60,9 +60,8 @@ class Changes(Jobs):
                 "the server no longer keeps the run on this page",
                 "Open its saved file, or run the clip again",
             )
-        if what == "undo":
-            if session.former:
-                session.trace, session.bench = session.former.pop(), None
+        if what in ("undo", "redo"):
+            session.undo() if what == "undo" else session.redo()
             yield self._changed(session)
             return
         if what not in PLACES:
@@ -102,9 +101,10 @@ class Changes(Jobs):
         self._took(session, trace, bench.trace, what)
 
     def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:
-        if what not in MEASUREMENTS:
-            session.former = [*session.former[-20:], former]
-        session.trace = changed
+        if what in MEASUREMENTS:  # nothing was changed by hand
+            session.trace = changed
+        else:
+            session.change(former, changed)
 
     def _stream(
         self, session: Session, events: Iterator[Event], former: Trace, turn: Turn

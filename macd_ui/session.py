@@ -42,6 +42,8 @@ IDLE_S = 12 * 3600.0
 """How long a session is kept whose tab is open and does nothing."""
 MAX_SESSIONS = 1000
 """Tabs of a shared server, all visitors together."""
+FORMER_KEPT = 21
+"""Traces of a session that undo can come back to."""
 LOGINS = VisitorLimits(requests_per_s=1 / 30, burst=10)
 """Attempts to log in from one address."""
 READERS = 2
@@ -89,7 +91,8 @@ class Session:
     in the addresses of its files, which need the visitor's cookie too. visitor: who may open only
     so many; browser: who may have its files; owner: for a call of a program, the key of the
     program's connection. fetched: the trace that was last downloaded. comparing: the job has given
-    its answer and compares its masks with controls. drawn: the last random draw.
+    its answer and compares its masks with controls. drawn: the last random draw. former, undone:
+    the traces that undo and redo come back to, the nearest last.
     """
 
     key: str = ""
@@ -107,6 +110,7 @@ class Session:
     cache: StageCache | None = None
     bench: Workbench | None = None
     former: list[Trace] = field(default_factory=list)
+    undone: list[Trace] = field(default_factory=list)
     link: str = ""
     plot_open: bool = False
     drawn: Drawn | None = None
@@ -125,6 +129,25 @@ class Session:
         """Another trace is on the page: changes by hand start over."""
         self.trace, self.bench, self.link, self.pending = trace, None, link, None
         self.former.clear()
+        self.undone.clear()
+
+    def change(self, former: Trace, changed: Trace) -> None:
+        """Shows a trace changed by hand; what was undone before cannot be made again."""
+        self.former = [*self.former, former][-FORMER_KEPT:]
+        self.undone.clear()
+        self.trace = changed
+
+    def undo(self) -> None:
+        """Shows the trace before the last change by hand, if there is one."""
+        if self.former and self.trace is not None:
+            self.undone.append(self.trace)
+            self.trace, self.bench = self.former.pop(), None
+
+    def redo(self) -> None:
+        """Shows the trace that was undone last, if there is one."""
+        if self.undone and self.trace is not None:
+            self.former.append(self.trace)
+            self.trace, self.bench = self.undone.pop(), None
 
 
 class Turn:

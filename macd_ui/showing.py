@@ -65,7 +65,7 @@ class Showing:
         link: str = "",
     ) -> dict[str, Any]:
         files = addresses(session, self.first and self.first[0])
-        return payload(trace, state, frames, former, link, files)
+        return payload(trace, state, frames, former, link, files, bool(session.undone))
 
     def _note(self, session: Session) -> Updates:
         """Where the form would run something else than what is shown."""

@@ -37,8 +37,11 @@ LINKED = (
     " script-src 'self' file:"
 )
 """Content security policy of pages that share files beside them."""
-_BODY = """body { margin: 0 auto; padding: 24px; max-width: 1400px; background: #fff; }
-@media (prefers-color-scheme: dark) { body { background: #1b1f24; } }
+_BODY = """body { margin: 0 auto; padding: 24px; max-width: 2400px; }
+body { background: #fff; color: #1c2127; }
+body > header h1 { font: 600 15px system-ui, sans-serif; margin: 0 0 12px; }
+@media (prefers-color-scheme: dark) { body { background: #1b1f24; color: #e8eaed; } }
+@media (max-width: 600px) { body { padding: 12px; } }
 """
 
 
@@ -48,6 +51,7 @@ def standalone(trace: Trace) -> str:
         POLICY=_INLINE,
         TITLE="MACD trace",
         STYLE=f"<style>\n{page_style()}\n</style>",
+        BEFORE="<header><h1>MACD trace</h1></header>\n",
         DATA=as_text(payload(trace, status())),
         SCRIPT=f"<script>\n{shared_script()}\n</script>",
     )

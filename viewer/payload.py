@@ -16,6 +16,7 @@ from core.errors import OptionError
 from core.figures.style import COLOURS
 from core.masking.masks import REACH
 from core.media.webp import encode_picture
+from core.methods import find_method
 from core.question import nouns
 from core.traces.reproduce import command, snippet
 from core.truth import OUTSIDE, is_right
@@ -66,19 +67,22 @@ def payload(
     former: Trace | None = None,
     link: str = "",
     files: dict[str, str] | None = None,
+    redo: bool = False,
 ) -> dict[str, Any]:
     """What the viewer shows. frames=False leaves the source frames out, when it has them already.
 
     What the model read comes with a state that is not running: a run would send it many times.
     former: the trace before the last change by hand, whose answer is shown beside. link: address
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
-    whether it is the trace of a "run" or of an "example".
+    whether it is the trace of a "run" or of an "example". redo: whether a change by hand was taken
+    back that can be made again.
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
         out["files"] = files
     if trace is not None:
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
+        out["trace"]["redo"] = redo
         if former is not None and "macd" in former.answers:
             out["trace"]["former"] = _answer(former.answers["macd"], former.truth)
         if trace.status == "complete" and trace.answers:
@@ -103,6 +107,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "mask": vars(trace.mask) | {"reach": REACH},
         "r0": ascent.r0,
         "tau": ascent.tau,
+        "continuous": ascent.levels == "continuous",
+        "frame_fraction": ascent.frame_fraction,
         "approximate": ascent.gradient != "exact",
         "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
         "tracks": [
@@ -296,6 +302,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
             {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.further
         ],
         "method": answer.method,
+        "title": _title(answer.method),
         "text": answer.text,
         "finished": answer.finished,
         "alpha": answer.alpha,
@@ -327,6 +334,14 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
             for t in answer.tokens
         ],
     }
+
+
+def _title(method: str) -> str:
+    """What a method is called; its name where it is none of this project's."""
+    try:
+        return find_method(method).title
+    except OptionError:
+        return method
 
 
 def _weights(weights: StepWeights) -> dict[str, Any]:

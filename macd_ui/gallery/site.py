@@ -179,7 +179,7 @@ def run_page(
     back: address and text of the link above it.
     """
     data, coarser = shrink(payload(trace, status()), 1000 * most_kb - AROUND)
-    lines = [part for part in (run.title, run.outcome, run.truth) if part]
+    lines = [part for part in (run.outcome, run.truth) if part]
     if coarser:
         lines.append(
             f"Pictures are compressed for this page ({coarser}); the trace has them whole."
@@ -187,8 +187,10 @@ def run_page(
     lines.append(f"Trace {run.sha256}")
     address, text = map(escape, back)
     before = (
-        f'<nav class="mv-above"><a href="{address}">{text}</a></nav>\n'
-        f'<p class="mv-above">{"<br>".join(map(escape, lines))}</p>\n'
+        '<header class="mv-above"><nav>'
+        f'<a href="{address}">{text}</a></nav>\n'
+        f"<h1>{escape(run.title or 'MACD trace')}</h1>\n"
+        f"<p>{'<br>'.join(map(escape, lines))}</p></header>\n"
     )
     page = _html(linked(data, f"{run.title or run.question} · MACD", "../", before))
     size = len(page.content) / 1000

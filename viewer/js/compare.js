@@ -3,28 +3,32 @@
 // differences, time and memory. Only shown when there are more than two answers.
 
 import { contextOf, el } from "./dom.js";
-import { percent, signed, unpackBits, visible } from "./text.js";
+import { verdictMark } from "./headline.js";
+import { divergence, endOf } from "./pair.js";
+import { drawSecondView } from "./secondview.js";
+import { signed, visible } from "./text.js";
 
 /** @import { Answer, ShownView, Trace, View } from "./types" */
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
-/** @typedef {{ name: string, answer: Answer, view: View, shown: ShownView["shown"] }} NamedView a second view of an answer */
+/** @typedef {{ name: string, title: string, answer: Answer, view: View, shown: ShownView["shown"] }} NamedView a second view of an answer */
 /** @typedef {{ canvas: HTMLCanvasElement, caption: HTMLElement, choice: HTMLSelectElement, root: HTMLElement }} Screen */
 
 export class Compare {
   /**
    * @param {State} state
    * @param {Stage} stage
+   * @param {(method: string) => void} open shows a method's answer and view in the panels above
    */
-  constructor(state, stage) {
+  constructor(state, stage, open) {
     this.state = state;
     this.stage = stage;
+    this.open = open;
     /** @type {NamedView[]} */
     this.views = [];
     this.rows = el("tbody");
     this.against = el("th", { scope: "col" });
-    /** @type {Answer | undefined} what the rows were drawn against */
-    this.drawnAgainst = undefined;
+    this.drawnFor = ""; // the pair that the rows were drawn for
     this.shared = el("p", { class: "mv-note" });
     this.screens = [0, 1].map(() => this.screen());
     this.root = el("section", { class: "mv-compare", "aria-label": "Methods", hidden: true },
@@ -33,7 +37,7 @@ export class Compare {
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Methods table" },
         el("table", { class: "mv-methods" },
           el("thead", {}, el("tr", {}, ["method", "answer", this.against, "difference by token", "α",
-            "β", "ms added", "ms in all", "peak MB"].map((h) =>
+            "β", "ms added", "ms in all", "peak MB", "viewer"].map((h) =>
             (typeof h === "string" ? el("th", { scope: "col" }, h) : h)))),
           this.rows)),
       this.shared);
@@ -54,9 +58,10 @@ export class Compare {
     if (this.root.hidden) return;
     this.views = answers.flatMap(viewsOf).filter(({ view }) => view.kind && view.kind !== "none");
     const names = this.views.map(({ name }) => name);
+    this.drawnFor = "";
     this.screens.forEach((screen, i) => {
       const former = screen.choice.value;
-      screen.choice.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+      screen.choice.replaceChildren(...this.views.map(({ name, title }) => el("option", { value: name }, title)));
       screen.choice.value = names.includes(former)
         ? former : names[Math.min(i, names.length - 1)] ?? "";
     });
@@ -69,42 +74,50 @@ export class Compare {
 
   /** @param {Trace} trace */
   drawRows(trace) {
-    const { reference } = this.state;
-    this.drawnAgainst = reference;
-    const name = reference && (reference.method === "baseline" ? "the baseline" : reference.method);
+    const { reference, contrast, ends } = this.state;
+    this.drawnFor = [reference?.method, contrast?.method, ends].join(" ");
+    const name = reference && (reference.method === "baseline" ? "the baseline" : reference.title);
     this.against.textContent = name ? `against ${name}` : "";
-    this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(a, reference)));
+    this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(trace, a, reference)));
   }
 
   /**
+   * @param {Trace} trace
    * @param {Answer} answer
    * @param {Answer | undefined} base
    */
-  row(answer, base) {
-    const at = !base || answer === base ? -1 : answer.tokens.findIndex((t, i) =>
-      !base.tokens[i] || base.tokens[i].token !== t.token);
+  row(trace, answer, base) {
+    const at = !base || answer === base ? -1 : divergence(answer, base);
+    const shown = answer.tokens.filter((_, i) => this.state.ends || i === at || i !== endOf(answer) || i === 0);
     const words = answer.tokens.length
-      ? answer.tokens.map((t, i) => el("span", { class: i === at ? "mv-parts" : "" }, visible(t.text), " "))
+      ? shown.map((t) => el("span", { class: t === answer.tokens[at] ? "mv-parts" : "" }, visible(t.text), " "))
       : [visible(answer.text)];
+    const { contrast, reference } = this.state;
+    const opened = answer === contrast || answer === reference;
     const votes = Object.entries(answer.votes).map(([k, n]) => `${k}: ${n}`).join(", ");
     const two = answer.tokens.some((t) => t.counter);
     const linear = two && answer.rule === "linear";
     return el("tr", { "data-method": answer.method },
-      el("th", { scope: "row" }, answer.method),
-      el("td", { class: "mv-words" }, words, votes ? el("small", {}, ` votes: ${votes}`) : null),
+      el("th", { scope: "row" }, answer.title),
+      el("td", { class: "mv-words" }, words, verdictMark(answer, trace.truth), votes ? el("small", {}, ` votes: ${votes}`) : null),
       el("td", {}, !base || answer === base ? "" : againstReference(answer, base)),
       el("td", {}, two ? differences(answer) : ""),
       el("td", {}, linear ? answer.alpha : ""),
       el("td", {}, linear ? answer.beta : ""),
       el("td", {}, answer.ms.toFixed(0)),
       el("td", {}, answer.total_ms ? answer.total_ms.toFixed(0) : ""),
-      el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""));
+      el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""),
+      el("td", {}, !answer.tokens.length ? "" : el("button", {
+        type: "button", class: "mv-button", "aria-pressed": String(opened), "aria-label": `Open ${answer.title} in the viewer`,
+        on: { click: () => this.open(answer.method) },
+      }, opened ? "shown" : "open")));
   }
 
   draw() {
     const { trace, frame } = this.state;
     if (this.root.hidden || !trace) return;
-    if (this.drawnAgainst !== this.state.reference) this.drawRows(trace);
+    const { reference, contrast, ends } = this.state;
+    if (this.drawnFor !== [reference?.method, contrast?.method, ends].join(" ")) this.drawRows(trace);
     for (const screen of this.screens) {
       const named = this.views.find(({ name }) => name === screen.choice.value);
       if (named) this.drawView(screen, named, trace, frame);
@@ -117,61 +130,14 @@ export class Compare {
    * @param {Trace} trace
    * @param {number} frame
    */
-  drawView({ canvas, caption }, { answer, view, shown }, trace, frame) {
+  drawView({ canvas, caption }, named, trace, frame) {
     const [width, height] = trace.model ? trace.model.size : trace.source;
     const scale = 480 / Math.max(width, height);
     [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
-    const context = contextOf(canvas);
-    const picture = this.stage.secondView(shown, frame);
-    if (picture) this.stage.drawModelPicture(context, picture, true);
-    /** @type {Record<string, string>} */
-    const notes = {
-      masks: "the frames behind the masks, as the model read them",
-      blank: "a video without content",
-      noise: "the noise that the model read, cut off at black and white",
-      frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
-      pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
-    };
-    caption.textContent = notes[view.kind] || (view.kind === "none" ? "" : view.caption || "");
-    if (view.frames && !view.frames.includes(frame)) {
-      context.fillStyle = "#808080";
-      context.fillRect(0, 0, canvas.width, canvas.height);
-      caption.textContent = `frame ${frame + 1} is left out · ${notes.frames}`;
-    } else if (view.kind === "pruned") {
-      this.drawHidden(context, answer, trace, frame);
-      caption.textContent = `token ${this.tokenOf(answer) + 1}: ${caption.textContent}`;
-    } else if (!shown && view.kind !== "frames") {
-      caption.textContent += " (its pixels are not stored in this trace)";
-    }
-  }
-
-  /** @param {Answer} answer */
-  tokenOf(answer) {
-    return Math.max(0, Math.min(this.state.token, answer.tokens.length - 1));
-  }
-
-  /**
-   * Darkens the vision tokens that the second view did not see when it chose this token.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {Answer} answer
-   * @param {Trace} trace
-   * @param {number} frame
-   */
-  drawHidden(context, answer, trace, frame) {
-    const step = answer.tokens[this.tokenOf(answer)];
-    if (!step || !step.hidden || !answer.view.grid) return;
-    const [patches, rows, columns] = answer.view.grid;
-    const hidden = unpackBits(step.hidden, patches * rows * columns);
-    const patch = trace.groups.findIndex((g) => g.includes(frame));
-    const { width, height } = context.canvas;
-    const [across, down] = [width / columns, height / rows];
-    context.fillStyle = "rgba(17, 17, 17, .8)";
-    for (let i = 0; i < rows * columns; i++) {
-      if (hidden[patch * rows * columns + i]) {
-        context.fillRect((i % columns) * across, Math.floor(i / columns) * down, across, down);
-      }
-    }
+    const picture = this.stage.secondView(named.shown, frame);
+    const note = drawSecondView(contextOf(canvas), named, trace, frame, picture, this.state.token);
+    caption.textContent = note;
+    canvas.setAttribute("aria-label", `Second view of ${named.title}, frame ${frame + 1}${note ? `: ${note}` : ""}`);
   }
 }
 
@@ -180,9 +146,11 @@ export class Compare {
  * @returns {NamedView[]}
  */
 function viewsOf(answer) {
-  const { method, view, shown, further } = answer;
-  return [{ view, shown }, ...further].map((one, k) =>
-    ({ ...one, answer, name: k ? `${method}, view ${k + 1}` : method }));
+  const { method, title, view, shown, further } = answer;
+  return [{ view, shown }, ...further].map((one, k) => {
+    const which = k ? `, view ${k + 1}` : "";
+    return { ...one, answer, name: method + which, title: title + which };
+  });
 }
 
 /**

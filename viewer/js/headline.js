@@ -2,6 +2,7 @@
 // What was masked, which logits moved with it, and what came of it. Read from the trace alone.
 
 import { el } from "./dom.js";
+import { divergence } from "./pair.js";
 import { visible } from "./text.js";
 
 /** @import { Answer, TokenStep, Trace } from "./types" */
@@ -20,7 +21,7 @@ export class Headline {
     const { baseline, macd } = trace.answers;
     this.root.hidden = !trace.final || !baseline || !macd || !macd.finished;
     if (this.root.hidden || !trace.final) return;
-    this.mechanism.textContent = [maskedText(trace), logitText(baseline, macd)].filter(Boolean).join(" ");
+    this.mechanism.textContent = [maskedText(trace), masksAny(trace) ? logitText(baseline, macd) : ""].filter(Boolean).join(" ");
     this.outcome.replaceChildren(...outcome(trace, baseline, macd));
     this.notes.replaceChildren(...notes(trace).map((text) => el("p", { class: "mv-note" }, text)));
   }
@@ -56,6 +57,11 @@ export function maskedText(trace) {
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
+/** @param {Trace} trace */
+function masksAny({ final }) {
+  return Boolean(final && [...final.level, ...final.frame_level].some((level) => level > 0));
+}
+
 /**
  * How far masking moved the logits of both choices, at the token where the answers differ.
  *
@@ -80,18 +86,6 @@ function change(step, token) {
   if (at < 0 || !step.counter) return "";
   const lost = step.base[at] - step.counter[at];
   return `“${visible(step.texts[at])}” ${lost >= 0 ? "loses" : "gains"} ${Math.abs(lost).toFixed(1)} logits`;
-}
-
-/**
- * The first token at which two answers differ, -1 where they agree.
- *
- * @param {Answer} one
- * @param {Answer} other
- */
-export function divergence(one, other) {
-  const shorter = Math.min(one.tokens.length, other.tokens.length);
-  for (let i = 0; i < shorter; i++) if (one.tokens[i].token !== other.tokens[i].token) return i;
-  return -1;
 }
 
 /**

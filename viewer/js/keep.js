@@ -48,7 +48,9 @@ async function copied(button, text) {
 const KEYS = [
   ["← →", "frame back, frame on"], ["space", "play or pause"], ["L", "loop on or off"],
   ["J K", "next token, token before"], ["1 – 9", "choose an object"], ["B", "boxes"],
-  ["M", "soft masks"], ["V", "levels"], ["C", "counterfactual"], ["S", "as the model sees it"], ["U", "undo a change"],
+  ["M", "soft masks"], ["V", "levels"], ["C", "counterfactual"], ["S", "as the model sees it"],
+  ["[ ]", "ascent step back, step on"], ["P", "play or pause the ascent"], ["+ − 0", "zoom in, out, whole picture"],
+  ["Shift ← → ↑ ↓", "move the zoomed picture"], ["U R", "undo, redo a change"],
   ["Esc", "let go of object and brush"], ["?", "this list"],
 ];
 

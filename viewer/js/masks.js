@@ -258,14 +258,49 @@ function shareOverlap(trace, raw, n) {
 }
 
 /**
- * What the objects and one frame are hidden at; at r0 as long as no ascent has ended.
+ * A strength's level: core/masking/masks.py quantize_strengths.
+ *
+ * @param {number} strength
+ * @param {Trace} trace
+ */
+function quantized(strength, { r0, tau, continuous }) {
+  if (continuous) return strength;
+  return strength > r0 + tau ? 1 : strength < r0 - tau ? 0 : r0;
+}
+
+/**
+ * What the strengths before a step of the ascent would be as levels; of the frame groups only the few
+ * with the largest margin stay masked: core/masking/masks.py frame_levels.
+ *
+ * @param {Trace} trace
+ * @param {number} step
+ * @returns {{ objects: number[], frames: number[] }}
+ */
+export function levelsOfStep(trace, step) {
+  const { strength, frame_strength } = trace.steps[step];
+  const frames = frame_strength.map((r) => quantized(r, trace));
+  const few = Math.floor(trace.frame_fraction * frames.length);
+  const order = frames.map((_, g) => g)
+    .sort((a, b) => (frame_strength[b] - trace.r0) - (frame_strength[a] - trace.r0));
+  for (const g of order.slice(trace.frame_fraction > 0 ? Math.max(1, few) : few)) frames[g] = 0;
+  return { objects: strength.map((r) => quantized(r, trace)), frames };
+}
+
+/**
+ * What the objects and one frame are hidden at, as the ascent ended or before one of its steps; at r0
+ * as long as no ascent has ended.
  *
  * @param {Trace} trace
  * @param {number} frame
+ * @param {number | null} step null: the end
  * @returns {FrameLevels}
  */
-export function levelsAt(trace, frame) {
+export function levelsAt(trace, frame, step = null) {
   const group = trace.groups.findIndex((g) => g.includes(frame));
+  if (step !== null) {
+    const { objects, frames } = levelsOfStep(trace, step);
+    return { objects, frame: frames.length ? frames[group] : 0 };
+  }
   return {
     objects: trace.final ? trace.final.level : trace.tracks.map(() => trace.r0),
     frame: trace.final && trace.final.frame_level.length ? trace.final.frame_level[group] : 0,

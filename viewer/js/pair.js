@@ -74,3 +74,41 @@ export function hasLevelsOf(trace, answer) {
   return answer.method === "macd"
     || (level !== undefined && String(level) === String(trace.final.level));
 }
+
+/**
+ * The place of the token that ended an answer; -1 where it did not end, or holds no tokens.
+ *
+ * @param {Answer} answer
+ */
+export function endOf(answer) {
+  return answer.finished ? answer.tokens.length - 1 : -1;
+}
+
+/**
+ * The first token at which two answers differ, -1 where they agree. Two tokens that end their answers
+ * are the same, whatever their ids: no word differs.
+ *
+ * @param {Answer} one
+ * @param {Answer} other
+ */
+export function divergence(one, other) {
+  const shorter = Math.min(one.tokens.length, other.tokens.length);
+  for (let i = 0; i < shorter; i++) {
+    const ends = [one, other].filter((answer) => i === endOf(answer)).length;
+    if (ends === 1 || (!ends && one.tokens[i].token !== other.tokens[i].token)) return i;
+  }
+  return -1;
+}
+
+/**
+ * The ids of the tokens that end an answer of the trace.
+ *
+ * @param {Trace} trace
+ * @returns {Set<number>}
+ */
+export function endTokens(trace) {
+  return new Set(Object.values(trace.answers).flatMap((answer) => {
+    const end = endOf(answer);
+    return end < 0 ? [] : [answer.tokens[end].token];
+  }));
+}

@@ -2,7 +2,8 @@
 // The object rail: what was found, which way the loss pulled each mask, where it ended.
 
 import { all, el } from "./dom.js";
-import { gradientText, levelName, signed } from "./text.js";
+import { levelsOfStep } from "./masks.js";
+import { gradientText, inkOn, levelName, signed } from "./text.js";
 
 /** @import { Trace, Track } from "./types" */
 /** @import { State } from "./state.js" */
@@ -13,15 +14,17 @@ export class Rail {
     this.state = state;
     this.list = el("ol", { class: "mv-rail-list" });
     this.losses = el("p", { class: "mv-losses" });
+    /** @type {number | null} the step of the ascent that the rows show */
+    this.step = null;
+    this.scale = 1;
     this.root = el("section", { class: "mv-rail", "aria-label": "Objects" },
       el("h3", {}, "Objects"), this.list, this.losses);
   }
 
   /** @param {Trace} trace */
   load(trace) {
-    const first = trace.steps[0];
-    const scale = first ? Math.max(...first.gradient.map(Math.abs), 1e-12) : 1;
-    this.list.replaceChildren(...trace.tracks.map((track, k) => this.row(trace, track, k, scale)));
+    this.scale = Math.max(...trace.steps.flatMap((step) => step.gradient.map(Math.abs)), 1e-12);
+    this.fill(trace);
     if (!trace.tracks.length) {
       this.list.append(el("li", { class: "mv-empty" },
         trace.tracked ? "No objects were found: only the frame mask is used."
@@ -36,15 +39,25 @@ export class Rail {
   }
 
   /**
+   * The rows as they are before a step of the ascent, or at its end, with the first step's gradients.
+   *
+   * @param {Trace} trace
+   */
+  fill(trace) {
+    this.step = this.state.step;
+    this.list.replaceChildren(...trace.tracks.map((track, k) => this.row(trace, track, k)));
+  }
+
+  /**
    * @param {Trace} trace
    * @param {Track} track
    * @param {number} k
-   * @param {number} scale the largest gradient
    */
-  row(trace, track, k, scale) {
-    const gradient = trace.steps.length ? trace.steps[0].gradient[k] : null;
-    const level = trace.final ? trace.final.level[k] : null;
-    const share = gradient === null ? 0 : Math.min(1, Math.abs(gradient) / scale);
+  row(trace, track, k) {
+    const { step } = this.state;
+    const gradient = trace.steps.length ? trace.steps[step ?? 0].gradient[k] : null;
+    const level = step !== null ? levelsOfStep(trace, step).objects[k] : trace.final ? trace.final.level[k] : null;
+    const share = gradient === null ? 0 : Math.min(1, Math.abs(gradient) / this.scale);
     const up = gradient !== null && gradient > 0;
     const bar = el("span", { class: "mv-bar", "aria-hidden": "true" },
       el("span", {
@@ -54,7 +67,7 @@ export class Rail {
     return el("li", {},
       el("button", {
         type: "button", class: "mv-object", "data-track": k, "aria-pressed": "false",
-        style: { "--object": track.colour },
+        style: { "--object": track.colour, "--object-ink": inkOn(track.colour) },
         on: {
           click: () => this.state.set({ track: this.state.track === k ? null : k }),
           mouseenter: () => this.state.set({ hover: k }),
@@ -74,6 +87,7 @@ export class Rail {
 
   draw() {
     const { shown: trace, track, hover, frame } = this.state;
+    if (this.step !== this.state.step && trace.tracks.length) this.fill(trace);
     for (const button of all(this.list, ".mv-object")) {
       const k = Number(button.dataset.track);
       button.setAttribute("aria-pressed", String(k === track));

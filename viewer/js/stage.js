@@ -1,12 +1,17 @@
 // @ts-check
-// The canvas: one frame with its layers, the timeline under it, and the object rail beside it.
+// The canvas: one frame with its layers, what moves through the frames, and the timeline under it.
 
-import { all, contextOf, el, savePicture } from "./dom.js";
-import { frameMasks, levelsAt, outlineOf } from "./masks.js";
-import { titleOf } from "./names.js";
+import { contextOf, el, savePicture } from "./dom.js";
+import { Lanes } from "./lanes.js";
+import { frameMasks, levelsAt } from "./masks.js";
+import { Painter } from "./paint.js";
 import { hasLevelsOf } from "./pair.js";
+import { drawSecondView, isDrawable } from "./secondview.js";
+import { levelName } from "./text.js";
+import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, Trace } from "./types" */
+/** @import { Area } from "./paint.js" */
 /** @import { State } from "./state.js" */
 
 /** @type {[Layer, string][]} */
@@ -23,16 +28,18 @@ export class Stage {
     this.images = new Map();
     /** @type {string | undefined} the first source frame, by which a new clip is known */
     this.first = undefined;
-    /** @type {number | null} the frame that is marked in the lanes */
-    this.marked = null;
     /** @type {((context: CanvasRenderingContext2D) => void)[]} drawn between the picture and the masks */
     this.overlays = [];
-    this.buffer = document.createElement("canvas");
+    this.other = document.createElement("canvas"); // a second view, before it is fitted in
     this.side = 768; // long side of the canvas: as many pixels as are seen
     /** @type {Map<number, FrameMasks>} */
     this.maskCache = new Map();
     this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1" });
+    this.painter = new Painter(state, () => this.area());
+    this.zoom = new Zoom(this.canvas, () => { if (state.trace) state.set({}); }, () => state.draws);
     this.caption = el("div", { class: "mv-caption" });
+    this.note = el("p", { class: "mv-note", hidden: true });
+    this.tools = el("div", { class: "mv-tools" }); // what works on the picture stands beside it
     this.layers = el("div", { class: "mv-layers", role: "group", "aria-label": "Layers" });
     this.scrub = el("input", {
       type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": "Frame",
@@ -53,23 +60,26 @@ export class Stage {
       type: "button", class: "mv-toggle",
       on: { click: () => savePicture(this.canvas, `frame-${state.frame + 1}.png`) },
     }, "Save PNG");
-    this.lanes = el("div", { class: "mv-lanes" });
+    this.lanes = new Lanes(state);
     /** @type {Map<Layer, HTMLButtonElement>} */
     this.toggles = new Map();
     this.canvas.addEventListener("click", (e) => this.pick(e));
     this.canvas.addEventListener("mousemove", (e) => this.point(e));
     this.canvas.addEventListener("mouseleave", () => state.set({ hover: null }));
     this.root = el("div", { class: "mv-stage" },
-      el("div", { class: "mv-screen" }, this.canvas, this.caption),
-      this.layers,
-      el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.keep),
-      this.lanes);
+      el("div", { class: "mv-screen" }, this.canvas,
+        el("div", { class: "mv-under" }, this.caption, this.zoom.root), this.note),
+      this.tools,
+      el("div", { class: "mv-moves" }, this.layers,
+        el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.keep),
+        this.lanes.root));
     this.buildLayers();
-    new ResizeObserver(() => this.measure()).observe(this.root);
+    new ResizeObserver(() => this.measure()).observe(this.canvas.parentElement ?? this.root);
   }
 
   measure() {
-    const seen = Math.round(this.root.clientWidth * (devicePixelRatio || 1));
+    const { clientWidth } = this.canvas.parentElement ?? this.root;
+    const seen = Math.round(clientWidth * (devicePixelRatio || 1));
     const side = Math.max(320, Math.min(1280, seen));
     if (Math.abs(side - this.side) < 8) return;
     this.side = side;
@@ -93,11 +103,12 @@ export class Stage {
     if (trace.frames[0] !== this.first) {
       this.first = trace.frames[0];
       this.images.clear();
+      this.zoom.whole();
     }
     for (const source of trace.frames) this.image(source);
     this.fitCanvas();
     this.scrub.max = String(Math.max(0, trace.times.length - 1));
-    this.drawLanes();
+    this.lanes.load();
   }
 
   /**
@@ -140,14 +151,30 @@ export class Stage {
     }
   }
 
-  // Where the source frame lies on a canvas: all of it, or the model frame's content.
+  /**
+   * Where the source frame lies on the canvas: all of what is shown, or the model frame's content.
+   *
+   * @returns {Area}
+   */
   area() {
-    const { canvas } = this;
+    const shown = this.zoom.place(this.canvas.width, this.canvas.height);
     const model = this.modelView() && this.modelFrames();
-    if (!model) return { x: 0, y: 0, w: canvas.width, h: canvas.height };
+    if (!model) return shown;
     const { size: [width, height], content: [x0, y0, x1, y1] } = model;
-    const across = canvas.width / width, down = canvas.height / height;
-    return { x: x0 * across, y: y0 * down, w: (x1 - x0) * across, h: (y1 - y0) * down };
+    const across = shown.w / width, down = shown.h / height;
+    return { x: shown.x + x0 * across, y: shown.y + y0 * down, w: (x1 - x0) * across, h: (y1 - y0) * down };
+  }
+
+  /**
+   * A pointer's place in pixels of the canvas.
+   *
+   * @param {MouseEvent} event
+   * @returns {Point}
+   */
+  toCanvas(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return [((event.clientX - box.left) / box.width) * this.canvas.width,
+      ((event.clientY - box.top) / box.height) * this.canvas.height];
   }
 
   /**
@@ -157,9 +184,7 @@ export class Stage {
    * @returns {Point}
    */
   toSource(event) {
-    const box = this.canvas.getBoundingClientRect(), area = this.area();
-    const x = ((event.clientX - box.left) / box.width) * this.canvas.width;
-    const y = ((event.clientY - box.top) / box.height) * this.canvas.height;
+    const [x, y] = this.toCanvas(event), area = this.area();
     /** @type {(v: number) => number} */
     const share = (v) => Math.min(1, Math.max(0, v));
     return [share((x - area.x) / area.w), share((y - area.y) / area.h)];
@@ -182,10 +207,11 @@ export class Stage {
    * @param {Layer} layer
    */
   whyNot(layer) {
-    const { shown: trace, contrast } = this.state;
-    const name = contrast ? titleOf(contrast.method) : "the second view";
+    const { shown: trace, contrast, step } = this.state;
+    const name = contrast ? contrast.title : "the second view";
     if (layer === "levels" && !trace.final) return "There are no levels";
     if (layer === "levels" && !hasLevelsOf(trace, contrast)) return `The levels are not those of ${name}`;
+    if (layer === "counter" && step !== null) return "The pixels of V_d are those of the end of the ascent";
     if (layer === "counter" && !this.hasSecondView(contrast)) return `The trace holds no pictures of ${name}`;
     if (layer === "model" && !this.modelFrames()) return "The trace does not hold what the model read";
     return "";
@@ -193,25 +219,31 @@ export class Stage {
 
   /** @param {Answer | undefined} answer */
   hasSecondView(answer) {
-    return Boolean(answer && answer.shown && this.modelFrames());
+    return Boolean(answer && isDrawable(answer) && this.modelFrames());
   }
 
   /**
-   * A picture of the model's frames on a canvas: whole, or its content over the source frame.
+   * Draws the second view as it lies in the picture on show; what is seen of it, in words.
    *
    * @param {CanvasRenderingContext2D} context
-   * @param {HTMLImageElement} picture
-   * @param {boolean} model
+   * @param {Answer} answer
+   * @param {boolean} model whether the picture on show is the model's frame
    */
-  drawModelPicture(context, picture, model) {
-    const { width, height } = context.canvas;
-    const read = this.state.shown.model;
-    if (model || !read) {
-      context.drawImage(picture, 0, 0, width, height);
-      return;
-    }
-    const [x0, y0, x1, y1] = read.content;
-    context.drawImage(picture, x0, y0, x1 - x0, y1 - y0, 0, 0, width, height);
+  drawOther(context, answer, model) {
+    const { shown: trace, frame, token, method } = this.state;
+    const read = this.modelFrames();
+    if (!read) return "";
+    const [width, height] = read.size, [x0, y0, x1, y1] = read.content;
+    const larger = Math.max(1, Math.round(512 / Math.max(width, height)));
+    [this.other.width, this.other.height] = [larger * width, larger * height];
+    const picture = this.secondView(answer.shown, frame);
+    const chosen = method === answer.method ? token : 0;
+    const note = drawSecondView(contextOf(this.other), { ...answer, answer }, trace, frame, picture, chosen);
+    const place = this.zoom.place(context.canvas.width, context.canvas.height);
+    const part = model ? [0, 0, width, height] : [x0, y0, x1 - x0, y1 - y0];
+    const [sx, sy, sw, sh] = part.map((v) => larger * v);
+    context.drawImage(this.other, sx, sy, sw, sh, place.x, place.y, place.w, place.h);
+    return note;
   }
 
   /**
@@ -234,176 +266,61 @@ export class Stage {
     context.imageSmoothingEnabled = true;
     context.clearRect(0, 0, width, height);
     const image = this.image(model ? model.frames[frame] : trace.frames[frame]);
-    if (image) context.drawImage(image, 0, 0, width, height);
-    const levels = levelsAt(trace, frame);
-    const { contrast } = this.state;
-    const counter = contrast && layers.counter && this.hasSecondView(contrast)
-      ? this.secondView(contrast.shown, frame) : null;
-    if (counter) this.drawModelPicture(context, counter, model !== null);
+    const place = this.zoom.place(width, height);
+    if (image) context.drawImage(image, place.x, place.y, place.w, place.h);
+    const { contrast, step } = this.state;
+    const levels = levelsAt(trace, frame, step);
+    const other = contrast && layers.counter && !this.whyNot("counter") ? contrast : null;
+    const note = other ? this.drawOther(context, other, model !== null) : "";
+    this.note.textContent = note ? `${other?.title}: ${note}` : "";
+    this.note.hidden = !note || other?.method === "macd";
+    context.save();
+    context.translate(place.x, place.y);
+    context.scale(place.w / width, place.h / height);
     for (const paint of this.overlays) paint(context);
-    if (layers.soft) this.drawSoft(context);
-    if (layers.levels && hasLevelsOf(trace, contrast)) this.drawLevels(context, levels);
-    if (layers.boxes) this.drawBoxes(context);
+    context.restore();
+    if (layers.soft || this.state.draws) this.painter.drawSoft(context, this.masks(frame));
+    if (layers.levels && hasLevelsOf(trace, contrast)) this.painter.drawLevels(context, levels);
+    if (layers.boxes) this.painter.drawBoxes(context);
+    if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
     this.describe(levels);
     this.scrub.value = String(frame);
     this.play.textContent = playing ? "❚❚" : "▶";
     this.play.setAttribute("aria-label", playing ? "Pause" : "Play");
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [key, button] of this.toggles) {
-      button.setAttribute("aria-pressed", String(layers[key]));
+      button.setAttribute("aria-pressed", String(layers[key] || (key === "soft" && this.state.draws)));
       const why = this.whyNot(key);
       button.disabled = why !== "";
       button.title = why;
     }
     const name = contrast && contrast.method !== "macd" ? "Second view" : "Counterfactual";
     /** @type {HTMLElement} */ (this.toggles.get("counter")).textContent = name;
-    this.markLanes();
-  }
-
-  /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {(i: number) => number} alphaOf of a pixel, in [0, 1]
-   * @param {number[]} colour red, green, blue
-   */
-  paint(context, alphaOf, colour) {
-    const [red, green, blue] = colour;
-    const [w, h] = this.state.shown.size;
-    const layer = new ImageData(w, h);
-    for (let i = 0; i < w * h; i++) {
-      layer.data[4 * i] = red;
-      layer.data[4 * i + 1] = green;
-      layer.data[4 * i + 2] = blue;
-      layer.data[4 * i + 3] = 255 * alphaOf(i);
-    }
-    [this.buffer.width, this.buffer.height] = [w, h];
-    contextOf(this.buffer).putImageData(layer, 0, 0);
-    const { x, y, w: across, h: down } = this.area();
-    context.drawImage(this.buffer, x, y, across, down);
-  }
-
-  /** @param {CanvasRenderingContext2D} context */
-  drawSoft(context) {
-    const { shown: { tracks }, frame, track } = this.state;
-    this.masks(frame).objects.forEach((mask, k) => {
-      if (!mask) return;
-      const strength = track === null || track === k ? 0.6 : 0.15;
-      this.paint(context, (i) => strength * mask[i], rgbOf(tracks[k].colour));
-    });
-  }
-
-  /**
-   * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {FrameLevels} levels
-   */
-  drawLevels(context, levels) {
-    const { tracks } = this.state.shown;
-    this.eachBox((k, x, y, w, h) => {
-      const { colour } = tracks[k];
-      const level = levels.objects[k];
-      context.save();
-      this.trace(context, k, x, y, w, h);
-      context.strokeStyle = colour;
-      context.lineWidth = level === 0 ? 2 : 4;
-      context.setLineDash(level === 0 ? [8, 8] : []);
-      context.stroke();
-      context.clip();
-      context.setLineDash([]);
-      context.lineWidth = 2;
-      if (level > 0) hatch(context, x, y, w, h, 1);
-      if (level === 1) hatch(context, x, y, w, h, -1);
-      context.restore();
-      tag(context, x, y + h + 26, `level ${level.toFixed(2).replace(/\.?0+$/, "")}`, colour);
-    });
-  }
-
-  /** @param {CanvasRenderingContext2D} context */
-  drawBoxes(context) {
-    const { shown: { tracks }, constants, frame, track, hover } = this.state;
-    this.eachBox((k, x, y, w, h) => {
-      const { id, label, colour, confidence, state } = tracks[k];
-      const chosen = track === k || hover === k;
-      context.save();
-      context.globalAlpha = track === null || chosen ? 1 : 0.35;
-      context.lineWidth = chosen ? 6 : 3;
-      context.strokeStyle = colour;
-      context.setLineDash(state[frame] === constants.interpolated ? [10, 6] : []);
-      this.trace(context, k, x, y, w, h);
-      context.stroke();
-      const crowded = tracks.length > 6 && !chosen && hover !== k;
-      tag(context, x, y, crowded ? id : `${id} ${label} ${confidence.toFixed(2)}`, colour);
-      context.restore();
-    });
-  }
-
-  /**
-   * The path along an object's outline, or along its box where that is all there is.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {number} k
-   * @param {number} x
-   * @param {number} y
-   * @param {number} w
-   * @param {number} h
-   */
-  trace(context, k, x, y, w, h) {
-    const { shown: trace, frame } = this.state;
-    const outline = outlineOf(trace.tracks[k], frame, trace.mask);
-    context.beginPath();
-    if (!outline) context.rect(x, y, w, h);
-    else {
-      for (const ring of outline) {
-        ring.forEach(([u, v], i) => (i ? context.lineTo(x + u * w, y + v * h) : context.moveTo(x + u * w, y + v * h)));
-        context.closePath();
-      }
-    }
-  }
-
-  /** @param {(k: number, x: number, y: number, w: number, h: number) => void} draw */
-  eachBox(draw) {
-    const { shown: { tracks }, frame } = this.state;
-    const { x, y, w, h } = this.area();
-    tracks.forEach((track, k) => {
-      const box = track.boxes[frame];
-      if (box) draw(k, x + box[0] * w, y + box[1] * h, (box[2] - box[0]) * w, (box[3] - box[1]) * h);
-    });
+    this.lanes.draw();
   }
 
   /** @param {MouseEvent} event */
   pick(event) {
-    if (this.state.tool) return;
+    if (this.state.tool || this.zoom.dragged) return;
     const found = this.under(event);
     this.state.set({ track: found === this.state.track ? null : found });
   }
 
   /** @param {MouseEvent} event */
   point(event) {
-    if (this.state.tool || !this.state.trace) return;
-    const found = this.under(event);
-    if (found !== this.state.hover) this.state.set({ hover: found });
+    const { tool, trace, hover } = this.state;
+    if (!trace || (tool && tool !== "click")) return;
+    const found = this.under(event, tool === "click");
+    if (found !== hover) this.state.set({ hover: found });
   }
 
   /**
-   * The smallest box under the pointer, as an index of tracks, or null.
+   * The object under the pointer, as an index of tracks, or null; see Painter.under.
    *
    * @param {MouseEvent} event
-   * @returns {number | null}
    */
-  under(event) {
-    const place = this.canvas.getBoundingClientRect();
-    const x = ((event.clientX - place.left) / place.width) * this.canvas.width;
-    const y = ((event.clientY - place.top) / place.height) * this.canvas.height;
-    /** @type {number | null} */
-    let found = null;
-    let smallest = Infinity;
-    this.eachBox((k, bx, by, w, h) => {
-      if (x >= bx && x <= bx + w && y >= by && y <= by + h && w * h < smallest) {
-        found = k;
-        smallest = w * h;
-      }
-    });
-    return found;
+  under(event, strict = false) {
+    return this.painter.under(...this.toCanvas(event), strict);
   }
 
   /** @param {FrameLevels} levels */
@@ -414,96 +331,11 @@ export class Stage {
     this.caption.textContent =
       `frame ${frame + 1} of ${trace.times.length} · ${time.toFixed(2)} s${masked}`
       + (this.modelView() && trace.model ? ` · ${trace.model.fit}` : "");
-    const names = trace.tracks.filter((t) => t.boxes[frame]).map((t) => t.label).join(", ");
-    this.canvas.setAttribute("aria-label", `Frame ${frame + 1}: ${names || "no tracked objects"}`);
+    const names = trace.tracks.flatMap((t, k) => (t.boxes[frame]
+      ? [`${t.id} ${t.label}${trace.final ? `, ${levelName(levels.objects[k])}` : ""}`] : [])).join("; ");
+    const shown = [...this.toggles].filter(([key]) => this.state.layers[key] && !this.whyNot(key))
+      .map(([, button]) => button.textContent);
+    this.canvas.setAttribute("aria-label", `Frame ${frame + 1} of ${trace.times.length}: `
+      + `${names || "no tracked objects"}${masked}. Shown: ${shown.join(", ") || "the frame alone"}.`);
   }
-
-  drawLanes() {
-    const { shown: trace, constants: { states: names } } = this.state;
-    /** @type {(make: (i: number) => HTMLElement) => HTMLElement[]} */
-    const cells = (make) => trace.times.map((_, i) => {
-      const cell = make(i);
-      cell.addEventListener("click", () => this.state.set({ frame: i, playing: false }));
-      return cell;
-    });
-    const rows = trace.tracks.map((track, k) =>
-      el("div", { class: "mv-lane", "data-track": k },
-        el("span", { class: "mv-lane-name" }, `${track.id} ${track.label}`),
-        el("div", { class: "mv-cells" }, cells((i) =>
-          el("span", {
-            class: `mv-cell mv-${names[track.state[i]]}`, "data-frame": i,
-            style: { "--object": track.colour },
-            title: `${track.label}, frame ${i + 1}: ${names[track.state[i]]}`,
-          })))));
-    const strip = el("div", { class: "mv-lane" },
-      el("span", { class: "mv-lane-name" }, "frame mask"),
-      el("div", { class: "mv-cells" }, cells((i) => {
-        const level = levelsAt(trace, i).frame;
-        return el("span", {
-          class: `mv-cell mv-frame-level ${level === 1 ? "mv-full" : level ? "mv-half" : ""}`,
-          "data-frame": i, title: `frame ${i + 1}: ${level ? `masked at ${level}` : "kept"}`,
-        }, level ? String(level).replace(/^0/, "") : "");
-      })));
-    this.lanes.replaceChildren(...rows, strip);
-    this.marked = null;
-  }
-
-  markLanes() {
-    const { frame, track, hover } = this.state;
-    if (frame !== this.marked) { // the cells of two frames change, not all
-      for (const cell of all(this.lanes, ".mv-now")) cell.classList.remove("mv-now");
-      for (const cell of all(this.lanes, `[data-frame="${frame}"]`)) cell.classList.add("mv-now");
-      this.marked = frame;
-    }
-    for (const lane of all(this.lanes, "[data-track]")) {
-      const k = Number(lane.dataset.track);
-      lane.classList.toggle("mv-dim", track !== null && k !== track);
-      lane.classList.toggle("mv-lit", hover === k);
-    }
-  }
-}
-
-/** @param {string} hex */
-function rgbOf(hex) {
-  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {number} x
- * @param {number} y
- * @param {number} w
- * @param {number} h
- * @param {1 | -1} direction
- */
-function hatch(context, x, y, w, h, direction) {
-  context.beginPath();
-  for (let d = -h; d < w + h; d += 12) {
-    context.moveTo(x + d, direction > 0 ? y + h : y);
-    context.lineTo(x + d + h, direction > 0 ? y : y + h);
-  }
-  context.stroke();
-}
-
-/**
- * A label of one size on the screen, however small the canvas is shown.
- *
- * @param {CanvasRenderingContext2D} context
- * @param {number} x
- * @param {number} y
- * @param {string | number} text
- * @param {string} colour
- */
-function tag(context, x, y, text, colour) {
-  const { canvas } = context;
-  const scale = Math.max(1, canvas.width / (canvas.clientWidth || canvas.width)) * 0.8;
-  const height = 22 * scale;
-  context.font = `600 ${16 * scale}px system-ui, sans-serif`;
-  const width = context.measureText(String(text)).width + 12 * scale;
-  const left = Math.max(0, Math.min(x, canvas.width - width));
-  const top = Math.max(0, Math.min(y - height, canvas.height - height));
-  context.fillStyle = colour;
-  context.fillRect(left, top, width, height);
-  context.fillStyle = "#111";
-  context.fillText(String(text), left + 6 * scale, top + 16 * scale);
 }

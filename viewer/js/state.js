@@ -33,6 +33,10 @@ export class State {
     this.playing = false;
     this.speed = 1;
     this.loop = true;
+    /** @type {number | null} the step of the ascent whose masks are shown, before it; null: its end */
+    this.step = null;
+    /** Whether the tokens that end an answer are shown. */
+    this.ends = false;
     /** @type {Tool | null} */
     this.tool = null;
     this.busy = false;
@@ -44,6 +48,11 @@ export class State {
   set(changes) {
     Object.assign(this, changes);
     this.changed();
+  }
+
+  /** Whether a press on the picture draws. */
+  get draws() {
+    return this.tool !== null && this.tool !== "click";
   }
 
   /** @returns {Trace} */

@@ -54,3 +54,17 @@ export function unpackBits(text, count) {
   const bytes = atob(text);
   return Array.from({ length: count }, (_, i) => (bytes.charCodeAt(i >> 3) >> (7 - (i & 7))) & 1);
 }
+
+/**
+ * Black or white, whichever is read better on a colour; at least 4.5 : 1 on any.
+ *
+ * @param {string} colour #rrggbb
+ */
+export function inkOn(colour) {
+  const [r, g, b] = [1, 3, 5].map((i) => {
+    const share = parseInt(colour.slice(i, i + 2), 16) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  const light = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  return (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) ? "#000000" : "#ffffff";
+}

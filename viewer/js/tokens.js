@@ -4,8 +4,7 @@
 import { all, el } from "./dom.js";
 import { Flips } from "./flips.js";
 import { differenceBar } from "./occlusion.js";
-import { titleOf } from "./names.js";
-import { contrasts, references, takesAlpha } from "./pair.js";
+import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./pair.js";
 import { rescore } from "./rescore.js";
 import { percent, signed, visible } from "./text.js";
 
@@ -28,6 +27,10 @@ export class Tokens {
     this.built = [];
     this.choices = { reference: this.choice("reference"), contrast: this.choice("contrast") };
     this.pair = el("div", { class: "mv-pair" }, Object.values(this.choices).map((c) => c.root));
+    this.ends = el("button", {
+      type: "button", class: "mv-toggle", "aria-pressed": "false", title: "The token that ends an answer holds no words",
+      on: { click: () => state.set({ ends: !state.ends }) },
+    }, "End tokens");
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
@@ -44,7 +47,7 @@ export class Tokens {
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.flips = new Flips(state, (answer) => this.ruleOf(answer));
     this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
-      el("h3", {}, "Answers"), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
+      el("div", { class: "mv-block-head" }, el("h3", {}, "Answers"), this.ends), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
   }
 
   /**
@@ -114,9 +117,31 @@ export class Tokens {
   divergence() {
     const { reference, contrast } = this.state;
     if (!reference || !contrast) return -1;
-    const n = Math.min(reference.tokens.length, contrast.tokens.length);
-    for (let i = 0; i < n; i++) if (reference.tokens[i].token !== contrast.tokens[i].token) return i;
-    return -1;
+    return divergence(reference, contrast);
+  }
+
+  /**
+   * The last token that is shown and can be chosen: not the one that ends the answer, while hidden.
+   *
+   * @param {Answer} answer
+   */
+  lastShown(answer) {
+    const last = answer.tokens.length - 1;
+    return last > 0 && this.hidesEnd(answer, last) ? last - 1 : Math.max(0, last);
+  }
+
+  /**
+   * Whether a token is one that ends its answer and is left out: it holds no words. It stays where the
+   * answers diverge there, where it alone is left, and where it is chosen.
+   *
+   * @param {Answer} answer
+   * @param {number} i
+   */
+  hidesEnd(answer, i) {
+    const { ends, method, token, picked } = this.state;
+    if (ends || i !== endOf(answer) || answer.tokens.length < 2) return false;
+    const chosen = picked && method === answer.method && token === i;
+    return !chosen && i !== this.divergence();
   }
 
   /** @param {Trace} trace */
@@ -138,7 +163,7 @@ export class Tokens {
    */
   fill(place, answers) {
     const { select, root } = this.choices[place];
-    select.replaceChildren(...answers.map((a) => el("option", { value: a.method }, titleOf(a.method))));
+    select.replaceChildren(...answers.map((a) => el("option", { value: a.method }, a.title)));
     root.hidden = answers.length < 2;
   }
 
@@ -182,11 +207,14 @@ export class Tokens {
       this.sliders[name].input.value = String(rule[name]);
       this.sliders[name].shown.textContent = rule[name].toFixed(2);
     }
-    let left = -1, instead = "";
+    let left = -1, instead = "", ended = false;
+    const ends = endTokens(this.state.shown);
     answer.tokens.forEach((step, i) => {
       if (left >= 0 || !step.counter) return;
       const { rows, chosen } = rescore(step, rule.alpha, rule.beta, answer.head);
-      if (rows[chosen].id !== step.token) [left, instead] = [i, rows[chosen].text];
+      const ending = ends.has(rows[chosen].id);
+      if (rows[chosen].id === step.token || (ending && i === endOf(answer))) return; // it ends either way
+      [left, instead, ended] = [i, rows[chosen].text, ending];
     });
     const moved = rule.alpha !== answer.alpha || rule.beta !== answer.beta;
     for (const button of this.buttonsOf(answer)) {
@@ -195,16 +223,30 @@ export class Tokens {
       button.classList.toggle("mv-turned", turned);
       button.classList.toggle("mv-beyond", moved && left >= 0 && i > left);
       const text = visible(answer.tokens[i].text);
-      button.textContent = turned ? `${text} → ${visible(instead)}` : text;
+      button.textContent = turned ? `${text} → ${ended ? "ends here" : visible(instead)}` : text;
+      if (turned) button.hidden = false; // an end token that becomes a word is worth seeing
     }
     this.verdict.textContent = moved && left >= 0
-      ? `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there.`
+      ? this.tellTurn(answer, left, instead, ended)
       : this.said;
     const why = this.whyNotAgain();
     this.again.hidden = !this.state.server || !moved;
     this.again.textContent = left >= 0 ? "Continue decoding from here" : "Apply these values";
     this.again.disabled = Boolean(this.state.busy) || why !== "";
     this.reason.textContent = this.again.hidden ? "" : why;
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {number} left the token that is chosen otherwise
+   * @param {string} instead
+   * @param {boolean} ended whether it then ends the answer
+   */
+  tellTurn(answer, left, instead, ended) {
+    if (ended) return `With these, the answer ends before token ${left + 1}; the path diverges there.`;
+    const then = left === endOf(answer) ? `goes on with ${visible(instead)} instead of ending` : "";
+    return then ? `With these, the answer ${then}; the path diverges there.`
+      : `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there.`;
   }
 
   /**
@@ -225,7 +267,9 @@ export class Tokens {
     if (this.state.running && !whole) return answers.length ? "decoding …" : "";
     if (answers.length < 2) return "";
     if (parts < 0) return "Both ways of decoding give the same answer.";
-    return `The answers diverge at token ${parts + 1}. ${answers[1].constant || ""}`.trim();
+    const ending = answers.find((answer) => parts === endOf(answer));
+    const where = ending ? `: there ${ending.title} ends` : "";
+    return `The answers diverge at token ${parts + 1}${where}. ${answers[1].constant || ""}`.trim();
   }
 
   /**
@@ -234,7 +278,7 @@ export class Tokens {
    */
   strip(answer, parts) {
     return el("div", { class: "mv-strip", "data-method": answer.method },
-      el("span", { class: "mv-strip-name" }, titleOf(answer.method)),
+      el("span", { class: "mv-strip-name" }, answer.title),
       el("div", { class: "mv-strip-tokens" }, answer.tokens.map((step, i) =>
         el("button", {
           type: "button", "data-index": i,
@@ -249,16 +293,23 @@ export class Tokens {
     return el("div", { class: "mv-strip mv-former" },
       el("span", { class: "mv-strip-name" }, "MACD (before edit)"),
       el("div", { class: "mv-strip-tokens" },
-        answer.tokens.map((t) => el("span", { class: "mv-token" }, visible(t.text)))));
+        answer.tokens.slice(0, this.state.ends || endOf(answer) < 1 ? undefined : -1)
+          .map((t) => el("span", { class: "mv-token" }, visible(t.text)))));
   }
 
   draw() {
-    const { shown: trace, token, method, hover, track, busy, reference, contrast } = this.state;
+    const { shown: trace, token, method, hover, track, busy, reference, contrast, ends } = this.state;
     if (this.built[0] !== reference || this.built[1] !== contrast) this.build(trace);
     const { alpha, beta } = this.rule || {};
-    const key = [this.version, token, method, hover, track, busy, alpha, beta].join(" ");
+    const key = [this.version, token, method, hover, track, busy, alpha, beta, ends].join(" ");
     if (key === this.drawn) return; // another frame changes nothing here
     this.drawn = key;
+    this.ends.setAttribute("aria-pressed", String(ends));
+    this.ends.hidden = !this.answers().some((answer) => endOf(answer) > 0);
+    for (const button of all(this.strips, "button.mv-token")) {
+      const answer = trace.answers[methodOf(button) ?? ""];
+      button.hidden = Boolean(answer) && this.hidesEnd(answer, Number(button.dataset.index));
+    }
     this.drawRule();
     for (const button of all(this.strips, "button.mv-token")) {
       const mine = methodOf(button) === method;
@@ -307,11 +358,11 @@ export class Tokens {
     return [
       el("p", { class: "mv-note" }, note),
       el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Candidates" },
-        el("table", {},
-          el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
-          el("tbody", {}, shown.map((i) => candidateRow(rows[i], step, {
+        el("table", { class: "mv-candidates", role: "table" },
+          el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head.map((h) => el("th", { scope: "col", role: "columnheader" }, h)))),
+          el("tbody", { role: "rowgroup" }, shown.map((i) => candidateRow(rows[i], step, {
             chosen: i === chosen, widest, before: i + 1, after: place.get(i) || 0, exact,
-          }))))),
+          }, head))))),
     ];
   }
 }
@@ -351,12 +402,14 @@ function scoredBy(answer, step, { alpha, beta }) {
  * @param {Row} r
  * @param {TokenStep} step
  * @param {{ chosen: boolean, widest: number, before: number, after: number, exact: boolean }} place its ranks, and how it stands to the others
+ * @param {string[]} head names of the columns, which a narrow screen shows in every row; there a table
+ *   is no grid of cells, so that its roles are written out
  */
-export function candidateRow(r, step, { chosen, widest, before, after, exact }) {
+export function candidateRow(r, step, { chosen, widest, before, after, exact }, head = []) {
   const two = Boolean(step.counter);
   const bar = differenceBar(r.difference, widest);
   const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
-  const name = el("th", { scope: "row", class: "mv-piece" }, visible(r.text),
+  const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, visible(r.text),
     r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
   const cells = two
     ? [r.base.toFixed(2), ...[r.counter, ...r.further].map((z) => z.toFixed(2)), el("span", {}, signed(r.difference), bar),
@@ -364,6 +417,6 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }) 
       exact || !r.inside ? percent(r.after)
         : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]
     : [r.base.toFixed(2), percent(r.before)];
-  return el("tr", { class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
-    name, cells.map((c) => el("td", {}, c)));
+  return el("tr", { role: "row", class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
+    name, cells.map((c, i) => el("td", { role: "cell", "data-head": head[i + 1] }, c)));
 }

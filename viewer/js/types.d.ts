@@ -59,6 +59,10 @@ export interface Trace {
   mask: MaskRecipe;
   r0: number;
   tau: number;
+  /** Whether strengths stay as the ascent left them instead of becoming levels. */
+  continuous: boolean;
+  /** Largest share of frame groups that stay masked. */
+  frame_fraction: number;
   approximate: boolean;
   tracked: boolean;
   tracks: Track[];
@@ -87,6 +91,8 @@ export interface Trace {
   seed: number;
   warnings: string[];
   former?: Answer;
+  /** Whether a change by hand that was taken back can be made again. */
+  redo?: boolean;
   again?: { command?: string; snippet?: string; link?: string };
 }
 
@@ -156,6 +162,8 @@ export interface Answer {
   /** Whether it is right; null where the truth is not known. */
   right: boolean | null;
   method: string;
+  /** What the method is called. */
+  title: string;
   text: string;
   finished: boolean;
   alpha: number;
@@ -330,6 +338,7 @@ export interface Edit {
 export type Action =
   | { do: "edit"; edit: Edit }
   | { do: "undo" }
+  | { do: "redo" }
   | { do: "occlusion" }
   | { do: "controls" }
   | { do: "evidence"; evidence: EvidenceRequest }
@@ -381,5 +390,5 @@ export interface FrameLevels { objects: number[]; frame: number }
 /** What an element can hold; nothing where it is null, undefined or false. */
 export type Child = Node | string | number | null | undefined | false | Child[];
 
-export type Tool = "draw" | "erase" | "box";
+export type Tool = "draw" | "erase" | "box" | "click";
 export type Layer = "boxes" | "soft" | "levels" | "counter" | "model";

@@ -12,10 +12,12 @@ import { Headline } from "./headline.js";
 import { Help, Reproduce } from "./keep.js";
 import { Legend } from "./legend.js";
 import { OcclusionPanel } from "./occlusion.js";
+import { isContrast } from "./pair.js";
 import { Rail } from "./rail.js";
 import { Regions } from "./regions.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
+import { Steps } from "./steps.js";
 import { Tokens } from "./tokens.js";
 import { Tour } from "./tour.js";
 import { WhatIf } from "./whatif.js";
@@ -36,9 +38,10 @@ export class Viewer {
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
     this.notes = el("ul", { class: "mv-notes" });
     this.stage = new Stage(this.state);
+    this.steps = new Steps(this.state);
     this.rail = new Rail(this.state);
     this.tokens = new Tokens(this.state, commit);
-    this.compare = new Compare(this.state, this.stage);
+    this.compare = new Compare(this.state, this.stage, (method) => this.open(method));
     this.occlusion = new OcclusionPanel(this.state, commit);
     this.headline = new Headline();
     this.controls = new Controls(this.state, commit);
@@ -53,17 +56,17 @@ export class Viewer {
     this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence };
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
-    this.question = el("p", { class: "mv-question" });
     this.badge = el("p", { class: "mv-badge", hidden: true });
+    this.question = el("h2", { class: "mv-question" });
     this.body = el("div", { class: "mv-body", hidden: true },
       el("div", { class: "mv-head" }, this.question, this.tour.open,
         el("button", {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
       this.badge, this.headline.root, this.regions.root, this.controls.root,
-      el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.root, this.whatif.root, this.evidence.root),
-        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
+      el("div", { class: "mv-space" }, el("div", { class: "mv-columns" },
+        el("div", { class: "mv-main" }, this.stage.root, this.steps.root, this.evidence.root),
+        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root))),
       this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
@@ -145,8 +148,9 @@ export class Viewer {
     this.state.trace = trace;
     if (fresh) {
       const wished = { reference: null, contrast: null };
-      Object.assign(this.state, { frame: 0, track: null, token: 0, tool: null, picked: false, wished });
+      Object.assign(this.state, { frame: 0, track: null, token: 0, tool: null, step: null, picked: false, wished });
     }
+    if (this.state.step !== null && this.state.step >= trace.steps.length) this.state.step = null;
     const { contrast, reference } = this.state;
     const shown = [contrast, reference].map((answer) => answer?.method);
     if (!this.state.picked || !shown.includes(this.state.method)) this.state.method = shown.find(Boolean) ?? "macd";
@@ -160,7 +164,7 @@ export class Viewer {
     this.badge.textContent = trace.badge;
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.headline, this.controls, this.stage, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
+    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
       part.load(trace);
     }
     this.hold(this.state.busy);
@@ -180,6 +184,21 @@ export class Viewer {
     if (trace.model && former.model && !trace.model.frames.length) {
       trace.model = { ...trace.model, frames: former.model.frames };
     }
+  }
+
+  /**
+   * Shows a method's answer in the panels, and its own second view on the picture where it has one.
+   *
+   * @param {string} method
+   */
+  open(method) {
+    const { state } = this;
+    const answer = state.shown.answers[method];
+    const two = isContrast(answer);
+    this.tokens.choose({ [two ? "contrast" : "reference"]: method });
+    state.set({ method, step: null, layers: { ...state.layers, counter: two && !this.stage.whyNot("counter"), levels: false } });
+    this.root.focus({ preventScroll: true });
+    this.body.scrollIntoView({ block: "start" });
   }
 
   followAnswer() {
@@ -205,6 +224,7 @@ export class Viewer {
     if (panel) {
       panel.error.textContent = status.error;
       panel.error.hidden = false;
+      for (let fold = panel.error.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
     }
     this.message.textContent = panel ? "" : status.error || status.message || "";
     this.message.classList.toggle("mv-error", Boolean(status.error));
@@ -212,6 +232,7 @@ export class Viewer {
   }
 
   tick() {
+    if (this.state.trace) this.steps.tick(performance.now());
     const { trace, playing, frame, speed, loop } = this.state;
     if (!playing || !trace || performance.now() - this.shownAt < 250 / speed) return;
     this.shownAt = performance.now();
@@ -224,6 +245,7 @@ export class Viewer {
     const { trace, hover, track } = this.state;
     if (!trace) return;
     this.stage.draw();
+    this.steps.draw();
     this.rail.draw();
     this.tokens.draw();
     this.compare.draw();
@@ -242,8 +264,13 @@ export class Viewer {
     if (this.help.root.open && event.key !== "?") return;
     const at = /** @type {HTMLInputElement} */ (event.target);
     if (["INPUT", "TEXTAREA", "SELECT"].includes(at.tagName) && at.type !== "range") return;
+    if (at.type === "range" && event.key.startsWith("Arrow")) return; // the slider's own
+    if (this.stage.zoom.key(event)) {
+      event.preventDefault();
+      return;
+    }
     const answer = trace.answers[method];
-    const last = { frame: trace.times.length - 1, token: answer ? answer.tokens.length - 1 : 0 };
+    const last = { frame: trace.times.length - 1, token: answer ? this.tokens.lastShown(answer) : 0 };
     /** @type {Record<string, () => Partial<State>>} */
     const actions = {
       ArrowRight: () => ({ frame: Math.min(last.frame, frame + 1), playing: false }),
@@ -263,10 +290,12 @@ export class Viewer {
       event.preventDefault();
       return;
     }
-    if (event.key === "u" && trace.former) {
-      this.commit({ do: "undo" });
+    if ((event.key === "u" && trace.former) || (event.key === "r" && trace.redo)) {
+      this.commit({ do: event.key === "u" ? "undo" : "redo" });
       return;
     }
+    if (event.key === "[" || event.key === "]") this.steps.by(event.key === "[" ? -1 : 1);
+    if (event.key === "p") this.steps.toggle();
     const number = Number(event.key);
     if (number >= 1 && number <= Math.min(9, trace.tracks.length)) {
       this.state.set({ track: track === number - 1 ? null : number - 1 });

@@ -9,7 +9,14 @@ import { all, contextOf, el } from "./dom.js";
 /** @import { State } from "./state.js" */
 
 /** @type {[Tool, string][]} */
-const TOOLS = [["draw", "Draw mask"], ["erase", "Erase mask"], ["box", "Add object"]];
+const TOOLS = [["click", "Click to mask"], ["draw", "Draw mask"], ["erase", "Erase mask"], ["box", "Add object"]];
+/** @type {Record<Tool, string>} what to do on the picture */
+const HINTS = {
+  click: "Click an object's outline on the picture: it is masked, or kept again.",
+  draw: "Draw on the picture: the stroke is added to the object's mask and moves with it.",
+  erase: "Draw on the picture: the stroke is taken off the object's mask.",
+  box: "Drag a box around the new object.",
+};
 
 export class WhatIf {
   /**
@@ -30,12 +37,19 @@ export class WhatIf {
       this.button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));
     this.radius = el("input", { type: "range", min: 0.02, max: 0.2, step: 0.01, value: 0.06, "aria-label": "Brush size" });
     this.undo = this.button("Undo", () => send({ do: "undo" }));
+    this.redo = this.button("Redo", () => send({ do: "redo" }));
+    this.naming = this.prompt();
+    /** @type {Box | null} a new object that waits for its name */
+    this.pending = null;
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
-    this.tools.append(...this.toolButtons.values(), el("label", { class: "mv-size" }, "size ", this.radius));
+    this.size = el("label", { class: "mv-size" }, "size ", this.radius);
+    this.tools.append(...this.toolButtons.values(), this.size);
     this.root = el("details", { class: "mv-whatif" },
-      el("summary", {}, "What if …"), this.hint, this.object, this.frame, this.tools, this.error, this.done, this.undo);
+      el("summary", {}, "What if …"), this.hint, this.tools, this.naming.root, this.object, this.frame, this.error,
+      el("div", { class: "mv-edit", role: "group", "aria-label": "Changes" }, this.undo, this.redo), this.done);
+    stage.tools.append(this.root);
     this.watchCanvas(stage.canvas);
   }
 
@@ -47,6 +61,43 @@ export class WhatIf {
     return el("button", { type: "button", class: "mv-button", on: { click: action } }, name);
   }
 
+  // Asks what a new object is called, once its box is drawn.
+  prompt() {
+    const name = el("input", { type: "text", "aria-label": "Name of the new object" });
+    const root = el("form", {
+      class: "mv-edit mv-naming", hidden: true, "aria-label": "New object",
+      on: {
+        submit: (/** @type {Event} */ e) => { e.preventDefault(); this.add(); },
+        keydown: (/** @type {KeyboardEvent} */ e) => { if (e.key === "Escape") this.name(null); },
+      },
+    }, el("label", {}, "Name of the new object ", name),
+    el("button", { type: "submit", class: "mv-button" }, "Add"), this.button("Cancel", () => this.name(null)));
+    return { root, name };
+  }
+
+  /** @param {Box | null} box that is to be named; null: none is */
+  name(box) {
+    this.pending = box;
+    const { root, name } = this.naming;
+    root.hidden = box === null;
+    this.draw();
+    this.stage.draw();
+    if (!box) return;
+    name.value = `object ${1 + Math.max(0, ...this.state.shown.tracks.map((t) => t.id))}`;
+    name.maxLength = this.state.constants.edit.label;
+    this.preview([[box[0], box[1]], [box[2], box[3]]], "box");
+    name.focus();
+    name.select();
+  }
+
+  add() {
+    const label = this.naming.name.value.trim();
+    if (!this.pending || !label) return;
+    const box = this.pending;
+    this.name(null);
+    this.edit({ kind: "add", label, box });
+  }
+
   /** @param {Edit} change */
   edit(change) {
     this.send({ do: "edit", edit: change });
@@ -56,8 +107,9 @@ export class WhatIf {
   load(trace) {
     this.root.hidden = !this.state.server || !trace.final || !trace.answers.macd;
     if (this.root.hidden) return;
+    if (this.pending) this.name(null); // it was drawn on another state of the trace
     this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.told(trace, e))));
-    this.undo.disabled = !trace.former;
+    this.busy(this.state.busy);
   }
 
   /**
@@ -88,20 +140,22 @@ export class WhatIf {
     for (const control of all(this.root, "button, select, input")) {
       /** @type {HTMLButtonElement} */ (control).disabled = now;
     }
-    if (!now && this.state.trace) this.undo.disabled = !this.state.trace.former;
+    const { trace } = this.state;
+    this.undo.disabled = now || !trace?.former;
+    this.redo.disabled = now || !trace?.redo;
   }
 
   draw() {
     const { trace, track, frame, tool, contrast } = this.state;
     if (this.root.hidden || !trace || !trace.final) return;
-    const other = contrast && contrast.method !== "macd" ? contrast.method : "";
+    const other = contrast && contrast.method !== "macd" ? contrast.title : "";
     for (const part of [this.object, this.frame, this.tools]) part.hidden = other !== "";
     if (other) {
       this.hint.textContent = `Changes by hand are made to MACD's mask, not to ${other}: choose MACD as the contrast.`;
       return;
     }
     const chosen = track === null ? null : trace.tracks[track];
-    this.hint.textContent = chosen
+    this.hint.textContent = this.pending ? "The new object needs a name." : tool ? HINTS[tool] : chosen
       ? "Everything is run again from where your change begins."
       : "Choose an object on the picture, or change the frames.";
     const key = JSON.stringify([trace.run, track, chosen && chosen.label, trace.tracks.length, trace.final.level]);
@@ -112,9 +166,12 @@ export class WhatIf {
     this.drawFrames(trace, frame);
     for (const [name, button] of this.toolButtons) {
       button.setAttribute("aria-pressed", String(tool === name));
-      button.hidden = name !== "box" && !chosen;
+      button.hidden = (name === "draw" || name === "erase") && !chosen;
     }
-    this.stage.canvas.classList.toggle("mv-tool", Boolean(tool));
+    this.size.hidden = tool !== "draw" && tool !== "erase";
+    this.stage.canvas.classList.toggle("mv-tool", this.state.draws);
+    this.stage.canvas.classList.toggle("mv-clicks", tool === "click");
+    if (this.pending) this.preview([[this.pending[0], this.pending[1]], [this.pending[2], this.pending[3]]], "box");
     this.busy(this.state.busy);
   }
 
@@ -183,17 +240,20 @@ export class WhatIf {
     /** @type {(e: PointerEvent) => Point} */
     const place = (e) => this.stage.toSource(e);
     canvas.addEventListener("pointerdown", (e) => {
-      if (!this.state.tool || this.state.busy) return;
+      if (this.stage.zoom.fingers.size > 1) line = null; // two fingers zoom
+      if (!this.state.draws || this.state.busy || !e.isPrimary) return;
+      if (this.pending) this.name(null);
       this.state.set({ playing: false }); // the stroke belongs to the frame it was begun on
       line = [place(e)];
       canvas.setPointerCapture(e.pointerId);
       e.preventDefault();
     });
     canvas.addEventListener("pointermove", (e) => {
-      if (!line) return;
+      if (!line || this.stage.zoom.fingers.size > 1) return;
       const at = place(e), last = line[line.length - 1];
       if (Math.hypot(at[0] - last[0], at[1] - last[1]) < Number(this.radius.value) / 4) return;
       line.push(at);
+      this.stage.draw();
       this.preview(line);
     });
     canvas.addEventListener("pointerup", (e) => {
@@ -202,20 +262,38 @@ export class WhatIf {
       line = null;
       this.commit(drawn);
     });
+    canvas.addEventListener("click", (e) => {
+      if (this.state.tool !== "click" || this.state.busy || this.stage.zoom.dragged) return;
+      this.toggle(this.stage.under(e, true));
+    });
   }
 
-  /** @param {Point[]} line */
-  preview(line) {
-    this.stage.draw();
+  /**
+   * Masks an object, or keeps it where it is masked already.
+   *
+   * @param {number | null} k
+   */
+  toggle(k) {
+    const { trace } = this.state;
+    if (k === null || !trace || !trace.final) return;
+    this.state.set({ track: k });
+    this.edit({ kind: "level", track: trace.tracks[k].id, level: trace.final.level[k] === 1 ? 0 : 1 });
+  }
+
+  /**
+   * @param {Point[]} line
+   * @param {Tool | null} tool
+   */
+  preview(line, tool = this.state.tool) {
     const { canvas } = this.stage;
     const context = contextOf(canvas);
     const area = this.stage.area();
     /** @type {(point: Point) => Point} */
     const at = ([x, y]) => [area.x + x * area.w, area.y + y * area.h];
     context.save();
-    context.strokeStyle = this.state.tool === "erase" ? "#ffffffcc" : "#111111aa";
+    context.strokeStyle = tool === "erase" ? "#ffffffcc" : "#111111aa";
     context.lineJoin = context.lineCap = "round";
-    if (this.state.tool === "box") {
+    if (tool === "box") {
       const [x0, y0] = at(line[0]), [x1, y1] = at(line[line.length - 1]);
       context.lineWidth = 3;
       context.strokeRect(x0, y0, x1 - x0, y1 - y0);
@@ -236,7 +314,7 @@ export class WhatIf {
       /** @type {Box} */
       const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
       setTimeout(() => this.state.set({ tool: null }), 0); // the click that ends the drag picks nothing
-      if (Math.min(box[2] - box[0], box[3] - box[1]) >= side) this.edit({ kind: "add", label: "drawn", box });
+      if (Math.min(box[2] - box[0], box[3] - box[1]) >= side) setTimeout(() => this.name(box), 0);
     } else if (track !== null) {
       this.edit({
         kind: "brush", track: tracks[track].id, frame, points: line,

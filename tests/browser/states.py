@@ -1,0 +1,76 @@
+"""The viewer without a server: traces that a screen finds hard, and a page that holds one.
+
+`shown` mounts the viewer as the page does and notes what it would send.
+"""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from core.options import AscentOptions, RunOptions, VideoOptions
+from core.pipeline import run
+from tests.conftest import write_video
+from tests.fakes import BoxDetector, ByteLM
+from viewer import JS, bundle, payload, style
+
+WIDTHS = (390, 820, 1440, 2560)
+HEIGHT = 900
+STEPS = 10
+LONG_NAME = "traffic light with a rather long name"
+NAMES = ("dog", "ball", "cup", "car", "bird", "chair", LONG_NAME)
+
+
+def many_boxes():
+    """Fourteen boxes in two rows, with names that come twice."""
+    return tuple(
+        (NAMES[k % len(NAMES)], round(0.95 - 0.02 * k, 2),
+         (0.02 + 0.14 * (k % 7), 0.05 + 0.5 * (k // 7), 0.13 + 0.14 * (k % 7), 0.4 + 0.5 * (k // 7)))
+        for k in range(14)
+    )  # fmt: skip
+
+
+@cache
+def traced(objects=14, steps=STEPS):
+    """A run of the fake model with that many objects, ten steps of ascent and three more methods."""
+    options = RunOptions(
+        video=VideoOptions(frames=4), ascent=AscentOptions(steps=steps, eta=0.05, tau=0.05)
+    )
+    with TemporaryDirectory() as folder:
+        video = write_video(Path(folder) / "v.mp4")
+        *_, last = run(
+            video, "Is there a dog in the video?", ByteLM,
+            lambda: BoxDetector(many_boxes()[:objects]), options,
+            methods=("vcd", "tcd", "blank"),
+        )  # fmt: skip
+    trace = last.trace
+    assert len(trace.tracks) == objects
+    assert len(trace.steps) == steps
+    return replace(trace, truth=trace.answers["baseline"].text)
+
+
+def page_of(data, scheme="light"):
+    """A document that holds the viewer with a page around it that would send its actions."""
+    text = json.dumps(data).replace("<", "\\u003c")
+    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Viewer</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style()}
+body {{ margin: 0; padding: 12px; background: {"#1b1f24" if scheme == "dark" else "#fff"}; }}</style>
+</head><body class="{"dark" if scheme == "dark" else ""}">
+<main><h1 style="position:absolute;clip-path:inset(50%)">Viewer</h1><div id="viewer"></div></main>
+<script>
+window.sent = [];
+window.viewer = new ({bundle(JS / "viewer.js")}).Viewer(document.getElementById("viewer"), {{ send: (a) => window.sent.push(a) }});
+window.viewer.update({text});
+</script></body></html>"""
+
+
+def show(page, trace, width=1440, scheme="light", **more):
+    """The viewer with this trace in a window of that width; more: see `viewer.payload`."""
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    page.goto("about:blank")  # nothing stays of what was shown before
+    page.set_content(page_of(payload(trace, **more), scheme))
+    page.wait_for_function(
+        "[...window.viewer.stage.images.values()].every((image) => image.complete)"
+    )
+    return page

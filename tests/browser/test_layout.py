@@ -1,0 +1,92 @@
+"""The viewer in windows of four widths: what is seen first, what is beside what, nothing cut."""
+
+import pytest
+
+from tests.browser.states import HEIGHT, LONG_NAME, WIDTHS, show, traced
+
+pytestmark = pytest.mark.browser
+SAMPLE = (390, 1440)
+EACH_WIDTH = pytest.mark.parametrize(
+    "width", [w if w in SAMPLE else pytest.param(w, marks=pytest.mark.long) for w in WIDTHS]
+)
+CUT = """() => [...document.querySelectorAll('.mv-root *')].filter((e) => {
+  const style = getComputedStyle(e);
+  return e.offsetParent && e.scrollWidth > e.clientWidth + 1 && style.overflowX !== 'visible'
+    && style.overflowX !== 'auto' && e.textContent.trim() && e.clientWidth > 1;
+}).map((e) => `${e.className}: ${e.textContent.slice(0, 60)}`)"""
+"""Elements whose text is wider than they are, and which neither show nor scroll the rest."""
+
+
+def box(page, selector):
+    return page.locator(selector).first.bounding_box()
+
+
+@EACH_WIDTH
+def test_every_width_shows_the_picture_first_and_cuts_nothing(bare, width):
+    page = show(bare, traced(), width)
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert page.evaluate(CUT) == []
+    picture = box(page, ".mv-stage .mv-canvas")
+    assert picture["y"] + picture["height"] / 2 < HEIGHT
+    rail, tokens = box(page, ".mv-rail"), box(page, ".mv-tokens")
+    if width < 800:
+        assert rail["y"] > picture["y"] + picture["height"]
+    else:
+        assert rail["x"] > picture["x"] + picture["width"] - 1
+    if width == 2560:  # objects and answers beside the picture, and beside each other
+        assert tokens["x"] > rail["x"] + rail["width"] - 1
+        assert tokens["x"] + tokens["width"] > 0.95 * width
+    names = page.locator(".mv-lane-name").all_inner_texts()
+    assert sum(LONG_NAME in name for name in names) == 2
+
+
+@EACH_WIDTH
+def test_tools_stand_beside_the_picture_and_stay_with_it(bare, width):
+    page = show(bare, traced(), width)
+    page.locator(".mv-whatif > summary").click()
+    page.locator(".mv-object").nth(1).click()
+    picture, tools = box(page, ".mv-stage .mv-canvas"), box(page, ".mv-whatif")
+    if width >= 1440:
+        assert tools["x"] >= picture["x"] + picture["width"] - 1
+        assert abs(tools["y"] - picture["y"]) < 60
+    else:
+        assert 0 <= tools["y"] - (picture["y"] + picture["height"]) < 60
+    if width > 800:  # reading on in the other column leaves both in sight
+        page.locator(".mv-tokens table").scroll_into_view_if_needed()
+        page.evaluate("window.scrollBy(0, 200)")
+        for part in (".mv-stage .mv-canvas", ".mv-whatif"):
+            place = box(page, part)
+            assert 0 <= place["y"] < HEIGHT - 100, part
+
+
+def test_a_phone_stacks_candidates_and_keeps_their_roles(bare):
+    page = show(bare, traced(), 390)
+    rows = page.locator(".mv-candidates tbody tr")
+    first = rows.first.bounding_box()
+    head = rows.first.locator("th").bounding_box()
+    cell = rows.first.locator("td").first
+    assert head["width"] > 0.9 * first["width"]
+    assert cell.bounding_box()["y"] >= head["y"] + head["height"] - 1
+    shown = cell.evaluate("(e) => getComputedStyle(e, '::before').content")
+    assert shown == '"logit V"'
+    roles = page.locator(".mv-candidates [role]").evaluate_all(
+        "(all) => [...new Set(all.map((e) => e.getAttribute('role')))].sort()"
+    )
+    assert roles == ["cell", "columnheader", "row", "rowgroup", "rowheader"]
+
+
+def test_fourteen_objects_are_told_apart_by_number_and_colour(bare):
+    page = show(bare, traced(), 1440)
+    swatches = page.locator(".mv-swatch")
+    assert swatches.all_inner_texts() == [str(k) for k in range(1, 15)]
+    colours = swatches.evaluate_all("(all) => all.map((e) => getComputedStyle(e).backgroundColor)")
+    assert len(set(colours)) == 14
+    lines = page.locator(".mv-step-plot").first.locator("text").all_inner_texts()
+    assert {str(k) for k in range(1, 15)} <= set(lines)
+    ink = """() => window.viewer.state.trace.tracks.map((t) => t.colour)"""
+    assert len(set(page.evaluate(ink))) == 14
+    # the list scrolls: its last object can be reached and is then in sight
+    last = page.locator(".mv-object").last
+    last.scroll_into_view_if_needed()
+    place = last.bounding_box()
+    assert 0 <= place["y"] <= HEIGHT - place["height"]

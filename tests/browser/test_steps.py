@@ -1,0 +1,96 @@
+"""The ascent step by step: levels and loss of each, by slider, keys and playing."""
+
+import numpy as np
+import pytest
+
+from core.masking.masks import quantize_strengths
+from tests.browser.states import STEPS, show, traced
+
+pytestmark = pytest.mark.browser
+
+
+def level_texts(page):
+    return [float(t.split()[0]) for t in page.locator(".mv-object .mv-level").all_inner_texts()]
+
+
+def test_the_slider_shows_the_levels_and_the_loss_of_every_step(bare):
+    trace = traced()
+    page = show(bare, trace)
+    slider = page.get_by_label("Ascent step", exact=True)
+    assert "end, after 10 steps" in page.locator(".mv-step-name").inner_text()
+    picture = page.evaluate("document.querySelector('.mv-stage canvas').toDataURL()")
+    seen = set()
+    for i, step in enumerate(trace.steps):
+        slider.fill(str(i))
+        levels = quantize_strengths(step.strength, trace.options.ascent)
+        assert level_texts(page) == levels.tolist()
+        seen |= set(levels.tolist())
+        text = page.locator(".mv-step-text").inner_text()
+        assert f"query loss {step.loss:.3f} at these strengths" in text
+        assert slider.get_attribute("aria-valuetext").endswith(text)
+    assert seen == {0.0, 0.75, 1.0}
+    assert page.get_by_role("button", name="Levels").get_attribute("aria-pressed") == "true"
+    counter = page.get_by_role("button", name="Counterfactual")
+    assert counter.is_disabled()
+    assert "end of the ascent" in counter.get_attribute("title")
+    assert page.evaluate("document.querySelector('.mv-stage canvas').toDataURL()") != picture
+    slider.fill(str(STEPS))
+    assert counter.is_enabled()
+    assert level_texts(page) == trace.counterfactual.level.tolist()
+    assert np.isclose(trace.counterfactual.loss, float(
+        page.locator(".mv-step-text").inner_text().split()[2]), atol=6e-4)  # fmt: skip
+
+
+def test_keys_move_along_the_ascent_and_play_it(bare):
+    page = show(bare, traced())
+    page.locator(".mv-root").focus()
+    page.keyboard.press("[")
+    assert "before step 10 of 10" in page.locator(".mv-step-name").inner_text()
+    page.keyboard.press("]")
+    page.keyboard.press("]")
+    assert "end" in page.locator(".mv-step-name").inner_text()
+    slider = page.get_by_label("Ascent step", exact=True)
+    slider.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert "before step 2 of 10" in page.locator(".mv-step-name").inner_text()
+    assert "frame 1 of" in page.locator(".mv-caption").first.inner_text()  # frames stay
+    page.evaluate("window.viewer.tick = () => {}")  # time stands still
+    page.keyboard.press("p")
+    page.get_by_role("button", name="Pause the ascent").wait_for()
+    page.keyboard.press("p")
+    assert page.get_by_role("button", name="Play the ascent").is_visible()
+
+
+@pytest.mark.parametrize(("motion", "pause"), [("no-preference", 600), ("reduce", 1500)])
+def test_playing_ends_at_the_end_and_is_slower_where_motion_is_unwanted(browser, motion, pause):
+    context = browser.new_context(reduced_motion=motion)
+    page = context.new_page()
+    show(page, traced(objects=2, steps=3))
+    # the timer's own clock is driven by hand
+    moved = """(ms) => { const { steps, state } = window.viewer;
+      steps.tick(steps.shownAt + ms); return [state.step, steps.playing]; }"""
+    page.evaluate("window.viewer.tick = () => {}; window.viewer.steps.toggle()")
+    assert page.evaluate("window.viewer.state.step") == 0
+    assert page.evaluate(moved, pause - 1) == [0, True]
+    assert page.evaluate(moved, pause) == [1, True]
+    assert page.evaluate(moved, pause) == [2, True]
+    assert page.evaluate(moved, pause) == [None, False]
+    context.close()
+
+
+def test_plots_say_in_words_what_they_draw(bare):
+    trace = traced()
+    page = show(bare, trace)
+    strength, loss = page.locator(".mv-step-plot svg").all()
+    told = strength.get_attribute("aria-label")
+    for track, end in zip(trace.tracks, trace.counterfactual.strength, strict=True):
+        assert f"{track.id} {track.label} from 0.75 to {end:.3f}" in told
+    assert f"to {trace.steps[-1].loss:.3f} nats" in loss.get_attribute("aria-label")
+    # a click on the plot goes to that step
+    place = strength.bounding_box()
+    page.mouse.click(place["x"] + 5, place["y"] + 20)
+    assert page.evaluate("window.viewer.state.step") == 0
+    canvas = page.locator(".mv-stage canvas").get_attribute("aria-label")
+    assert canvas.startswith("Frame 1 of 4: 1 dog, ")
+    assert "Shown: Boxes, Levels." in canvas

@@ -1,0 +1,269 @@
+// @ts-check
+// What is drawn over a frame: boxes and outlines, soft masks, levels. Where on the canvas the source
+// frame lies is the stage's matter.
+
+import { contextOf } from "./dom.js";
+import { outlineOf } from "./masks.js";
+import { inkOn } from "./text.js";
+
+/** @import { FrameLevels, FrameMasks, Outline } from "./types" */
+/** @import { State } from "./state.js" */
+/** @typedef {{ x: number, y: number, w: number, h: number }} Area pixels of a canvas */
+/** @typedef {{ x: number, y: number, below: boolean, text: string, short: string, colour: string, chosen?: boolean }} Tag a label above or below a place */
+
+export class Painter {
+  /**
+   * @param {State} state
+   * @param {() => Area} area where the source frame lies
+   */
+  constructor(state, area) {
+    this.state = state;
+    this.area = area;
+    this.buffer = document.createElement("canvas");
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {(i: number) => number} alphaOf of a pixel, in [0, 1]
+   * @param {number[]} colour red, green, blue
+   */
+  paint(context, alphaOf, colour) {
+    const [red, green, blue] = colour;
+    const [w, h] = this.state.shown.size;
+    const layer = new ImageData(w, h);
+    for (let i = 0; i < w * h; i++) {
+      layer.data[4 * i] = red;
+      layer.data[4 * i + 1] = green;
+      layer.data[4 * i + 2] = blue;
+      layer.data[4 * i + 3] = 255 * alphaOf(i);
+    }
+    [this.buffer.width, this.buffer.height] = [w, h];
+    contextOf(this.buffer).putImageData(layer, 0, 0);
+    const { x, y, w: across, h: down } = this.area();
+    context.drawImage(this.buffer, x, y, across, down);
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {FrameMasks} masks
+   */
+  drawSoft(context, masks) {
+    const { shown: { tracks }, track } = this.state;
+    masks.objects.forEach((mask, k) => {
+      if (!mask) return;
+      const strength = track === null || track === k ? 0.6 : 0.15;
+      this.paint(context, (i) => strength * mask[i], rgbOf(tracks[k].colour));
+    });
+  }
+
+  /**
+   * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone.
+   *
+   * @param {CanvasRenderingContext2D} context
+   * @param {FrameLevels} levels
+   */
+  drawLevels(context, levels) {
+    const { tracks } = this.state.shown;
+    /** @type {Tag[]} */
+    const tags = [];
+    this.eachBox((k, x, y, w, h) => {
+      const { colour } = tracks[k];
+      const level = levels.objects[k];
+      context.save();
+      this.trace(context, k, x, y, w, h);
+      context.strokeStyle = colour;
+      context.lineWidth = level === 0 ? 2 : 4;
+      context.setLineDash(level === 0 ? [8, 8] : []);
+      context.stroke();
+      context.clip();
+      context.setLineDash([]);
+      context.lineWidth = 2;
+      if (level > 0) hatch(context, x, y, w, h, 1);
+      if (level === 1) hatch(context, x, y, w, h, -1);
+      context.restore();
+      const text = level.toFixed(2).replace(/\.?0+$/, "");
+      tags.push({ x, y: y + h, below: true, text: `level ${text}`, short: text, colour });
+    });
+    writeTags(context, tags);
+  }
+
+  /** @param {CanvasRenderingContext2D} context */
+  drawBoxes(context) {
+    const { shown: { tracks }, constants, frame, track, hover } = this.state;
+    /** @type {Tag[]} */
+    const tags = [];
+    this.eachBox((k, x, y, w, h) => {
+      const { id, label, colour, confidence, state } = tracks[k];
+      const chosen = track === k || hover === k;
+      context.save();
+      context.globalAlpha = track === null || chosen ? 1 : 0.35;
+      context.lineWidth = chosen ? 6 : 3;
+      context.strokeStyle = colour;
+      context.setLineDash(state[frame] === constants.interpolated ? [10, 6] : []);
+      this.trace(context, k, x, y, w, h);
+      context.stroke();
+      context.restore(); // a label is read, whichever object is chosen
+      tags.push({ x, y, below: false, text: `${id} ${label} ${confidence.toFixed(2)}`, short: String(id), colour, chosen });
+    });
+    writeTags(context, tags);
+  }
+
+  /**
+   * Lights up the object that a click would mask.
+   *
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} chosen
+   */
+  drawTarget(context, chosen) {
+    this.eachBox((k, x, y, w, h) => {
+      if (k !== chosen) return;
+      context.save();
+      this.trace(context, k, x, y, w, h);
+      context.fillStyle = "rgba(255, 255, 255, .45)";
+      context.fill();
+      context.restore();
+    });
+  }
+
+  /**
+   * The path along an object's outline, or along its box where that is all there is.
+   *
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} k
+   * @param {number} x
+   * @param {number} y
+   * @param {number} w
+   * @param {number} h
+   */
+  trace(context, k, x, y, w, h) {
+    const outline = this.outline(k);
+    context.beginPath();
+    if (!outline) context.rect(x, y, w, h);
+    else {
+      for (const ring of outline) {
+        ring.forEach(([u, v], i) => (i ? context.lineTo(x + u * w, y + v * h) : context.moveTo(x + u * w, y + v * h)));
+        context.closePath();
+      }
+    }
+  }
+
+  /**
+   * @param {number} k
+   * @returns {Outline | null}
+   */
+  outline(k) {
+    const { shown: trace, frame } = this.state;
+    return outlineOf(trace.tracks[k], frame, trace.mask);
+  }
+
+  /** @param {(k: number, x: number, y: number, w: number, h: number) => void} draw */
+  eachBox(draw) {
+    const { shown: { tracks }, frame } = this.state;
+    const { x, y, w, h } = this.area();
+    tracks.forEach((track, k) => {
+      const box = track.boxes[frame];
+      if (box) draw(k, x + box[0] * w, y + box[1] * h, (box[2] - box[0]) * w, (box[3] - box[1]) * h);
+    });
+  }
+
+  /**
+   * The object at a place of the canvas: of those whose outline holds it the smallest, else of those
+   * whose box does; null where there is none. strict: a box counts only where there is no outline.
+   *
+   * @param {number} x
+   * @param {number} y
+   * @returns {number | null}
+   */
+  under(x, y, strict = false) {
+    /** @type {{ k: number, size: number }[]} */
+    const places = [];
+    this.eachBox((k, bx, by, w, h) => {
+      if (x < bx || x > bx + w || y < by || y > by + h) return;
+      const outline = this.outline(k);
+      const within = !outline || isInside(outline, (x - bx) / w, (y - by) / h);
+      if (within || !strict) places.push({ k, size: w * h * (within ? 1 : 1e6) });
+    });
+    places.sort((a, b) => a.size - b.size);
+    return places.length ? places[0].k : null;
+  }
+}
+
+/**
+ * Whether a point lies in an outline, by the rule of crossings, so that a hole is none of it.
+ *
+ * @param {Outline} outline
+ * @param {number} u
+ * @param {number} v
+ */
+export function isInside(outline, u, v) {
+  let inside = false;
+  for (const ring of outline) {
+    ring.forEach(([ax, ay], i) => {
+      const [bx, by] = ring[(i + 1) % ring.length];
+      if ((ay > v) !== (by > v) && u < ax + ((v - ay) * (bx - ax)) / (by - ay)) inside = !inside;
+    });
+  }
+  return inside;
+}
+
+/** @param {string} hex */
+function rgbOf(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {number} w
+ * @param {number} h
+ * @param {1 | -1} direction
+ */
+function hatch(context, x, y, w, h, direction) {
+  context.beginPath();
+  for (let d = -h; d < w + h; d += 12) {
+    context.moveTo(x + d, direction > 0 ? y + h : y);
+    context.lineTo(x + d + h, direction > 0 ? y : y + h);
+  }
+  context.stroke();
+}
+
+/**
+ * Labels of one size on the screen, however small the canvas is shown. One that would cover another is
+ * shortened, unless its object is chosen.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Tag[]} tags
+ */
+function writeTags(context, tags) {
+  const { canvas } = context;
+  const scale = Math.max(1, canvas.width / (canvas.clientWidth || canvas.width)) * 0.8;
+  const height = 22 * scale;
+  context.font = `600 ${16 * scale}px system-ui, sans-serif`;
+  /** @type {(tag: Tag, text: string) => Area} */
+  const place = ({ x, y, below }, text) => {
+    const w = context.measureText(text).width + 12 * scale;
+    const top = below ? y + 4 * scale : y - height;
+    return { x: Math.max(0, Math.min(x, canvas.width - w)), y: Math.max(0, Math.min(top, canvas.height - height)), w, h: height };
+  };
+  const full = tags.map((tag) => place(tag, tag.text));
+  const order = tags.map((_, i) => i).sort((a, b) => Number(Boolean(tags[a].chosen)) - Number(Boolean(tags[b].chosen)));
+  for (const i of order) { // the chosen object's comes last, on top
+    const tag = tags[i];
+    const covers = full.some((other, j) => j !== i && overlap(other, full[i]));
+    const text = covers && !tag.chosen ? tag.short : tag.text;
+    const { x, y, w, h } = place(tag, text);
+    context.fillStyle = tag.colour;
+    context.fillRect(x, y, w, h);
+    context.fillStyle = inkOn(tag.colour);
+    context.fillText(text, x + 6 * scale, y + 16 * scale);
+  }
+}
+
+/**
+ * @param {Area} a
+ * @param {Area} b
+ */
+function overlap(a, b) {
+  return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+}

@@ -1,0 +1,229 @@
+// @ts-check
+// The ascent, step by step: strengths, the levels they would become, and the query loss. Moving along
+// it shows the masks of that step on the picture.
+
+import { el } from "./dom.js";
+import { listed } from "./headline.js";
+import { levelsOfStep } from "./masks.js";
+import { hasLevelsOf } from "./pair.js";
+import { signed } from "./text.js";
+
+/** @import { Trace } from "./types" */
+/** @import { State } from "./state.js" */
+
+const WIDTH = 320, HEIGHT = 74; // of each plot, in its own units
+const EDGE = { left: 4, right: 26, y: 8 };
+const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
+const PAUSE_MS = 600, CALM_PAUSE_MS = 1500; // between two steps while playing
+
+export class Steps {
+  /** @param {State} state */
+  constructor(state) {
+    this.state = state;
+    this.playing = false;
+    this.shownAt = 0;
+    this.drawn = "";
+    this.play = el("button", { type: "button", class: "mv-play", on: { click: () => this.toggle() } });
+    this.slider = el("input", {
+      type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": "Ascent step",
+      on: { input: () => this.move(Number(this.slider.value)) },
+    });
+    this.name = el("output", { class: "mv-step-name" });
+    this.text = el("p", { class: "mv-note mv-step-text" });
+    this.cursors = [line("mv-cursor"), line("mv-cursor")];
+    this.plots = el("div", { class: "mv-step-plots" });
+    this.root = el("section", { class: "mv-steps", "aria-label": "Gradient ascent" },
+      el("div", { class: "mv-transport" }, this.play, this.slider, this.name), this.text, this.plots);
+  }
+
+  /** How many steps the ascent took; the place after the last is its end. */
+  get last() {
+    return this.state.shown.steps.length;
+  }
+
+  load() {
+    const { shown: trace } = this.state;
+    this.root.hidden = !trace.steps.length || !trace.final;
+    this.drawn = "";
+    if (this.root.hidden) return;
+    this.slider.max = String(this.last);
+    this.plots.hidden = this.last < 2; // a line through two points says no more than the objects' list
+    if (!this.plots.hidden) this.plots.replaceChildren(this.strengthPlot(trace), this.lossPlot(trace));
+  }
+
+  /**
+   * Shows the masks before a step; `last` is the end of the ascent.
+   *
+   * @param {number} step
+   */
+  move(step) {
+    const { state, last } = this;
+    const at = Math.max(0, Math.min(last, step));
+    const layers = state.step === null && at < last ? { ...state.layers, levels: true } : state.layers;
+    state.set({ step: at < last ? at : null, layers });
+  }
+
+  /** @param {number} way -1 or 1 */
+  by(way) {
+    if (this.root.hidden) return;
+    this.playing = false;
+    this.move((this.state.step ?? this.last) + way);
+  }
+
+  toggle() {
+    if (this.root.hidden) return;
+    this.playing = !this.playing;
+    this.shownAt = performance.now();
+    if (this.playing && this.state.step === null) this.move(0);
+    else this.state.set({});
+  }
+
+  /** @param {number} now milliseconds */
+  tick(now) {
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (!this.playing || now - this.shownAt < (calm ? CALM_PAUSE_MS : PAUSE_MS)) return;
+    this.shownAt = now;
+    const next = (this.state.step ?? this.last) + 1;
+    this.playing = next < this.last;
+    this.move(next);
+  }
+
+  draw() {
+    const { shown: trace, step, contrast } = this.state;
+    if (!trace.steps.length || !trace.final) return;
+    this.root.hidden = !hasLevelsOf(trace, contrast);
+    const key = `${step} ${this.playing}`;
+    if (this.root.hidden || key === this.drawn) return;
+    this.drawn = key;
+    const at = step ?? this.last;
+    this.slider.value = String(at);
+    this.play.textContent = this.playing ? "❚❚" : "▶";
+    this.play.setAttribute("aria-label", this.playing ? "Pause the ascent" : "Play the ascent");
+    this.name.textContent = at === this.last
+      ? `ascent: end, after ${this.last} ${this.last === 1 ? "step" : "steps"}` : `ascent: before step ${at + 1} of ${this.last}`;
+    this.text.textContent = stepText(trace, step);
+    this.slider.setAttribute("aria-valuetext", `${this.name.textContent}. ${this.text.textContent}`);
+    for (const cursor of this.cursors) place(cursor, { x1: this.across(at), x2: this.across(at), y1: 0, y2: HEIGHT });
+  }
+
+  /** @param {number} at */
+  across(at) {
+    return EDGE.left + (at / Math.max(1, this.last)) * (WIDTH - EDGE.left - EDGE.right);
+  }
+
+  /**
+   * Strengths of the objects, each with its number at the end of its line, and of the frame groups.
+   *
+   * @param {Trace} trace
+   */
+  strengthPlot(trace) {
+    const { final, tracks } = trace;
+    if (!final) return "";
+    const rows = tracks.map((track, k) => ({
+      name: String(track.id), colour: track.colour, dash: DASHES[k % DASHES.length], class: "mv-line",
+      values: [...trace.steps.map((s) => s.strength[k]), final.strength[k]],
+    }));
+    const groups = final.frame_strength.map((end, g) => ({
+      name: "", colour: "", dash: "1 3", class: "mv-line mv-line-frames",
+      values: [...trace.steps.map((s) => s.frame_strength[g]), end],
+    }));
+    const told = tracks.map((track, k) =>
+      `${track.id} ${track.label} from ${trace.r0} to ${final.strength[k].toFixed(3)}`).join(", ");
+    return this.plot("Strength by step", [...groups, ...rows], this.cursors[0], trace.r0,
+      `Strength by ascent step: ${told || "no objects"}. Grey: frame groups. The level line is r0 = ${trace.r0}.`);
+  }
+
+  /** @param {Trace} trace */
+  lossPlot(trace) {
+    const values = trace.steps.map((s) => s.loss);
+    const rows = [{ name: "L", colour: "", dash: "", class: "mv-line mv-line-loss", values }];
+    return this.plot("Query loss by step", rows, this.cursors[1], null,
+      `Query loss by ascent step, given the masks at their strengths: from ${values[0].toFixed(3)} to `
+      + `${values[values.length - 1].toFixed(3)} nats per token.`);
+  }
+
+  /**
+   * @param {string} title
+   * @param {{ name: string, colour: string, dash: string, class: string, values: number[] }[]} rows
+   * @param {SVGElement} cursor
+   * @param {number | null} level drawn across, such as r0
+   * @param {string} summary for a screen reader
+   */
+  plot(title, rows, cursor, level, summary) {
+    const all = [...rows.flatMap((row) => row.values), ...(level === null ? [] : [level])];
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    /** @type {(v: number) => number} */
+    const down = (v) => HEIGHT - EDGE.y - ((v - low) / Math.max(high - low, 1e-9)) * (HEIGHT - 2 * EDGE.y);
+    const root = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary });
+    if (level !== null) {
+      const r0 = line("mv-level-line");
+      place(r0, { x1: 0, x2: WIDTH, y1: down(level), y2: down(level) });
+      root.append(r0);
+    }
+    for (const row of rows) {
+      const points = row.values.map((v, i) => `${this.across(i).toFixed(1)},${down(v).toFixed(1)}`).join(" ");
+      const path = svg("polyline", { points, class: row.class, "stroke-dasharray": row.dash });
+      if (row.colour) path.style.stroke = row.colour;
+      const end = row.values.length - 1;
+      const name = svg("text", { x: this.across(end) + 4, y: down(row.values[end]) + 4 });
+      name.textContent = row.name;
+      root.append(path, name);
+    }
+    root.append(cursor);
+    root.addEventListener("click", (e) => {
+      const box = root.getBoundingClientRect();
+      const x = ((e.clientX - box.left) / box.width) * WIDTH - EDGE.left;
+      this.move(Math.round((x / (WIDTH - EDGE.left - EDGE.right)) * this.last));
+    });
+    const range = `${low.toFixed(3)} – ${high.toFixed(3)}`;
+    return el("figure", { class: "mv-step-plot" }, el("figcaption", {}, `${title} (${range})`), root);
+  }
+}
+
+/**
+ * The levels at a step and the query loss there, in words.
+ *
+ * @param {Trace} trace
+ * @param {number | null} step null: the end
+ */
+export function stepText(trace, step) {
+  const { final, tracks, steps } = trace;
+  if (!final) return "";
+  const level = step === null ? final.level : levelsOfStep(trace, step).objects;
+  const strength = step === null ? final.strength : steps[step].strength;
+  /** @type {(name: string, of: (level: number) => boolean) => string} */
+  const named = (name, of) => {
+    const some = tracks.flatMap((t, k) => (of(level[k]) ? [`${t.id} ${t.label} ${signed(strength[k] - trace.r0, 3)}`] : []));
+    return some.length ? `${name}: ${listed(some)}` : "";
+  };
+  const parts = [named("masked", (z) => z === 1), named("partly masked", (z) => z > 0 && z < 1), named("kept", (z) => z === 0)];
+  const loss = step === null
+    ? final.loss === null ? "" : `query loss ${final.loss.toFixed(3)} given V_d`
+    : `query loss ${steps[step].loss.toFixed(3)} at these strengths`;
+  const text = [loss, ...parts].filter(Boolean).join(" · ");
+  return tracks.length ? `${text} (strength − r0)` : text;
+}
+
+/**
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, string | number>} attributes
+ */
+function svg(tag, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  place(node, attributes);
+  return node;
+}
+
+/**
+ * @param {SVGElement} node
+ * @param {Record<string, string | number>} attributes
+ */
+function place(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+}
+
+/** @param {string} name of its class */
+function line(name) {
+  return svg("line", { class: name });
+}
