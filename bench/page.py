@@ -14,11 +14,16 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.clips import cut
 from bench.server import ROOT, chromium, serving
+from core.door import evidence
+from core.shipped import assets
+from core.traces.bundle import load as load_trace
+from core.traces.bundle import save
 from viewer import JS, bundle
 
 QUESTION = "Which animal is in the video?"
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
 """Real clips and weights that are no part of the project; without them their figures stay."""
+HEAT_KINDS = ("gradient", "attention")
 MOVES = 121
 TRACED = ["toplevel", "blink.user_timing", "disabled-by-default-devtools.timeline"]
 
@@ -94,17 +99,41 @@ def _size(headers: dict[str, str]) -> int:
 
 def _painted(browser: Browser, page: Page) -> dict[str, float]:
     """What the main thread spends on a move, from script to paint: medians of `MOVES` moves."""
-    return {
-        "page_scrub_paint_ms": _paint_ms(browser, page, ".mv-scrub", 7),
-        "page_rescore_paint_ms": _paint_ms(browser, page, ".mv-live input", 5),
-    }
+    moves = {"scrub": (".mv-scrub", 7.0), "rescore": (".mv-live input", 5.0)}
+    out = {f"page_{n}_paint_ms": _paint_ms(browser, page, *move) for n, move in moves.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "evidence.macd"
+        trace = load_trace(assets() / "examples" / "repaired.macd")
+        save(evidence(trace, 1, kinds=HEAT_KINDS, device="cpu"), file)
+        for name, move in moves.items():
+            out[f"page_{name}_heat_paint_ms"] = _paint_ms(browser, page, *move, heat=file)
+    return out
 
 
-def _paint_ms(browser: Browser, page: Page, selector: str, top: float) -> float:
-    """By the browser's own trace: all tasks of the page's thread between two moves."""
+def _show_heat(page: Page, file: Path) -> None:
+    """Opens a trace with evidence, and the panel that draws it over the picture."""
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(file)
+    page.wait_for_selector(".mv-evidence > summary")
+    page.wait_for_timeout(1500)
+    if not page.locator(".mv-heats").is_visible():
+        page.click(".mv-evidence > summary")
+    page.wait_for_selector(".mv-heats canvas")
+
+
+def _paint_ms(
+    browser: Browser, page: Page, selector: str, top: float, heat: Path | None = None
+) -> float:
+    """By the browser's own trace: all tasks of the page's thread between two moves.
+
+    heat: a trace with evidence, whose map lies over the picture meanwhile.
+    """
     page.reload()
     page.wait_for_selector(".mv-token")
     page.wait_for_timeout(1500)
+    if heat is not None:
+        _show_heat(page, heat)
     browser.start_tracing(page=page, categories=TRACED)
     page.evaluate(_MOVE_AND_PAINT, [selector, top, MOVES])
     events = json.loads(browser.stop_tracing())["traceEvents"]

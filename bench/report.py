@@ -111,6 +111,8 @@ TABLES: dict[str, Rows] = {
         "scrubbing, ms a frame": "page_scrub_ms",
         "scrubbing, from script to paint, ms": "page_scrub_paint_ms",
         "moving α or β, from script to paint, ms": "page_rescore_paint_ms",
+        "scrubbing with an evidence map over the picture, ms": "page_scrub_heat_paint_ms",
+        "moving α or β with an evidence map, ms": "page_rescore_heat_paint_ms",
         "α on 64 tokens × 512 candidates, ms": "page_rescore_64x512_ms",
         "click to the first partial result, s": "page_first_partial_s",
         "click to the first boxes, s": "page_boxes_s",

@@ -471,7 +471,9 @@ class Trace:
         return as_json(self)
 
     def figure(self, name: str, backend: Any = "plotly", **which: Any) -> Any:
-        """A figure by its name: "strengths", "logits" or "decision"; see docs/python.md.
+        """A figure by its name: "strengths", "logits", "decision", "evidence" or "overview".
+
+        docs/python.md shows each.
 
         backend: "plotly" for a screen, "matplotlib" for a paper: vector, and told apart in greys.
         which: what of the trace, such as `answer="vcd"` or `token=2`. Raises OptionError for what

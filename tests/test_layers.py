@@ -41,6 +41,11 @@ OWNERS = {
     ],
 }
 LAZY_IMPORTS = {
+    "macd_ui/draws.py": {  # random draws, where the drawn world is installed
+        "toyworld.clips",
+        "toyworld.scenes",
+        "toyworld.world",
+    },
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
     "core/types.py": {"core.notebook", "core.traces.summary", "core.figures"},  # Trace shows itself
 }
@@ -67,7 +72,10 @@ WITHOUT_TORCH = {
     "figures",
     "figures.answers",
     "figures.decision",
+    "figures.evidence",
     "figures.logits",
+    "figures.overview",
+    "figures.pictures",
     "figures.strengths",
     "figures.style",
     "rules",

@@ -19,7 +19,7 @@ from core.figures.style import Backend
 if TYPE_CHECKING:
     from core.types import Trace
 
-NO_FIGURES = ("answers", "style")
+NO_FIGURES = ("answers", "pictures", "style")
 """Modules of this package that hold no figure."""
 
 

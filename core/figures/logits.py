@@ -103,7 +103,7 @@ def matplotlib(numbers: Contrast) -> Figure:
     axes.axhline(0, color=GREYS[0], linewidth=0.8)
     axes.set_xticks(places, [no_maths(label) for label in numbers.labels], rotation=30, ha="right")
     axes.tick_params(axis="x", labelsize="small")
-    axes.set_ylabel(AXIS)
+    axes.set_ylabel(AXIS.replace(" −", "\n−"))  # in one line it is longer than the axis
     axes.set_xlabel(no_maths(f"token of {numbers.method}"))
     if len(numbers.views) > 1:
         axes.legend(frameon=False)

@@ -191,7 +191,7 @@ def test_alpha_beyond_the_axis_widens_it():
 def test_what_there_is_none_of_is_refused(recorded):
     one = replace(recorded, answers={"plain": recorded.answers["plain"]})
     for trace, asked, message in (
-        (recorded, {"name": "pie"}, "no figure 'pie'.*decision, logits, strengths"),
+        (recorded, {"name": "pie"}, "no figure 'pie'.*decision, evidence, logits, overview"),
         (recorded, {"name": "logits", "backend": "excel"}, "no backend 'excel'"),
         (recorded, {"name": "logits", "answer": "plain"}, "no answer 'plain'.*first, raw, code"),
         (recorded, {"name": "logits", "token": 1}, "takes no 'token'"),

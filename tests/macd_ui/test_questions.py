@@ -93,8 +93,9 @@ def test_one_click_runs_again_with_regions(handlers, make_video, monkeypatch):
     assert names == ["motion"]
     assert finished([last]) == [trace.question]
     action["run"] = identity(handlers.store.session("me").trace)
-    other = {"detector": ["grid"]}, {"detector": "/etc/passwd"}, {"run": "x"}
-    for hostile in (None, [], {"detector": "yolo11x"}, *(action | change for change in other)):
+    names_that_are_none = (["grid"], "/etc/passwd", "yolo11x", None)
+    others = [action | {"detector": name} for name in names_that_are_none]
+    for hostile in (None, [], action | {"run": "x"}, *others):
         (refused,) = run_with_detector(handlers, hostile, asked, "me")
         assert refused["viewer"]["status"]["error"]
     assert names == ["motion"]

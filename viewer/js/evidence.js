@@ -14,7 +14,7 @@ import { visible } from "./text.js";
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
 
-const SCREEN_SIDE = 360; // long side of the three pictures, in pixels
+const SCREEN_SIDE = 240; // long side of the three pictures, in pixels
 
 export class EvidencePanel {
   /**
@@ -83,6 +83,8 @@ export class EvidencePanel {
   /** @param {boolean} now */
   busy(now) {
     this.ask.busy(now);
+    this.built = "";
+    if (!now) this.draw(); // what cannot be pressed is not the same for every token
   }
 
   /** @returns {TokenStep | undefined} the chosen token */
@@ -115,12 +117,13 @@ export class EvidencePanel {
     const { trace, method, token, track, frame } = this.state;
     if (this.root.hidden || !this.root.open || !trace) return;
     const evidence = this.measured();
-    const key = JSON.stringify([trace.run, method, token, track, trace.evidence.indexOf(evidence || trace.evidence[0]), this.kind, this.view, this.on]);
-    if (key !== this.built) {
+    const at = evidence ? trace.evidence.indexOf(evidence) : -1;
+    const key = [method, token, track, at, this.state.busy, this.kind, this.view, this.on, this.ask.marking].join(" ");
+    if (key !== this.built) { // another frame changes only the pictures
       this.built = key;
       this.build(trace, evidence);
+      this.ask.draw(this.step, evidence);
     }
-    this.ask.draw(this.step, evidence);
     if (evidence) this.drawScreens(trace, evidence);
     this.report.mark(frame);
   }
@@ -182,7 +185,7 @@ export class EvidencePanel {
         context.drawImage(behind, x0, y0, x1 - x0, y1 - y0, 0, 0, w, h);
       }
       heat.paint(context, view, frame, Number(this.opacity.value), { x: 0, y: 0, w, h });
-      canvas.setAttribute("aria-label", `${caption.textContent}, frame ${frame + 1}`);
+      canvas.setAttribute("aria-label", `Map of ${caption.textContent} over frame ${frame + 1}`);
     }
   }
 

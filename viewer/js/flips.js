@@ -14,21 +14,27 @@ export class Flips {
   /**
    * @param {State} state
    * @param {(answer: Answer) => Rule} ruleOf what α and β stand at
+   * @param {(rule: Rule) => void} choose called with the α and β of a cell that is clicked
    */
-  constructor(state, ruleOf) {
+  constructor(state, ruleOf, choose = () => {}) {
     this.state = state;
     this.ruleOf = ruleOf;
+    this.choose = choose;
     this.svg = "";
     this.axis = el("p", { class: "mv-axis" });
     this.words = el("p", { class: "mv-note" });
-    this.grid = el("div", { class: "mv-flipmap", role: "img" });
+    this.grid = el("div", { class: "mv-flipmap", role: "img", on: { click: (/** @type {MouseEvent} */ e) => this.pick(e) } });
+    this.down = el("div", { class: "mv-ticks-down", "aria-hidden": "true" });
+    this.across = el("div", { class: "mv-ticks-across", "aria-hidden": "true" });
+    this.plot = el("div", { class: "mv-flipplot" }, el("span", { class: "mv-axis-down", "aria-hidden": "true" }, "β"), this.down, this.grid,
+      this.across, el("span", { class: "mv-axis-across", "aria-hidden": "true" }, "α"));
     this.legend = el("p", { class: "mv-legend" });
     this.keep = el("button", {
       type: "button", class: "mv-toggle",
       on: { click: () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })) },
     }, "Save SVG");
     this.root = el("details", { class: "mv-flips" },
-      el("summary", {}, "Decision boundary for this token"), this.words, this.grid,
+      el("summary", {}, "Decision boundary for this token"), this.words, this.plot,
       this.axis,
       this.legend, this.keep);
     this.root.addEventListener("toggle", () => this.draw());
@@ -40,7 +46,7 @@ export class Flips {
     this.root.hidden = !step || !step.counter;
     if (!answer || !step || this.root.hidden || !this.root.open) return;
     const able = takesAlpha(answer);
-    for (const part of [this.grid, this.axis, this.legend, this.keep]) part.hidden = !able;
+    for (const part of [this.plot, this.axis, this.legend, this.keep]) part.hidden = !able;
     if (!able) {
       this.words.textContent = `The rule ${answer.rule} takes neither α nor β: there is no boundary over them.`;
       return;
@@ -51,8 +57,24 @@ export class Flips {
     this.words.textContent = `Token ${step.index + 1} with β ${beta}: ${visible(start.row.text)} at α 0`
       + (flips.length ? flips.map((p) => `, ${visible(p.row.text)} from α ${p.alpha.toFixed(3)}`).join("")
         : `, and no α up to ${constants.largest_alpha} changes it`) + ".";
-    this.axis.textContent = `α from 0 to ${constants.alpha.max} →, β from ${constants.beta.max} (bottom) to 0 (top); the ring is where you are`;
+    this.axis.textContent = "The ring is where you are; click a place to go there. Small β are spread out.";
     this.drawMap(step, answer, alpha, beta);
+  }
+
+  // Takes over the α and β of the cell that was clicked.
+  /** @param {MouseEvent} event */
+  pick(event) {
+    const { flips: { alphas, betas } } = this.state.constants;
+    const i = [...this.grid.children].indexOf(/** @type {Element} */ (event.target));
+    if (i >= 0) this.choose({ alpha: alphas[i % alphas.length], beta: betas[Math.floor(i / alphas.length)] });
+  }
+
+  /** @param {Constants} constants */
+  drawTicks({ flips: { alphas, betas } }) {
+    /** @type {(place: number, of: number) => string} the middle of a cell */
+    const middle = (place, of) => `${(100 * (place + 0.5)) / of}%`;
+    this.across.replaceChildren(...ticksAcross(alphas).map((i) => el("span", { style: { left: middle(i, alphas.length) } }, alphas[i])));
+    this.down.replaceChildren(...ticksDown(betas).map((j) => el("span", { style: { top: middle(j, betas.length) } }, betas[j])));
   }
 
   /**
@@ -83,12 +105,31 @@ export class Flips {
       });
     }));
     this.grid.replaceChildren(...cells);
+    this.drawTicks(constants);
     const told = [...names.values()];
     this.svg = flipSvg(places, here, told, this.words.textContent || "", constants);
     this.grid.setAttribute("aria-label", `Token chosen over α and β: ${told.map((n) => n.text).join(", ")}`);
     this.legend.replaceChildren(...told.map(({ text, colour, k }) =>
       el("span", {}, el("i", { class: `mv-flip mv-pattern-${k % 4}`, style: { "--object": colour } }), ` ${text} `)));
   }
+}
+
+/**
+ * Columns that carry a tick: whole α.
+ *
+ * @param {number[]} alphas
+ */
+function ticksAcross(alphas) {
+  return alphas.flatMap((alpha, i) => (Number.isInteger(alpha) ? [i] : []));
+}
+
+/**
+ * Rows that carry a tick: every other one.
+ *
+ * @param {number[]} betas
+ */
+function ticksDown(betas) {
+  return betas.flatMap((_, j) => (j % 2 ? [] : [j]));
 }
 
 /**
@@ -111,7 +152,7 @@ function flipSvg(places, here, told, words, constants) {
     return node;
   };
   const root = make("svg", {
-    viewBox: `-4 -4 ${width + 8} ${height + 48 + 18 * told.length}`,
+    viewBox: `-48 -8 ${width + 60} ${height + 68 + 18 * told.length}`,
     "font-family": "system-ui, sans-serif", "font-size": 12, "shape-rendering": "crispEdges",
   });
   /** @type {(i: number, j: number) => { x: number, y: number }} */
@@ -122,10 +163,19 @@ function flipSvg(places, here, told, words, constants) {
   root.append(make("rect", {
     ...place(...here), width: side, height: side, fill: "none", stroke: "#000000", "stroke-width": 2,
   }));
-  root.append(make("text", { x: 0, y: height + 16 }, words));
-  root.append(make("text", { x: 0, y: height + 32 }, `α from 0 to ${constants.alpha.max} to the right, β from 0 (top) to ${constants.beta.max}`));
+  for (const i of ticksAcross(alphas)) {
+    root.append(make("path", { d: `M${(i + 0.5) * side} ${height}v4`, stroke: "#000000" }),
+      make("text", { x: (i + 0.5) * side, y: height + 15, "text-anchor": "middle" }, String(alphas[i])));
+  }
+  for (const j of ticksDown(betas)) {
+    root.append(make("path", { d: `M0 ${(j + 0.5) * side}h-4`, stroke: "#000000" }),
+      make("text", { x: -6, y: (j + 0.5) * side + 4, "text-anchor": "end" }, String(betas[j])));
+  }
+  root.append(make("text", { x: width / 2, y: height + 30, "text-anchor": "middle" }, "α"),
+    make("text", { x: -44, y: height / 2, "text-anchor": "middle" }, "β"));
+  root.append(make("text", { x: 0, y: height + 46 }, words));
   told.forEach(({ text, colour }, n) => {
-    const y = height + 40 + 18 * n;
+    const y = height + 54 + 18 * n;
     root.append(make("rect", { x: 0, y, width: side, height: side, fill: colour }));
     root.append(make("text", { x: 18, y: y + 10 }, text));
   });

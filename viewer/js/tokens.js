@@ -45,7 +45,7 @@ export class Tokens {
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.reason = el("p", { class: "mv-note" });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
-    this.flips = new Flips(state, (answer) => this.ruleOf(answer));
+    this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; state.set({}); });
     this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
       el("div", { class: "mv-block-head" }, el("h3", {}, "Answers"), this.ends), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
   }

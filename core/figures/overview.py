@@ -1,0 +1,210 @@
+"""The whole method on one page: V with its tracks, M, V_d, the strengths, and the logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import OptionError
+from core.figures.answers import token_index
+from core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
+from core.figures.style import COLOURS, GREYS, HATCHES, no_maths, plain, short, token_name
+from core.figures.style import transparent as transparent_figure
+from core.masking.masks import combine_masks, draw_masks
+from core.types import Pixels, Trace
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from matplotlib.figure import Figure
+
+CANDIDATES = 4
+"""Tokens whose logits are drawn."""
+ROWS = ("V", "M", "V_d")
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """Of n frames, K objects and C candidates of one token of MACD's answer.
+
+    pictures: by row of ROWS, n of (H, W, 3). boxes: (n, K, 4) in shares of the picture, NaN where
+    an object is not seen. margin, level: (K,). logits: (3, C), under V, under V_d, and the score.
+    answers: the baseline's and MACD's.
+    """
+
+    question: str
+    times: tuple[float, ...]
+    pictures: tuple[tuple[Pixels, ...], ...]
+    boxes: NDArray[np.float32]
+    names: tuple[str, ...]
+    margin: NDArray[np.float64]
+    level: NDArray[np.float64]
+    tokens: tuple[str, ...]
+    logits: NDArray[np.float64]
+    index: int
+    answers: tuple[str, str]
+
+    @property
+    def title(self) -> str:
+        """Question and both answers."""
+        before, after = (short(answer, 24) for answer in self.answers)
+        return f"{short(self.question, 60)}  {before} → {after}"
+
+
+def measure(trace: Trace, frames: Any = None, token: int | None = None) -> Overview:
+    """frames, token: indices from 0; by default the first token that differs from the baseline.
+
+    Raises OptionError where the trace holds no finished MACD answer.
+    """
+    found, macd, read = trace.counterfactual, trace.answers.get("macd"), trace.model_frames
+    baseline = trace.answers.get("baseline")
+    if found is None or macd is None or read is None or baseline is None or not macd.tokens:
+        raise OptionError("the trace holds no finished answer of MACD", "Run the clip to its end")
+    at = choose_frames(trace, frames)
+    drawn = draw_masks(trace.tracks, len(read.pixels), read.size, trace.mask, read.content)
+    confidence = [t.confidence for t in trace.tracks]
+    mask = combine_masks(
+        drawn, found.level, found.frame_level, trace.groups, confidence, trace.mask
+    )
+    grey = np.repeat((255 * mask).round().astype(np.uint8)[..., None], 3, -1)
+    counter = read.pixels if macd.shown is None else macd.shown
+    index = token_index(trace, macd, token)
+    step = macd.tokens[index]
+    other = step.base if step.counter is None else step.counter
+    best = np.argsort(-step.base, kind="stable")[:CANDIDATES]
+    own = int(np.flatnonzero(step.candidates == step.token)[0])
+    kept = best if own in best else np.array([*best[:-1], own])
+    score = (1 + macd.alpha) * step.base - macd.alpha * other
+    boxes = np.full((len(at), len(trace.tracks), 4), np.nan, np.float32)
+    for k, track in enumerate(trace.tracks):
+        boxes[:, k] = track.boxes[list(at)]
+    rows = trace.frames, of_content(trace, grey), of_content(trace, counter)
+    return Overview(
+        question=trace.question,
+        times=tuple(float(trace.times[i]) for i in at),
+        pictures=tuple(tuple(small(row[i]) for i in at) for row in rows),
+        boxes=boxes,
+        names=tuple(f"{t.id} {t.label}" for t in trace.tracks),
+        margin=found.margin,
+        level=found.level,
+        tokens=tuple(short(token_name(step.texts[i])) for i in kept),
+        logits=np.array([step.base[kept], other[kept], score[kept]], np.float64),
+        index=index,
+        answers=(baseline.text, macd.text),
+    )
+
+
+NUMBERS = ("logit given V", "logit given V_d", "(1+α)·V − α·V_d")
+
+
+def plotly(numbers: Overview) -> go.Figure:
+    """Frames by column; below, the margins of the objects and the logits of the token."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    n = len(numbers.times)
+    left = max(1, n // 2)
+    spans: list[Any] = [{"colspan": left}] + [None] * (left - 1)
+    spans += ([{"colspan": n - left}] + [None] * (n - left - 1)) if n > 1 else []
+    rows = [[{} for _ in range(n)] for _ in ROWS] + ([spans] if n > 1 else [[{}], [{}]])
+    figure = make_subplots(
+        rows=len(rows), cols=n, specs=rows, vertical_spacing=0.05, horizontal_spacing=0.02,
+        row_heights=[1, 1, 1] + [1.2] * (len(rows) - 3), row_titles=list(ROWS),
+        column_titles=[f"{t:.2f} s" for t in numbers.times],
+    )  # fmt: skip
+    for row, pictures in enumerate(numbers.pictures):
+        for column, picture in enumerate(pictures):
+            as_image(picture, row + 1, column + 1, figure)
+    for column, boxes in enumerate(numbers.boxes):
+        for k, (x0, y0, x1, y1) in enumerate(boxes.tolist()):
+            if np.isfinite(x0):
+                figure.add_shape(
+                    type="rect", x0=x0, y0=y0, x1=x1, y1=y1, row=1, col=column + 1,
+                    line={"color": COLOURS[k % len(COLOURS)], "width": 2},
+                )  # fmt: skip
+    names = [plain(name) for name in numbers.names]
+    figure.add_trace(
+        go.Bar(
+            x=numbers.margin.tolist(), y=names, orientation="h", showlegend=False,
+            marker={"color": [COLOURS[k % len(COLOURS)] for k in range(len(names))]},
+            text=[f"level {level:g}" for level in numbers.level], name="strength − r0",
+        ),
+        row=4, col=1,
+    )  # fmt: skip
+    place = (4, left + 1) if n > 1 else (5, 1)
+    for name, values, colour in zip(NUMBERS, numbers.logits, COLOURS[5:], strict=False):
+        figure.add_trace(
+            go.Bar(x=[plain(t) for t in numbers.tokens], y=values.tolist(), name=name,
+                   marker={"color": colour}),
+            row=place[0], col=place[1],
+        )  # fmt: skip
+    figure.update_xaxes(title_text="strength − r0", row=4, col=1)
+    figure.update_yaxes(autorange="reversed", row=4, col=1)
+    figure.update_xaxes(title_text=f"token {numbers.index + 1}", row=place[0], col=place[1])
+    legend = {"orientation": "h", "y": -0.1}
+    height = 170 * 3 + 260 * (len(rows) - 3) + 90
+    return transparent_figure(
+        figure, title=plain(numbers.title), height=height, legend=legend, barmode="group"
+    )
+
+
+def matplotlib(numbers: Overview) -> Figure:
+    """The same in greys: objects by the dash of their box, bars by hatch."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    n = len(numbers.times)
+    height, width = numbers.pictures[0][0].shape[:2]
+    wide = 6.4
+    cell = wide / n * height / width
+    figure = Figure(figsize=(wide, 3 * cell + 2.6), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[3 * cell, 2.2])
+    grid = above.subplots(3, n, squeeze=False)
+    dashes = ("-", "--", ":", "-.")
+    for row, pictures in enumerate(numbers.pictures):
+        for column, picture in enumerate(pictures):
+            axes = grid[row][column]
+            luminance = (picture @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
+            bare_axes(axes, np.repeat(luminance[..., None], 3, -1))
+            if not row:
+                axes.set_title(f"{numbers.times[column]:.2f} s", fontsize="small")
+                for k, (x0, y0, x1, y1) in enumerate(numbers.boxes[column].tolist()):
+                    if np.isfinite(x0):
+                        for colour, thick in (("white", 2.4), ("black", 1.0)):
+                            box = Rectangle(
+                                (x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=colour,
+                                linewidth=thick, linestyle=dashes[k % 4] if thick < 2 else "-",
+                            )  # fmt: skip
+                            axes.add_patch(box)
+                        axes.text(x0, y0, numbers.names[k].split()[0], fontsize="x-small",
+                                  va="bottom", color="black", backgroundcolor="white")  # fmt: skip
+            if not column:
+                axes.set_ylabel(ROWS[row])
+    strengths, logits = below.subplots(1, 2)
+    places = np.arange(len(numbers.names))
+    strengths.barh(places, numbers.margin, color="#bfbfbf", edgecolor="black")
+    labels = [
+        no_maths(f"{short(name, 18)} → {level:g}")
+        for name, level in zip(numbers.names, numbers.level, strict=True)
+    ]
+    strengths.set_yticks(places, labels, fontsize="small")
+    strengths.invert_yaxis()
+    strengths.axvline(0, color=GREYS[0], linewidth=0.8)
+    strengths.set_xlabel("strength − r0")
+    strengths.locator_params(axis="x", nbins=3)
+    across = np.arange(len(numbers.tokens))
+    for k, (name, values) in enumerate(zip(NUMBERS, numbers.logits, strict=True)):
+        logits.bar(
+            across + (k - 1) * 0.27, values, 0.27, label=no_maths(name), edgecolor="black",
+            facecolor=("#bfbfbf", "#ffffff", "#7f7f7f")[k], hatch=HATCHES[k],
+        )  # fmt: skip
+    logits.set_xticks(across, [no_maths(t) for t in numbers.tokens], fontsize="small")
+    logits.set_xlabel(f"token {numbers.index + 1}")
+    logits.legend(
+        frameon=False, fontsize="x-small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3,
+        columnspacing=0.8, handlelength=1.2,
+    )  # fmt: skip
+    figure.suptitle(no_maths(numbers.title), fontsize="medium")
+    return figure

@@ -1,0 +1,173 @@
+"""Runs of one tab: listed, pinned, shown again, two beside each other; evidence on demand."""
+
+import json
+
+import pytest
+
+from macd_ui.examples import examples
+from tests.browser.test_page import run, upload
+from viewer import JS, bundle
+
+pytestmark = pytest.mark.browser
+
+
+def test_tokens_are_aligned_by_the_longest_common_part(bare):
+    def aligned(first, second):
+        given = json.dumps([first, second])
+        return bare.evaluate(f"({bundle(JS / 'align.js')}).alignTokens(...{given})")
+
+    assert aligned(["a", "b"], ["a", "b"]) == [[0, 0], [1, 1]]
+    assert aligned(["yes", "."], ["no", "."]) == [[0, 0], [1, 1]]
+    assert aligned(["a", "dog", "."], ["."]) == [[0, None], [1, None], [2, 0]]
+    assert aligned([], ["x"]) == [[None, 0]]
+    assert aligned(["a", "big", "dog"], ["a", "dog", "runs"]) == [
+        [0, 0], [1, None], [2, 1], [None, 2]]  # fmt: skip
+    near = bare.evaluate(
+        f"[0.2, 1.4, 9].map((t) => ({bundle(JS / 'align.js')}).nearestFrame([0, 1, 2], t))"
+    )
+    assert near == [0, 1, 2]
+
+
+def rows(page):
+    return page.locator(".mv-history-list li")
+
+
+def press(page, name, row):
+    """By the keyboard."""
+    button = rows(page).nth(row).get_by_text(name, exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+
+
+def open_file(page, path):
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(path)
+
+
+@pytest.mark.long
+def test_two_opened_files_stand_beside_each_other(page):
+    page.wait_for_selector(".mv-token")
+    first, second = examples()[1], examples()[2]
+    for example in (first, second):
+        open_file(page, example.trace)
+        page.wait_for_function(
+            "(q) => document.querySelector('.mv-question').textContent === q"
+            " && [...document.querySelectorAll('.mv-history-list li')]"
+            ".some((row) => row.ariaCurrent === 'true' && row.textContent.includes(q.slice(0, 9)))",
+            arg=example.question,
+        )
+    page.locator(".mv-history > summary").focus()
+    page.keyboard.press("Enter")
+    assert rows(page).count() == 3  # the first example too
+    press(page, "Beside", 1)
+    assert page.locator(".mv-beside").is_visible()
+    said = page.locator(".mv-beside").inner_text()
+    assert first.question in said
+    assert second.question in said
+    # frames move together
+    captions = page.locator(".mv-beside figcaption")
+    page.locator(".mv-root").focus()
+    for frame in (2, 3):
+        page.keyboard.press("ArrowRight")
+        assert [t.split(" of")[0] for t in captions.all_inner_texts()] == [f"frame {frame}"] * 2
+    other = page.locator(".mv-beside canvas").nth(1)
+    assert other.evaluate("(c) => c.getContext('2d').getImageData(5, 5, 1, 1).data[3]") == 255
+    assert page.locator(".mv-aligned tr").count() == 2
+
+    # a pinned run stands first, and comes back after a reload
+    press(page, "Pin", 1)
+    assert rows(page).first.get_by_text("Pin", exact=True).get_attribute("aria-pressed") == "true"
+    assert first.question[:20] in rows(page).first.inner_text()
+    page.wait_for_timeout(500)
+    page.reload()
+    page.wait_for_function("document.querySelectorAll('.mv-history-list li').length >= 2")
+    page.locator(".mv-history > summary").click()
+    page.wait_for_selector(".mv-history-list [aria-pressed=true]")
+    assert first.question[:20] in rows(page).first.inner_text()
+    press(page, "Show", 0)
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question').textContent === q", arg=first.question
+    )
+
+
+@pytest.mark.long
+def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
+    page.wait_for_selector(".mv-token")
+    page.locator(".mv-evidence > summary").focus()
+    page.keyboard.press("Enter")
+    assert "Nothing was measured" in page.locator(".mv-evidence").inner_text()
+    assert "about" in page.locator(".mv-evidence-ask").inner_text()
+    page.get_by_role("button", name="Measure", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mv-heats canvas:visible")
+    assert page.get_by_label("Kind of map").locator("option").count() == 2
+    # an object and a region are knocked out; the maps stay
+    page.locator(".mv-root").focus()
+    page.keyboard.press("1")
+    page.get_by_role("button", name="Knock out 1").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('.mv-knock-outs li').length === 1")
+    page.get_by_label("Region").fill("0,0,0.5,1")
+    page.get_by_role("button", name="Knock out the region").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('.mv-knock-outs li').length === 2")
+    assert page.get_by_label("Kind of map").locator("option").count() == 2
+    # what cannot be is said beside it
+    page.get_by_label("Region").fill("nonsense")
+    page.get_by_role("button", name="Knock out the region").click()
+    page.wait_for_selector(".mv-evidence .mv-error:visible")
+    assert "is no box" in page.locator(".mv-evidence .mv-error").inner_text()
+    # a region that is drawn is written down
+    page.get_by_role("button", name="Mark it").click()
+    box = page.locator(".mv-stage .mv-canvas").bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
+    page.mouse.up()
+    drawn = list(map(float, page.get_by_label("Region").input_value().split(",")))
+    assert drawn == pytest.approx([0.25, 0.25, 0.75, 0.5], abs=0.02)
+    with page.expect_download() as download:
+        page.click("#save")
+    saved = tmp_path / "measured.macd"
+    download.value.save_as(saved)
+    from core.traces.bundle import load
+
+    (one,) = load(saved).evidence
+    assert len(one.knock_outs) == 2
+
+
+@pytest.mark.long
+def test_regions_are_offered_where_the_object_was_not_detected(page, toy_mp4):
+    upload(page, toy_mp4)
+    run(page, "Is there a zebra in the video?")
+    page.wait_for_selector(".mv-regions:visible")
+    page.get_by_role("button", name="Equal cells of the frame").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "document.querySelectorAll('.mv-object').length > 8"
+        " && !document.querySelector('#run').disabled"
+    )
+    assert page.locator("#detector textarea, #detector input").input_value() == "grid"
+    assert "row 1, column 1" in page.locator(".mv-rail").inner_text()
+
+
+@pytest.mark.long
+def test_several_questions_are_asked_of_one_clip(page, toy_mp4):
+    upload(page, toy_mp4)
+    page.locator("#several button").first.click()
+    asked = [
+        "Is there a dog in the video?",
+        "Is there a cup in the video?",
+        "What is in the video?",
+    ]
+    page.fill("#questions textarea", "\n".join(asked))
+    page.click("#ask-all")
+    page.wait_for_function(
+        "(n) => document.querySelectorAll('.mv-history-list li').length >= n"
+        " && !document.querySelector('#run').disabled",
+        arg=len(asked) + 1,
+    )
+    said = page.locator(".mv-history-list").text_content()
+    assert all(question in said for question in asked)
+    assert page.locator("#question textarea").input_value() == asked[-1]
