@@ -88,6 +88,7 @@ WITHOUT_TORCH = {
     "whatif.constant",
     "whatif.edits",
     "truth",
+    "cli.common",
     "cli.flags",
     "cli.edit_flags",
     "evidence.options",

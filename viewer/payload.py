@@ -18,6 +18,7 @@ from core.masking.masks import REACH
 from core.media.webp import encode_picture
 from core.question import nouns
 from core.traces.reproduce import command, snippet
+from core.traces.summary import answer_as_dict
 from core.truth import is_right
 from core.types import (
     LOST,
@@ -271,24 +272,13 @@ def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | Non
 
 def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str, Any]:
     """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
-    return {
+    return answer_as_dict(answer) | {
         "right": is_right(answer.text, truth) if answer.finished else None,
         "shown": _shown(trace, answer.shown),
         "further": [
             {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.further
         ],
         "method": answer.method,
-        "text": answer.text,
-        "finished": answer.finished,
-        "alpha": answer.alpha,
-        "beta": answer.beta,
-        "head": answer.head,
-        "rule": answer.rule,
-        "votes": answer.votes,
-        "view": answer.view.as_dict(),
-        "ms": answer.ms,
-        "total_ms": answer.total_ms,
-        "memory_mb": answer.memory_mb,
         "tokens": [
             {
                 "index": t.index,
