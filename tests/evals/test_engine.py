@@ -92,6 +92,7 @@ def test_an_actor_takes_what_it_has_read_ahead(monkeypatch):
     actor.answer(groups["a"], ray_engine.clip_of(groups["b"]))
     actor.answer(groups["b"], ray_engine.clip_of(groups["c"]))
     actor.answer(groups["a"])  # another than was read ahead
+    actor._pool.shutdown()
     assert prepared == ["b", "c"]
     assert used == [None, "prepared b", None]
 
