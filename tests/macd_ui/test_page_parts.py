@@ -29,7 +29,7 @@ FIELDS = {
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
     "shape": "outline",
     "low_memory": False, "gradient": "exact",
-    "fusion": "max", "levels": "three",
+    "fusion": "max", "levels": "three", "strengths": "per-object",
     "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0,
 }  # fmt: skip
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"

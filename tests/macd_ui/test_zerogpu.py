@@ -29,7 +29,7 @@ FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 2, "eta": 0.01, "tau": 0.0, "frames": 4,
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
     "shape": "outline", "low_memory": False, "gradient": "exact", "fusion": "max",
-    "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0,
+    "levels": "three", "strengths": "per-object", "methods": ["vcd"], "search": "greedy", "seed": 0,
     "backbone": "toyworld", "detector": "toyworld",
 }  # fmt: skip
 OPTIONS = RunOptions(video=VideoOptions(frames=4), ascent=AscentOptions(steps=2))
