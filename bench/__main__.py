@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
+WORKERS = RESULTS.with_name("workers.json")
+"""What `bench.workers` wrote, which runs by itself."""
 PARTS = ("ingest", "detect", "trace", "scale", "approximate", "evidence", "large", "page")
 SLOW = ("deep",)
 """Only measured where it is asked for by name."""

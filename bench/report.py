@@ -12,7 +12,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-from bench.__main__ import RESULTS
+from bench.__main__ import RESULTS, WORKERS
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = dict[str, str]
@@ -141,7 +141,32 @@ PAPER = {
 }
 
 
-def page(found: dict[str, Any]) -> str:
+def workers_lines(found: dict[str, Any] | None) -> list[str]:
+    """The section on workers; found: what `bench.workers` wrote, None where it did not run."""
+    lines = ["", "## Evaluation: workers and sharing", ""]
+    if found is None:
+        return [*lines, "not measured"]
+    at = found["machine"]
+    lines += [
+        f"`python -m bench.workers`: {found['questions']} questions on {found['clips']} drawn"
+        " clips, answered by baseline, VCD, MACD and with every object masked, embedded models,"
+        f" {found['threads']} thread a worker, medians of {found['runs']} runs in turn, on"
+        f" {at['cores']} cores of an {at['processor']}, {at['date']}.",
+        "",
+        "| what | figure |",
+        "|---|---|",
+    ]
+    rows = {
+        "two workers on Ray over one": found["two_over_one"],
+        "four methods together over one by one, questions a second": found["sharing"],
+    }
+    return lines + [
+        f"| {name} | {'not measured' if value is None else f'{value:.2f}×'} |"
+        for name, value in rows.items()
+    ]
+
+
+def page(found: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
     machine = found["machine"]
     lines = [
@@ -158,6 +183,7 @@ def page(found: dict[str, Any]) -> str:
         lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
         lines += [f"| {name} | {_shown(found, key)} |" for name, key in rows.items()]
         lines += ["", COUNTED] if title == TRUE_SIZE else []
+    lines += workers_lines(workers)
     lines += ["", "## How often a cheaper gradient leads to the same level", "", CHEAPER]
     lines += ["", "| gradient | objects | frame groups |", "|---|---|---|"]
     for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
@@ -214,7 +240,8 @@ def main() -> None:
     """Writes both."""
     found = json.loads(RESULTS.read_text())
     draw(found)
-    (DOCS / "bench.md").write_text(page(found), encoding="utf-8")
+    workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
+    (DOCS / "bench.md").write_text(page(found, workers), encoding="utf-8")
 
 
 if __name__ == "__main__":

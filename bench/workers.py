@@ -1,8 +1,10 @@
 """Questions a second: two workers on Ray against one with as many threads each, and sharing.
 
-`python -m bench.workers --clips 24` exports drawn clips and answers them in fresh folders. Loading
-the models is not counted: each worker answers one clip before the clock starts. Sharing is what
-methods of one question have in common, against the same methods asked one by one.
+`python -m bench.workers` exports drawn clips, answers them in fresh folders and writes
+bench/results/workers.json, which `python -m bench.report` shows. Loading the models is not counted:
+every worker has loaded them, and has answered a clip, before the clock starts. Sharing is what
+methods of one question have in common, against the same methods asked one by one. All measurements
+are taken in turn, `--runs` times, and the medians are compared.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
+from bench.__main__ import WORKERS, machine
 from core.options import DecodeOptions, RunOptions
 from evals.answer import PendingAnswer
 from evals.engine import Engine, Group, in_process
@@ -26,6 +30,7 @@ from evals.run import plan
 from toyworld.export import export
 
 METHODS = ("baseline", "vcd", "macd", "mask-all")
+Figures = dict[str, float | int | None]
 
 
 def groups_of(setting: Setting, methods: Sequence[str]) -> list[Group]:
@@ -41,14 +46,16 @@ def rows_a_second(engine: Engine, setting: Setting, groups: list[Group], warm: i
     """Answers a second after the first `warm` answers."""
     began, done = 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
-        for _ in engine(groups, setting, Path(folder) / "tracks"):
+        for row in engine(groups, setting, Path(folder) / "tracks"):
+            if row.error:
+                raise RuntimeError(f"an answer failed, so that nothing is measured: {row.error}")
             done += 1
             if done == warm:
                 began = time.perf_counter()
     return (done - warm) / (time.perf_counter() - began)
 
 
-def measure(clips: int, threads: int = 1) -> dict[str, float | None]:
+def measure(clips: int, threads: int = 1, runs: int = 3) -> Figures:
     """Answers a second, and their ratios; those of Ray are None where it is not installed."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder:
@@ -57,34 +64,67 @@ def measure(clips: int, threads: int = 1) -> dict[str, float | None]:
         setting = Setting("questions", options, data=folder)
         groups = groups_of(setting, METHODS)
         each = len(groups[0])
-        one = rows_a_second(in_process, setting, groups, each)
-        alone = sum(1 / rows_a_second(in_process, setting, groups_of(setting, [m]), each // 4)
-                    for m in METHODS)  # fmt: skip
-        two: float | None = None
-        if importlib.util.find_spec("ray") is not None:
-            from evals.ray_engine import ray_engine
-
-            two = rows_a_second(ray_engine(2, threads=threads), setting, groups, 2 * each)
-    shared, single = one / len(METHODS), 1 / alone
+        taken: dict[str, list[float]] = defaultdict(list)
+        for _ in range(runs):
+            for name, take in _measurements(setting, groups, each, threads).items():
+                taken[name].append(take())
+    found = {name: statistics.median(values) for name, values in taken.items()}
+    shared = found["process"] / len(METHODS)
+    single = 1 / sum(1 / found[f"process {m}"] for m in METHODS)
+    two, one = found.get("ray 2"), found.get("ray 1")
     return {
-        "clips": clips,
+        "clips": len(groups),
+        "questions": sum(map(len, groups)) // len(METHODS),
         "threads": threads,
-        "answers_per_s": one,
+        "runs": runs,
+        "answers_per_s_in_process": found["process"],
+        "answers_per_s_one_worker": one,
         "answers_per_s_two_workers": two,
-        "two_over_one": None if two is None else two / one,
+        "two_over_one": None if two is None or one is None else two / one,
         "questions_per_s_shared": shared,
         "questions_per_s_one_by_one": single,
         "sharing": shared / single,
     }
 
 
+def _measurements(
+    setting: Setting, groups: list[Group], each: int, threads: int
+) -> dict[str, Callable[[], float]]:
+    """Name → what measures it; each: answers of a clip."""
+    found: dict[str, Callable[[], float]] = {
+        "process": lambda: rows_a_second(in_process, setting, groups, each)
+    }
+    for method in METHODS:
+        alone = groups_of(setting, [method])
+        found[f"process {method}"] = lambda alone=alone: rows_a_second(  # type: ignore[misc]
+            in_process, setting, alone, each // len(METHODS)
+        )
+    if importlib.util.find_spec("ray") is not None:
+        from evals.ray_engine import ray_engine
+
+        for workers in (1, 2):
+
+            def on_ray(workers: int = workers) -> float:
+                # an engine that reports its actors waits until each has loaded its models
+                engine = ray_engine(workers, threads=threads, started=lambda pid: None)
+                return rows_a_second(engine, setting, groups, workers * each)
+
+            found[f"ray {workers}"] = on_ray
+    return found
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clips", type=int, default=24)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--clips", type=int, default=8, help="of each split of drawn questions")
+    parser.add_argument("--threads", type=int, default=1, help="of each worker")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=WORKERS)
     args = parser.parse_args()
-    print(json.dumps(measure(args.clips, args.threads), indent=1))
+    found = {**measure(args.clips, args.threads, args.runs), "machine": machine()}
+    args.out.parent.mkdir(exist_ok=True)
+    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,20 @@ def writable(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a text begins with that a spreadsheet would run, or take apart."""
+
+
+def spreadsheet_text(text: str) -> str:
+    """A text as a cell of CSV: what a spreadsheet would compute begins with ' and is only shown.
+
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("a dog")
+    ("'=1+1", 'a dog')
+    """
+    plain = text.replace("\0", "")
+    return f"'{plain}" if plain.startswith(FORMULA) else plain
+
+
 def count(n: int, noun: str) -> str:
     """A number with its noun, which is in the plural except for one.
 

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 Ledger = dict[str, Any]
@@ -119,31 +117,3 @@ one beside the losses of the other.
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 4) if whole else 0.0
-
-
-def constant_like(
-    truth: NDArray[np.bool_], margins: NDArray[np.float64], accuracy: float
-) -> Ledger:
-    """The constant on "yes" that does what a method does, and what remains beyond the best one.
-
-    truth: (N,) whether yes is right; margins: (N,) score of yes less that of no at the baseline's
-    first token; accuracy: the method's, in [0, 1]. delta: the smallest change of the margin with
-    which the baseline gets at least as much, None where there is none; best: what the best constant
-    gets, in percent; beyond: the method's lead over it, in points. The constant is fitted to the
-    questions it is judged on, which favours it.
-
-    >>> truth, margins = np.array([True, True, False]), np.array([-1.0, 2.0, -3.0])
-    >>> constant_like(truth, margins, 1.0)
-    {'delta': 2.0, 'best': 100.0, 'beyond': 0.0}
-    """
-    edges = np.unique(-margins)
-    steps = np.concatenate([[edges[0] - 1], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1], [0.0]])
-    shares = np.array([((margins + d > 0) == truth).mean() for d in steps])
-    enough = np.flatnonzero(shares >= accuracy - 1e-12)
-    delta = float(steps[enough[np.argmin(np.abs(steps[enough]))]]) if len(enough) else None
-    best = float(shares.max())
-    return {
-        "delta": None if delta is None else round(delta, 4),
-        "best": round(100 * best, 4),
-        "beyond": round(100 * (accuracy - best), 4),
-    }

@@ -117,7 +117,7 @@ def tune(items: Sequence[Item], baseline: Mapping[str, Row]) -> Constants:
         truth = np.array([words.index(t) if t in words else -1 for t in truths])
         free = [k for k, w in enumerate(words) if w in truths and (w != "no" or not yes_no)]
         weights = np.array([1 / counts[i.regime] for i in group])
-        chosen = _coordinates(scores, truth, weights, free)
+        chosen = coordinates(scores, truth, weights, free)
         constants |= {words[k]: c for k, c in chosen.items() if c}
     return constants
 
@@ -134,14 +134,23 @@ def _matrix(rows: Sequence[Row], also: Sequence[str] = ()) -> tuple[list[str], F
     return words, scores
 
 
-def _coordinates(
-    scores: Floats, truth: NDArray[np.int64], weights: Floats, free: Sequence[int]
+def coordinates(
+    scores: Floats,
+    truth: NDArray[np.int64],
+    weights: Floats,
+    free: Sequence[int],
+    deltas: Sequence[float] = DELTAS,
+    rounds: int = ROUNDS,
 ) -> dict[int, float]:
-    """The constant of each free word, chosen one at a time with the others held."""
+    """The constant of each free word, chosen one at a time with the others held.
+
+    scores: (N, W), -inf where a word cannot be answered; truth: (N,) index of the right word;
+    weights: (N,). Of constants that get equally much the one closest to 0.
+    """
     chosen = dict.fromkeys(free, 0.0)
     now = scores.copy()
-    tried = np.array(sorted((0.0, *DELTAS), key=abs))
-    for _ in range(ROUNDS if len(free) > 1 else 1):
+    tried = np.array(sorted({0.0, *deltas}, key=abs))
+    for _ in range(rounds if len(free) > 1 else 1):
         for k in free:
             rest = np.delete(now, k, axis=1)
             best = rest.max(1)
@@ -185,3 +194,31 @@ def _closest_shift(margin: Floats, yes: NDArray[np.bool_]) -> float:
     lowest = -margin[yes].min() if yes.any() else -np.inf
     highest = -margin[~yes].max() if (~yes).any() else np.inf
     return float(min(max(0.0, lowest), highest)) + 0.0
+
+
+def constant_like(
+    truth: NDArray[np.bool_], margins: Floats, accuracy: float
+) -> dict[str, float | None]:
+    """The constant on "yes" that does what a method does, and what remains beyond the best one.
+
+    truth: (N,) whether yes is right; margins: (N,) score of yes less that of no at the baseline's
+    first token; accuracy: the method's, in [0, 1]. delta: the smallest change of the margin with
+    which the baseline gets at least as much, None where there is none; best: what the best constant
+    gets, in percent; beyond: the method's lead over it, in points. The constant is fitted to the
+    questions it is judged on, which favours it.
+
+    >>> truth, margins = np.array([True, True, False]), np.array([-1.0, 2.0, -3.0])
+    >>> constant_like(truth, margins, 1.0)
+    {'delta': 2.0, 'best': 100.0, 'beyond': 0.0}
+    """
+    edges = np.unique(-margins)
+    steps = np.concatenate([[edges[0] - 1], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1], [0.0]])
+    shares = np.array([((margins + d > 0) == truth).mean() for d in steps])
+    enough = np.flatnonzero(shares >= accuracy - 1e-12)
+    delta = float(steps[enough[np.argmin(np.abs(steps[enough]))]]) if len(enough) else None
+    best = float(shares.max())
+    return {
+        "delta": None if delta is None else round(delta, 4),
+        "best": round(100 * best, 4),
+        "beyond": round(100 * (accuracy - best), 4),
+    }

@@ -7,8 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from core.backbones.base import VideoLM
+from core.errors import OutOfMemory
 from core.objects.detect import Detector
+from core.types import Clip
 from evals.answer import PendingAnswer, answer_clip, failed
 from evals.rows import Row, Setting
 from evals.tracks import Prepared, Preparing
@@ -17,6 +21,12 @@ Group = list[PendingAnswer]
 """The missing answers of one clip, the unit of work."""
 Engine = Callable[[list[Group], Setting, Path], Iterable[Row]]
 """(groups, setting, folder for tracks) → their rows, in any order."""
+
+
+NO_MEMORY = (
+    "the device ran out of memory",
+    "Run it again with fewer --frames, a smaller --frame-size or a smaller backbone",
+)
 
 
 class Worker:
@@ -31,19 +41,32 @@ class Worker:
         self.preparing = Preparing(benchmark, detector, setting.options, content, tracks)
 
     def answer(self, group: Group, prepared: Prepared | None = None) -> Iterator[Row]:
-        """The rows of one clip; prepared: the clip, where it was read ahead."""
+        """The rows of one clip; prepared: the clip, where it was read ahead.
+
+        Where the device runs out of memory, the rows that are missing say so.
+        """
         ready = prepared or self.preparing.prepare(*clip_of(group))
         if ready.clip is None:
             assert ready.error is not None
             yield from failed(group, ready.error)
             return
+        answered: set[str] = set()
+        try:
+            for row in self._rows(group, ready.clip, ready):
+                answered.add(row.key)
+                yield row
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            yield from failed([w for w in group if w.key not in answered], OutOfMemory(*NO_MEMORY))
+
+    def _rows(self, group: Group, clip: Clip, ready: Prepared) -> Iterator[Row]:
         parts = [group]
         if ready.by_question:  # what can be masked differs from question to question
             _, questions = clip_of(group)
             parts = [[w for w in group if w.item.question == q] for q in questions]
         for part in parts:
             tracks = ready.tracks_for(part[0].item.question)
-            yield from answer_clip(part, self.lm, ready.clip, tracks, self.setting.options)
+            yield from answer_clip(part, self.lm, clip, tracks, self.setting.options)
 
 
 @lru_cache(maxsize=1)

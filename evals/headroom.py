@@ -28,6 +28,7 @@ from core.words import visible
 from evals.answer import GRID
 from evals.benchmarks import BENCHMARKS, find_benchmark
 from evals.benchmarks.base import Benchmark, Item, Split
+from evals.constant import coordinates
 from evals.first_token import (
     VIDEO,
     Array,
@@ -46,7 +47,7 @@ Name = str
 METHODS = ("vcd", "macd", "random-mask", "mask-all")
 ALL = "mask-all"
 CONSTANT = "constant"
-DELTAS = np.linspace(-6, 6, 25)
+DELTAS = tuple(np.linspace(-6, 6, 25).tolist())
 """Constants tried for each option: about as many as pairs of α and β."""
 ROUNDS = 3
 
@@ -111,6 +112,19 @@ class Answers:
             row[: len(item.options)] = [places[n] for n in self._names_of(item)]
         return found
 
+    @cached_property
+    def by_name(self) -> Array:
+        """(N, names) logits of the video, -inf for what an item does not offer."""
+        table = np.full((len(self.items), len(self.names)), -np.inf)
+        for row, place, logits in zip(table, self._place, self._base, strict=True):
+            row[place[place >= 0]] = logits[place >= 0]
+        return table
+
+    @property
+    def name_of_truth(self) -> NDArray[np.int64]:
+        """(N,) index of the right answer in `names`."""
+        return np.asarray(self._place[np.arange(len(self.items)), self.truth])
+
 
 def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
     """α and β with most right answers; of equals the smallest α, then the largest β."""
@@ -118,16 +132,12 @@ def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
 
 
 def tune_constants(answers: Answers) -> dict[Name, float]:
-    """A constant for each option, one after another in a few rounds; of equals the smallest."""
-    found: dict[Name, float] = dict.fromkeys(answers.names, 0.0)
-    best = answers.hits_with(found).sum()
-    for _ in range(ROUNDS):
-        for name in answers.names:
-            for delta in sorted(DELTAS, key=abs):
-                tried = found | {name: float(delta)}
-                if (right := answers.hits_with(tried).sum()) > best:
-                    best, found = right, tried
-    return found
+    """A constant for each option, see `evals.constant.coordinates`."""
+    weights = np.ones(len(answers.items))
+    found = coordinates(
+        answers.by_name, answers.name_of_truth, weights, range(len(answers.names)), DELTAS, ROUNDS
+    )
+    return {answers.names[k]: constant for k, constant in found.items()}
 
 
 def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Each actor loads backbone and detector once and answers clip after clip. The driver hands out clips
 and alone keeps rows, so a clip is answered once whatever happens to its actor: one that dies is
 replaced, and its clip is done again. When no clip is left, idle actors take over the clips that
-have been worked on longest, and the first result counts.
+have been worked on longest, and the first result counts. An actor reads the clip that is reserved
+for it while its model works on another.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,17 @@ from typing import Any
 from core.errors import MacdError, OptionError
 from evals.engine import Engine, Group, Worker, clip_of
 from evals.rows import Row, Setting
+from evals.tracks import Prepared
 
 INSTALL = "Install it: pip install 'ray>=2.50,<3' (it is in requirements-dev.txt)"
 ATTEMPTS = 3
 """How often a clip is begun before its rows say that it failed."""
 DEATHS = 8
 """How many actors in a row may die before the run ends: none then lives long enough to work."""
+
+
+ClipOf = tuple[str, tuple[str, ...]]
+"""A clip's key and what is asked of it, see `evals.engine.clip_of`."""
 
 
 def import_ray() -> Any:
@@ -48,16 +55,23 @@ class Actor:
             self._worker = Worker(setting, tracks)
         except MacdError as error:  # an actor that fails to start would be replaced again and again
             self._error = error
+        self._pool = ThreadPoolExecutor(1)
+        self._ahead: tuple[ClipOf, Future[Prepared]] | None = None
 
     def pid(self) -> int:
         """Of its process."""
         return os.getpid()
 
-    def answer(self, group: Group) -> list[Row]:
-        """All rows of one clip."""
+    def answer(self, group: Group, following: ClipOf | None = None) -> list[Row]:
+        """All rows of one clip; following: the clip that is to be read meanwhile."""
         if self._error is not None:
             raise self._error
-        return list(self._worker.answer(group))
+        ahead, self._ahead = self._ahead, None
+        prepared = ahead[1].result() if ahead and ahead[0] == clip_of(group) else None
+        if following is not None:
+            reading = self._pool.submit(self._worker.preparing.prepare, *following)
+            self._ahead = following, reading
+        return list(self._worker.answer(group, prepared))
 
 
 @dataclass
@@ -143,6 +157,11 @@ class _Driver:
         self._how = (setting, tracks, threads)
         self._workers, self._started = min(workers, len(groups)), started
         self._waiting = deque(range(len(groups)))
+        self._reserved: dict[int, int] = {}  # id of an actor → the clip that it reads ahead
+        names = ("RayActorError", "OutOfMemoryError")  # the latter where a node evicts an actor
+        self._deadly = tuple(
+            kind for name in names if (kind := getattr(ray.exceptions, name, None)) is not None
+        )
         self._tasks: dict[Any, _Task] = {}
         self._attempts = [0] * len(groups)
         self._finished = [False] * len(groups)
@@ -157,8 +176,9 @@ class _Driver:
             task = self._tasks.pop(ready[0])
             try:
                 found = self._ray.get(ready[0])
-            except self._ray.exceptions.RayActorError:
+            except self._deadly:
                 self._deaths += 1
+                self._release(task.actor)
                 if self._deaths > DEATHS:
                     raise _failed("every worker ended by itself, memory may be short") from None
                 yield from self._again(task.index)
@@ -185,8 +205,13 @@ class _Driver:
 
         A clip that an actor died of is left to one actor at a time.
         """
-        if self._waiting:
+        mine = self._reserved.pop(id(actor), None)
+        if mine is not None:
+            index = mine
+        elif self._waiting:
             index = self._waiting.popleft()
+        elif self._reserved:  # what another would do later
+            _, index = self._reserved.popitem()
         else:
             counts: dict[int, list[_Task]] = {}
             for task in self._tasks.values():
@@ -196,8 +221,18 @@ class _Driver:
             if not alone:
                 return
             index = min(alone, key=lambda t: t.began).index
-        reference = actor.answer.remote(self._groups[index])
+        following = None
+        if self._waiting:
+            self._reserved[id(actor)] = self._waiting.popleft()
+            following = clip_of(self._groups[self._reserved[id(actor)]])
+        reference = actor.answer.remote(self._groups[index], following)
         self._tasks[reference] = _Task(index, actor, time.monotonic())
+
+    def _release(self, actor: Any) -> None:
+        """Puts back the clip that was reserved for a dead actor."""
+        reserved = self._reserved.pop(id(actor), None)
+        if reserved is not None:
+            self._waiting.appendleft(reserved)
 
     def _again(self, index: int) -> Iterator[Row]:
         """Puts the clip of a dead actor back; after ATTEMPTS its rows say that it failed."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import OptionError
+from core.words import spreadsheet_text
 from ratings.store import Study
 
 FORMATS = ("csv", "jsonl", "parquet")
@@ -43,7 +44,6 @@ COLUMNS: dict[str, type] = {
     "repeats": str,
 }
 """Names and kinds of the columns; any value may be missing. docs/rating.md says what they mean."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 INSTALL = "Install one: pip install pyarrow"
 
 
@@ -142,8 +142,7 @@ def as_csv(study: Study) -> str:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
-        text = value.replace("\0", "")
-        return f"'{text}" if text.startswith(FORMULA) else text
+        return spreadsheet_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else value

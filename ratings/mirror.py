@@ -104,9 +104,12 @@ def read_shards(shards: Iterable[bytes]) -> list[Row]:
     """The rows of uploaded files, each once; a last line that was cut off is left out."""
     rows: dict[tuple[str, Any], Row] = {}
     for shard in shards:
-        for line in shard.decode("utf-8", "surrogatepass").splitlines():
+        # by bytes: text may hold other ends of lines, and a torn one may end within a character
+        for line in shard.split(b"\n"):
+            if not line:
+                continue
             try:
-                table, row = json.loads(line)
+                table, row = json.loads(line.decode("utf-8", "surrogatepass"))
                 rows[table, _key(table, row)] = table, row
             except (ValueError, TypeError, KeyError):
                 log.warning("a line of the mirror is damaged and was left out")
@@ -178,7 +181,9 @@ def download_shards(api: Any, dataset: str, place: str) -> list[bytes]:
     """The files of a study in a dataset; none where the dataset does not exist yet."""
     if not api.repo_exists(dataset, repo_type="dataset"):
         return []
-    names = [n for n in api.list_repo_files(dataset, repo_type="dataset") if n.startswith(place)]
+    names = [
+        n for n in api.list_repo_files(dataset, repo_type="dataset") if n.startswith(f"{place}/")
+    ]
     return [
         Path(api.hf_hub_download(dataset, name, repo_type="dataset")).read_bytes()
         for name in sorted(names)

@@ -114,7 +114,7 @@ def _with_repeats(screens: list[Task], share: float, rng: np.random.Generator) -
     count = min(round(share * len(screens)), (len(screens) + 1) // 2)
     again = sorted(rng.choice((len(screens) + 1) // 2, count, replace=False)) if count else []
     apart, out = max(1, len(screens) // 3), list(screens)
-    for i in map(int, again):
+    for i in map(int, reversed(again)):  # from the last: what is inserted then moves none of them
         task = replace(_exchanged(screens[i]), part=REPEAT, repeats=i)
         earliest = min(i + apart + 1, len(out))
         at = int(rng.integers(earliest, len(out) + 1))

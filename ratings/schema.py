@@ -118,7 +118,7 @@ def connect(
     """
     place = Path(path)
     if not place.is_file():
-        raise StudyError(f"there is not a study {str(place)[:200]!r}", "Make one: ratings create")
+        raise StudyError(f"there is no study {str(place)[:200]!r}", "Make one: ratings create")
     remote = on_network(place) if network is None else network
     try:
         db = sqlite3.connect(place, timeout=BUSY_S, isolation_level=None, check_same_thread=False)

@@ -96,6 +96,7 @@ WITHOUT_TORCH = {
     "whatif.constant",
     "whatif.edits",
     "truth",
+    "cli.common",
     "cli.flags",
     "cli.edit_flags",
     "evidence.cost",

@@ -19,6 +19,7 @@ from core.media.webp import encode_picture
 from core.methods import find_method
 from core.question import nouns
 from core.traces.reproduce import command, snippet
+from core.traces.summary import answer_as_dict
 from core.truth import OUTSIDE, is_right
 from core.types import (
     LOST,
@@ -295,7 +296,7 @@ def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | Non
 
 def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str, Any]:
     """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
-    return {
+    return answer_as_dict(answer) | {
         "right": is_right(answer.text, truth) if answer.finished else None,
         "shown": _shown(trace, answer.shown),
         "further": [
@@ -303,17 +304,6 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
         ],
         "method": answer.method,
         "title": _title(answer.method),
-        "text": answer.text,
-        "finished": answer.finished,
-        "alpha": answer.alpha,
-        "beta": answer.beta,
-        "head": answer.head,
-        "rule": answer.rule,
-        "votes": answer.votes,
-        "view": answer.view.as_dict(),
-        "ms": answer.ms,
-        "total_ms": answer.total_ms,
-        "memory_mb": answer.memory_mb,
         "tokens": [
             {
                 "index": t.index,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.cli.common import add_model, add_target, print_json
 from core.evidence.options import EvidenceOptions
 from core.evidence.report import as_json, as_text
-from core.words import visible_json
 
 if TYPE_CHECKING:
     from core.types import Trace
@@ -70,13 +68,8 @@ def add_evidence(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--low-memory", action="store_true", help="less memory for more time in the gradient"
     )
-    command.add_argument(
-        "--backbone", help="what made the trace; must be named unless it is the embedded one"
-    )
-    command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    command.add_argument(
-        "--out", type=Path, metavar="NEW.macd", help="save the trace with the evidence in it"
-    )
+    add_model(command)
+    add_target(command, "save the trace with the evidence in it")
     command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -112,8 +105,6 @@ def run_evidence(trace: Trace, options: EvidenceOptions, backbone: str, device: 
 def print_evidence(trace: Trace, as_one_object: bool) -> None:
     """The evidence that was measured last."""
     if as_one_object:
-        wide = (sys.stdout.encoding or "").lower().startswith("utf")
-        shown = as_json(trace.evidence[-1], trace)
-        print(visible_json(json.dumps(shown, ensure_ascii=not wide, allow_nan=False)))
+        print_json(as_json(trace.evidence[-1], trace))
     else:
         print(as_text(trace.evidence[-1], trace))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.cli import evidence, render
+from core.cli.common import add_model, add_target, print_json
 from core.cli.edit_flags import add_edit_flags, read_edit_flag
 from core.cli.flags import add_flags, options_of
 from core.door import COMPARED, check_backbone, check_device, check_run, run_video
@@ -29,7 +30,7 @@ from core.traces.bundle import check_target, load, save
 from core.validation import shown
 from core.views import view_names
 from core.whatif.edits import check_changeable, read_edits
-from core.words import visible, visible_json
+from core.words import visible
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -167,11 +168,8 @@ def _add_edit(edit: argparse.ArgumentParser) -> None:
     edit.add_argument(
         "--controls", action="store_true", help="compare the masks with random ones and others"
     )
-    edit.add_argument(
-        "--backbone", help="what made the trace; must be named unless it is the embedded one"
-    )
-    edit.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    edit.add_argument("--out", type=Path, metavar="NEW.macd", help="save the changed trace")
+    add_model(edit)
+    add_target(edit, "save the changed trace")
 
 
 def _edit(args: argparse.Namespace) -> Trace:
@@ -298,9 +296,7 @@ def _print(trace: Trace, args: argparse.Namespace) -> None:
     from core.traces import summary
 
     if args.json:
-        wide = (sys.stdout.encoding or "").lower().startswith("utf")
-        text = json.dumps(summary.as_json(trace), ensure_ascii=not wide, allow_nan=False)
-        print(visible_json(text))
+        print_json(summary.as_json(trace))
     elif args.command == "compare" or len(trace.answers) > 2:
         print(summary.as_table(trace))
     else:

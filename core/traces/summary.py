@@ -16,7 +16,7 @@ from core.evidence import report as evidence
 from core.traces.format import options_as_dict
 from core.truth import OUTSIDE
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
-from core.whatif.constant import same_by_constant
+from core.whatif.constant import first_difference, same_by_constant
 from core.words import count, visible
 
 _LEVEL_NAMES = {1.0: "masked", 0.0: "kept"}
@@ -148,7 +148,8 @@ def _occlusion(trace: Trace) -> dict[str, Any] | None:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def answer_as_dict(answer: Answer) -> dict[str, Any]:
+    """What the summary and the viewer say of an answer alike: all but its tokens."""
     return {
         "text": answer.text,
         "finished": answer.finished,
@@ -158,10 +159,15 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "rule": answer.rule,
         "votes": answer.votes,
         "view": answer.view.as_dict(),
-        "further_views": [further.view.as_dict() for further in answer.further],
         "ms": answer.ms,
         "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return answer_as_dict(answer) | {
+        "further_views": [further.view.as_dict() for further in answer.further],
         "tokens": [_token(t, answer) for t in answer.tokens],
     }
 
@@ -260,12 +266,6 @@ def verdict(answer: Answer, baseline: Answer) -> str:
     return "flipped" if {ours, theirs} == {"yes", "no"} else "changed"
 
 
-def first_divergence(answer: Answer, baseline: Answer) -> int | None:
-    """Index of the first token that differs, None where none does."""
-    pairs = zip(answer.tokens, baseline.tokens, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), None)
-
-
 def as_table(trace: Trace) -> str:
     """All answers beside the baseline, for a terminal."""
     question = f"Question   {' '.join(trace.question.split())}"
@@ -273,7 +273,7 @@ def as_table(trace: Trace) -> str:
     lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'diverges':>10}  {'verdict':<9} answer")
     base = trace.answers.get("baseline")
     for name, a in trace.answers.items():
-        at = first_divergence(a, base) if base else None
+        at = first_difference(a, base) if base else None
         standing = verdict(a, base) if base and name != "baseline" else ""
         contrasted = a.rule == "linear" and any(t.counter is not None for t in a.tokens)
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if contrasted else ""

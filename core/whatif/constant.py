@@ -54,24 +54,55 @@ class SameByConstant:
         )
 
 
+def first_difference(one: Answer, other: Answer) -> int | None:
+    """Index of the first token that differs, None where none does."""
+    pairs = zip(one.tokens, other.tokens, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), None)
+
+
+def first_divergence(baseline: Answer, answer: Answer) -> int | None:
+    """The first token at which two answers differ; None where they agree in full.
+
+    Where one is the beginning of the other, the last token that both have.
+    """
+    index = first_difference(baseline, answer)
+    if index is not None or len(baseline.tokens) == len(answer.tokens):
+        return index
+    return min(len(baseline.tokens), len(answer.tokens)) - 1
+
+
+def smallest_constant(baseline: Answer, macd: Answer) -> float:
+    """The smallest amount on the logit of MACD's token, given V, that changes the baseline to it.
+
+    From stored logits at the first divergence; 0 where the answers agree. The token that MACD chose
+    is always among the stored candidates of its own step.
+    """
+    index = first_divergence(baseline, macd)
+    if index is None:
+        return 0.0
+    lead = _lead_over(macd.tokens[index], macd.tokens[index].token)
+    assert lead is not None
+    return lead
+
+
 def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
     """The smallest constant that makes plain decoding choose the answer's token where they part.
 
     What comes before is equal, so the baseline's logits there are those of the same prefix; what
     follows is another path, about which they say nothing. None where no token differs.
     """
-    for plain, other in zip(baseline.tokens, answer.tokens, strict=False):
-        if plain.token != other.token:
-            return _at(plain, other)
-    return None
-
-
-def _at(plain: TokenStep, other: TokenStep) -> SameByConstant:
-    places = np.flatnonzero(plain.candidates == other.token)
-    delta = None
-    if len(places):
-        delta = float(plain.base.max()) - float(plain.base[int(places[0])])
+    index = first_difference(baseline, answer)
+    if index is None:
+        return None
+    plain, other = baseline.tokens[index], answer.tokens[index]
+    delta = _lead_over(plain, other.token)
     return SameByConstant(plain.index, other.text, plain.text, delta, _on_yes(plain, other))
+
+
+def _lead_over(step: TokenStep, token: int) -> float | None:
+    """How far the largest logit of the video lies above a token's; None where it is not stored."""
+    places = np.flatnonzero(step.candidates == token)
+    return float(step.base.max()) - float(step.base[int(places[0])]) if len(places) else None
 
 
 def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:

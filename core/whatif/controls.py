@@ -28,30 +28,9 @@ from core.types import (
 )
 from core.views.context import MethodContext
 from core.views.random_mask import place
+from core.whatif.constant import first_divergence, smallest_constant
 
 BATCH = 8
-
-
-def first_divergence(baseline: Answer, macd: Answer) -> int | None:
-    """The first token at which two answers differ; None where they agree in full."""
-    pairs = zip(baseline.tokens, macd.tokens, strict=False)
-    differing = (i for i, (one, other) in enumerate(pairs) if one.token != other.token)
-    shorter = min(len(baseline.tokens), len(macd.tokens))
-    return next(differing, None if len(baseline.tokens) == len(macd.tokens) else shorter - 1)
-
-
-def smallest_constant(baseline: Answer, macd: Answer) -> float:
-    """The smallest amount on the logit of MACD's token, given V, that changes the baseline to it.
-
-    From stored logits at the first divergence; 0 where the answers agree. The token that MACD chose
-    is always among the stored candidates of its own step.
-    """
-    index = first_divergence(baseline, macd)
-    if index is None:
-        return 0.0
-    step = macd.tokens[index]
-    at = int(np.flatnonzero(step.candidates == step.token)[0])
-    return float(step.base.max() - step.base[at])
 
 
 @torch.no_grad()

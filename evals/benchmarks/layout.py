@@ -73,7 +73,8 @@ def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
             raise BenchmarkError(f"{place(path)} holds {shown(value)} instead of a list", remedy)
         return [(f"entry {i}", _record(path, f"entry {i}", v)) for i, v in enumerate(value, 1)]
     records = []
-    for line, text in enumerate(read_text(path, remedy).splitlines(), 1):
+    # by \n alone: a text in JSON may hold what `splitlines` takes for the end of a line, too
+    for line, text in enumerate(read_text(path, remedy).split("\n"), 1):
         if not text.strip():
             continue
         try:

@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     """Answers, scores and reports. What is missing is said before a model is loaded."""
     from evals.__main__ import _check_folder, _machine, _say
     from evals.benchmarks import FILES, open_files
-    from evals.scoring.score import headline
+    from evals.scoring.score import check_rule
 
     named = [m for m in args.methods.split(",") if m]
     methods = [m.name for m in find_methods(["baseline", *(named or METHODS)])]
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     published = args.prompts != "bare"
     # the files are checked here, the sampling by the setting
     checked = open_files(args.benchmark, args.data, published=published)
-    headline(checked.name, checked.everything[0], args.rule)
+    check_rule(checked, args.rule)
     engine = engine_flags.find(args)
     for note in checked.check_sizes():
         _say(f"note: {visible(note)}")

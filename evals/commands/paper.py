@@ -80,7 +80,12 @@ def run(args: argparse.Namespace) -> int:
     found = [replace(o, figures=dict(o.figures)) for o in found]
     add_overheads(table, found)
     where = str(args.data) if args.data else f"the drawn world, {args.n} clips a split or task"
-    about = {"backbone": args.backbone, "data": where, "machine": _machine()}
+    about = {
+        "backbone": args.backbone,
+        "detector": args.detector,
+        "data": where,
+        "machine": _machine(),
+    }
     text = "\n".join(lines(table, rows, found, about)) + "\n"
     args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / f"{table.name}.json", as_data(table, rows, found, about))

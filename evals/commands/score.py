@@ -25,11 +25,11 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the scores. Videos need not be there."""
     from evals.scoring.predictions import read_predictions
-    from evals.scoring.score import headline, score
+    from evals.scoring.score import check_rule, score
     from evals.scoring.show import lines
 
     benchmark = open_files(args.benchmark, args.data, videos=False)
-    headline(benchmark.name, benchmark.everything[0], args.rule)
+    check_rule(benchmark, args.rule)
     predictions = read_predictions(args.predictions, benchmark.everything)
     found = score(benchmark, predictions.texts, args.rule)
     if args.json:

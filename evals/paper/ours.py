@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from core.errors import BenchmarkError, MacdError, OptionError
+from core.errors import BenchmarkError, MacdError
 from core.methods import find_method
 from core.options import PRESETS, RunOptions, options_from
 from core.types import LOST
@@ -29,6 +29,10 @@ from evals.stats import bootstrap_ratio, mcnemar
 Figures = dict[str, float | None]
 COST_QUESTIONS = 4
 """Questions whose cost is measured one by one, after one that is not counted."""
+
+
+class AnswersFailed(MacdError):
+    """Not one question of a row was answered."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Source:
 class Ours:
     """figures: metric → value in the table's unit, None where it cannot be had; why: then why.
 
-    texts: question id → answer, of the row's first benchmark; items: what it was asked.
+    items, right: what the row's first benchmark asked, and which answers are right. labels:
+    question id → dimension → value, of a row about some kind of question, all questions included.
     """
 
     figures: Figures
@@ -65,6 +70,7 @@ class Ours:
     interval: tuple[float, float] | None = None
     items: Sequence[Item] = ()
     right: tuple[bool, ...] = ()
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def settle(table: PaperTable, row: TableRow, source: Source, benchmark: str) -> Setting:
@@ -100,6 +106,8 @@ def contrast_for(row: TableRow, benchmark: str, options: RunOptions) -> tuple[fl
 def compute(table: PaperTable, row: TableRow, source: Source, progress: Progress) -> Ours:
     """Our figures of a row. What cannot be had is None, with the reason."""
     found: Figures = dict.fromkeys(table.metrics)
+    missing = [b for b in table.benchmarks if b not in source.data]
+    why = f"no data of {', '.join(missing)}" if missing else ""
     try:
         whole = Ours(found)
         for benchmark in table.benchmarks:
@@ -113,7 +121,7 @@ def compute(table: PaperTable, row: TableRow, source: Source, progress: Progress
             if source.study is None:
                 return Ours(found, "give a file of ratings by --study")
             found |= study_figures(source.study, row.method)
-        return replace(whole, figures=found)
+        return replace(whole, figures=found, why=why)
     except MacdError as error:
         return Ours(found, str(error))
 
@@ -132,16 +140,17 @@ def _answered(
         if _belongs(benchmark, w.item)
     ]
     items = [w.item for w in wanted]
+    labels: dict[str, dict[str, str]] = {}
     if row.label is not None:
         labels = label_queries(items)
         wanted = [w for w in wanted if labels[w.item.id][row.label[0]] == row.label[1]]
         items = [w.item for w in wanted]
     if not items:
-        return Ours({f"{name}.accuracy": None})
+        return Ours({f"{name}.accuracy": None}, labels=labels)
     rows = complete(wanted, setting, source.out / "rows", source.engine, progress)
     if all(rows[w.key].error for w in wanted):
-        raise OptionError(f"every answer failed: {rows[wanted[0].key].error.rstrip('.')}",
-                          "See the message")  # fmt: skip
+        raise AnswersFailed(f"every answer failed: {rows[wanted[0].key].error.rstrip('.')}",
+                            "Run it again once this is settled")  # fmt: skip
     texts = {w.item.id: None if rows[w.key].error else rows[w.key].text for w in wanted}
     whole = figures(benchmark, items, texts)
     bias = whole["bias"] or {}
@@ -161,6 +170,7 @@ def _answered(
         interval=(low, high),
         items=items,
         right=right,
+        labels=labels,
     )
 
 

@@ -31,7 +31,8 @@ def same_backbone(published: str, own: str) -> bool:
 def as_data(
     table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours], about: dict[str, Any]
 ) -> dict[str, Any]:
-    """The table as plain data: ours and the paper's apart."""
+    """The table as plain data, ours and the paper's apart; with the labels of questions, if any."""
+    labels = {name: labels for o in found for name, labels in o.labels.items()}
     return {
         "table": table.name,
         "title": table.title,
@@ -40,6 +41,7 @@ def as_data(
         "unit": "percent" if table.percent else "share",
         "note": table.note,
         **about,
+        **({"labels": labels} if labels else {}),
         "ours": [
             {"name": r.name, "method": r.method, "n": o.n, "why": o.why,
              "interval": None if o.interval is None else list(o.interval),
@@ -61,7 +63,8 @@ def lines(
     yield f"# {table.title}"
     yield ""
     yield (
-        f"Ours: {about['backbone']} on {about['data']}. Paper: {table.label}, as printed; figures"
+        f"Ours: {about['backbone']} with boxes of {about['detector']}, or of the detector that a"
+        f" row names, on {about['data']}. Paper: {table.label}, as printed; figures"
         f" are {'percent' if table.percent else 'shares'}. The two are not measured alike unless"
         " backbone and data agree."
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import BenchmarkError
+from core.words import spreadsheet_text
 from evals.benchmarks.layout import place, read_json
 from evals.report import page
 from evals.scoring.pages import Links, link_of, questions_page
@@ -124,4 +125,4 @@ def questions_csv(report: Report) -> str:
 
 
 def _plain(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
+    return spreadsheet_text(cell) if isinstance(cell, str) else cell

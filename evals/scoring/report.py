@@ -9,7 +9,8 @@ import numpy as np
 
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
-from evals.bias import constant_like, one_answer_note
+from evals.bias import one_answer_note
+from evals.constant import constant_like
 from evals.metrics import calibration
 from evals.scoring.score import MOST_FLIPS, by_label, by_rule, figures, flips, headline, hits
 from evals.stats import RESAMPLES, holm, mcnemar, mean_difference

@@ -42,7 +42,9 @@ class Rule:
     drops: Callable[[str | None, Item], bool] = lambda text, item: False
 
     def right(self, text: str | None, item: Item) -> bool:
-        """Whether the answer counts as right."""
+        """Whether the answer counts as right; one that was never given does not."""
+        if text is None:
+            return False
         if self.accepts is not None:
             return self.accepts(text, item)
         return self.read(text, item) == item.truth

@@ -33,6 +33,12 @@ def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
     return found
 
 
+def check_rule(benchmark: FileBenchmark, name: str | None) -> None:
+    """Raises OptionError for a rule that not every kind of question has."""
+    for item in {i.kind: i for i in benchmark.everything}.values():
+        headline(benchmark.name, item, name)
+
+
 def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Scores:
     """Figures of one set of answers as plain data; accuracies in percent.
 

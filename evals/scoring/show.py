@@ -96,7 +96,8 @@ def _any(figures: Scores) -> list[str]:
 
 def _flip_lines(flips: list[Scores], total: int) -> Iterator[str]:
     """How many questions the rules judge differently, and the first of them."""
-    yield f"{count(total, 'question')} judged differently by these rules."
+    are = "is" if total == 1 else "are"
+    yield f"{count(total, 'question')} {are} judged differently by these rules."
     for flip in flips[:SHOWN_FLIPS]:
         words = {True: "right", False: "wrong", None: "left out"}
         judged = ", ".join(f"{name} {words[right]}" for name, right in flip["right"].items())

@@ -12,7 +12,8 @@ from core.shipped import assets
 from core.traces.bundle import load
 from core.types import Answer
 from core.views.context import MethodContext
-from core.whatif.controls import first_divergence, measure_controls, smallest_constant
+from core.whatif.constant import first_divergence, smallest_constant
+from core.whatif.controls import measure_controls
 from core.whatif.workbench import Workbench
 from tests.opening import AFTER, BEFORE
 from tests.small_trace import small_trace

@@ -27,7 +27,7 @@ class FakeRay:
 
     def __init__(self, answer: Any, deaths: dict[str, int], slow: tuple[str, ...] = ()) -> None:
         self.answer, self.deaths, self.slow = answer, dict(deaths), slow
-        self.started, self.calls, self.finished = 0, [], []
+        self.started, self.calls, self.read_ahead = 0, [], []
         self.exceptions = SimpleNamespace(RayActorError=RayActorError, RayTaskError=RayTaskError)
         self.open = False
 
@@ -45,8 +45,9 @@ class FakeRay:
         self.started += 1
         number = self.started
 
-        def call(group: Any) -> Reference:
+        def call(group: Any, following: Any = None) -> Reference:
             self.calls.append((number, group[0].item.clip))
+            self.read_ahead.append((number, following and following[0]))
             return Reference(len(self.calls), group)
 
         return SimpleNamespace(

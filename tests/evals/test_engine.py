@@ -53,6 +53,50 @@ def test_every_clip_is_answered_once(on, tmp_path):
     assert (ray.started, ray.open) == (2, False)
 
 
+def test_an_actor_reads_the_clip_that_it_gets_next(on):
+    ray, _ = on("abcdef")
+    for number in (1, 2):
+        clips = [c for n, c in ray.calls if n == number]
+        ahead = [c for n, c in ray.read_ahead if n == number]
+        assert any(ahead)
+        for hint, following in zip(ahead, clips[1:], strict=False):
+            assert hint in (following, None)
+
+
+def test_what_was_reserved_for_a_dead_actor_is_done_by_others(on, tmp_path):
+    _, found = on("abcdef", deaths={"a": 2, "c": 1})
+    assert {r.text for r in found.values()} == set("abcdef")
+    assert not any(r.error for r in found.values())
+    assert len(lines(tmp_path)) == 12
+
+
+def test_an_actor_takes_what_it_has_read_ahead(monkeypatch):
+    prepared, used = [], []
+
+    class Preparing:
+        def prepare(self, key, questions):
+            prepared.append(key)
+            return f"prepared {key}"
+
+    class Worker:
+        def __init__(self, setting, tracks):
+            self.preparing = Preparing()
+
+        def answer(self, group, ready=None):
+            used.append(ready)
+            return iter(())
+
+    monkeypatch.setattr(ray_engine, "Worker", Worker)
+    actor = ray_engine.Actor(SETTING, None, 1)
+    groups = {c: wanted(c) for c in "abc"}
+    actor.answer(groups["a"], ray_engine.clip_of(groups["b"]))
+    actor.answer(groups["b"], ray_engine.clip_of(groups["c"]))
+    actor.answer(groups["a"])  # another than was read ahead
+    actor._pool.shutdown()
+    assert prepared == ["b", "c"]
+    assert used == [None, "prepared b", None]
+
+
 def test_no_more_actors_than_clips(on):
     assert on("a", workers=4)[0].started == 1
 

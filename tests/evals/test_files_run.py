@@ -12,11 +12,11 @@ import signal
 import numpy as np
 import pytest
 
-from core.options import RunOptions
+from core.options import DecodeOptions, RunOptions, VideoOptions
 from core.traces.bundle import load
 from evals.__main__ import main
 from evals.benchmarks import FILES
-from evals.rows import Setting, read
+from evals.rows import Setting, read, read_setting
 from evals.run import complete, plan
 from evals.scoring.files import questions_csv
 from evals.scoring.pages import questions_page
@@ -288,43 +288,46 @@ def test_alpha_and_beta_are_chosen_on_clips_that_are_not_scored(tmp_path):
     assert report["compared"]["yes-bias"]["all"]["change"] is not None
 
 
+def test_the_content_of_a_report_is_that_of_its_setting(finished, data):
+    report = json.loads((finished / "report.json").read_text())
+    setting = _setting("eventhallusion", data)
+    assert setting.content(setting.open()) == report["content"]
+    assert read_setting(report["setting"]) == setting
+
+
+def _setting(name, data):
+    options = RunOptions(video=VideoOptions(frames=4), decode=DecodeOptions(max_tokens=32))
+    return Setting(name, options, data=str(data))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kill", [False, True])
-def test_two_workers_and_a_killed_one_give_the_same_rows(kill, finished, data, tmp_path):
+@pytest.mark.parametrize("name", ["eventhallusion", "mvbench", "video-pope"])
+def test_two_workers_and_a_killed_one_give_the_same_rows(name, tmp_path):
     pytest.importorskip("ray")
     from evals.ray_engine import ray_engine
 
-    pids = []
-    engine = ray_engine(2, started=pids.append)
-    options = json.loads((finished / "report.json").read_text())
-    setting = _setting(data)
-    assert setting.content(setting.open()) == options["content"]
-    contrasts = {"baseline": (1.0, 0.1), "macd": (1.0, 0.1)}
+    export(name, tmp_path / "data", 3 if name == "video-pope" else 1)
+    setting = _setting(name, tmp_path / "data")
+    contrasts = {"baseline": (1.0, 0.0), "macd": (1.0, 0.1)}
     wanted = plan(setting.open(), setting, "all", 10**9, list(contrasts), contrasts)
+    alone = complete(wanted, setting, tmp_path / "alone" / "rows")
+    for kill in (False, True):
+        pids = []
 
-    def progress(done, total):
-        if kill and done == 2:
-            os.kill(pids[0], signal.SIGKILL)
+        def progress(done, total, kill=kill, pids=pids):
+            if kill and done == 2:
+                os.kill(pids[0], signal.SIGKILL)
 
-    found = complete(wanted, setting, tmp_path / "rows", engine, progress)
-    lines = [r.key for r in read(tmp_path / "rows")]
-    assert len(lines) == len(set(lines)) == len(wanted)
-    assert len(pids) >= 2
-    for row in read(finished / "rows"):
-        assert found[row.key].text == row.text
-        assert found[row.key].margin == pytest.approx(row.margin, abs=1e-4)
-
-
-def _setting(data):
-    from dataclasses import replace
-
-    options = RunOptions()
-    options = replace(
-        options,
-        video=replace(options.video, frames=4),
-        decode=replace(options.decode, max_tokens=32),
-    )
-    return Setting("eventhallusion", options, data=str(data))
+        folder = tmp_path / f"killed-{kill}" / "rows"
+        found = complete(wanted, setting, folder, ray_engine(2, started=pids.append), progress)
+        assert len(pids) == (3 if kill else 2)
+        lines = [r.key for r in read(folder)]
+        assert len(lines) == len(set(lines)) == len(wanted)
+        for key, row in alone.items():
+            assert not row.error
+            assert found[key].text == row.text
+            assert found[key].margin == pytest.approx(row.margin, abs=1e-4)
+            assert found[key].letters == pytest.approx(row.letters, abs=1e-4)
 
 
 def test_holm_by_hand():

@@ -217,6 +217,14 @@ def test_json_lines_of_ones_own_say_the_same(folder):
     assert find_benchmark("questions", root / "own.jsonl").everything == of_csv
 
 
+def test_a_text_of_json_lines_may_hold_another_end_of_line(folder):
+    root = folder("questions")
+    row = {"video": "a.mp4", "question": "Is there\u2028a dog?", "answer": "Yes"}
+    (root / "own.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\r\n")
+    (item,) = find_benchmark("questions", root / "own.jsonl").everything
+    assert item.question == row["question"]
+
+
 def test_pope_asks_as_many_yes_as_no_and_never_of_what_is_there(folder):
     root = folder("video-pope")
     benchmark = find_benchmark("video-pope", root)

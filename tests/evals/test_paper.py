@@ -16,7 +16,7 @@ from evals.paper.query_types import DIMENSIONS, label_queries
 from evals.paper.show import HEADS, as_data, lines, same_backbone
 from evals.paper.tables import impossible, read_table, table_names
 
-ABOUT = {"backbone": "toyworld", "data": "drawn"}
+ABOUT = {"backbone": "toyworld", "detector": "toyworld", "data": "drawn"}
 
 
 @pytest.mark.parametrize("name", table_names())

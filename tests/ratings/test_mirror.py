@@ -94,6 +94,28 @@ def test_three_lives_of_a_space(frozen, folder):
     assert lines == everything
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x1e", "\n"])
+def test_a_note_with_any_end_of_line_comes_back(mark, frozen, folder):
+    one, mirror = start(frozen, folder, "one.db")
+    one.invite(1)
+    rater = one.raters()[0]
+    task = one.tasks(rater)[0]["id"]
+    one.append(rater, [event("flag", task, note=f"two{mark}lines")])
+    mirror.close()
+    two, _ = start(frozen, folder, "two.db")
+    assert [r["note"] for r in two.rows("SELECT note FROM events")] == [f"two{mark}lines"]
+    one.close()
+    two.close()
+    assert check_study(two.path)["events"] == 1
+
+
+def test_a_line_that_ends_within_a_character_loses_itself_alone():
+    whole = json.dumps(["controls", {"id": 1, "what": "open"}]).encode() + b"\n"
+    torn = json.dumps(["controls", {"id": 2, "what": "ü"}], ensure_ascii=False).encode()
+    cut = torn[: torn.index("ü".encode()) + 1]
+    assert [row["id"] for _, row in read_shards([whole + cut])] == [1]
+
+
 def test_a_failing_hub_holds_up_no_rating(frozen, folder):
     study, mirror = start(frozen, folder, "one.db", Scheduler(failing=True))
     study.invite(1)

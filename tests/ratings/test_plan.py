@@ -62,6 +62,18 @@ def test_repeats_come_later_with_sides_exchanged():
             assert tasks.index(t) - t.repeats > 3
 
 
+@pytest.mark.parametrize("design", ["pair", "single"])
+@pytest.mark.parametrize("clips", [3, 6, 12, 20])
+def test_every_repeat_names_the_screen_that_it_shows_again(design, clips):
+    main = [Shown(i, (2 * i, 2 * i + 1)) for i in range(clips)]
+    for rater in range(60):
+        tasks = plan(rater, design, main, repeat=0.3, training=TRAIN, gold=KNOWN)
+        for task in (t for t in tasks if t.repeats is not None):
+            first = tasks[task.repeats]
+            assert (first.part, first.clip) == (MAIN, task.clip)
+            assert {first.left, first.right} == {task.left, task.right}
+
+
 def test_training_comes_first_and_gold_among_the_others():
     places = []
     for rater in range(30):
