@@ -175,7 +175,7 @@ class Runs(Jobs):
                 state = status(
                     event.stage,
                     event.fraction,
-                    event.message + left_in_words(left),
+                    event.message + left_in_words(left, turn.seconds),
                     done=STAGES[: STAGES.index(event.stage)],
                     running=True,
                 )

@@ -24,6 +24,7 @@ from macd_ui.session import Store
 from macd_ui.settings import ServerSettings, check_limits
 from macd_ui.showing import DRAWN_TITLE, joined
 from macd_ui.strip import PICTURES, SIDE, smaller
+from macd_ui.wording import left_in_words
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import FIELDS
 from toyworld.clips import TITLE
@@ -253,6 +254,12 @@ def test_updates_of_one_widget_are_joined():
         "run": {"__type__": "update", "value": "Run", "visible": True}, "note": 1
     }  # fmt: skip
     assert joined({"strip": {"a": 1}}, {"strip": {}})["strip"] == {}
+
+
+def test_a_time_that_is_not_known_is_not_guessed():
+    assert left_in_words(4.2, 9.0) == " · about 4 s left"
+    assert left_in_words(None, 7.6) == " · 8 s so far"
+    assert left_in_words(None, 0.3) == ""
 
 
 def test_the_page_leads_to_its_docs_and_its_source():
