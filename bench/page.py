@@ -171,18 +171,26 @@ def _real(page: Page) -> dict[str, float]:
         page.wait_for_function("!document.querySelector('.mv-token')")
         page.wait_for_selector(".mv-object", timeout=300_000)
         boxes = time.perf_counter() - began
-        page.wait_for_selector("#run:enabled", timeout=300_000)
+        page.wait_for_selector("#run:enabled", state="attached", timeout=300_000)
         return {
             "real_clip_first_boxes_s": boxes,
             "real_clip_full_s": time.perf_counter() - began,
         }
 
 
+def _open_form(page: Page) -> None:
+    """It is folded away after a run."""
+    fold = page.locator("#fold[aria-expanded=false]")
+    if fold.count():
+        fold.click()
+
+
 def _run(page: Page) -> None:
+    _open_form(page)
     page.fill("#question textarea", QUESTION)
     page.click("#run")
     page.wait_for_function("!document.querySelector('.mv-token')")
-    page.wait_for_selector("#run:enabled")
+    page.wait_for_selector("#run:enabled", state="attached")
 
 
 def _warm(page: Page) -> dict[str, float]:
@@ -204,6 +212,6 @@ def _warm(page: Page) -> dict[str, float]:
     out["page_first_partial_s"] = time.perf_counter() - began
     page.wait_for_selector(".mv-object")
     out["page_boxes_s"] = time.perf_counter() - began
-    page.wait_for_selector("#run:enabled")
+    page.wait_for_selector("#run:enabled", state="attached")
     out["page_full_trace_s"] = time.perf_counter() - began
     return out

@@ -237,6 +237,9 @@ def check_public(page: Page, report: Report) -> None:
 
 def run(page: Any, question: str = QUESTION) -> None:
     """Asks another question than the page shows about the form's clip, and waits for the answer."""
+    fold = page.locator("#fold[aria-expanded=false]")
+    if fold.count():  # the form is folded away after a run
+        fold.click()
     page.locator("#question textarea").fill(question)
     page.locator("#run").click()
     page.wait_for_function(

@@ -6,6 +6,7 @@ A seed decides scene, objects, question and answer, so that a draw can be repeat
 from __future__ import annotations
 
 import secrets
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -38,7 +39,7 @@ def fresh_seed() -> int:
 
 
 def draw(seed: int, folder: Path) -> Drawn:
-    """Draws a clip and writes it into the folder as `draw-SEED.mp4`."""
+    """Draws a clip and writes it into a new folder in `folder`, as `draw-SEED.mp4`."""
     # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
     import numpy as np
 
@@ -52,7 +53,8 @@ def draw(seed: int, folder: Path) -> Drawn:
     items = [item for item in world.items("test", PER_REGIME) if item.kind != "caption"]
     item = items[int(np.random.default_rng(seed).integers(len(items)))]
     frames = render(world.spec(item.clip), frame_times(SECONDS * FPS), MASTER)
-    path = folder / f"draw-{seed}.mp4"
+    # made now, and not before the frames are drawn: a server deletes empty folders of uploads
+    path = Path(tempfile.mkdtemp(dir=folder)) / f"draw-{seed}.mp4"
     write_frames(frames, path, FPS, {"title": TITLE}, preset="veryfast")
     return Drawn(seed, str(path), item.question, item.truth)
 

@@ -95,17 +95,17 @@ class Handlers(Runs, Changes):
         session.form.video, session.form.example = str(path), None
         out = joined({"example": None}, NO_STRIP, self._note(session), self._buttons(session))
         yield out | {"strip": {"reading": Path(path).name}}
-        yield from self._strip(session, {})
+        yield from self._strip(session, str(path), {})
 
     def strip(self, chosen: Any, key: str) -> Iterator[Updates]:
         """The pictures of a shorter range of the uploaded clip, closer together."""
         session = self.store.session(key)
         if session.form.video is not None and isinstance(chosen, Mapping):
-            yield from self._strip(session, chosen)
+            yield from self._strip(session, session.form.video, chosen)
 
-    def _strip(self, session: Session, chosen: Mapping[str, Any]) -> Iterator[Updates]:
+    def _strip(self, session: Session, video: str, chosen: Mapping[str, Any]) -> Iterator[Updates]:
         """Reads and shows the strip, unless the clip was replaced meanwhile."""
-        video, store = str(session.form.video), self.store
+        store = self.store
 
         def stopped() -> bool:
             return session.gone or session.form.video != video

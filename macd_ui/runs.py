@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -96,9 +95,8 @@ class Runs(Jobs):
     def _draw(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
         start = status("video", 0, "Drawing a clip", running=True)
         yield {"viewer": self._view(session, None, start)} | running(True)
-        folder = Path(tempfile.mkdtemp(dir=self.store.uploads.folder))
         with self.store.quota.job(session.visitor), self.store.readers:
-            drawn = draw(fresh_seed(), folder)
+            drawn = draw(fresh_seed(), self.store.uploads.folder)
         session.drawn = drawn
         methods = dict.fromkeys((*(values["methods"] or ()), *drawn.methods))
         values = {
@@ -177,7 +175,7 @@ class Runs(Jobs):
                 state = status(
                     event.stage,
                     event.fraction,
-                    event.message + left_in_words(left),
+                    event.message + left_in_words(left, turn.seconds),
                     done=STAGES[: STAGES.index(event.stage)],
                     running=True,
                 )

@@ -39,6 +39,8 @@ def stopped_in_words(error: Cancelled) -> str:
     return str(error)[:1].upper() + str(error)[1:]
 
 
-def left_in_words(left: float | None) -> str:
-    """The seconds left, to be added to a message; nothing where they are not known."""
-    return "" if left is None else f" · about {max(1, round(left))} s left"
+def left_in_words(left: float | None, spent: float = 0.0) -> str:
+    """The seconds left, to be added to a message; those spent where no run has shown how many."""
+    if left is not None:
+        return f" · about {max(1, round(left))} s left"
+    return f" · {round(spent)} s so far" if spent >= 1 else ""

@@ -1,45 +1,71 @@
-"""Takes the pictures in docs/ from the real page: `python -m scripts.screenshots`."""
+"""Takes the pictures of the page: `python -m scripts.screenshots`.
+
+Ten named states of the real page. Those with a name in DOCS go to docs/, in few colours and at most
+LARGEST bytes; `--all FOLDER` writes every one of them, as it is, to a folder of your own.
+"""
 
 from __future__ import annotations
 
+import argparse
+import io
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from bench.server import ROOT, chromium, serving
 
+LARGEST = 200_000
+WAIT_MS = 180_000
 
-def first_paint(page: Page) -> None:
+
+@dataclass(frozen=True)
+class Shot:
+    """prepare: brings the page into the state. doc: its name in docs/. whole: the whole page."""
+
+    prepare: Callable[[Page, Path], None]
+    width: int = 1440
+    scheme: str = "light"
+    doc: str = ""
+    whole: bool = True
+
+
+def opening(page: Page, clip: Path) -> None:
     """An example as one meets it."""
 
 
-def levels(page: Page) -> None:
-    """What the counterfactual hides."""
-    page.get_by_role("button", name="Levels").click()
-    page.get_by_role("button", name="Counterfactual").click()
-    page.locator(".mv-object").first.click()
+def uploading(page: Page, clip: Path) -> None:
+    """A clip of one's own on its filmstrip, with frames picked by hand."""
+    page.set_input_files("#video input[type=file]", clip)
+    page.wait_for_selector(".strip-frame")
+    for i in (3, 9, 15):
+        page.locator(".strip-frame").nth(i).click()
 
 
-def compare(page: Page) -> None:
-    """Methods side by side, computed on the spot."""
-    page.click("#compare button >> nth=0")
-    for name in ("VCD", "SID", "TCD", "Every object hidden", "Reversed signs", "Blank video"):
-        page.get_by_label(name, exact=True).check()
+def running(page: Page, clip: Path) -> None:
+    """Boxes that appear as frames are detected."""
+    page.set_input_files("#video input[type=file]", clip)
+    page.wait_for_selector(".strip-frame")
     page.click("#run")
-    page.wait_for_selector(".mv-methods tr[data-method=blank]")
-    page.wait_for_selector("#run:enabled")
-    page.locator(".mv-screens select").nth(1).select_option("vcd")
-    page.click("#compare button >> nth=0")
+    page.wait_for_selector(".mv-stage-now")
+    page.wait_for_function(
+        "/frames|objects|Looking/.test(document.querySelector('.mv-message').textContent)"
+    )
 
 
-def token(page: Page) -> None:
-    """One token under both views, α moved until the path diverges, and where it flips."""
-    page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
-    page.locator(".mv-flips > summary").click()
-    page.locator(".mv-live input").first.focus()
-    page.keyboard.press("Home")
+def finished(page: Page, clip: Path) -> None:
+    """A real clip after its run, with the form folded away."""
+    uploading(page, clip)
+    page.fill("#question textarea", "Is there a car in the video?")
+    page.click("#run")
+    page.wait_for_selector("#columns.folded")
 
 
-def what_if(page: Page) -> None:
-    """An object hidden by hand beside the former run, and what each object truly does."""
+def what_if(page: Page, clip: Path) -> None:
+    """An object masked by hand beside the former run, and what each object truly does."""
     page.locator(".mv-object").first.click()
     page.locator(".mv-whatif > summary").click()
     page.get_by_role("button", name="Counterfactual").click()
@@ -51,29 +77,121 @@ def what_if(page: Page) -> None:
     page.wait_for_selector(".mv-occlusion table")
 
 
+def compare(page: Page, clip: Path) -> None:
+    """Methods side by side, computed on the spot."""
+    page.click("#compare button >> nth=0")
+    for name in ("VCD", "SID", "TCD", "Every object hidden", "Reversed signs", "Blank video"):
+        page.get_by_label(name, exact=True).check()
+    page.click("#run")
+    page.wait_for_selector(".mv-methods tr[data-method=blank]")
+    page.wait_for_selector("#columns.folded")
+    page.locator(".mv-screens select").nth(1).select_option("vcd")
+
+
+def error(page: Page, clip: Path) -> None:
+    """A file that is no video, refused beside its name."""
+    broken = clip.with_name("broken.mp4")
+    broken.write_bytes(b"no video at all")
+    page.set_input_files("#video input[type=file]", broken)
+    page.wait_for_selector("#clip-error:visible")
+
+
+def levels(page: Page, clip: Path) -> None:
+    """What the counterfactual hides."""
+    page.get_by_role("button", name="Levels").click()
+    page.get_by_role("button", name="Counterfactual").click()
+    page.locator(".mv-object").first.click()
+
+
+def token(page: Page, clip: Path) -> None:
+    """One token under both views, α moved until the path diverges, and where it flips."""
+    page.locator(".mv-strip[data-method=macd] .mv-token").first.click()
+    page.locator(".mv-flips > summary").click()
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+
+
 SHOTS = {
-    "page": (first_paint, 1440, "light"),
-    "page-token": (token, 1440, "light"),
-    "page-what-if": (what_if, 1440, "light"),
-    "page-levels-dark": (levels, 1440, "dark"),
-    "page-compare": (compare, 1440, "light"),
-    "page-phone": (first_paint, 390, "light"),
+    "opening": Shot(opening, doc="page"),
+    "uploading": Shot(uploading, doc="page-form"),
+    "running": Shot(running),
+    "finished": Shot(finished),
+    "what-if": Shot(what_if, doc="page-what-if"),
+    "compare": Shot(compare, doc="page-compare"),
+    "error": Shot(error, whole=False),
+    "phone": Shot(opening, 390, doc="page-phone"),
+    "dark": Shot(levels, scheme="dark", doc="page-levels-dark"),
+    "wide": Shot(opening, 2560, whole=False),
+    "token": Shot(token, doc="page-token"),
 }
+
+
+def in_few_colours(picture: bytes, width: int) -> bytes:
+    """The picture as a PNG of at most LARGEST bytes: fewer colours first, then fewer pixels."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    for share in (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3):
+        size = round(image.width * share), round(image.height * share)
+        smaller = image.resize(size, Image.Resampling.LANCZOS)
+        for colours in (128, 64):
+            out = io.BytesIO()
+            few = smaller.quantize(colours, dither=Image.Dither.NONE)
+            few.save(out, "PNG", optimize=True)
+            if out.tell() <= LARGEST:
+                return out.getvalue()
+    raise ValueError(f"a picture of {width} px cannot be made small enough")
+
+
+def drawn_clip(folder: Path) -> Path:
+    """A moving square that is no clip of the toy world, for pictures that anybody may take."""
+    import numpy as np
+
+    from toyworld.clips import write_frames
+
+    frames = np.full((48, 270, 480, 3), (206, 214, 190), np.uint8)
+    frames[:, 180:] = (120, 140, 96)
+    for t, frame in enumerate(frames):
+        frame[130:210, 20 + 8 * t : 110 + 8 * t] = (176, 58, 46)
+        frame[60:100, 400 - 5 * t : 440 - 5 * t] = (240, 240, 250)
+    path = folder / "my-clip.mp4"
+    write_frames(frames, path, 12, preset="veryfast")
+    return path
 
 
 def main() -> None:
     """Starts the page, takes every picture, stops it."""
-    with serving() as url, sync_playwright() as playwright:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", type=Path, metavar="FOLDER", help="every state, as it is")
+    parser.add_argument("--only", default="", help="states by name, with commas between")
+    parser.add_argument("--clip", type=Path, help="a clip of your own instead of a drawn one")
+    args = parser.parse_args()
+    chosen = args.only.split(",") if args.only else list(SHOTS)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving() as url,
+        sync_playwright() as playwright,
+    ):
+        clip = args.clip or drawn_clip(Path(folder))
+        own = Path(folder) / clip.name
+        if own != clip:
+            own.write_bytes(clip.read_bytes())
         browser = chromium(playwright)
-        for name, (prepare, width, scheme) in SHOTS.items():
-            page = browser.new_page(viewport={"width": width, "height": 900})
-            page.goto(f"{url}?__theme={scheme}")
+        for name in chosen:
+            shot = SHOTS[name]
+            page = browser.new_page(viewport={"width": shot.width, "height": 900})
+            page.set_default_timeout(WAIT_MS)
+            page.goto(f"{url}?__theme={shot.scheme}")
             page.wait_for_selector(".mv-token")
             page.wait_for_timeout(1500)
-            prepare(page)
-            page.wait_for_timeout(800)
-            page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
+            shot.prepare(page, own)
+            page.wait_for_timeout(200 if name == "running" else 800)
+            picture = page.screenshot(full_page=shot.whole)
             page.close()
+            if args.all:
+                args.all.mkdir(parents=True, exist_ok=True)
+                (args.all / f"{name}.png").write_bytes(picture)
+            elif shot.doc:
+                path = ROOT / "docs" / f"{shot.doc}.png"
+                path.write_bytes(in_few_colours(picture, shot.width))
         browser.close()
 
 

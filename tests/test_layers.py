@@ -47,6 +47,7 @@ LAZY_IMPORTS = {
         "toyworld.world",
     },
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
+    "macd_ui/draws.py": {"toyworld.clips", "toyworld.scenes", "toyworld.world"},  # a random draw
     "core/types.py": {"core.notebook", "core.traces.summary", "core.figures"},  # Trace shows itself
 }
 """File → what it may import against the rules, inside a function only: when it is first called."""

@@ -152,7 +152,7 @@ def _mounted(name: str, mount: str, value: dict[str, Any]) -> gr.HTML:
 def error_line(name: str) -> None:
     """Where the page puts an error that belongs here; empty until there is one."""
     gr.HTML(
-        f'<p class="form-error" id="{name}" role="alert" hidden></p>',
+        f'<p class="mv-error form-error" id="{name}" role="alert" hidden></p>',
         apply_default_css=False,
         padding=False,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from macd_ui.examples import examples
 from tests.browser.conftest import free_port, serve
-from tests.browser.test_page import open_plot, run, upload
+from tests.browser.test_page import open_form, open_plot, run, upload
 from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
@@ -38,6 +38,7 @@ def long_run(page):
     for field, value in (("frames", "64"), ("ascent steps", "200")):
         page.get_by_label(field, exact=True).fill(value)
         page.keyboard.press("Tab")
+    open_form(page)
     page.click("#run")
     says(page, "step [0-9]+")
 
@@ -63,6 +64,7 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
     second.goto(server)
     second.wait_for_selector(".mv-token")
     question = second.locator(".mv-question").inner_text()
+    open_form(second)
     second.click("#run")
     told = says(second, "Waiting")
     assert re.match(r"Waiting: 1 run before yours(, about \d+ s)?$", told)
@@ -73,11 +75,13 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
     assert second.locator(".mv-token").count() > 0
 
     # a tab that is closed while it waits gives its place to the next one
+    open_form(second)
     second.click("#run")
     says(second, "Waiting: 1 run")
     third = context.new_page()
     third.goto(server)
     third.wait_for_selector(".mv-token")
+    open_form(third)
     third.click("#run")
     says(third, "Waiting: 2 runs")
     second.close()
@@ -108,8 +112,10 @@ def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_
     )
     notes(page, "^$")
 
+    open_form(page)
     page.fill("#question textarea", "Is there a kite?")
     notes(page, f"^Shown: {other.video.name} .*Run would analyse .*Is there a kite")
+    open_form(page)
     page.fill("#question textarea", other.question)
     notes(page, "^$")
 
@@ -144,6 +150,7 @@ def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
     question = page.locator(".mv-question").inner_text()
     page.click("#settings button >> nth=0")
     page.locator("#detector input, #detector textarea").fill("no-such-detector")
+    open_form(page)
     page.click("#run")
     says(page, "no-such-detector|detector")
     page.wait_for_selector(".mv-error:visible", timeout=SOON_MS)
@@ -158,7 +165,9 @@ def test_a_detector_that_is_not_there_is_told_and_nothing_is_lost(page):
 @pytest.mark.long
 def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
     upload(page, toy_mp4)
+    open_form(page)
     page.fill("#question textarea", "Is there a dog in the video?")
+    open_form(page)
     page.click("#run")
     says(page, "Looking for objects|of [0-9]+ frames")
     page.click("#stop")
@@ -172,7 +181,9 @@ def test_stopping_early_does_not_say_that_nothing_was_found(page, toy_mp4):
 @pytest.mark.long
 def test_a_refused_question_leaves_trace_and_plot(page):
     open_plot(page)
+    open_form(page)
     page.fill("#question textarea", "  ")
+    open_form(page)
     page.click("#run")
     says(page, "question is blank")
     assert page.locator("#strengths-plot .js-plotly-plot").count() == 1
@@ -229,6 +240,7 @@ def test_nothing_of_a_visitor_remains(browser, own_server, toy_mp4):
     run(page)
     assert any(toy_mp4.name in f for f in files(folder))
     assert not any(f.endswith((".macd", ".html")) for f in files(folder))
+    open_form(page)
     page.click("#run")
     context.close()
     assert ends(lambda: all(f.endswith("/lock") for f in files(folder))), files(folder)

@@ -247,7 +247,7 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     assert handlers.ask(2, f" {other.question} ", "me")["note"]["text"] == ""
 
     video = make_video("own.mp4")
-    out, *_ = handlers.upload(str(video), "me")
+    out = next(handlers.upload(str(video), "me"))
     assert out["example"] is None
     assert "Run would analyse own.mp4" in out["note"]["text"]
     *_, last = handlers.run(values(video, question=other.question), "me")
@@ -256,7 +256,7 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     store.session("me").browser = browser_key(BROWSER[COOKIE])
     saved = tmp_path / "own.macd"
     saved.write_bytes(get(store, last["viewer"]["files"]["trace"]).content)
-    (out,) = handlers.upload(None, "me")
+    out = next(handlers.upload(None, "me"))
     assert "choose an example or a clip" in out["note"]["text"]
     handlers.choose(1, "me")
     out = handlers.open(str(saved), "me")

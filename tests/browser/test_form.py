@@ -1,0 +1,135 @@
+"""The form in a browser: filmstrip, folding, errors in their place, the guard, draws, access."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.browser.test_page import open_form, run, upload
+
+pytestmark = pytest.mark.browser
+OURS = [["#lead"], ["#bar"], ["#strip"], ["#guard"], ["#tally"], ["#viewer"]]
+"""What this project draws; the widgets around it are Gradio's own."""
+
+
+def strip(page, path):
+    upload(page, path)
+    page.wait_for_selector(".strip-frame")
+
+
+def findings(page):
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    found = Axe().run(page, context={"include": OURS}, options=options)
+    return [
+        (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
+    ]
+
+
+def test_the_page_explains_itself_and_leads_on(page):
+    page.wait_for_selector(".mv-token")
+    lead = page.locator("#lead")
+    assert lead.locator("p").first.inner_text().count(". ") == 2  # three sentences
+    assert not any(word in lead.inner_text() for word in ("logit", "gradient", "decoding"))
+    links = {a.inner_text(): a.get_attribute("href") for a in lead.locator("a").all()}
+    assert links["Paper"] == "https://arxiv.org/abs/2602.01740"
+    assert {"Documentation", "Source", "Gallery"} <= set(links)
+    for name in ("Documentation", "Source"):
+        assert page.request.get(f"{page.url}{links[name]}").ok
+
+
+@pytest.mark.long
+def test_a_clip_is_trimmed_picked_masked_and_answered(page, make_video):
+    """With the keyboard; nothing is claimed about a clip that the model never saw the like of."""
+    strip(page, make_video(frames=48, size=(320, 240)))
+    assert page.locator("#run").inner_text() == "Detect and mask only"
+    assert "an answer would mean nothing" in page.locator(".guard").inner_text()
+    summary = page.locator(".strip-summary")
+    assert summary.inner_text() == "8 evenly spaced frames of the whole clip."
+    page.locator(".strip-frame").first.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    assert summary.inner_text() == "2 frames picked by hand of the whole clip."
+    end = page.get_by_label("End", exact=True)
+    end.focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowLeft")
+    assert summary.inner_text().startswith("1 frame picked by hand of 0.00 s to ")
+    page.fill("#question textarea", "Is there a cup?")
+    page.click("#run")
+    page.wait_for_selector("#columns.folded")
+    assert "masks only" in page.locator(".mv-badge").inner_text()
+    assert page.locator(".mv-token").count() == 0
+    assert page.locator(".mv-stage .mv-caption").inner_text().startswith("frame 1 of 1")
+
+    # the form is folded; Enter opens it again, where the question can be typed
+    assert not page.locator("#ask").is_visible()
+    assert page.evaluate("document.activeElement.id") == "fold"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    page.click("#answer")
+    page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
+    page.wait_for_selector("#columns.folded")
+    assert page.locator(".mv-badge").inner_text() == "demo model, outside its training data"
+    page.locator(".mv-reproduce > summary").click()
+    assert "--at 0." in page.locator(".mv-reproduce").inner_text()
+
+
+@pytest.mark.long
+def test_errors_stand_where_the_action_was(page, tmp_path, toy_mp4):
+    page.wait_for_selector(".mv-token")
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video at all")
+    upload(page, broken)
+    page.wait_for_selector("#clip-error:visible")
+    assert "not a readable video" in page.locator("#clip-error").inner_text()
+    page.click("#run")
+    page.wait_for_selector("#run-error:visible")
+    assert page.locator(".mv-error:visible").count() == 1
+    damaged = tmp_path / "damaged.macd"
+    damaged.write_bytes(b"nothing")
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(damaged)
+    page.wait_for_selector("#open-error:visible")
+    assert page.locator(".mv-error:visible").count() == 1
+    page.reload()
+    upload(page, toy_mp4)
+    run(page)
+    assert page.locator(".mv-error:visible").count() == 0
+
+
+@pytest.mark.long
+def test_random_draws_are_counted_in_the_tab(page):
+    page.wait_for_selector(".mv-token")
+    for number in (1, 2):
+        open_form(page)
+        page.click("#draw")
+        page.wait_for_function(
+            "(n) => document.querySelector('.tally-draw').textContent.includes(`${n} draw`)",
+            arg=number,
+        )
+    open_form(page)
+    rows = page.locator(".tally tbody tr").all()
+    assert [row.locator("th").inner_text() for row in rows][:2] == ["Baseline", "MACD"]
+    for row in rows[:2]:
+        assert sum(int(cell.inner_text()) for cell in row.locator("td").all()) == 2
+    assert page.locator(".mv-right, .mv-wrong").count() >= 1  # the truth is in the trace
+    page.get_by_role("button", name="Start counting again").click()
+    assert not page.locator(".tally").is_visible()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 820, 1440, 2560])
+def test_the_form_is_accessible_and_fits(page, server, make_video, width, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{server}?__theme={scheme}")
+    page.wait_for_selector(".mv-token")
+    strip(page, make_video(frames=24, size=(320, 240)))
+    page.locator(".strip-frame").nth(3).click()
+    assert findings(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    page.click("#fold")
+    assert findings(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0

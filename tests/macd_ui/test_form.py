@@ -1,0 +1,289 @@
+"""The form: a filmstrip, frames that are chosen, the guard of the demo model, random draws."""
+
+import io
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from core.errors import OptionError
+from core.media.video import PUBLIC_SERVER
+from core.options import RunOptions, VideoOptions
+from core.traces.reproduce import command
+from macd_ui import about, draws, runs
+from macd_ui.draws import Drawn
+from macd_ui.examples import Example
+from macd_ui.forms import run_options
+from macd_ui.handlers import Handlers
+from macd_ui.models import Machine, offered
+from macd_ui.session import Store
+from macd_ui.settings import ServerSettings, check_limits
+from macd_ui.showing import DRAWN_TITLE, joined
+from macd_ui.strip import PICTURES, SIDE, smaller
+from macd_ui.wording import left_in_words
+from tests.fakes import BoxDetector, ByteLM
+from tests.macd_ui.test_page_parts import FIELDS
+from toyworld.clips import TITLE
+from viewer import payload
+
+FORM = FIELDS | {
+    "example": None,
+    "question": "is it?",
+    "backbone": "toyworld",
+    "detector": "",
+    "methods": [],
+}
+FAST = Machine("cuda", 80.0, 100.0)
+SLOW = Machine("cpu", 16.0, 0.02)
+
+
+class NarrowLM(ByteLM):
+    """Trained on drawn clips only."""
+
+    def __init__(self):
+        super().__init__()
+        self.info = replace(self.info, domain="drawn clips only", domain_title=DRAWN_TITLE)
+
+
+@pytest.fixture
+def store(monkeypatch):
+    store = Store()
+    monkeypatch.setattr(store, "backbone", lambda name, *_: NarrowLM())
+    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    monkeypatch.setattr("macd_ui.showing.offered", lambda settings: None)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def handlers(store):
+    return Handlers(store, [])
+
+
+def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monkeypatch):
+    limits = []
+    monkeypatch.setattr(store, "read_limits", PUBLIC_SERVER)
+    monkeypatch.setattr(
+        "macd_ui.handlers.read_strip", lambda *how: limits.append(how[-1]) or read_strip(*how)
+    )
+    from macd_ui.strip import read_strip
+
+    clip = str(make_video(frames=48, size=(640, 480)))
+    first, last = handlers.upload(clip, "me")
+    assert first["strip"] == {"reading": "v.mp4"}
+    assert limits == [PUBLIC_SERVER]  # of a run of strangers
+    strip = last["strip"]
+    assert len(strip["pictures"]) == len(strip["times"]) == PICTURES
+    assert strip["duration"] == pytest.approx(4.0, abs=0.1)
+    assert strip["pictures"][0].startswith("data:image/webp;base64,")
+    (closer,) = handlers.strip({"start": 1.0, "end": 2.0, "anything": "else"}, "me")
+    assert 1 <= closer["strip"]["times"][0] < closer["strip"]["times"][-1] <= 2
+    (gone,) = handlers.upload(None, "me")
+    assert gone["strip"] == gone["sampling"] == {}
+    assert list(handlers.strip({"start": 1.0}, "me")) == []  # there is no clip any more
+
+
+@pytest.mark.parametrize("chosen", [{"start": "1"}, {"start": 3, "end": 1}, {"start": 99}])
+def test_a_strip_that_cannot_be_read_says_so_beside_the_clip(handlers, make_video, chosen):
+    list(handlers.upload(str(make_video()), "me"))
+    (out,) = handlers.strip(chosen, "me")
+    assert out["viewer"]["status"]["where"] == "clip"
+    assert out["viewer"]["status"]["error"]
+
+
+def test_a_clip_that_is_no_video_is_refused_at_upload(handlers, tmp_path):
+    broken = tmp_path / "x.mp4"
+    broken.write_bytes(b"no video at all")
+    *_, last = handlers.upload(str(broken), "me")
+    assert "not a readable video" in last["viewer"]["status"]["error"]
+    assert last["viewer"]["status"]["where"] == "clip"
+
+
+def test_a_strip_of_a_clip_that_was_replaced_is_dropped(handlers, store, make_video):
+    reading = handlers.upload(str(make_video("a.mp4")), "me")
+    next(reading)
+    store.session("me").form.video = "another.mp4"
+    assert list(reading) == []
+
+
+def test_small_pictures_keep_their_shape_and_colours():
+    frame = np.zeros((720, 1280, 3), np.uint8)
+    frame[:, 640:] = 200
+    small = smaller(frame, SIDE)
+    assert small.shape == (120, 213, 3)
+    assert set(np.unique(small[:, :100])) == {0}
+    assert set(np.unique(small[:, 110:])) == {200}
+    assert smaller(small, SIDE) is small
+    assert smaller(np.zeros((2, 1280, 3), np.uint8), SIDE).shape == (1, 213, 3)
+
+
+def test_what_is_chosen_on_the_strip_becomes_options():
+    assert run_options(FORM | {"sampling": {}}) == RunOptions()
+    chosen = {"start": 0.5, "end": 1.5, "at": [0.6, 1.2]}
+    video = run_options(FORM | {"sampling": chosen}).video
+    assert video == VideoOptions(start=0.5, end=1.5, at=(0.6, 1.2))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [3, "x", [1], {"frames": 3}, {"max_megabytes": 9}, {"at": "1"}, {"at": [2, 1]},
+     {"start": None}, {"at": [1.0] * 300}, {"end": float("nan")}],
+)  # fmt: skip
+def test_a_bad_choice_of_frames_is_refused(chosen):
+    with pytest.raises(OptionError):
+        run_options(FORM | {"sampling": chosen})
+
+
+def test_a_public_server_bounds_picked_frames_too():
+    many = tuple(float(i) for i in range(33))
+    with pytest.raises(OptionError, match=r"video\.frames is 33"):
+        check_limits(RunOptions(video=VideoOptions(at=many)))
+    check_limits(RunOptions(video=VideoOptions(at=many[:32])))
+
+
+def test_picked_frames_are_run_recorded_and_reproduced(handlers, make_video):
+    sampling = {"at": [0.3, 1.1, 1.7], "start": 0.2}
+    values = FORM | {"video": str(make_video()), "sampling": sampling}
+    *_, last = handlers.run(values, "me", anyway=True)
+    assert last["viewer"]["trace"]["times"] == pytest.approx([3 / 12, 13 / 12, 20 / 12], abs=1e-4)
+    trace = handlers.store.session("me").trace
+    assert trace.options.video.at == (0.3, 1.1, 1.7)
+    assert "--at 0.3,1.1,1.7" in command(trace)
+
+
+def test_the_demo_model_masks_and_answers_only_at_the_second_click(handlers, make_video):
+    clip = str(make_video())
+    *_, strip = handlers.upload(clip, "me")
+    assert strip["run"]["value"] == "Detect and mask only"
+    assert strip["answer"]["visible"] is False
+    assert strip["guard"]["outside"]
+    values = FORM | {"video": clip}
+    first = list(handlers.run(values, "me"))
+    shown = first[-1]["viewer"]["trace"]
+    assert shown["answers"] == {}
+    assert shown["final"] is not None
+    assert shown["badge"] == "demo model, outside its training data · masks only, no answer"
+    assert first[-1]["answer"]["visible"]
+    assert first[-1]["run"] == {
+        "__type__": "update", "value": "Detect and mask only", "interactive": True
+    }  # fmt: skip
+    *_, second = handlers.run(values, "me", anyway=True)
+    assert set(second["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
+    assert second["viewer"]["trace"]["badge"] == "demo model, outside its training data"
+    other = handlers.choose_model("HuggingFaceTB/SmolVLM2-256M-Video-Instruct", "me")
+    assert other["run"]["value"] == "Run"
+
+
+def test_an_example_is_answered_and_its_truth_is_known(store, make_video):
+    example = Example("t", "is it?", "", make_video(), None, "yes")
+    handlers = Handlers(store, [example])
+    assert handlers.choose(0, "me")["run"]["value"] == "Run"
+    *_, last = handlers.run(FORM | {"video": None, "example": 0}, "me")
+    assert last["viewer"]["trace"]["answers"]
+    assert last["viewer"]["trace"]["truth"] == "yes"
+    *_, last = handlers.run(FORM | {"video": None, "example": 0, "question": "what?"}, "me")
+    assert last["viewer"]["trace"]["truth"] == ""
+
+
+def test_a_draw_runs_with_its_truth_and_is_counted(handlers, store, make_video, monkeypatch):
+    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
+
+    def drawn(seed, folder):
+        path = make_video(f"draw-{seed}.mp4")
+        return Drawn(seed, str(path), "Is there a dog in the video?", "no")
+
+    monkeypatch.setattr(runs, "draw", drawn)
+    values = FORM | {"video": None}
+    updates = list(handlers.draw(values, "me"))
+    form = next(u for u in updates if "question" in u)
+    assert form["question"] == "Is there a dog in the video?"
+    trace = store.session("me").trace
+    assert trace.truth == "no"
+    tally = updates[-1]["tally"]
+    assert trace.clip.name == f"draw-{tally['seed']}.mp4"
+    assert set(tally["right"]) == {"baseline", "macd", "yes-bias"}
+    assert tally["titles"]["yes-bias"] == "Constant on yes (+1)"
+    again = values | {"video": store.session("me").drawn.video, "question": trace.question}
+    assert list(handlers.run(again, "me"))[-1]["viewer"]["trace"]["truth"] == "no"
+
+
+@pytest.mark.long
+def test_a_seed_draws_the_same_clip_again(tmp_path):
+    one, two, other = (draws.draw(seed, tmp_path) for seed in (7, 7, 8))
+    assert (one.question, one.truth) == (two.question, two.truth)
+    assert (one.question, one.truth) != (other.question, other.truth)
+    assert Path(one.video).read_bytes() == Path(two.video).read_bytes()
+    from core.media.video import read_clip
+
+    assert read_clip(one.video).title == TITLE == DRAWN_TITLE
+
+
+def test_nobody_chooses_the_seed_of_a_draw():
+    assert len({draws.fresh_seed() for _ in range(20)}) > 15
+    assert draws.available()
+
+
+def test_a_real_model_that_fits_is_offered():
+    best = offered(ServerSettings(), FAST)
+    assert (best.title, best.detector) == ("Qwen2-VL 7B and RT-DETR R50", "rt-detr")
+    for fact in ("8.3 B", "80 GB of memory", "Apache-2.0", "s a run", "downloads 16.6 GB"):
+        assert fact in best.facts
+    small = offered(ServerSettings(), SLOW)
+    assert small.backbone == "HuggingFaceTB/SmolVLM2-256M-Video-Instruct"
+    assert small.detector in ("yolo11n", "rt-detr")
+    assert offered(ServerSettings(), replace(SLOW, memory_gb=0.5)) is None
+
+
+def test_a_public_page_offers_only_what_its_operator_listed():
+    public = ServerSettings(public=True)
+    assert offered(public, FAST) is None
+    hub_id = "Qwen/Qwen2-VL-2B-Instruct"
+    listed = replace(public, backbones=("toyworld", hub_id), detectors=("toyworld", "d-fine"))
+    assert (offered(listed, FAST).backbone, offered(listed, FAST).detector) == (hub_id, "d-fine")
+    own = replace(listed, backbones=("toyworld", "me/own"))
+    assert offered(own, FAST).backbone == "me/own"
+
+
+def test_updates_of_one_widget_are_joined():
+    label, state = ({"__type__": "update", k: v} for k, v in (("value", "Run"), ("visible", True)))
+    assert joined({"run": label}, {"run": state, "note": 1}) == {
+        "run": {"__type__": "update", "value": "Run", "visible": True}, "note": 1
+    }  # fmt: skip
+    assert joined({"strip": {"a": 1}}, {"strip": {}})["strip"] == {}
+
+
+def test_a_time_that_is_not_known_is_not_guessed():
+    assert left_in_words(4.2, 9.0) == " · about 4 s left"
+    assert left_in_words(None, 7.6) == " · 8 s so far"
+    assert left_in_words(None, 0.3) == ""
+
+
+def test_the_page_leads_to_its_docs_and_its_source():
+    client = TestClient(Starlette(routes=about.routes(ServerSettings())))
+    page = client.get("/docs/page.md")
+    assert "<h1>The page</h1>" in page.text
+    assert "<table>" in page.text
+    assert "script-src" not in page.headers["content-security-policy"]
+    assert client.get("/docs/page.png").headers["content-type"] == "image/png"
+    for name in ("..%2FLICENSE", "nothing.md", "%2e%2e"):
+        assert client.get(f"/docs/{name}").status_code == 404
+    archive = zipfile.ZipFile(io.BytesIO(client.get("/source.zip").content))
+    names = set(archive.namelist())
+    assert {"macd_ui/about.py", "core/pipeline.py", "viewer/js/viewer.js", "LICENSE"} <= names
+    assert not [n for n in names if "__pycache__" in n or n.startswith((".", "assets/", "tests/"))]
+    locked = TestClient(Starlette(routes=about.routes(ServerSettings(auth="users"))))
+    locked.app.cookie_id, locked.app.tokens = "x", {}
+    assert locked.get("/source.zip").status_code == 401
+
+
+def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
+    list(handlers.run(FORM | {"video": str(make_video())}, "me"))
+    from core.traces.bundle import load, save
+
+    again = load(save(handlers.store.session("me").trace, tmp_path / "masks.macd"))
+    assert again.options.masks_only
+    assert payload(again)["trace"]["badge"].startswith("demo model")
