@@ -37,6 +37,19 @@ MUTANTS: dict[str, tuple[str, str]] = {
     "frame mask off": ('trace.mask.frame_mask === "off" ? 0 : levels.frame', "levels.frame"),
     "frame mask inverted": ("covered.map((v) => 1 - v)", "covered.map((v) => v)"),
     "object level": ("objects: trace.final ? trace.final.level :", "objects:"),
+    "dead band": ("strength > r0 + tau ? 1", "strength > r0 ? 1"),
+    "dead band below": ("strength < r0 - tau ? 0", "strength < r0 ? 0"),
+    "continuous strengths": ("if (continuous) return strength;", ""),
+    "number of frame groups": ("Math.floor(trace.frame_fraction * frames.length)", "1"),
+    "one group at least": (
+        "trace.frame_fraction > 0 ? Math.max(1, few) : few",
+        "few",
+    ),
+    "order of frame groups": (
+        "(frame_strength[b] - trace.r0) - (frame_strength[a] - trace.r0)",
+        "a - b",
+    ),
+    "frame level of a step": ("frames[group] : 0", "frames[0] : 0"),
     "object level of means": ("mean += share * levels.objects[k]", "mean += share"),
     "frame level of the first group": (
         "trace.final.frame_level[group]",

@@ -68,6 +68,7 @@ WITHOUT_TORCH = {
     "media.webp",
     "masking.masks",
     "masking.random_masks",
+    "methods",
     "decoding.contrast",
     "decoding.steps",
     "figures",

@@ -22,7 +22,7 @@ from core.decoding.contrast import (
     score,
     weighted,
 )
-from core.masking.masks import combine_masks, draw_masks
+from core.masking.masks import combine_masks, draw_masks, frame_levels, quantize_strengths
 from core.options import (
     FUSIONS,
     AscentOptions,
@@ -37,6 +37,7 @@ from core.types import (
     LOST,
     SEEN,
     Answer,
+    AscentStep,
     Counterfactual,
     ModelFrames,
     StepWeights,
@@ -49,6 +50,10 @@ from viewer import JS, payload
 from viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 
 ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js"))
+SCRIPTS = (
+    "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "rescore", "flipPoints", "flipRow",
+    "unpackBits",
+)  # fmt: skip
 HEIGHT, WIDTH = 18, 24
 VOCABULARY = 60
 HEADS = ("probability", "raw")
@@ -68,7 +73,7 @@ class Case:
 
     def run(self, page: Any, script: str) -> None:
         """Runs the code of one bundle in a page, and compares."""
-        names = "frameMasks, levelsAt, unionMask, rescore, flipPoints, flipRow, unpackBits"
+        names = ", ".join(SCRIPTS)
         self.compare(
             page.evaluate(
                 f"(given) => {{ const {{ {names} }} = {script};\nreturn ({self.code})(given); }}",
@@ -232,6 +237,36 @@ def levels_of_objects_and_frames() -> Case:
     return Case(
         shown, "(all) => all.map((trace) => [0, 1, 2].map((t) => levelsAt(trace, t)))", compare
     )
+
+
+@case
+def levels_by_step() -> Case:
+    """Strengths on and off the edges of the dead band; more frames above r0 than may stay."""
+    given, expected = [], []
+    r0 = 0.625
+    strength = np.array([r0, r0 + 0.125, r0 - 0.125, r0 + 0.1875, r0 - 0.1875])
+    frames = np.array([r0 + 0.25, r0 + 0.3125, r0 - 0.25, r0 + 0.25, r0, r0 + 0.125])
+    step = AscentStep(0, 1.0, strength, strength, frames, frames)
+    for levels, tau, fraction in product(
+        ("three", "continuous"), (0.0, 0.125), (0.0, 0.1, 0.5, 1.0)
+    ):
+        options = AscentOptions(r0=r0, tau=tau, levels=levels, frame_fraction=fraction)
+        trace = replace(
+            a_trace(), steps=(step,), groups=tuple((g,) for g in range(len(frames))),
+            options=RunOptions(ascent=options),
+        )  # fmt: skip
+        given.append(sent(trace))
+        objects = quantize_strengths(strength, options).tolist()
+        few = frame_levels(frames, options).tolist()
+        expected.append(
+            [{"objects": objects, "frames": few}, {"objects": objects, "frame": few[2]}]
+        )
+
+    def compare(found: Any) -> None:
+        assert found == expected
+
+    code = "(all) => all.map((trace) => [levelsOfStep(trace, 0), levelsAt(trace, 2, 0)])"
+    return Case(given, code, compare)
 
 
 # scores

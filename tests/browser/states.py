@@ -24,17 +24,17 @@ NAMES = ("dog", "ball", "cup", "car", "bird", "chair", LONG_NAME)
 
 def many_boxes():
     """Fourteen boxes in two rows, with names that come twice."""
+    names = [NAMES[k % len(NAMES)] for k in range(14)]
+    corners = [(0.02 + 0.14 * (k % 7), 0.05 + 0.5 * (k // 7)) for k in range(14)]
     return tuple(
-        (NAMES[k % len(NAMES)], round(0.95 - 0.02 * k, 2),
-         (0.02 + 0.14 * (k % 7), 0.05 + 0.5 * (k // 7),
-          0.13 + 0.14 * (k % 7), 0.4 + 0.5 * (k // 7)))
-        for k in range(14)
-    )  # fmt: skip
+        (name, round(0.95 - 0.02 * k, 2), (x, y, x + 0.11, y + 0.35))
+        for k, (name, (x, y)) in enumerate(zip(names, corners, strict=True))
+    )
 
 
 @cache
 def traced(objects=14, steps=STEPS):
-    """A run of the fake model with that many objects, ten steps and three more methods."""
+    """A run of the fake model with that many objects, steps of ascent and three more methods."""
     options = RunOptions(
         video=VideoOptions(frames=4), ascent=AscentOptions(steps=steps, eta=0.05, tau=0.05)
     )
@@ -51,22 +51,24 @@ def traced(objects=14, steps=STEPS):
     return replace(trace, truth=trace.answers["baseline"].text)
 
 
+PAPER = {"light": "#fff", "dark": "#1b1f24"}
+
+
 def page_of(data, scheme="light"):
     """A document that holds the viewer with a page around it that would send its actions."""
     text = json.dumps(data).replace("<", "\\u003c")
-    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Viewer</title>
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Viewer</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>{style()}
-body {{ margin: 0; padding: 12px;
-background: {"#1b1f24" if scheme == "dark" else "#fff"}; }}</style>
-</head><body class="{"dark" if scheme == "dark" else ""}">
-<main><h1 style="position:absolute;clip-path:inset(50%)">Viewer</h1>
-<div id="viewer"></div></main>
+body {{ margin: 0; padding: 12px; background: {PAPER[scheme]}; }}
+h1 {{ position: absolute; clip-path: inset(50%); }}
+</style></head>
+<body class="{scheme}"><main><h1>Viewer</h1><div id="viewer"></div></main>
 <script>
-window.sent = [];
-const {{ Viewer }} = {bundle(JS / "viewer.js")};
 const host = {{ send: (action) => window.sent.push(action) }};
-window.viewer = new Viewer(document.getElementById("viewer"), host);
+window.sent = [];
+window.viewer = new ({bundle(JS / "viewer.js")}).Viewer(document.getElementById("viewer"), host);
 window.viewer.update({text});
 </script></body></html>"""
 

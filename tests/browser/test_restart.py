@@ -98,7 +98,7 @@ def change_a_level(page, changes):
     open_what_if(page)
     page.locator(".mv-object").first.click()
     other = "1 mask" if levels(page)[0] == "0" else "0 keep"
-    page.locator(".mv-whatif .mv-edit").first.get_by_role("button", name=other).click()
+    page.locator(".mv-edit-object").get_by_role("button", name=other).click()
     settled(page, changes)
     return levels(page)
 

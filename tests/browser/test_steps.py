@@ -88,8 +88,7 @@ def test_plots_say_in_words_what_they_draw(bare):
         assert f"{track.id} {track.label} from 0.75 to {end:.3f}" in told
     assert f"to {trace.steps[-1].loss:.3f} nats" in loss.get_attribute("aria-label")
     # a click on the plot goes to that step
-    place = strength.bounding_box()
-    page.mouse.click(place["x"] + 5, place["y"] + 20)
+    strength.click(position={"x": 5, "y": 20})
     assert page.evaluate("window.viewer.state.step") == 0
     canvas = page.locator(".mv-stage canvas").get_attribute("aria-label")
     assert canvas.startswith("Frame 1 of 4: 1 dog, ")

@@ -41,6 +41,11 @@ def drag(page, start, end):
     page.mouse.up()
 
 
+def name_new_object(page, name):
+    page.get_by_label("Name of the new object").fill(name)
+    page.keyboard.press("Enter")
+
+
 @pytest.mark.long
 def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     upload(page, toy_mp4)
@@ -49,7 +54,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     page.locator(".mv-object").first.click()
     before = levels(page)
     other = "1 mask" if before[0] == "0" else "0 keep"
-    page.locator(".mv-whatif .mv-edit").first.get_by_role("button", name=other).click()
+    page.locator(".mv-edit-object").get_by_role("button", name=other).click()
     settled(page, 1)
     assert levels(page)[0] == other[0]
     assert levels(page)[1:] == before[1:]
@@ -71,9 +76,10 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
 
     page.get_by_role("button", name="Add object").click()
     drag(page, (0.05, 0.05), (0.3, 0.3))
+    name_new_object(page, "lamp")
     settled(page, 4)
     assert page.locator(".mv-object").count() == 3
-    page.locator(".mv-whatif select[aria-label='Merge with']").select_option(label="3 drawn")
+    page.locator(".mv-whatif select[aria-label='Merge with']").select_option(label="3 lamp")
     settled(page, 5)
     assert page.locator(".mv-object").count() == 2
     page.locator(".mv-whatif").get_by_role("button", name="Drop").click()
@@ -88,10 +94,15 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     assert kinds == ["level", "label", "brush", "add", "merge", "drop"]
 
     for left in range(5, -1, -1):
-        page.locator(".mv-whatif > .mv-button").click()
+        page.get_by_role("button", name="Undo").click()
         settled(page, left)
     assert levels(page) == before
     assert page.locator(".mv-object-name").first.inner_text().startswith("dog")
+    for count in (1, 2):
+        page.get_by_role("button", name="Redo").click()
+        settled(page, count)
+    assert levels(page)[0] == other[0]
+    assert page.locator(".mv-object-name").first.inner_text().startswith("wolf")
 
 
 @pytest.mark.long

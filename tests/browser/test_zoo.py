@@ -6,7 +6,7 @@ import pytest
 from core.traces.bundle import load
 from core.types import SEEN
 from tests.browser.test_page import run, upload
-from tests.browser.test_whatif import drag, open_what_if, settled
+from tests.browser.test_whatif import drag, name_new_object, open_what_if, settled
 from tests.patience import PATIENCE_MS
 from tests.zoo import ZOO, make_zoo
 
@@ -74,7 +74,8 @@ def answer(page):
 
 
 def set_level(page, row, level):
-    page.locator(".mv-whatif .mv-edit").nth(row).get_by_role("button", name=level).click()
+    part = (".mv-edit-object", ".mv-edit-frames")[row]
+    page.locator(part).get_by_role("button", name=level).click()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -138,6 +139,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
         settled(page, changes := changes + 1)
         page.get_by_role("button", name="Add object").click()
         drag(page, (0.5, 0.5), (0.9, 0.9))
+        name_new_object(page, "drawn")
         settled(page, changes := changes + 1)
         objects = 1
 

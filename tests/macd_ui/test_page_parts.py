@@ -11,6 +11,7 @@ from core.figures.style import COLOURS
 from core.options import RunOptions
 from core.traces.bundle import save
 from core.traces.summary import as_text
+from core.types import Edit
 from core.validation import Choice, Flag, Number
 from macd_ui.component import viewer_component
 from macd_ui.examples import examples
@@ -18,7 +19,7 @@ from macd_ui.files import routes
 from macd_ui.forms import SETTINGS, run_options
 from macd_ui.handlers import Handlers
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_ui.session import Session, Store
+from macd_ui.session import FORMER_KEPT, Session, Store
 from macd_ui.showing import plot
 from tests.core.test_bundle import make_trace
 from tests.fakes import BoxDetector, ByteLM
@@ -257,6 +258,42 @@ def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
 def test_actions_that_are_none_are_refused(store, action):
     (told,) = Handlers(store, examples()).act(action, "", "me")
     assert told["viewer"]["status"]["error"]
+
+
+def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store, trace):
+    handlers = Handlers(store, [])
+    session = store.session("me")
+    names = ("wolf", "fox", "cat")
+    first, second, third = (
+        replace(trace, edits=tuple(Edit("label", track=1, label=n) for n in names[: i + 1]))
+        for i in range(3)
+    )
+    session.show(trace)
+
+    def ask(what):
+        action = {"do": what, "run": payload(session.trace, frames=False)["trace"]["run"]}
+        (shown,) = handlers.act(action, "", "me")
+        assert not shown["viewer"]["status"]["error"]
+        view = shown["viewer"]["trace"]
+        return [edit["label"] for edit in view["edits"]], view["redo"], "former" in view
+
+    assert ask("redo") == ([], False, False)
+    session.change(trace, first)
+    session.change(first, second)
+    assert ask("undo") == (["wolf"], True, True)
+    assert ask("undo") == ([], True, False)
+    assert ask("undo") == ([], True, False)  # there is nothing before
+    assert ask("redo") == (["wolf"], True, True)
+    assert ask("redo") == (["wolf", "fox"], False, True)
+    ask("undo")
+    session.change(first, third)
+    assert ask("redo") == (["wolf", "fox", "cat"], False, True)
+    for _ in range(30):
+        session.change(third, third)
+    assert len(session.former) == FORMER_KEPT
+    session.undo()
+    session.show(trace)
+    assert not session.undone
 
 
 def test_twenty_objects_have_colours_of_their_own_in_viewer_and_plot(trace):

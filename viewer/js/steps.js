@@ -32,7 +32,7 @@ export class Steps {
     this.text = el("p", { class: "mv-note mv-step-text" });
     this.cursors = [line("mv-cursor"), line("mv-cursor")];
     this.plots = el("div", { class: "mv-step-plots" });
-    this.root = el("section", { class: "mv-steps", "aria-label": "Gradient ascent" },
+    this.root = el("section", { class: "mv-steps", "aria-label": "The ascent by step" },
       el("div", { class: "mv-transport" }, this.play, this.slider, this.name), this.text, this.plots);
   }
 

@@ -24,6 +24,11 @@ import { WhatIf } from "./whatif.js";
 
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
 
+/** @type {[string, number, number][]} class, and the widths in px from which and below which it is set */
+const WIDTHS = [
+  ["mv-narrow", 0, 720], ["mv-two", 720, Infinity], ["mv-roomy", 1060, Infinity], ["mv-wide", 1700, Infinity],
+];
+
 export class Viewer {
   /**
    * @param {Element} root
@@ -64,9 +69,9 @@ export class Viewer {
           type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
         }, "?")),
       this.badge, this.headline.root, this.regions.root, this.controls.root,
-      el("div", { class: "mv-space" }, el("div", { class: "mv-columns" },
+      el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.steps.root, this.evidence.root),
-        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root))),
+        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
       this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
@@ -75,6 +80,7 @@ export class Viewer {
     this.root.addEventListener("dragover", (e) => e.preventDefault());
     this.root.addEventListener("drop", (e) => this.drop(e));
     this.attach(root);
+    new ResizeObserver(() => this.fit()).observe(this.root);
     this.shownAt = 0;
     setInterval(() => this.tick(), 50);
   }
@@ -82,6 +88,12 @@ export class Viewer {
   /** @param {Element} root */
   attach(root) {
     if (this.root.parentElement !== root) root.replaceChildren(this.root);
+  }
+
+  // By the width of the viewer, not of the window; not every page that holds it takes container queries.
+  fit() {
+    const width = this.root.clientWidth;
+    for (const [name, from, below] of WIDTHS) this.root.classList.toggle(name, width >= from && width < below);
   }
 
   /**
@@ -196,8 +208,9 @@ export class Viewer {
     const { state } = this;
     const answer = state.shown.answers[method];
     const two = isContrast(answer);
+    state.step = null; // the pixels of a second view are those of the end
     this.tokens.choose({ [two ? "contrast" : "reference"]: method });
-    state.set({ method, step: null, layers: { ...state.layers, counter: two && !this.stage.whyNot("counter"), levels: false } });
+    state.set({ method, layers: { ...state.layers, counter: two && !this.stage.whyNot("counter"), levels: false } });
     this.root.focus({ preventScroll: true });
     this.body.scrollIntoView({ block: "start" });
   }

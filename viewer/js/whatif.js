@@ -30,8 +30,8 @@ export class WhatIf {
     this.stage = stage;
     this.shown = ""; // what the controls were drawn for
     this.shownFrames = "";
-    this.object = el("div", { class: "mv-edit" });
-    this.frame = el("div", { class: "mv-edit" });
+    this.object = el("div", { class: "mv-edit mv-edit-object" });
+    this.frame = el("div", { class: "mv-edit mv-edit-frames" });
     this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": "Brush" });
     this.toolButtons = new Map(TOOLS.map(([tool, name]) => [tool,
       this.button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));

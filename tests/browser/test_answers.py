@@ -1,0 +1,166 @@
+"""Answers as they are read: no end tokens, titles, marks where the truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.decoding.contrast import kept_candidates, log_partition
+from core.types import TokenStep
+from tests.browser.states import show, traced
+
+pytestmark = pytest.mark.browser
+WORDS = ["yes", "no", "dog", " and", "<end>", "<stop>"]
+END, STOP = 4, 5
+
+
+def step(index, token, counter=None):
+    """A token that has the largest logit; of a contrast where the second view's choice is named."""
+    base = np.full(len(WORDS), -2.0, np.float32)
+    base[token] = 3.0
+    other = None
+    if counter is not None:
+        base[counter] = 2.5
+        other = np.zeros(len(WORDS), np.float32)
+        other[token], other[counter] = -1.0, 2.0
+    ids = kept_candidates([base] if other is None else [base, other], len(WORDS), -np.inf, token)
+    return TokenStep(
+        index, token, WORDS[token], ids, tuple(WORDS[i] for i in ids), base[ids],
+        log_partition(base),
+        None if other is None else other[ids], None if other is None else log_partition(other),
+    )  # fmt: skip
+
+
+def answered(baseline, macd, other=1):
+    """The fake run with these tokens as answers; where α grows, `other` loses against them."""
+    trace = traced(objects=2, steps=3)
+    base, contrast = trace.answers["baseline"], trace.answers["macd"]
+
+    def text(tokens):
+        return "".join(WORDS[t] for t in tokens if t < END)
+
+    def ends(tokens):
+        return tokens[-1] >= END
+
+    answers = {
+        "baseline": replace(
+            base, text=text(baseline), finished=ends(baseline),
+            tokens=tuple(step(i, t) for i, t in enumerate(baseline)),
+        ),
+        "macd": replace(
+            contrast, text=text(macd), finished=ends(macd),
+            tokens=tuple(step(i, t, other) for i, t in enumerate(macd)),
+        ),
+    }  # fmt: skip
+    return replace(trace, answers=answers, truth="yes")
+
+
+def visible_tokens(page, method):
+    strip = page.locator(f".mv-strip[data-method={method}] .mv-token")
+    return [t.inner_text() for t in strip.all() if t.is_visible()]
+
+
+def test_end_tokens_are_hidden_until_they_are_asked_for(bare):
+    page = show(bare, answered([0, END], [2, END]))
+    assert visible_tokens(page, "baseline") == ["yes"]
+    assert visible_tokens(page, "macd") == ["dog"]
+    page.locator(".mv-root").focus()
+    page.keyboard.press("j")
+    assert page.evaluate("window.viewer.state.token") == 0  # the keys pass over it
+    page.get_by_role("button", name="End tokens").click()
+    assert visible_tokens(page, "macd") == ["dog", "<end>"]
+    page.locator(".mv-root").focus()
+    page.keyboard.press("j")
+    assert page.evaluate("window.viewer.state.token") == 1
+
+
+def test_answers_that_differ_in_how_they_end_are_the_same(bare):
+    page = show(bare, answered([0, END], [0, STOP]))
+    assert page.locator(".mv-verdict").first.inner_text() == (
+        "Both ways of decoding give the same answer."
+    )
+    assert page.locator(".mv-parts").count() == 0
+
+
+def test_where_one_answer_ends_and_the_other_goes_on_the_end_is_shown(bare):
+    page = show(bare, answered([0, END], [0, 3, 2, END]))
+    said = page.locator(".mv-verdict").first.inner_text()
+    assert said.startswith("The answers diverge at token 2: there Baseline ends.")
+    assert visible_tokens(page, "baseline") == ["yes", "<end>"]
+    assert visible_tokens(page, "macd") == ["yes", "␣and", "dog"]
+
+
+def test_a_moved_alpha_that_turns_an_end_token_says_what_becomes_of_the_answer(bare):
+    alpha = "document.querySelector('.mv-live input')"
+    page = show(bare, answered([0, END], [0, END]))
+    page.evaluate(
+        """(step) => { const { trace } = window.viewer.state;
+        const [, last] = trace.answers.macd.tokens;
+        last.base[last.candidates.indexOf(2)] = 4; // without contrast the answer would go on
+        last.counter[last.candidates.indexOf(2)] = 8;
+        window.viewer.load(trace); }"""
+    )
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+    said = page.locator(".mv-verdict").first.inner_text()
+    assert "the answer goes on with dog instead of ending" in said
+    assert visible_tokens(page, "macd") == ["yes", "<end> → dog"]
+    assert page.evaluate(f"{alpha}.value") == "0"
+
+    page = show(bare, answered([0, 3, END], [0, 3, END]))
+    page.evaluate(
+        """() => { const { trace } = window.viewer.state;
+        const [, second] = trace.answers.macd.tokens;
+        second.base[second.candidates.indexOf(4)] = 4; // without contrast it would end here
+        second.counter[second.candidates.indexOf(4)] = 8;
+        window.viewer.load(trace); }"""
+    )
+    page.locator(".mv-live input").first.focus()
+    page.keyboard.press("Home")
+    assert "the answer ends before token 2" in page.locator(".mv-verdict").first.inner_text()
+    assert "␣and → ends here" in visible_tokens(page, "macd")
+
+
+def test_methods_go_by_their_titles_and_are_marked(bare):
+    trace = traced(objects=2, steps=3)
+    wrong = replace(trace.answers["vcd"], text="something else")
+    trace = replace(trace, answers=trace.answers | {"vcd": wrong})
+    page = show(bare, trace)
+    rows = page.locator(".mv-methods tbody tr")
+    titles = ["Baseline", "MACD", "VCD", "TCD", "Blank video"]
+    assert rows.locator("th").all_inner_texts() == titles
+    marks = [row.locator(".mv-right, .mv-wrong").get_attribute("class") for row in rows.all()]
+    assert marks == [
+        "mv-right" if a.text == trace.truth and name != "vcd" else "mv-wrong"
+        for name, a in trace.answers.items()
+    ]
+    heads = page.locator(".mv-methods thead th").all_inner_texts()
+    for name in ("ms added", "ms in all"):
+        cells = rows.locator(f"td:nth-child({heads.index(name) + 1})").all_inner_texts()
+        wanted = {"ms added": "ms", "ms in all": "total_ms"}[name]
+        assert cells == [f"{getattr(a, wanted):.0f}" for a in trace.answers.values()]
+    options = page.locator(".mv-screens select").first.locator("option")
+    assert options.all_inner_texts() == titles[1:]
+    label = page.locator(".mv-screens canvas").first.get_attribute("aria-label")
+    assert label.startswith("Second view of MACD, frame 1: the frames behind the masks")
+
+
+def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
+    trace = traced(objects=2, steps=3)
+    page = show(bare, trace)
+    page.get_by_label("Ascent step", exact=True).fill("1")  # a step has no stored pixels
+    pictures = set()
+    for name in ("vcd", "tcd", "blank", "macd"):
+        page.locator(f".mv-methods tr[data-method={name}] button").click()
+        assert page.locator(f".mv-strip[data-method={name}] .mv-token").count()
+        shown = page.locator(".mv-layers button").nth(3)
+        assert shown.get_attribute("aria-pressed") == "true", name
+        pictures.add(page.evaluate("document.querySelector('.mv-stage canvas').toDataURL()"))
+        pressed = page.locator(".mv-methods button[aria-pressed=true]")
+        assert pressed.count() == 2  # the reference, and this one
+    assert len(pictures) >= 3
+    page.locator(".mv-methods tr[data-method=tcd] button").click()
+    frames = trace.answers["tcd"].view.as_dict()["frames"]
+    left_out = next(i for i in range(len(trace.frames)) if i not in frames)
+    page.locator(".mv-transport .mv-scrub").first.fill(str(left_out))
+    assert "is left out" in page.locator(".mv-stage .mv-note").first.inner_text()

@@ -1,0 +1,210 @@
+"""What works on the picture: drawing, naming, clicking an outline, zoom; and what is then sent."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.browser.states import show, traced
+from viewer import payload, status
+
+pytestmark = pytest.mark.browser
+CANVAS = ".mv-stage .mv-canvas"
+
+
+def open_tools(page, trace=None, **more):
+    show(page, trace or traced(objects=2, steps=3), **more)
+    page.locator(".mv-whatif > summary").click()
+    return page
+
+
+def sent(page):
+    """The actions that the viewer would send, which then waits for an answer."""
+    return page.evaluate("window.sent.splice(0)")
+
+
+def at(page, x, y):
+    box = page.locator(CANVAS).bounding_box()
+    return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
+
+def drag(page, start, end):
+    page.mouse.move(*at(page, *start))
+    page.mouse.down()
+    page.mouse.move(*at(page, *end), steps=6)
+    page.mouse.up()
+
+
+def pixel(page, x, y):
+    """Red, green and blue of a place of the canvas."""
+    return page.evaluate(
+        """([x, y]) => { const c = document.querySelector(".mv-stage .mv-canvas");
+        return [...c.getContext("2d").getImageData(x * c.width, y * c.height, 1, 1).data]
+          .slice(0, 3); }""",
+        [x, y],
+    )
+
+
+def outlined():
+    """Two objects; the first one's outline is the left half of its box."""
+    trace = traced(objects=2, steps=3)
+    half = np.array([[0, 0], [0.5, 0], [0.5, 1], [0, 1]], np.float32)
+    first = replace(trace.tracks[0], outlines=((half,),) * len(trace.frames))
+    return replace(trace, tracks=(first, *trace.tracks[1:]))
+
+
+def test_masks_appear_as_soon_as_drawing_is_chosen(bare):
+    page = open_tools(bare)
+    inside = (0.07, 0.2)  # of the first object, off every line
+    before = pixel(page, *inside)
+    assert page.get_by_role("button", name="Draw mask").is_hidden()
+    page.locator(".mv-object").first.click()
+    page.get_by_role("button", name="Draw mask").click()
+    soft = page.get_by_role("button", name="Soft masks")
+    assert soft.get_attribute("aria-pressed") == "true"
+    assert pixel(page, *inside) != before
+    drag(page, (0.05, 0.1), (0.1, 0.3))
+    (action,) = sent(page)
+    edit = action["edit"]
+    assert (edit["kind"], edit["track"], edit["erase"]) == ("brush", 1, False)
+    assert len(edit["points"]) >= 2
+    page.locator(".mv-root").focus()
+    page.keyboard.press("Escape")
+    assert soft.get_attribute("aria-pressed") == "false"
+
+
+def test_a_new_object_is_asked_for_its_name(bare):
+    page = open_tools(bare)
+    naming = page.get_by_label("Name of the new object")
+    page.get_by_role("button", name="Add object").click()
+    drag(page, (0.5, 0.5), (0.8, 0.9))
+    assert naming.evaluate("(e) => e === document.activeElement")
+    assert sent(page) == []
+    page.keyboard.press("Escape")
+    assert naming.is_hidden()
+    page.get_by_role("button", name="Add object").click()
+    drag(page, (0.5, 0.5), (0.8, 0.9))
+    naming.fill("  ")
+    page.keyboard.press("Enter")
+    assert sent(page) == []  # a name of blanks is none
+    naming.fill("lamp")
+    page.keyboard.press("Enter")
+    (action,) = sent(page)
+    assert action["do"] == "edit"
+    assert action["edit"]["label"] == "lamp"
+    np.testing.assert_allclose(action["edit"]["box"], [0.5, 0.5, 0.8, 0.9], atol=0.02)
+    assert naming.is_hidden()
+
+
+def test_a_click_masks_what_the_outline_holds(bare):
+    trace = outlined()
+    level = trace.counterfactual.level[0]
+    page = open_tools(bare, trace)
+    page.get_by_role("button", name="Click to mask").click()
+    x0, y0, x1, y1 = map(float, trace.tracks[0].boxes[0])
+    page.mouse.click(*at(page, x0 + 0.75 * (x1 - x0), (y0 + y1) / 2))  # in the box alone
+    assert sent(page) == []
+    page.mouse.click(*at(page, x0 + 0.25 * (x1 - x0), (y0 + y1) / 2))
+    (action,) = sent(page)
+    assert action["edit"] == {"kind": "level", "track": 1, "level": 0 if level == 1 else 1}
+
+
+def test_redo_stands_beside_undo(bare):
+    trace = traced(objects=2, steps=3)
+    page = open_tools(bare, trace)
+    undo, redo = (page.get_by_role("button", name=n, exact=True) for n in ("Undo", "Redo"))
+    assert undo.is_disabled()
+    assert redo.is_disabled()
+    page.keyboard.press("r")
+    assert sent(page) == []
+    open_tools(bare, trace, former=trace, redo=True)
+    assert undo.is_enabled()
+    redo.click()
+    assert [a["do"] for a in sent(page)] == ["redo"]
+    assert redo.is_disabled()  # until the server has answered
+    page.evaluate("(data) => window.viewer.update(data)", payload(trace, redo=True))
+    page.locator(".mv-root").focus()
+    page.keyboard.press("r")
+    assert [a["do"] for a in sent(page)] == ["redo"]
+
+
+def test_an_error_unfolds_the_tools_it_belongs_to(bare):
+    trace = traced(objects=2, steps=3)
+    page = show(bare, trace)
+    for where in ("whatif", "tokens", "occlusion", "controls"):
+        failed = payload(trace, status(error=f"{where} failed", where=where))
+        page.evaluate("(data) => window.viewer.update(data)", failed)
+        error = page.locator(".mv-error:visible")
+        assert error.all_inner_texts() == [f"{where} failed"]
+        kind = {"whatif": ".mv-whatif", "tokens": ".mv-tokens", "occlusion": ".mv-occlusion"}
+        inside = page.locator(f"{kind.get(where, '.mv-controls')} .mv-error")
+        assert inside.is_visible()
+
+
+def zoomed(page):
+    return page.evaluate("[window.viewer.stage.zoom.scale, ...window.viewer.stage.zoom.centre]")
+
+
+def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
+    page = show(bare, outlined())
+    whole = page.locator(CANVAS).evaluate("(c) => c.toDataURL()")
+    page.get_by_role("button", name="Zoom in").click()
+    assert zoomed(page) == [1.5, 0.5, 0.5]
+    assert page.locator(CANVAS).evaluate("(c) => c.toDataURL()") != whole
+    page.locator(".mv-root").focus()
+    page.keyboard.press("+")
+    assert zoomed(page)[0] == 2.25
+    page.keyboard.press("Shift+ArrowRight")
+    assert zoomed(page)[1] > 0.5
+    assert "frame 1" in page.locator(".mv-caption").first.inner_text()
+    page.keyboard.press("-")
+    page.keyboard.press("0")
+    assert zoomed(page) == [1, 0.5, 0.5]
+    # the wheel alone scrolls the page; with Ctrl what is under the pointer stays there
+    page.mouse.move(*at(page, 0.25, 0.5))
+    page.mouse.wheel(0, -100)
+    assert zoomed(page)[0] == 1
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_function("window.viewer.stage.zoom.scale > 2")
+    place = page.evaluate(
+        """([x, y]) => window.viewer.stage.toSource({ clientX: x, clientY: y })""",
+        at(page, 0.25, 0.5),
+    )
+    assert place[0] == pytest.approx(0.25, abs=0.01)
+    # dragging moves it and is no click
+    page.get_by_role("button", name="Whole picture").click()
+    page.get_by_role("button", name="Zoom in").click()
+    page.get_by_role("button", name="Zoom in").click()
+    drag(page, (0.2, 0.2), (0.5, 0.5))
+    assert zoomed(page)[1] == pytest.approx(0.5 - 0.3 / 2.25, abs=0.02)
+    assert page.locator(".mv-object[aria-pressed=true]").count() == 0
+    # a click on the zoomed picture picks what is seen there
+    page.evaluate("window.viewer.stage.zoom.set(4, [0.075, 0.2])")
+    page.mouse.click(*at(page, 0.45, 0.5))
+    assert page.locator(".mv-object").first.get_attribute("aria-pressed") == "true"
+
+
+def test_two_fingers_zoom_and_draw_nothing(browser):
+    context = browser.new_context(has_touch=True)
+    page = context.new_page()
+    open_tools(page)
+    page.locator(".mv-object").first.click()
+    page.get_by_role("button", name="Draw mask").click()
+    page.locator(CANVAS).scroll_into_view_if_needed()
+    (x, y), (x2, y2) = at(page, 0.4, 0.5), at(page, 0.6, 0.5)
+    touch = context.new_cdp_session(page)
+
+    def fingers(kind, *places):
+        points = [{"x": a, "y": b, "id": i} for i, (a, b) in enumerate(places)]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    fingers("touchStart", (x, y))
+    fingers("touchStart", (x, y), (x2, y2))
+    for step in (20, 40, 60):
+        fingers("touchMove", (x - step, y), (x2 + step, y2))
+    fingers("touchEnd")
+    page.wait_for_function("window.viewer.stage.zoom.scale > 1.2")
+    assert sent(page) == []
+    context.close()
