@@ -18,6 +18,8 @@ from macd_ui.files import health_route, routes
 from macd_ui.gallery.routes import GALLERY, site_of
 from macd_ui.gallery.routes import routes as gallery_routes
 from macd_ui.handlers import Handlers
+from macd_ui.learn.routes import LEARN
+from macd_ui.learn.routes import routes as learn_routes
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.view import FilePanel, ViewPanel, download
@@ -90,7 +92,7 @@ def build_page(store: Store) -> gr.Blocks:
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/)", elem_id="lead")
+        gr.Markdown(f"# {TITLE}\n{LEAD} [Gallery]({GALLERY}/) · [Learn]({LEARN}/)", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
@@ -241,6 +243,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *(store.site.routes() if store.site is not None else ()),
                 *gallery_routes(site_of(store.settings), store.settings),
+                *learn_routes(store.settings),
                 health_route(store),
             ],
             "lifespan": lifespan,
