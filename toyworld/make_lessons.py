@@ -358,7 +358,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--tries", type=int, default=400, help="clips drawn for the quiz")
+    parser.add_argument("--tries", type=int, default=240, help="clips drawn for the quiz")
     args = parser.parse_args()
     lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
     parts: dict[str, Callable[[Rng], dict[str, Any]]] = {

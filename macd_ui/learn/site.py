@@ -137,7 +137,7 @@ class Site:
 
     def _index(self) -> str:
         strings, chapters = read_strings(self.language), self.chapters()
-        links = [(self.home, "home")] if self.home else []
+        links = [(self.home, "home", ' id="home"')] if self.home else []
         minutes = sum(chapter.minutes for chapter in chapters)
         return _INDEX.format(
             language=escape(self.language),
@@ -145,8 +145,8 @@ class Site:
             title=escape(strings["site"]),
             lead=escape(strings["lead"].replace("{minutes}", str(minutes))),
             links=" · ".join(
-                f'<a href="{escape(address)}">{escape(strings[name])}</a>'
-                for address, name in [*links, ("worksheet.html", "worksheet")]
+                f'<a href="{escape(address)}"{mark}>{escape(strings[name])}</a>'
+                for address, name, mark in [*links, ("worksheet.html", "worksheet", "")]
             ),
             chapters=escape(strings["chapters"]),
             noscript=escape(strings["noscript"]),

@@ -226,11 +226,15 @@ def test_the_whole_path_by_keyboard(open_course, size):
     page = open_course(size)
     data = Site(folders=[SHIPPED]).course()
 
+    seen = {}
+
     def look(name):
-        assert serious(page) == [], name
-        assert page.evaluate("document.documentElement.scrollWidth") <= size[0], name
+        width = page.evaluate("document.documentElement.scrollWidth")
+        seen[name] = [*serious(page), *([f"{width} px wide"] if width > size[0] else [])]
 
     walk(page, data, look)
+    assert not {name: found for name, found in seen.items() if found}
+    assert list(seen) == [*(c["name"] for c in data["chapters"]), "results"]
     done = page.locator("#chapters .ln-done").count()
     assert done == len(data["chapters"])
     assert "Brier score" in page.inner_text("main")
@@ -281,6 +285,7 @@ def test_the_app_serves_it_and_links_both_ways(page, server):
     page.evaluate("() => { location.hash = '04-lean'; }")
     page.wait_for_selector(".ln-predict")
     predict(page)
+    assert "?example=" in page.get_attribute("#home", "href")
     page.click(".ln-out a")
     page.wait_for_url("**?example=*")
     page.wait_for_selector(".mv-token")

@@ -23,7 +23,7 @@ function choice({ step, data, course, say }, show) {
   const select = el("select", { on: { change: () => show(traces[select.selectedIndex], roles[select.selectedIndex]) } },
     roles.map((role) => el("option", {}, course.parts[role].question)));
   return {
-    root: el("label", { class: "ln-slider" }, el("span", {}, say("clip")), select),
+    root: el("label", { class: "ln-slider", hidden: roles.length < 2 }, el("span", {}, say("clip")), select),
     start: () => show(traces[0], roles[0]),
   };
 }

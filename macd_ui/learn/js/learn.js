@@ -4,7 +4,7 @@
 import { el } from "../../../viewer/js/dom.js";
 import { load, receive } from "./load.js";
 import { Predict } from "./predict.js";
-import { inline, prose } from "./prose.js";
+import { UNBROKEN, inline, prose } from "./prose.js";
 import { mountQuiz } from "./quiz.js";
 import { showResults } from "./results.js";
 import { Store } from "./store.js";
@@ -30,7 +30,8 @@ class Page {
     this.course = course;
     this.store = new Store(course.edition);
     /** @type {Say} */
-    this.say = (name, values = {}) => (course.strings[name] ?? name).replace(/\{(\w+)\}/g, (all, key) => String(values[key] ?? all));
+    this.say = (name, values = {}) => (course.strings[name] ?? name).replace(/\{(\w+)\}/g, (all, key) => String(values[key] ?? all))
+      .replace(/(\d) %/g, UNBROKEN);
     this.nav = place("chapters");
     this.main = place("chapter");
   }
@@ -60,10 +61,24 @@ class Page {
     if (chapter) this.showChapter(chapter);
     else this.showResults();
     this.drawNav();
+    this.linkHome(chapter);
     document.title = `${this.main.querySelector("h1")?.textContent} · MACD Studio`;
     if (!move) return;
     scrollTo(0, 0);
     this.main.querySelector("h1")?.focus({ preventScroll: true });
+  }
+
+  /**
+   * The way to the Debug page leads to the example that the chapter shows first.
+   *
+   * @param {Chapter | undefined} chapter
+   */
+  linkHome(chapter) {
+    const link = document.getElementById("home");
+    if (!link) return;
+    const roles = chapter ? chapter.steps.flatMap((s) => [s.view, ...(s.settings.roles || [])]) : [];
+    const role = roles.find((name) => name in this.course.parts);
+    link.setAttribute("href", role ? this.course.parts[role].debug : this.course.home);
   }
 
   drawNav() {
@@ -127,14 +142,15 @@ class Page {
     if (!chapter.prediction) return;
     after.hidden = false;
     after.append(el("div", { class: "ln-prose ln-explanation" }, prose(chapter.prediction.explanation, this.course.glossary)),
-      ...chapter.steps.map((step, i) => this.step(step, `${chapter.name}/${i}`)));
+      ...chapter.steps.map((step, i) => this.step(step, `${chapter.name}/${i}`, this.say("part", { n: i + 1, of: chapter.steps.length }))));
   }
 
   /**
    * @param {Step} step
    * @param {string} id
+   * @param {string} title for those who go from heading to heading
    */
-  step(step, id) {
+  step(step, id, title) {
     const { say, course, store } = this;
     const root = el("div", { class: "ln-widget" });
     const mark = el("span", { class: "ln-mark", role: "status" });
@@ -148,7 +164,7 @@ class Page {
     };
     if (step.done && store.state.done[id]) finish();
     if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({ root, step, course, data, say, done: finish }));
-    return el("section", { class: "ln-step" }, el("div", { class: "ln-prose" }, prose(step.text, course.glossary)), task,
+    return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }, title), el("div", { class: "ln-prose" }, prose(step.text, course.glossary)), task,
       step.view || step.widget ? root : null);
   }
 

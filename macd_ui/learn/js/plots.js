@@ -17,6 +17,11 @@ export function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** Whether plots must be drawn for a phone, so that their text stays large enough. */
+export function narrow() {
+  return document.documentElement.clientWidth < 600;
+}
+
 /** @param {number} p */
 export function percent(p) {
   if (p > 0 && p < 0.005) return "<1 %";
@@ -65,7 +70,7 @@ export function diverging(value, most, kind) {
  * @param {(place: { x: (v: number) => number, y: (v: number) => number }) => Node[]} draw
  */
 export function plot(frame, draw) {
-  const [width, height, left, bottom, top, right] = [520, 260, 66, 40, 12, 26];
+  const [width, height, left, bottom, top, right] = narrow() ? [370, 240, 62, 40, 12, 26] : [520, 260, 66, 40, 12, 26];
   const x = (/** @type {number} */ v) => left + ((v - frame.x[0]) / (frame.x[1] - frame.x[0])) * (width - left - right);
   const y = (/** @type {number} */ v) => height - bottom - ((v - frame.y[0]) / (frame.y[1] - frame.y[0])) * (height - bottom - top);
   const ticks = [

@@ -28,7 +28,7 @@ export class Predict {
     this.root = el("form", {
       class: "ln-predict", on: { submit: (/** @type {Event} */ e) => this.submit(e) },
     },
-    el("p", { class: "ln-kicker" }, say("predict")),
+    el("h2", { class: "ln-kicker" }, say("predict")),
     el("fieldset", { class: "ln-options" }, el("legend", {}, inline(given.question, given.glossary)),
       this.options.map((r) => r.label)),
     el("fieldset", { class: "ln-sure" }, el("legend", {}, say("confidence")), this.sure.map((r) => r.label)),

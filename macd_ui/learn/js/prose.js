@@ -7,6 +7,8 @@ import { el } from "../../../viewer/js/dom.js";
 
 /** @type {Record<string, "strong" | "em" | "code">} */
 const PLAIN = { strong: "strong", em: "em", code: "code" };
+/** Keeps a number and its percent sign on one line. */
+export const UNBROKEN = "$1\u00a0%";
 let count = 0;
 
 /**
@@ -32,7 +34,7 @@ export function prose(blocks, glossary) {
  */
 export function inline(spans, glossary) {
   return spans.map((span) => {
-    if (typeof span === "string") return span;
+    if (typeof span === "string") return span.replace(/(\d) %/g, UNBROKEN);
     const [kind, text, name] = span;
     if (kind === "term") return term(text, name, glossary[name] || "");
     if (PLAIN[kind]) return el(PLAIN[kind], {}, text);

@@ -2,7 +2,7 @@
 // Widgets of comparisons: changes with their intervals, and a published table put to the doctor.
 
 import { el } from "../../../viewer/js/dom.js";
-import { signed, svg } from "./plots.js";
+import { narrow, signed, svg } from "./plots.js";
 
 /** @import { Place } from "./types" */
 
@@ -11,7 +11,7 @@ const NAMES = {
   macd: "MACD", "macd-swept": "MACD, swept masks", vcd: "VCD", "mask-all": "every object masked",
   "random-mask": "random masks", reversed: "reversed signs", blank: "blank video",
 };
-const [WIDTH, ROW, LEFT, TOP] = [560, 30, 176, 10];
+const [ROW, TOP] = [30, 10];
 
 /**
  * Changes against the plain answer, by kind of question.
@@ -29,16 +29,17 @@ export function intervals({ root, course, say, done }) {
   const [low, high] = [Math.min(...all, -1), Math.max(...all, 1)];
 
   function draw() {
+    const [width, left] = narrow() ? [380, 158] : [560, 176];
     const changes = course.changes[select.value];
     const rows = Object.keys(NAMES).filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
     const height = TOP + ROW * rows.length + 26;
-    const x = (/** @type {number} */ v) => LEFT + ((v - low) / (high - low)) * (WIDTH - LEFT - 18);
+    const x = (/** @type {number} */ v) => left + ((v - low) / (high - low)) * (width - left - 18);
     const words = rows.map(([name, [m, a, b]]) =>
       `${NAMES[name]}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
     const ticks = [Math.ceil(low / 5) * 5, 0, Math.floor(high / 5) * 5].filter((v, i, list) => list.indexOf(v) === i);
     chart.replaceChildren(
       svg("svg", {
-        viewBox: `0 0 ${WIDTH} ${height}`, class: "ln-plot", role: "img", "aria-label": `${say("intervals_plot")}, ${select.value}. ${words.join("; ")}`,
+        viewBox: `0 0 ${width} ${height}`, class: "ln-plot", role: "img", "aria-label": `${say("intervals_plot")}, ${select.value}. ${words.join("; ")}`,
       },
       svg("line", { x1: x(0), x2: x(0), y1: TOP, y2: height - 24, class: "ln-zero" }),
       ...ticks.map((v) => svg("text", { x: x(v), y: height - 8, "text-anchor": "middle" }, v ? signed(v, 0) : "0")),
@@ -46,7 +47,7 @@ export function intervals({ root, course, say, done }) {
         const y = TOP + ROW * (i + 0.5);
         const kind = name.startsWith("macd") ? "score" : "out";
         return [
-          svg("text", { x: LEFT - 10, y: y + 4, "text-anchor": "end" }, NAMES[name]),
+          svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, NAMES[name]),
           svg("line", { x1: x(a), x2: x(b), y1: y, y2: y, class: `ln-whisker ln-${kind}` }),
           svg("circle", { cx: x(m), cy: y, r: 5, class: `ln-dot ln-${kind}` }),
         ];
