@@ -10,6 +10,7 @@
 # make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
 # make gallery  write the shipped examples as a static site; ARGS="OUT TRACES…" for others
+# make learn  write the course as a static site, and as a zip to hand out; ARGS="OUT --zip"
 # make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
 # make weights  train the embedded models again
@@ -23,7 +24,7 @@ ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples bench soak browser clean
+.PHONY: mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -119,6 +120,12 @@ headroom: $(VENV)/.ready
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples
+	$(BIN)/python -m toyworld.make_lessons
+	$(BIN)/python -m macd_ui.learn.figures
+	$(BIN)/python -m macd_ui.learn.worksheet
+
+learn: $(VENV)/.ready
+	$(BIN)/python -m macd_ui.learn $(or $(ARGS),runs/learn --zip)
 
 # STUDY=file.db for another one; the link for a rater is printed first, the organiser's once
 STUDY ?= runs/study.db

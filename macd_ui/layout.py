@@ -19,6 +19,8 @@ from macd_ui.files import health_route, routes
 from macd_ui.gallery.routes import GALLERY, site_of
 from macd_ui.gallery.routes import routes as gallery_routes
 from macd_ui.handlers import Handlers
+from macd_ui.learn.routes import LEARN
+from macd_ui.learn.routes import routes as learn_routes
 from macd_ui.line import MAX_WAITING
 from macd_ui.panels.ask import AskPanel
 from macd_ui.panels.questions import QuestionsPanel
@@ -117,7 +119,7 @@ def _links(settings: ServerSettings) -> list[str]:
     links = [f"[Paper]({about.PAPER})"]
     if about.has_docs():
         links.append(f"[Documentation](docs/{about.FIRST})")
-    links += ["[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
+    links += [f"[Learn]({LEARN}/)", "[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
     return [*links, f"[Results]({RESULTS}/)"] if settings.results else links
 
 
@@ -319,6 +321,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 *gallery_routes(site_of(store.settings), store.settings),
                 *about.routes(store.settings),
                 *results_routes(store.settings),
+                *learn_routes(store.settings),
             ],
             "lifespan": lifespan,
         },

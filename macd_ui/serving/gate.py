@@ -56,7 +56,7 @@ RATE = "/rate"
 STARTUP = f"{API}/startup-events"
 """Gradio asks itself for it, without a cookie, before it takes visitors."""
 GET = re.compile(
-    r"/|/(assets|static|svelte|files)/.+|/(gallery|results)(/.*)?|/t/[0-9a-f]{16,64}/?"
+    r"/|/(assets|static|svelte|files)/.+|/(gallery|results|learn)(/.*)?|/t/[0-9a-f]{16,64}/?"
     r"|/docs/[\w.-]+|/source\.zip"
     r"|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
     r"|manifest\.json|pwa_icon(/\d+)?)/?"

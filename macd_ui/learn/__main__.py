@@ -1,0 +1,55 @@
+"""`python -m macd_ui.learn OUT [--zip]`: the course as a static site, for any host or no host.
+
+index.html in OUT opens from disk; with --zip everything lies in OUT.zip too, to be handed out.
+Exit codes: 0 written, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import MacdError, OptionError
+from core.words import visible
+from macd_ui.learn.site import Site, example_folders, write_site
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the course; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m macd_ui.learn", description=__doc__)
+    parser.add_argument("out", metavar="OUT", help="folder to be written: new, or a course")
+    parser.add_argument("--zip", action="store_true", help="write OUT.zip too")
+    parser.add_argument("--language", default="en", help="of the texts (default: %(default)s)")
+    parser.add_argument("--home", default="", metavar="URL", help="a Debug page to link to")
+    parser.add_argument(
+        "--examples",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="examples that take a part by their kind, before those of MACD_EXAMPLES_DIR",
+    )
+    given = parser.parse_args(arguments)
+    out = Path(given.out)
+    try:
+        site = Site(given.language, given.home, example_folders(given.examples))
+        size = write_site(site, out)
+        if given.zip:
+            shutil.make_archive(str(out), "zip", out.parent, out.name)
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        problem = OptionError(
+            f"the course cannot be written ({error.strerror})", "Choose another folder"
+        )
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    print(f"{size / 1e6:.1f} MB: {out / 'index.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,322 @@
+"""Reads chapters and strings: one TOML file each, wholly validated before anything is shown.
+
+A chapter:
+
+    title, goal, minutes          goal: what a reader can do afterwards; minutes: of reading
+    text                          before the prediction; see `markup`
+    [prediction]                  question, options, answer, explanation; absent from a quiz chapter
+    [[step]]                      what follows it: text, and at most one of
+        view = "ROLE"             the trace of an example in the viewer, see `roles`
+            light                 what of the viewer is outlined, a name of LIGHTS
+            show                  layers that are switched on
+        widget = "NAME"           a name of WIDGETS, with its `settings`
+        task, done                what to do, and the name of what counts as having done it
+    [quiz]                        set = "before" or "after"
+    misconceptions                for teachers: list of {belief, instead}
+
+Placeholders are filled in before anything is read: `{{key}}` by a value, and `{{key?a|b|c}}` by one
+of several wordings, by the number that the key stands for, so that a sentence stays true when a
+figure changes.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import OptionError
+from macd_ui.learn.markup import Block, Span, blocks, spans
+
+HERE = Path(__file__).parent
+CHAPTERS, STRINGS = HERE / "chapters", HERE / "strings"
+Value = str | int
+
+LIGHTS = {
+    "stage": ".mv-stage", "objects": ".mv-rail", "tokens": ".mv-tokens", "answer": ".mv-headline",
+    "compare": ".mv-compare",
+}  # fmt: skip
+"""What of the viewer can be outlined → its selector."""
+LAYERS = {"boxes", "soft", "levels", "counter", "model"}
+VIEW_GOALS = {"frames", "object", "counterfactual", "token"}
+"""What can be asked for in the viewer; js/live.js knows when each is reached."""
+WIDGETS = {
+    "patches": {"all-frames"},
+    "fade": {"faded"},
+    "contrast": {"flip"},
+    "softmax": {"second-view", "constant"},
+    "lean": {"revealed"},
+    "words": {"every-token"},
+    "shift": {"same-answer"},
+    "intervals": {"three"},
+    "table": {"judged"},
+}
+"""Widget → its goals; js/widgets.js knows when each is reached."""
+MAX_MINUTES = 10
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A question asked before anything is shown. answer: index of the right option."""
+
+    question: list[Span]
+    options: list[list[Span]]
+    answer: int
+    explanation: list[Block]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What follows the prediction; see the module."""
+
+    text: list[Block]
+    view: str = ""
+    light: str = ""
+    show: tuple[str, ...] = ()
+    widget: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    task: list[Span] = field(default_factory=list)
+    done: str = ""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One file. name: of the file, without its ending; quiz: "", "before" or "after"."""
+
+    name: str
+    title: str
+    goal: str
+    minutes: int
+    text: list[Block]
+    prediction: Prediction | None
+    steps: tuple[Step, ...]
+    quiz: str
+    misconceptions: tuple[tuple[str, str], ...]
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles of the examples that its viewers show."""
+        return tuple(dict.fromkeys(step.view for step in self.steps if step.view))
+
+
+def languages() -> list[str]:
+    """Those with a file of strings, English first."""
+    return sorted((p.stem for p in STRINGS.glob("*.toml")), key=lambda name: (name != "en", name))
+
+
+def read_chapters(
+    language: str, values: Mapping[str, Value], folder: Path | None = None
+) -> list[Chapter]:
+    """The chapters in the order of their files. Raises OptionError that names file and field.
+
+    folder: of all languages, the shipped ones by default.
+    """
+    files = sorted(((folder or CHAPTERS) / language).glob("[0-9][0-9]-*.toml"))
+    if not files:
+        raise OptionError(
+            f"there are no chapters in {language!r}", f"Choose of {', '.join(languages())}"
+        )
+    return [read_chapter(file, values) for file in files]
+
+
+def read_strings(language: str, folder: Path | None = None) -> dict[str, str]:
+    """Texts of the interface. Raises OptionError where one is missing or is no text."""
+    base = folder or STRINGS
+    texts = _toml(base / f"{language}.toml")
+    wanted = _toml(STRINGS / "en.toml")
+    wrong = sorted(set(wanted) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
+    if wrong:
+        raise OptionError(
+            f"{language}.toml: {', '.join(wrong)}: missing, unknown or no text",
+            "Give each string of en.toml",
+        )
+    return texts
+
+
+def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
+    """One chapter. Raises OptionError that names file and field."""
+    try:
+        raw = _Table(fill(_toml(file), values), "")
+        chapter = Chapter(
+            name=file.stem,
+            title=raw.text("title"),
+            goal=raw.text("goal"),
+            minutes=raw.whole("minutes", 1, MAX_MINUTES),
+            text=blocks(raw.text("text")),
+            prediction=_prediction(raw.table("prediction")) if "prediction" in raw.rest else None,
+            steps=tuple(_step(row) for row in raw.tables("step")),
+            quiz=_quiz(raw.table("quiz")) if "quiz" in raw.rest else "",
+            misconceptions=tuple(
+                (row.text("belief"), row.text("instead")) for row in raw.tables("misconceptions")
+            ),
+        )
+        raw.finish()
+        if (chapter.prediction is None) == (chapter.quiz == ""):
+            raise OptionError("a chapter has either a prediction or a quiz", "Give one of them")
+    except OptionError as error:
+        raise OptionError(f"{file.name}: {error.cause}", error.remedy) from error
+    return chapter
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{file.name} cannot be read: {error}", "Write it as TOML") from error
+
+
+class _Table:
+    """A table of TOML of which every key must be asked for once."""
+
+    def __init__(self, rest: dict[str, Any], where: str) -> None:
+        self.rest, self.where = dict(rest), where
+
+    def take(self, key: str, kind: type) -> Any:
+        if key not in self.rest:
+            raise OptionError(f"{self.where}{key} is missing", "Give it")
+        value = self.rest.pop(key)
+        if type(value) is not kind:
+            raise OptionError(f"{self.where}{key} is no {kind.__name__}", "See chapters.py")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        if default is not None and key not in self.rest:
+            return default
+        text: str = self.take(key, str)
+        if not text.strip():
+            raise OptionError(f"{self.where}{key} is blank", "Write it")
+        return text.strip()
+
+    def whole(self, key: str, low: int, high: int) -> int:
+        value: int = self.take(key, int)
+        if not low <= value <= high:
+            raise OptionError(f"{self.where}{key} is {value}", f"Choose {low} to {high}")
+        return value
+
+    def one_of(self, key: str, names: set[str]) -> str:
+        value = self.text(key)
+        if value not in names:
+            raise OptionError(
+                f"{self.where}{key} is {value!r}", f"Choose of {', '.join(sorted(names))}"
+            )
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        values = self.take(key, list)
+        if not all(type(v) is str and v.strip() for v in values):
+            raise OptionError(f"{self.where}{key} holds what is no text", "Give texts")
+        return list(values)
+
+    def table(self, key: str) -> _Table:
+        return _Table(self.take(key, dict), f"{key}.")
+
+    def tables(self, key: str) -> list[_Table]:
+        rows = self.take(key, list) if key in self.rest else []
+        if not all(type(row) is dict for row in rows):
+            raise OptionError(f"{key} holds what is no table", f"Write [[{key}]]")
+        return [_Table(row, f"{key} {i + 1}: ") for i, row in enumerate(rows)]
+
+    def finish(self) -> None:
+        if self.rest:
+            raise OptionError(
+                f"{self.where}{', '.join(sorted(self.rest))} is not known", "See chapters.py"
+            )
+
+
+def _prediction(raw: _Table) -> Prediction:
+    options = raw.texts("options")
+    if not 2 <= len(options) <= 5:
+        raise OptionError(f"prediction.options are {len(options)}", "Give 2 to 5")
+    answer = raw.rest.get("answer")
+    if type(answer) is str and answer.isdecimal():  # as a placeholder is filled in
+        raw.rest["answer"] = int(answer)
+    prediction = Prediction(
+        question=spans(raw.text("question")),
+        options=[spans(option) for option in options],
+        answer=raw.whole("answer", 0, len(options) - 1),
+        explanation=blocks(raw.text("explanation")),
+    )
+    raw.finish()
+    return prediction
+
+
+def _step(raw: _Table) -> Step:
+    if "view" in raw.rest and "widget" in raw.rest:
+        raise OptionError(f"{raw.where}view and widget", "Give one of them a step of its own")
+    text = blocks(raw.text("text"))
+    view, widget, light, goals, show = "", "", "", set[str](), list[str]()
+    settings: dict[str, Any] = {}
+    if "view" in raw.rest:
+        from macd_ui.learn.roles import ROLES
+
+        view, goals = raw.one_of("view", set(ROLES)), VIEW_GOALS
+        light = raw.one_of("light", set(LIGHTS)) if "light" in raw.rest else ""
+        show = raw.texts("show") if "show" in raw.rest else []
+        if set(show) - LAYERS:
+            raise OptionError(f"{raw.where}show", f"Choose of {', '.join(sorted(LAYERS))}")
+    elif "widget" in raw.rest:
+        widget = raw.one_of("widget", set(WIDGETS))
+        goals = WIDGETS[widget]
+        settings = raw.take("settings", dict) if "settings" in raw.rest else {}
+    if ("task" in raw.rest) != ("done" in raw.rest):
+        raise OptionError(f"{raw.where}task and done", "Give both or none")
+    step = Step(
+        text=text,
+        view=view,
+        light=light,
+        show=tuple(show),
+        widget=widget,
+        settings=settings,
+        task=spans(raw.text("task")) if "task" in raw.rest else [],
+        done=raw.one_of("done", goals) if "done" in raw.rest else "",
+    )
+    raw.finish()
+    return step
+
+
+def _quiz(raw: _Table) -> str:
+    name = raw.one_of("set", {"before", "after"})
+    raw.finish()
+    return name
+
+
+_PLACE = re.compile(r"\{\{([^{}?|]+)(?:\?([^{}]*))?\}\}")
+"""Holds no other one, so that a wording may hold placeholders, which are filled in before it."""
+
+
+def placeholders(file: Path) -> set[str]:
+    """The keys that a chapter's file names."""
+    return {match[1].strip() for match in _PLACE.finditer(file.read_text(encoding="utf-8"))}
+
+
+def fill(content: Any, values: Mapping[str, Value]) -> Any:
+    """The same with every placeholder filled in. Raises OptionError for an unknown key.
+
+    >>> fill({"a": ["{{n}} clips, {{sign?more|fewer}}"]}, {"n": "24", "sign": 1})
+    {'a': ['24 clips, fewer']}
+    """
+    if isinstance(content, dict):
+        return {key: fill(value, values) for key, value in content.items()}
+    if isinstance(content, list):
+        return [fill(value, values) for value in content]
+    if not isinstance(content, str):
+        return content
+
+    def filled(match: re.Match[str]) -> str:
+        key = match[1].strip()
+        if key not in values:
+            raise OptionError(f"{{{{{key}}}}} is not known", "See macd_ui/learn/values.py")
+        value = values[key]
+        if match[2] is None:
+            return str(value)
+        wordings = match[2].split("|")
+        if type(value) is not int or not 0 <= value < len(wordings):
+            raise OptionError(f"{{{{{key}}}}} chooses no wording", "Give one for each case")
+        return wordings[value]
+
+    while (text := _PLACE.sub(filled, content)) != content:
+        content = text
+    return content

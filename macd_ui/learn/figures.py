@@ -1,0 +1,225 @@
+"""The figures of the lessons' text: `python -m macd_ui.learn.figures` writes figures.json.
+
+From docs/toyworld-results (the report and what masking a companion does) and from the paper's main
+table, put to the metric doctor. The chapters name these by their keys; a test holds the file to its
+sources. Run it after the report was made again.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from macd_ui.learn.chapters import HERE, Value
+
+FILE = HERE / "figures.json"
+RESULTS = HERE.parents[1] / "docs" / "toyworld-results"
+TABLE = "main"
+ROWS = (
+    "EventHallusion, Qwen3-VL-2B, Baseline",
+    "EventHallusion, Qwen3-VL-2B, VCD",
+    "EventHallusion, Qwen2.5-VL-3B, MACD",
+    "EventHallusion, Qwen3-VL-2B, MACD",
+)
+"""Of the paper's table, by their labels: one of each verdict."""
+PRINTED = ("precision", "recall", "f1", "accuracy")
+UNCLEAR = 0.005
+"""A change of AUROC below this is called none."""
+
+
+@cache
+def figures() -> dict[str, Any]:
+    """The committed file: {"values": {key: text or number of a wording}, "table": […]}."""
+    content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return content
+
+
+def compute() -> dict[str, Any]:
+    """The file's content, from its sources."""
+    report = json.loads((RESULTS / "report.json").read_text(encoding="utf-8"))
+    companion = json.loads((RESULTS / "companion.json").read_text(encoding="utf-8"))
+    return {
+        "values": report_values(report) | companion_values(companion) | table_values(),
+        "table": table_rows(),
+        "changes": changes(report),
+    }
+
+
+def report_values(report: dict[str, Any]) -> dict[str, Value]:
+    """`report.REGIME.METHOD.FIGURE`, and `report.auc.LEVEL`; see each line below."""
+    found: dict[str, Value] = {}
+    for regime, row in report["regimes"].items():
+        name = regime.replace(" ", "-")
+        found[f"report.{name}.n"] = str(row["n"])
+        methods = row["methods"]
+        for method, figure in methods.items():
+            key = f"report.{name}.{method}"
+            found[f"{key}.right"] = percent(figure["right"][0])
+            if "delta" in figure:
+                found[f"{key}.delta"] = change(figure["delta"])
+                found[f"{key}.sign"] = sign(figure["delta"])
+                found[f"{key}.repaired"] = str(figure["repaired"])
+                found[f"{key}.spoiled"] = str(figure["spoiled"])
+            both = figure.get("yes_no") or {}
+            for part in ("yes_rate", "false_yes", "recall"):
+                if both.get(part) is not None:
+                    found[f"{key}.{part}"] = percent(both[part])
+            auroc = both.get("margin_auroc")
+            base = (methods["baseline"].get("yes_no") or {}).get("margin_auroc")
+            if auroc is not None and base is not None:
+                found[f"{key}.auroc"] = f"{auroc:.3f}"
+                moved = auroc - base
+                found[f"{key}.ranking"] = 2 if abs(moved) < UNCLEAR else int(moved < 0)
+                if "delta" in figure:  # 0: more is right, and nothing is ranked better
+                    gained = sign(figure["delta"]) == 0
+                    found[f"{key}.shift"] = int(not (gained and moved < UNCLEAR))
+            if both.get("always_yes") is not None:
+                found[f"report.{name}.yes-share"] = percent(both["always_yes"])
+        if "macd" in methods and "random-mask" in methods:
+            pair = methods["macd"]["delta"], methods["random-mask"]["delta"]
+            found[f"report.{name}.against-random"] = compare(*pair)
+    for level, row in report["gradient_auc"].items():
+        middle, low, high = row["auc"]
+        found[f"report.auc.{level}"] = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+        found[f"report.auc.{level}.pairs"] = str(row["pairs"])
+        found[f"report.auc.{level}.bin"] = 0 if middle < 0.6 else 1 if middle <= 0.85 else 2
+    found["report.faint-chance"] = int(report["gradient_auc"]["faint"]["auc"][1] > 0.5)
+    return found
+
+
+METHODS = ("macd", "macd-swept", "vcd", "mask-all", "random-mask", "reversed", "blank")
+"""Those that are compared on the page, in its order."""
+
+
+def changes(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """Regime → method → its change against the baseline and the interval, in points."""
+    return {
+        regime: {
+            name: [round(100 * x, 2) for x in row["methods"][name]["delta"]]
+            for name in METHODS
+            if name in row["methods"]
+        }
+        for regime, row in report["regimes"].items()
+    }
+
+
+def companion_values(companion: dict[str, Any]) -> dict[str, Value]:
+    """What masking the companion does to the lead of yes over no."""
+    all_of = companion["all"]
+    middle, low, high = all_of["change"]
+    return {
+        "companion.clips": str(companion["clips"]),
+        "companion.change": f"{_signed(middle, 2)} [{_minus(low, 2)}, {_minus(high, 2)}]",
+        "companion.rises": percent(all_of["rises"][0], 0),
+        "companion.sign": sign(all_of["change"]),
+    }
+
+
+def table_rows() -> list[dict[str, Any]]:
+    """The rows a reader judges, with the doctor's verdict: 0 impossible, 1 no better than
+    answering yes every time, 2 neither."""
+    from evals.doctor import audit_metrics
+    from evals.published import FOLDER, read_table
+
+    rows = {row.name: row for row in read_table(FOLDER / f"{TABLE}.csv").rows}
+    made = []
+    for name in ROWS:
+        row = rows[name]
+        claim = row.claim("wrong", "rounded")
+        assert claim is not None
+        found = audit_metrics(claim)
+        verdict = 0 if not found.possible else 1 if found.beats_always_yes is False else 2
+        made.append({
+            "name": name.partition(", ")[2],
+            "figures": {m: _cut(row.figures[m]) for m in PRINTED},
+            "verdict": verdict,
+            "possible": found.possible,
+            "example": list(found.example) if found.example else None,
+        })  # fmt: skip
+    return made
+
+
+def table_values() -> dict[str, Value]:
+    """What answering yes every time gets in that table, and its totals."""
+    from evals.doctor import always_yes
+    from evals.published import FOLDER, read_table
+
+    row = next(r for r in read_table(FOLDER / f"{TABLE}.csv").rows if r.name == ROWS[0])
+    assert row.n is not None
+    assert row.positives is not None
+    line = always_yes(row.n, row.positives)
+    return {
+        "table.n": str(row.n),
+        "table.positives": str(row.positives),
+        "table.negatives": str(row.n - row.positives),
+        "table.yes.accuracy": f"{line['accuracy'] / 100:.4f}",
+        "table.yes.f1": f"{line['f1'] / 100:.4f}",
+    }
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as percent.
+
+    >>> percent(0.703)
+    '70.3 %'
+    >>> percent(0.997, 0), percent(0.001, 0)
+    ('more than 99 %', 'less than 1 %')
+    """
+    if not digits and 0 < share < 0.005:
+        return "less than 1 %"
+    if not digits and 0.995 <= share < 1:
+        return "more than 99 %"
+    return f"{100 * share:.{digits}f} %"
+
+
+def change(delta: list[float]) -> str:
+    """A change in shares with its interval, as points.
+
+    >>> change([0.078, 0.059, 0.098])
+    '+7.8 [5.9, 9.8]'
+    """
+    middle, low, high = (100 * x for x in delta)
+    return f"{_signed(middle)} [{_minus(low)}, {_minus(high)}]"
+
+
+def sign(delta: list[float]) -> int:
+    """0: the interval lies above zero, 1: below, 2: it holds zero.
+
+    >>> sign([1, 0.5, 2]), sign([-1, -2, -0.5]), sign([1, -0.5, 2])
+    (0, 1, 2)
+    """
+    _, low, high = delta
+    return 0 if low > 0 else 1 if high < 0 else 2
+
+
+def compare(first: list[float], second: list[float]) -> int:
+    """0: the first interval lies above the second, 1: below it, 2: they overlap.
+
+    >>> compare([3, 2.5, 4], [1, 0, 2]), compare([1, 0, 2], [1, 1, 3])
+    (0, 2)
+    """
+    return 0 if first[1] > second[2] else 1 if first[2] < second[1] else 2
+
+
+def _cut(text: str) -> str:
+    """A printed figure with at most four decimals, as its readers are shown it."""
+    return text if len(text) <= 6 else f"{float(text):.4f}"
+
+
+def _minus(x: float, digits: int = 1) -> str:
+    return f"{x:.{digits}f}".replace("-", "−")
+
+
+def _signed(x: float, digits: int = 1) -> str:
+    return ("−" if x < 0 else "+") + f"{abs(x):.{digits}f}"
+
+
+def as_text(content: dict[str, Any]) -> str:
+    """The file's text."""
+    return json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(as_text(compute()), encoding="utf-8")
+    print(f"{FILE}: {len(figures()['values'])} values")

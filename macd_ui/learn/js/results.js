@@ -1,0 +1,107 @@
+// @ts-check
+// What the reader's predictions were worth: before and after, Brier score, reliability.
+
+import { el, saveFile } from "../../../viewer/js/dom.js";
+import { percent, path, plot, svg } from "./plots.js";
+import { brier, mean, reliability } from "./score.js";
+
+/** @import { Course, Locked, Quiz, Say } from "./types" */
+/** @import { Store } from "./store.js" */
+
+/**
+ * @param {{ root: HTMLElement, course: Course, quiz: Quiz, store: Store, say: Say, restart: () => void }} given
+ */
+export function showResults({ root, course, quiz, store, say, restart }) {
+  const all = Object.entries(store.state.answers);
+  // what was predicted before the course is kept back until the same was asked after it
+  const over = all.filter(([id]) => id.startsWith("after/")).length === quiz.after.length;
+  const answers = all.filter(([id]) => over || !id.startsWith("before/"));
+  const of = (/** @type {string} */ set) => answers.filter(([id]) => id.startsWith(`${set}/`)).map(([, a]) => a);
+  const before = of("before"), after = of("after");
+  const inside = answers.filter(([id]) => !/^(before|after)\//.test(id)).map(([, a]) => a);
+  root.append(el("p", { class: "ln-note" }, say("private")));
+  if (!answers.length) root.append(el("p", {}, say("results_empty")));
+  else {
+    root.append(
+      el("h2", {}, say("before_after")),
+      el("dl", { class: "ln-scores" },
+        tile(over ? say("score_before") : `${say("score_before")}: ${say("later")}`, before, quiz.before.length, say),
+        tile(say("score_chapters"), inside, course.chapters.filter((c) => c.prediction).length, say),
+        tile(say("score_after"), after, quiz.after.length, say)),
+      el("p", { class: "ln-note" }, say("few")),
+      el("h2", {}, say("calibration")), ...calibration(answers.map(([, a]) => a), say),
+      el("h2", {}, say("all_predictions")), el("div", { class: "ln-scroll" }, list(course, answers, say)));
+  }
+  const again = el("button", {
+    type: "button", class: "ln-button", on: {
+      click: () => {
+        if (again.dataset.sure) restart();
+        again.dataset.sure = "yes";
+        again.textContent = say("again_sure");
+      },
+    },
+  }, say("again"));
+  root.append(el("div", { class: "ln-buttons ln-no-print" },
+    el("button", { type: "button", class: "ln-button", on: { click: () => saveFile("macd-learn.json", blob(store, all)) } }, say("save_json")),
+    el("button", { type: "button", class: "ln-button", on: { click: () => print() } }, say("print")), again));
+}
+
+/**
+ * @param {string} name
+ * @param {Locked[]} locked
+ * @param {number} total
+ * @param {Say} say
+ */
+function tile(name, locked, total, say) {
+  const n = locked.filter((l) => l.right).length;
+  return el("div", {}, el("dt", {}, name), el("dd", {}, locked.length ? say("score_of", { n, of: locked.length }) : "–"),
+    el("span", { class: "ln-meter", "aria-hidden": "true" }, el("span", { style: { width: `${(100 * n) / Math.max(1, total)}%` } })));
+}
+
+/**
+ * @param {Locked[]} locked
+ * @param {Say} say
+ */
+function calibration(locked, say) {
+  const groups = reliability(locked);
+  const sure = mean(locked.map((l) => l.confidence)), share = mean(locked.map((l) => Number(l.right)));
+  const name = sure - share > 0.05 ? "over" : share - sure > 0.05 ? "under" : "even";
+  const words = groups.map((g) => say("reliability_row", { confidence: percent(g.confidence), n: g.right, of: g.n }));
+  return [
+    el("p", {}, el("b", {}, say("brier", { n: Number(brier(locked)).toFixed(2) })), ` · ${say("brier_means")}`),
+    el("p", {}, say(name, { mean: percent(sure), share: percent(share) })),
+    plot({
+      x: [0, 1], y: [0, 1], label: `${say("reliability_plot")}. ${words.join("; ")}`, xName: say("axis_sure"), yName: say("axis_right"),
+      ticks: { x: [[0, "0"], [0.5, "50 %"], [1, "100 %"]], y: [[0, "0"], [0.5, "50 %"], [1, "100 %"]] },
+    }, (where) => [
+      svg("path", { d: path([[0, 0], [1, 1]], where), class: "ln-line ln-out" }),
+      ...groups.map((g) => svg("circle", { cx: where.x(g.confidence), cy: where.y(g.right / g.n), r: 4 + 2 * Math.sqrt(g.n), class: "ln-dot ln-score" })),
+    ]),
+    el("ul", { class: "ln-note" }, words.map((w) => el("li", {}, w))),
+  ];
+}
+
+/**
+ * @param {Course} course
+ * @param {[string, Locked][]} answers
+ * @param {Say} say
+ */
+function list(course, answers, say) {
+  const title = (/** @type {string} */ id) => {
+    const [set, number] = id.split("/");
+    if (number === undefined) return course.chapters.find((c) => c.name === id)?.title || id;
+    return `${say(`score_${set}`)}, ${say("quiz_item", { n: Number(number) + 1, of: answers.filter(([other]) => other.startsWith(`${set}/`)).length })}`;
+  };
+  return el("table", { class: "ln-table" },
+    el("tbody", {}, answers.map(([id, a]) => el("tr", {}, el("th", { scope: "row" }, title(id)),
+      el("td", {}, percent(a.confidence)), el("td", { class: a.right ? "ln-good" : "" }, say(a.right ? "right" : "wrong"))))));
+}
+
+/**
+ * @param {Store} store
+ * @param {[string, Locked][]} answers
+ */
+function blob(store, answers) {
+  const content = { course: "macd-learn", edition: store.state.edition, brier: brier(answers.map(([, a]) => a)), answers: store.state.answers };
+  return new Blob([`${JSON.stringify(content, null, 1)}\n`], { type: "application/json" });
+}

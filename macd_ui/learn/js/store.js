@@ -1,0 +1,77 @@
+// @ts-check
+// What the reader did, kept in this browser. Storage that is refused or damaged costs the resume only.
+
+/** @import { Kept, Locked } from "./types" */
+
+const KEY = "macd-learn";
+
+export class Store {
+  /** @param {string} edition of the course: answers to another one do not count here */
+  constructor(edition) {
+    this.kept = true;
+    /** @type {Kept} */
+    this.state = fresh(edition);
+    try {
+      const text = localStorage.getItem(KEY);
+      const read = text ? JSON.parse(text) : null;
+      if (isKept(read) && read.edition === edition) this.state = read;
+    } catch {
+      this.kept = false;
+    }
+  }
+
+  save() {
+    try {
+      localStorage.setItem(KEY, JSON.stringify(this.state));
+    } catch {
+      this.kept = false;
+    }
+  }
+
+  /**
+   * @param {string} id
+   * @param {Omit<Locked, "at">} locked
+   */
+  lock(id, locked) {
+    this.state.answers[id] = { ...locked, at: new Date().toISOString() };
+    this.save();
+  }
+
+  /** @param {string} id */
+  finish(id) {
+    this.state.done[id] = true;
+    this.save();
+  }
+
+  /** @param {string} at the chapter that is open */
+  open(at) {
+    this.state.at = at;
+    this.save();
+  }
+
+  clear() {
+    this.state = fresh(this.state.edition);
+    this.save();
+  }
+}
+
+/**
+ * @param {string} edition
+ * @returns {Kept}
+ */
+function fresh(edition) {
+  return { edition, answers: {}, done: {}, at: "" };
+}
+
+/**
+ * Whether this is what `save` wrote.
+ *
+ * @param {any} value
+ */
+function isKept(value) {
+  const isTable = (/** @type {any} */ x) => Boolean(x) && typeof x === "object" && !Array.isArray(x);
+  return isTable(value) && typeof value.edition === "string" && typeof value.at === "string"
+    && isTable(value.done) && isTable(value.answers) && Object.values(value.answers).every((a) =>
+    isTable(a) && Number.isInteger(a.choice) && typeof a.right === "boolean"
+      && a.confidence >= 0 && a.confidence <= 1);
+}

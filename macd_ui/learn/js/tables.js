@@ -1,0 +1,101 @@
+// @ts-check
+// Widgets of comparisons: changes with their intervals, and a published table put to the doctor.
+
+import { el } from "../../../viewer/js/dom.js";
+import { narrow, signed, svg } from "./plots.js";
+
+/** @import { Place } from "./types" */
+
+/** @type {Record<string, string>} method → the glossary of the page calls it so */
+const NAMES = {
+  macd: "MACD", "macd-swept": "MACD, swept masks", vcd: "VCD", "mask-all": "every object masked",
+  "random-mask": "random masks", reversed: "reversed signs", blank: "blank video",
+};
+const [ROW, TOP] = [30, 10];
+
+/**
+ * Changes against the plain answer, by kind of question.
+ *
+ * @param {Place} place
+ */
+export function intervals({ root, course, say, done }) {
+  const regimes = Object.keys(course.changes);
+  const seen = new Set();
+  const chart = el("div", {});
+  const select = el("select", { on: { change: draw } }, regimes.map((name) => el("option", {}, name)));
+  select.value = regimes.includes("co-occurrence") ? "co-occurrence" : regimes[0];
+  root.append(el("label", { class: "ln-slider" }, el("span", {}, say("regime")), select), chart);
+  const all = Object.values(course.changes).flatMap((row) => Object.values(row).flat());
+  const [low, high] = [Math.min(...all, -1), Math.max(...all, 1)];
+
+  function draw() {
+    const [width, left] = narrow() ? [380, 158] : [560, 176];
+    const changes = course.changes[select.value];
+    const rows = Object.keys(NAMES).filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
+    const height = TOP + ROW * rows.length + 26;
+    const x = (/** @type {number} */ v) => left + ((v - low) / (high - low)) * (width - left - 18);
+    const words = rows.map(([name, [m, a, b]]) =>
+      `${NAMES[name]}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
+    const ticks = [Math.ceil(low / 5) * 5, 0, Math.floor(high / 5) * 5].filter((v, i, list) => list.indexOf(v) === i);
+    chart.replaceChildren(
+      svg("svg", {
+        viewBox: `0 0 ${width} ${height}`, class: "ln-plot", role: "img", "aria-label": `${say("intervals_plot")}, ${select.value}. ${words.join("; ")}`,
+      },
+      svg("line", { x1: x(0), x2: x(0), y1: TOP, y2: height - 24, class: "ln-zero" }),
+      ...ticks.map((v) => svg("text", { x: x(v), y: height - 8, "text-anchor": "middle" }, v ? signed(v, 0) : "0")),
+      ...rows.flatMap(([name, [m, a, b]], i) => {
+        const y = TOP + ROW * (i + 0.5);
+        const kind = name.startsWith("macd") ? "score" : "out";
+        return [
+          svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, NAMES[name]),
+          svg("line", { x1: x(a), x2: x(b), y1: y, y2: y, class: `ln-whisker ln-${kind}` }),
+          svg("circle", { cx: x(m), cy: y, r: 5, class: `ln-dot ln-${kind}` }),
+        ];
+      })),
+      el("p", { class: "ln-note" }, say("intervals_plot")));
+    seen.add(select.value);
+    if (seen.size === Math.min(3, regimes.length)) done();
+  }
+  draw();
+}
+
+const FIGURES = ["precision", "recall", "f1", "accuracy"];
+
+/**
+ * Rows of a published table: the reader's verdict, then the metric doctor's.
+ *
+ * @param {Place} place
+ */
+export function table({ root, course, say, done }) {
+  const rows = course.table.map((row) => {
+    const select = el("select", { "aria-label": `${say("verdict")}: ${row.name}` },
+      el("option", { value: "" }, "–"), [0, 1, 2].map((v) => el("option", { value: v }, say(`verdict_${v}`))));
+    return { row, select, doctor: el("p", { class: "ln-doctor" }) };
+  });
+  const note = el("p", { class: "ln-result", role: "status" });
+  const button = el("button", { type: "button", class: "ln-button", on: { click: ask } }, say("ask_doctor"));
+  root.append(el("ul", { class: "ln-cards" }, rows.map(({ row, select, doctor }) => el("li", {},
+    el("b", {}, row.name),
+    el("dl", { class: "ln-figures" }, FIGURES.map((name) => el("div", {}, el("dt", {}, say(name)), el("dd", {}, row.figures[name])))),
+    el("label", {}, el("span", { class: "ln-note" }, say("verdict")), select), doctor))), button, note);
+
+  function ask() {
+    const open = rows.find(({ select }) => !select.value);
+    if (open) {
+      note.textContent = say("judge_all");
+      open.select.focus();
+      return;
+    }
+    for (const { row, select, doctor } of rows) {
+      const [tp, fn, fp] = row.example || [0, 0, 0];
+      const right = Number(select.value) === row.verdict;
+      doctor.textContent = `${say(right ? "right" : "wrong")} ${say(`doctor_${row.verdict}`, { tp, fn, fp })}`;
+      doctor.classList.toggle("ln-good", right);
+      select.disabled = true;
+    }
+    const n = rows.filter(({ row, select }) => Number(select.value) === row.verdict).length;
+    note.textContent = say("doctor_score", { n, of: rows.length });
+    button.hidden = true;
+    done();
+  }
+}

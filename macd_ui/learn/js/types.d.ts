@@ -1,0 +1,67 @@
+// What Python sends (macd_ui/learn/site.py) and what the modules hand to each other.
+
+import type { Payload } from "../../../viewer/js/types";
+
+/** A text, or [kind, text], or ["term", text, term]; see markup.py. */
+export type Span = string | string[];
+export type Block = ["p" | "formula", Span[]] | ["ul", Span[][]];
+
+export interface Prediction { question: Span[]; options: Span[][]; answer: number; explanation: Block[] }
+
+export interface Step {
+  text: Block[]; view: string; light: string; show: string[]; widget: string;
+  settings: Record<string, any>; task: Span[]; done: string;
+}
+
+export interface Chapter {
+  name: string; title: string; goal: string; minutes: number; text: Block[];
+  prediction: Prediction | null; steps: Step[]; quiz: string;
+}
+
+export interface Part { question: string; truth: string; debug: string }
+
+export interface TableRow {
+  name: string; figures: Record<string, string>; verdict: number; example: number[] | null;
+}
+
+export interface Course {
+  edition: string; strings: Record<string, string>; glossary: Record<string, string>;
+  chapters: Chapter[]; lights: Record<string, string>; parts: Record<string, Part>; home: string;
+  table: TableRow[]; changes: Record<string, Record<string, [number, number, number]>>;
+}
+
+/** What an example's file holds: the viewer's payload and the measured effects. */
+export interface PartData { payload: Payload; lean: Lean | null }
+
+export interface Lean {
+  labels: string[]; answer: string; gradient: number[]; level: number[]; loss: number[]; odds: number[];
+}
+
+export interface Frames {
+  question: string; truth: string; usual: string; label: string; words: string[]; rows: number[][];
+  frames: string[]; grid: number[]; groups: number[][]; size: number[]; tokens: string[];
+}
+
+export interface Fade {
+  opacities: number[]; clips: number; together: number[]; alone: number[]; asked: string;
+  companion: string; question: string; pictures: { together: string[]; alone: string[] };
+}
+
+export interface Word { text: string; texts: string[]; base: number[]; counter: number[] | null }
+export interface Said { text: string; tokens: Word[] }
+export interface Item {
+  question: string; frames: string[]; behind: string[]; objects: string[]; alpha: number; beta: number;
+  answers: Record<string, Said>; truth: string; outcome: "right" | "same" | "wrong";
+}
+export interface Quiz { before: Item[]; after: Item[] }
+
+/** One locked prediction. */
+export interface Locked { choice: number; confidence: number; right: boolean; at: string }
+export interface Kept { edition: string; answers: Record<string, Locked>; done: Record<string, boolean>; at: string }
+
+/** What a widget gets. */
+export interface Place {
+  root: HTMLElement; step: Step; course: Course; data: Record<string, any>;
+  say: Say; done: () => void;
+}
+export type Say = (name: string, values?: Record<string, string | number>) => string;

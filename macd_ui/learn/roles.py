@@ -1,0 +1,117 @@
+"""Which example plays which part in the lessons.
+
+Examples are found by their `kind` in the index.json of their folder; the folder that
+MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind takes the part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.decoding.contrast import flip_points
+from core.errors import TraceError
+from core.truth import is_right
+from core.types import TokenStep, Trace
+from macd_ui.examples import SHIPPED, Example, examples_in
+from macd_ui.learn.chapters import Value
+from viewer.constants import ALPHA_MAX
+
+ROLES = {
+    "opening": ("repaired", "small", "background"),
+    "habit": ("co-occurrence", "background", "repaired"),
+    "harmed": ("harmed", "unchanged"),
+    "motion": ("motion-leak", "harmed"),
+}
+"""Part → the kinds of example that can play it, the best first; else any example does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """An example in its part. kind: as its index calls it, "" where it does not."""
+
+    role: str
+    kind: str
+    example: Example
+    trace: Trace
+
+
+def cast(folders: list[Path] | None = None) -> dict[str, Part]:
+    """Every part with its example. Raises TraceError where no example can be read at all."""
+    extra = os.environ.get("MACD_EXAMPLES_DIR")
+    places = folders or [*([Path(extra)] if extra else []), SHIPPED]
+    known = [(kind, example) for place in places for kind, example in _kinds(place)]
+    return {role: _part(role, kinds, known) for role, kinds in ROLES.items()}
+
+
+def _kinds(folder: Path) -> list[tuple[str, Example]]:
+    """The folder's examples with their kind."""
+    listed = examples_in(folder)  # none where the index cannot be read
+    rows = json.loads((folder / "index.json").read_text(encoding="utf-8")) if listed else []
+    kinds = {r.get("video"): r.get("kind") for r in rows if isinstance(r, dict)}
+    found = ((kinds.get(example.video.name), example) for example in listed)
+    return [(kind if isinstance(kind, str) else "", example) for kind, example in found]
+
+
+def _part(role: str, kinds: tuple[str, ...], known: list[tuple[str, Example]]) -> Part:
+    order = [row for kind in kinds for row in known if row[0] == kind]
+    for kind, example in [*order, *known]:
+        if example.trace is None:
+            continue
+        try:
+            trace = example.load_trace()
+        except TraceError:
+            continue
+        if {"baseline", "macd"} <= set(trace.answers) and trace.answers["macd"].tokens:
+            return Part(role, kind, example, trace)
+    raise TraceError("no example has a readable trace", "python -m toyworld.make_examples")
+
+
+def part_values(part: Part) -> dict[str, Value]:
+    """What chapters may say of an example, as `example.ROLE.FIGURE`."""
+    trace, key = part.trace, f"example.{part.role}"
+    base, macd = trace.answers["baseline"], trace.answers["macd"]
+    truth = part.example.answer
+    right = [bool(is_right(a.text, truth)) for a in (base, macd)]
+    levels = trace.counterfactual
+    labels = [t.label for t in trace.tracks]
+    masked = [n for n, v in zip(labels, levels.level, strict=True) if v] if levels else []
+    flips = flips_of(macd.tokens[0], macd.beta)
+    return {
+        f"{key}.question": trace.question,
+        f"{key}.truth": truth,
+        f"{key}.drawn": part.example.truth,
+        f"{key}.baseline": base.text,
+        f"{key}.macd": macd.text,
+        f"{key}.alpha": f"{macd.alpha:g}",
+        f"{key}.beta": f"{macd.beta:g}",
+        f"{key}.objects": _listed([f"“{n}”" for n in labels]) if labels else "no object",
+        f"{key}.masked": _listed([f"“{n}”" for n in masked]) if masked else "none of them",
+        f"{key}.outcome": {(False, True): 0, (True, False): 1, (True, True): 2}.get(
+            (right[0], right[1]), 3
+        ),
+        f"{key}.flips": min(len(flips), 2),
+        f"{key}.flip": f"{flips[0]:.2f}" if flips else "none",
+    }
+
+
+def flips_of(step: TokenStep, beta: float) -> list[float]:
+    """Each α of the slider at which the choice changes.
+
+    See `core.decoding.contrast.flip_points`; empty for an answer of one view.
+    """
+    if step.counter is None:
+        return []
+    points = flip_points(step.base, step.counter, beta)
+    return [float(alpha) for alpha, _ in points[1:] if alpha <= ALPHA_MAX]
+
+
+def _listed(words: list[str]) -> str:
+    """Words as a list in a sentence.
+
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

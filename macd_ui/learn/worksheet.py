@@ -1,0 +1,107 @@
+"""A sheet to print, and the answer key of docs/teaching.md, from the chapters' own data.
+
+`python -m macd_ui.learn.worksheet` writes the key anew between its markers in docs/teaching.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from macd_ui.learn.chapters import HERE, Chapter, read_strings
+from macd_ui.learn.markup import Block, plain
+
+GUIDE = HERE.parents[1] / "docs" / "teaching.md"
+BEGIN, END = "<!-- answer key: written by macd_ui.learn.worksheet -->", "<!-- end of answer key -->"
+_PAGE = """<!doctype html>
+<html lang="{language}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} · MACD Studio</title>
+<link rel="stylesheet" href="learn.css">
+</head>
+<body class="ln-sheet">
+<main>
+<h1>{title}</h1>
+<p class="ln-lines">Name ______________________ Date ______________</p>
+<p>Predict before you look. For each question mark one answer, and how sure you are.</p>
+{chapters}
+</main>
+</body>
+</html>
+"""
+
+
+def worksheet(chapters: Sequence[Chapter], language: str) -> str:
+    """The sheet as a page of its own: every prediction, its options, every task, and lines."""
+    return _PAGE.format(
+        language=escape(language),
+        title=escape(read_strings(language)["worksheet"]),
+        chapters="\n".join(_section(i, chapter) for i, chapter in enumerate(chapters)),
+    )
+
+
+def _section(number: int, chapter: Chapter) -> str:
+    parts = [f"<h2>{number}. {escape(chapter.title)}</h2>"]
+    if chapter.prediction:
+        options = "".join(
+            f"<li>☐ {escape(plain(option))}</li>" for option in chapter.prediction.options
+        )
+        parts += [
+            f"<p>{escape(plain(chapter.prediction.question))}</p>",
+            f'<ul class="ln-boxes">{options}</ul>',
+            "<p>☐ 35 % ☐ 50 % ☐ 70 % ☐ 90 % ☐ 99 %</p>",
+            "<p>What surprised you?</p>" + '<p class="ln-lines">&nbsp;</p>' * 2,
+        ]
+    if chapter.quiz:
+        parts.append('<p class="ln-lines">Right: ____ of ____</p>')
+    tasks = "".join(f"<li>☐ {escape(plain(step.task))}</li>" for step in chapter.steps if step.task)
+    if tasks:
+        parts.append(f'<ul class="ln-boxes">{tasks}</ul>')
+    return "<section>" + "\n".join(parts) + "</section>"
+
+
+def answer_key(chapters: Sequence[Chapter]) -> str:
+    """Right answers with their reasons, and misconceptions, as Markdown."""
+    lines = []
+    for number, chapter in enumerate(chapters):
+        if chapter.prediction is None:
+            continue
+        right = chapter.prediction.options[chapter.prediction.answer]
+        lines += [
+            f"### {number}. {chapter.title}",
+            "",
+            f"*{plain(chapter.prediction.question)}*",
+            "",
+            f"**{plain(right)}.** {_text(chapter.prediction.explanation)}",
+            "",
+        ]
+        for belief, instead in chapter.misconceptions:
+            lines.append(f"- Often believed: {belief} Instead: {instead}")
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
+def _text(blocks: Sequence[Block]) -> str:
+    parts = []
+    for kind, content in blocks:
+        rows = content if kind == "ul" else [content]
+        parts += [plain(row) for row in rows]
+    return " ".join(parts)
+
+
+def guide(chapters: Sequence[Chapter], path: Path = GUIDE) -> str:
+    """docs/teaching.md with the key of these chapters."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{answer_key(chapters)}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    from macd_ui.examples import SHIPPED
+    from macd_ui.learn.site import Site
+
+    GUIDE.write_text(guide(Site(folders=[SHIPPED]).chapters()), encoding="utf-8")
+    print(GUIDE)

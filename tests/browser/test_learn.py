@@ -1,0 +1,291 @@
+"""The course, opened from disk with the network off: by keyboard, resumed, on a phone, checked."""
+
+import json
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from macd_ui.examples import SHIPPED
+from macd_ui.learn.chapters import HERE
+from macd_ui.learn.site import Site, write_site
+from tests.patience import PATIENCE_MS
+from viewer.bundle import bundle
+
+pytestmark = pytest.mark.browser
+SIZES = [(390, 844), (1440, 1000)]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """Address of the page as the command writes it."""
+    folder = tmp_path_factory.mktemp("learn") / "out"
+    write_site(Site(folders=[SHIPPED]), folder)
+    return (folder / "index.html").as_uri()
+
+
+@pytest.fixture
+def open_course(browser, course):
+    """Opens pages without a network; other requests than for files, and errors, fail the test."""
+    contexts, problems = [], []
+
+    def opened(size=SIZES[1], at="", **how):
+        context = browser.new_context(
+            offline=True, viewport={"width": size[0], "height": size[1]}, **how
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: problems.append(str(e)))
+        page.on(
+            "request",
+            lambda r: (
+                None
+                if r.url.startswith(("file:", "data:", "blob:"))
+                else problems.append(f"asked {r.url}")
+            ),
+        )
+        page.goto(course + at)
+        page.wait_for_selector("h1")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def names(page):
+    links = page.locator("#chapters a")
+    return [links.nth(i).get_attribute("href")[1:] for i in range(links.count())]
+
+
+def settled(page):
+    """All data of the chapter has come."""
+    page.wait_for_function(
+        "() => ![...document.querySelectorAll('.ln-note')]"
+        ".some((n) => n.textContent.startsWith('Loading'))"
+    )
+
+
+def tab_to(page, selector, back=False):
+    """Presses Tab until the focus is on what matches."""
+    for _ in range(400):
+        if page.evaluate("(s) => Boolean(document.activeElement?.matches(s))", selector):
+            return
+        page.keyboard.press("Shift+Tab" if back else "Tab")
+    raise AssertionError(f"Tab does not reach {selector}")
+
+
+def predict(page):
+    """Locks in the next open prediction by keyboard: the second answer, 70 %."""
+    tab_to(page, "form:not(.ln-locked) .ln-options input")
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    tab_to(page, ".ln-sure input")
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+
+
+def stored(page):
+    return json.loads(page.evaluate("localStorage.getItem('macd-learn')"))
+
+
+def serious(page):
+    # without preload: axe would ask for the style sheet, which the page's policy forbids
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    return [(v["id"], v["nodes"][0]["html"][:200]) for v in found]
+
+
+def test_a_prediction_comes_first_and_a_reload_goes_on(open_course):
+    page = open_course()
+    chapters = names(page)
+    page.evaluate("(n) => { location.hash = n; }", chapters[1])
+    page.wait_for_selector(".ln-predict")
+    assert page.locator(".ln-explanation, .ln-step").count() == 0
+    page.click(".ln-main-button")
+    assert "how sure" in page.inner_text(".ln-error")
+    predict(page)
+    page.wait_for_selector(".ln-explanation")
+    settled(page)
+    answer = stored(page)["answers"][chapters[1]]
+    assert (answer["choice"], answer["confidence"]) == (1, 0.7)
+    slider = page.locator(".ln-step input[type=range]").first
+    slider.focus()
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    assert page.locator(".ln-finished").count() == 1
+    page.goto(page.url.partition("#")[0])  # without the chapter in the address
+    page.wait_for_selector(".ln-explanation")
+    assert page.url.endswith(f"#{chapters[1]}")
+    assert page.locator(".ln-options input:enabled").count() == 0
+    assert page.locator(".ln-finished").count() == 1
+
+
+def test_scores_of_predictions(bare):
+    """Brier score and reliability against values worked out by hand."""
+    given = [(0.9, True), (0.9, False), (0.5, True), (0.99, True)]
+    found = bare.evaluate(
+        f"(rows) => {{ const m = {bundle(HERE / 'js' / 'score.js')};"
+        " const locked = rows.map(([confidence, right]) => ({ confidence, right }));"
+        " return [m.brier(locked), m.brier([]), m.reliability(locked), m.softmax([1, 1])]; }",
+        given,
+    )
+    assert found[0] == pytest.approx((0.01 + 0.81 + 0.25 + 0.0001) / 4)
+    assert found[1] is None
+    assert found[2] == [
+        {"confidence": 0.5, "n": 1, "right": 1},
+        {"confidence": 0.9, "n": 2, "right": 1},
+        {"confidence": 0.99, "n": 1, "right": 1},
+    ]
+    assert found[3] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("kept", ["nonsense", '{"edition": 3}', "null"])
+def test_damaged_storage_costs_the_resume_only(open_course, kept):
+    page = open_course()
+    page.evaluate("(text) => localStorage.setItem('macd-learn', text)", kept)
+    page.reload()
+    page.wait_for_selector("h1")
+    assert stored(page)["answers"] == {}
+
+
+# what a reader presses for each goal, once the focus is in the widget
+KEYS = {
+    "all-frames": [("input[type=range]", "ArrowRight", 8)],
+    "faded": [("input[type=range]", "End", 1), (".ln-buttons button", "Enter", 1)],
+    "flip": [("input[type=range]", "End", 1)],
+    "second-view": [(".ln-range-counter:enabled", "End", 1)],
+    "constant": [(".ln-widget > div > div > .ln-slider > input", "End", 1)],
+    "object": [(".mv-object", "Enter", 1)],
+    "revealed": [(".ln-lean input", "Space", 1), (".ln-widget > .ln-button", "Enter", 1)],
+    "counterfactual": [(".mv-root", "c", 1)],
+    "every-token": [(".ln-strip:nth-of-type(3) .ln-chip", "Enter", 0)],
+    "frames": [(".mv-root", "ArrowRight", 8)],
+    "token": [(".mv-token", "Enter", 1)],
+    "same-answer": [("input[type=range]", "End", 1)],
+    "three": [("select", "ArrowDown", 1)],
+    "judged": [],
+}
+
+
+def do_task(page, step, goal):
+    """Reaches a step's goal by keys alone."""
+    if goal == "every-token":
+        chips = step.locator(".ln-strip").nth(1).locator(".ln-chip")
+        for i in range(chips.count()):
+            chips.nth(i).focus()
+            page.keyboard.press("Enter")
+    elif goal == "judged":
+        selects = step.locator("select")
+        for i in range(selects.count()):
+            selects.nth(i).focus()
+            page.keyboard.press("ArrowDown")
+        step.locator("button").last.focus()
+        page.keyboard.press("Enter")
+    elif goal == "three":
+        step.locator("select").focus()
+        for key in ("Home", "End", "Home", "ArrowDown"):
+            page.keyboard.press(key)
+    else:
+        for selector, key, times in KEYS[goal]:
+            step.locator(selector).first.focus()
+            for _ in range(times):
+                page.keyboard.press(key)
+
+
+def walk(page, course_data, look):
+    """The whole path by keyboard; `look` is called in each chapter once it is done."""
+    for chapter in course_data["chapters"]:
+        page.wait_for_function(
+            "(t) => document.querySelector('h1').textContent === t", arg=chapter["title"]
+        )
+        settled(page)
+        quiz = page.locator("form.ln-predict").count()
+        for _ in range(quiz):
+            predict(page)
+        settled(page)
+        steps = page.locator(".ln-step")
+        for i, step in enumerate(chapter["steps"]):
+            if step["done"]:
+                do_task(page, steps.nth(i), step["done"])
+                steps.nth(i).locator(".ln-finished").wait_for()
+        look(chapter["name"])
+        tab_to(page, ".ln-turn-next")
+        page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('h1').textContent === 'Your results'")
+    settled(page)
+    look("results")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", SIZES)
+def test_the_whole_path_by_keyboard(open_course, size):
+    page = open_course(size)
+    data = Site(folders=[SHIPPED]).course()
+
+    seen = {}
+
+    def look(name):
+        width = page.evaluate("document.documentElement.scrollWidth")
+        seen[name] = [*serious(page), *([f"{width} px wide"] if width > size[0] else [])]
+
+    walk(page, data, look)
+    assert not {name: found for name, found in seen.items() if found}
+    assert list(seen) == [*(c["name"] for c in data["chapters"]), "results"]
+    done = page.locator("#chapters .ln-done").count()
+    assert done == len(data["chapters"])
+    assert "Brier score" in page.inner_text("main")
+    asked = sum(1 for c in data["chapters"] if c["prediction"])
+    assert len(stored(page)["answers"]) > asked
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as JSON").focus()
+        page.keyboard.press("Enter")
+    content = json.loads(saved.value.path().read_text())
+    assert content["answers"] == stored(page)["answers"]
+    again = page.get_by_role("button", name="Start again")
+    again.focus()
+    page.keyboard.press("Enter")
+    assert stored(page)["answers"], "one press deletes nothing"
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => !document.querySelector('.ln-done')")
+    assert stored(page)["answers"] == {}
+
+
+def test_a_chapter_is_fit_for_a_phone_in_the_dark(open_course):
+    page = open_course(SIZES[0], color_scheme="dark", reduced_motion="reduce")
+    page.evaluate("(n) => { location.hash = n; }", names(page)[2])
+    page.wait_for_selector(".ln-predict")
+    predict(page)
+    settled(page)
+    assert serious(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[0][0]
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(27, 31, 36)"
+    for target in page.locator("main button:visible:not(.ln-term), main select:visible").all():
+        assert target.bounding_box()["height"] >= 44
+
+
+def test_a_term_explains_itself_by_keyboard(open_course):
+    page = open_course()
+    page.evaluate("(n) => { location.hash = n; }", names(page)[1])
+    tip = page.locator(".ln-tip").first
+    assert not tip.is_visible()
+    tab_to(page, ".ln-term")
+    assert tip.is_visible()
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+
+
+@pytest.mark.long
+def test_the_app_serves_it_and_links_both_ways(page, server):
+    page.click("#lead a[href='learn/']")
+    page.wait_for_url(f"{server}learn/**")
+    page.evaluate("() => { location.hash = '04-lean'; }")
+    page.wait_for_selector(".ln-predict")
+    predict(page)
+    assert "?example=" in page.get_attribute("#home", "href")
+    page.click(".ln-out a")
+    page.wait_for_url("**?example=*")
+    page.wait_for_selector(".mv-token")
