@@ -41,11 +41,6 @@ OWNERS = {
     ],
 }
 LAZY_IMPORTS = {
-    "macd_ui/draws.py": {  # random draws, where the drawn world is installed
-        "toyworld.clips",
-        "toyworld.scenes",
-        "toyworld.world",
-    },
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
     "macd_ui/draws.py": {"toyworld.clips", "toyworld.scenes", "toyworld.world"},  # a random draw
     "core/types.py": {"core.notebook", "core.traces.summary", "core.figures"},  # Trace shows itself
