@@ -80,7 +80,7 @@ def payload(
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
         if former is not None and "macd" in former.answers:
             out["trace"]["former"] = _answer(former.answers["macd"], former.truth)
-        if trace.status == "complete" and trace.answers:
+        if trace.status == "complete" and (trace.answers or trace.options.masks_only):
             out["trace"]["again"] = _again(trace, link)
     return out
 
