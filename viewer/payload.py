@@ -86,7 +86,7 @@ def payload(
         out["trace"]["redo"] = redo
         if former is not None and "macd" in former.answers:
             out["trace"]["former"] = _answer(former.answers["macd"], former.truth)
-        if trace.status == "complete" and trace.answers:
+        if trace.status == "complete" and (trace.answers or trace.options.masks_only):
             out["trace"]["again"] = _again(trace, link)
     return out
 

@@ -75,12 +75,12 @@ class AskPanel:
             max_lines=4,
             elem_id="question",
         )
+        self.guard = _mounted("guard", "mountGuard", {})
+        self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         with gr.Row():
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
         error_line("run-error")
-        self.guard = _mounted("guard", "mountGuard", {})
-        self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         self.answer = gr.Button("Answer anyway", visible=False, size="sm", elem_id="answer")
         self.tally = _mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
