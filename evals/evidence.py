@@ -14,12 +14,17 @@ import argparse
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from itertools import combinations, zip_longest
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from core.backbones import VideoLM, load_backbone
 from core.backbones.host import to_host
@@ -119,32 +124,82 @@ def answers_right(lm: VideoLM, benchmark: ToyWorld, item: Item) -> bool:
     return lm.text([best]).lower() == item.truth.lower()
 
 
-def run(n: int, wrong: int = 0, screen: int = 0) -> Path:
+def run(n: int, wrong: int = 0, screen: int = 0, workers: int = 1) -> Path:
     """Measures what is missing of n questions; returns the file of rows.
 
     Of up to `screen` further ones those answered wrong, until there are `wrong` of them in all.
+    workers: processes beside this one, each with a model of its own; 1: none, all is done here.
     """
-    benchmark, lm = ToyWorld(), load_backbone("toyworld", "cpu")
+    benchmark = ToyWorld()
     path = rows_file(benchmark)
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {row["id"]: row for row in read_rows(path)}
     began, pool = time.monotonic(), asked_items(benchmark, n + screen)
-    with path.open("a") as out:
-        for i, item in enumerate(pool):
-            if i >= n and sum(not r["right"] for r in rows.values()) >= wrong:
-                break
-            if item.id in rows:
-                continue
-            if i >= n and answers_right(lm, benchmark, item):
-                row: Row = {"id": item.id, "right": True}  # so that it is not asked again
-            else:
-                row = measure_item(lm, benchmark, item)
-            rows[item.id] = row
+    missing = ((item, i < n) for i, item in enumerate(pool) if item.id not in rows)
+    with path.open("a") as out, _measuring(benchmark, workers) as measure:
+        for done, row in enumerate(measure(_needed(missing, rows, wrong)), 1):
+            rows[row["id"]] = row
             out.write(json.dumps(row) + "\n")
             out.flush()
-            if i % 20 == 19:
-                print(f"{i + 1} of {len(pool)} after {time.monotonic() - began:.0f} s", flush=True)
+            if done % 20 == 0:
+                print(f"{done} questions after {time.monotonic() - began:.0f} s", flush=True)
     return path
+
+
+Task = tuple[Item, bool]
+"""A question, and whether it is measured whatever the answer is."""
+
+
+def _needed(missing: Iterable[Task], rows: Mapping[str, Row], wrong: int) -> Iterator[Task]:
+    """The tasks, the further ones only while too few answers are wrong."""
+    for item, always in missing:
+        if not always and sum(not row["right"] for row in rows.values()) >= wrong:
+            return
+        yield item, always
+
+
+@contextmanager
+def _measuring(
+    benchmark: ToyWorld, workers: int
+) -> Iterator[Callable[[Iterable[Task]], Iterator[Row]]]:
+    """A call that turns tasks into rows in their order, a few at a time on several processes."""
+    if workers <= 1:
+        lm = load_backbone("toyworld", "cpu")
+        yield lambda tasks: (_row(lm, benchmark, task) for task in tasks)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker) as pool:
+
+        def each(tasks: Iterable[Task]) -> Iterator[Row]:
+            waiting: deque[Future[Row]] = deque()
+            for task in tasks:
+                waiting.append(pool.submit(_row_in_worker, task))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+        yield each
+
+
+_WORKER: dict[str, Any] = {}
+"""A worker's model and questions."""
+
+
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    _WORKER.update(lm=load_backbone("toyworld", "cpu"), benchmark=ToyWorld())
+
+
+def _row_in_worker(task: Task) -> Row:
+    return _row(_WORKER["lm"], _WORKER["benchmark"], task)
+
+
+def _row(lm: VideoLM, benchmark: ToyWorld, task: Task) -> Row:
+    """A further question that is answered right is only noted, so that it is not asked again."""
+    item, always = task
+    if not always and answers_right(lm, benchmark, item):
+        return {"id": item.id, "right": True}
+    return measure_item(lm, benchmark, item)
 
 
 def rows_file(benchmark: ToyWorld) -> Path:
@@ -349,6 +404,7 @@ def main() -> None:
     parser.add_argument(
         "--screen", type=int, default=3000, help="further questions to look in (default: 3000)"
     )
+    parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--render", action="store_true", help="only render what is measured")
     parser.add_argument(
         "--so-far", action="store_true", help="write the figures of what is measured, run nothing"
@@ -356,7 +412,11 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true", help="measure, but leave docs as they are")
     args = parser.parse_args()
     if not args.render:
-        path = rows_file(ToyWorld()) if args.so_far else run(args.n, args.wrong, args.screen)
+        path = (
+            rows_file(ToyWorld())
+            if args.so_far
+            else run(args.n, args.wrong, args.screen, args.workers)
+        )
         if args.dry:
             return
         found = figures(read_rows(path), path.stem, args.n)

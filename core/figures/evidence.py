@@ -121,7 +121,7 @@ def matplotlib(numbers: EvidenceFigure) -> Figure:
     figure = Figure(figsize=(6.0, 1.75 * rows + 0.7), layout="constrained")
     grid = figure.subplots(rows, 3, squeeze=False)
     across, down = numbers.centres()
-    drawn = None
+    drawn: Any = None
     for row, frame in enumerate(numbers.frames):
         faded = 255 - ((255 - frame @ np.array([0.299, 0.587, 0.114])) * 0.45)
         picture = np.repeat(faded[..., None], 3, -1).astype(np.uint8)

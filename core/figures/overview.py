@@ -160,7 +160,8 @@ def matplotlib(numbers: Overview) -> Figure:
     wide = 6.4
     cell = wide / n * height / width
     figure = Figure(figsize=(wide, 3 * cell + 2.6), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=[3 * cell, 2.2])
+    parts: Any = figure.subfigures(2, 1, height_ratios=[3 * cell, 2.2])
+    above, below = parts
     grid = above.subplots(3, n, squeeze=False)
     dashes = ("-", "--", ":", "-.")
     for row, pictures in enumerate(numbers.pictures):

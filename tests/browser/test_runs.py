@@ -120,7 +120,9 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     assert "is no box" in page.locator(".mv-evidence .mv-error").inner_text()
     # a region that is drawn is written down
     page.get_by_role("button", name="Mark it").click()
-    box = page.locator(".mv-stage .mv-canvas").bounding_box()
+    canvas = page.locator(".mv-stage .mv-canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
     page.mouse.down()
     page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
