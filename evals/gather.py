@@ -47,13 +47,13 @@ class GatheringLM:
         encoded: Encoded,
         video: Tensor,
         prune: Prune | None = None,
-        _: Any = None,
+        reuse: DecodeState | None = None,
         graph: bool = False,
     ) -> Any:
         """A DeferredState, or the DecodeState where it cannot wait."""
         self._encoded = self._encoded or encoded
         if graph or prune is not None or encoded is not self._encoded or video.ndim != 4:
-            return self._lm.prefill(encoded, video, prune, graph=graph)
+            return self._lm.prefill(encoded, video, prune, _read(reuse), graph)
         self._videos.append(video)
         return DeferredState(len(self._videos) - 1)
 
@@ -85,3 +85,8 @@ class GatheringLM:
             return replace(views, base=state(views.base), seconds=seconds)
 
         return [read(views) for views in deferred]
+
+
+def _read(reuse: Any) -> DecodeState | None:
+    """What is read already; None for a state that is still deferred: nothing is shared with it."""
+    return None if isinstance(reuse, DeferredState) else reuse

@@ -90,7 +90,7 @@ export class Viewer {
     if (this.root.parentElement !== root) root.replaceChildren(this.root);
   }
 
-  // By the width of the viewer, not of the window; not every page that holds it takes container queries.
+  // By the width of the viewer, not of the screen; not every page that holds it takes container queries.
   fit() {
     const width = this.root.clientWidth;
     for (const [name, from, below] of WIDTHS) this.root.classList.toggle(name, width >= from && width < below);
