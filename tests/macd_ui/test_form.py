@@ -287,3 +287,9 @@ def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
     again = load(save(handlers.store.session("me").trace, tmp_path / "masks.macd"))
     assert again.options.masks_only
     assert payload(again)["trace"]["badge"].startswith("demo model")
+
+
+def test_the_pictures_of_the_page_are_small():
+    pictures = list(about.DOCS.glob("page*.png"))
+    assert pictures
+    assert not [p.name for p in pictures if p.stat().st_size > 200_000]
