@@ -252,21 +252,17 @@ def quiz_lesson(
     """Clips whose answer MACD corrects, spoils or leaves as it is, in equal numbers if found.
 
     Kept is the first clip of a kind of question and an outcome, then the next ones of the outcome,
-    so that the outcome cannot be read off the question. Also how often each was met.
+    so that the outcome cannot be read off the question.
     """
     kept: dict[str, list[dict[str, Any]]] = {name: [] for name in WANTED}
-    met = dict.fromkeys(WANTED, 0)
-    drawn = 0
     for i in range(tries):
         case: Case = DRAWS[i % len(DRAWS)](rng)
         clip = clip_of(case.spec)
         trace = trace_of(lambda clip=clip: clip, case.question, lm, detector, ())
-        drawn += 1
         texts = {m: a.text for m, a in trace.answers.items()}
         name = outcome(texts["baseline"] == case.truth, texts["macd"] == case.truth)
         if not trace.tracks:
             continue
-        met[name] += 1
         kinds = [z["draw"] for z in kept[name]]
         changed = texts["baseline"] != texts["macd"]
         if len(kinds) == WANTED[name] or kinds.count(i % len(DRAWS)) > i // (tries // 2):
@@ -286,8 +282,6 @@ def quiz_lesson(
     return {
         "before": [first[i] for i in order.permutation(len(first))],
         "after": [rest[i] for i in order.permutation(len(rest))],
-        "drawn": drawn,
-        "met": met,
     }
 
 

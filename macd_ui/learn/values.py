@@ -99,7 +99,6 @@ def lean_of(part: Part) -> dict[str, Any] | None:
 def other_values() -> dict[str, Value]:
     """Of the world's habits, the captions and the clips of the quizzes."""
     habits, quiz, caption = lesson("habits"), lesson("quiz"), lesson("caption")
-    met, drawn = quiz["met"], max(1, sum(quiz["met"].values()))
     first, second = next(iter(habits["partner"].items()))
     invented = caption["invented"]
     fewer = len(invented["macd"]) < len(invented["baseline"])
@@ -111,10 +110,6 @@ def other_values() -> dict[str, Value]:
         "habits.yes": percent(habits["p_yes"], 0),
         "habits.classes": str(habits["classes"]),
         "habits.scenes": str(habits["scenes"]),
-        "quiz.drawn": str(drawn),
-        "quiz.right": percent(met["right"] / drawn, 0),
-        "quiz.wrong": percent(met["wrong"] / drawn, 0),
-        "quiz.same": percent(met["same"] / drawn, 0),
         "quiz.before": NUMBERS[len(quiz["before"])],
         "quiz.after": NUMBERS[len(quiz["after"])],
         "caption.truth": caption["truth"],

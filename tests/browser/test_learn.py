@@ -143,7 +143,14 @@ def test_scores_of_predictions(bare):
     assert found[3] == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("kept", ["nonsense", '{"edition": 3}', "null"])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "nonsense",
+        pytest.param('{"edition": 3}', marks=pytest.mark.long),
+        pytest.param("null", marks=pytest.mark.long),
+    ],
+)
 def test_damaged_storage_costs_the_resume_only(open_course, kept):
     page = open_course()
     page.evaluate("(text) => localStorage.setItem('macd-learn', text)", kept)

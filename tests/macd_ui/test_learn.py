@@ -24,6 +24,7 @@ from macd_ui.learn.routes import routes
 from macd_ui.learn.site import Site, write_site
 from macd_ui.learn.values import LESSONS, PARTS, all_values, lesson
 from macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
+from macd_ui.serving.gate import GET
 from macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
 from toyworld.make_lessons import habits
@@ -272,6 +273,7 @@ def test_the_data_of_the_repository_is_small():
 
 
 def test_the_app_serves_the_course():
+    assert GET.fullmatch("/learn") and GET.fullmatch("/learn/data/course.js")  # noqa: PT018
     client = TestClient(Starlette(routes=routes(ServerSettings())))
     page = client.get("/learn")
     assert page.url.path == "/learn/"

@@ -40,6 +40,10 @@ export function live(place) {
   };
   for (const spot of all(viewer.root, ".mv-spot")) spot.classList.remove("mv-spot");
   if (step.light) for (const spot of all(viewer.root, course.lights[step.light])) spot.classList.add("mv-spot");
-  const { debug } = course.parts[step.view];
+  const { debug, question } = course.parts[step.view];
+  // a chapter may hold two viewers, whose regions must be told apart
+  for (const part of [viewer.root, ...all(viewer.root, "section[aria-label]")]) {
+    part.setAttribute("aria-label", `${part.getAttribute("aria-label")?.split(":")[0]}: ${question}`);
+  }
   if (debug) root.append(el("p", { class: "ln-out" }, el("a", { href: debug }, say("debug"))));
 }
