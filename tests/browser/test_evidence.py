@@ -150,6 +150,7 @@ def test_figures_beside_the_map_are_those_of_the_trace(opened):
     page.get_by_label("Kind of map").select_option("attention")
     assert "0 to 0.020" in page.locator(".mv-ends").inner_text()
     # another token: what is missing is said
+    page.get_by_role("button", name="End tokens").click()
     page.locator(".mv-strip[data-method=macd] .mv-token").nth(1).click()
     assert "holds nothing of" in page.locator(".mv-evidence").inner_text()
 
