@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 STATES = (
     "plain", "dimmed", "whatif", "compare", "tour", "legend", "errors", "steps", "moved", "wait",
 )  # fmt: skip
-SAMPLE = (("whatif", "light"), ("dimmed", "dark"))
+SAMPLE = (("whatif", "dark"),)
 
 
 def trace_of(state):
@@ -103,7 +103,7 @@ def test_other_widths_are_accessible(bare, width, scheme):
     assert findings(page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_the_exported_page_is_accessible(browser, tmp_path, scheme):
     context = browser.new_context(offline=True, color_scheme=scheme)
     page = context.new_page()

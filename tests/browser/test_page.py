@@ -113,7 +113,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
     with page.expect_file_chooser() as chooser:
         page.click("#open")
     chooser.value.set_files(saved)
-    page.get_by_text("Is there a dog in the video?", exact=True).last.wait_for()
+    page.locator(".mv-question", has_text="Is there a dog in the video?").wait_for()
     page.wait_for_function(
         "document.querySelectorAll('.mv-object-name').length === 2 &&"
         " document.querySelector('.mv-question').textContent.includes('dog')"
@@ -241,7 +241,7 @@ def test_a_refused_change_is_told_where_it_was_made(page):
     page.wait_for_selector(".mv-token")
     page.locator(".mv-whatif > summary").click()
     page.locator(".mv-object").first.click()
-    page.locator(".mv-whatif input[type=text]").fill("\u200b")
+    page.get_by_label("Name of the object", exact=True).fill("\u200b")
     page.keyboard.press("Enter")
     page.wait_for_selector(".mv-whatif .mv-error:visible")
     assert page.locator(".mv-error:visible").count() == 1

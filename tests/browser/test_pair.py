@@ -174,9 +174,9 @@ def test_each_contrast_shows_its_own_second_view(opened):
 def test_no_choice_is_offered_where_there_is_none(opened):
     page = opened(core.record(**told()))
     assert tokens(page, "macd") is not None
-    assert not page.locator(".mv-pair").is_visible()
+    assert not page.locator(".mv-tokens .mv-pair").is_visible()
     trace = recorded()
     kept = {n: trace.answers[n] for n in ("ours", "second")}
     page = opened(replace(trace, answers=kept))
     assert tokens(page, "second") is not None
-    assert not page.locator(".mv-pair").is_visible()
+    assert not page.locator(".mv-tokens .mv-pair").is_visible()

@@ -60,7 +60,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     assert levels(page)[1:] == before[1:]
     assert page.locator(".mv-former").count() == 1
 
-    page.locator(".mv-whatif input[type=text]").fill("wolf")
+    page.get_by_label("Name of the object", exact=True).fill("wolf")
     page.keyboard.press("Enter")
     settled(page, 2)
     assert page.locator(".mv-object-name").first.inner_text().startswith("wolf")
