@@ -131,7 +131,7 @@ def test_alpha_moves_the_answer_back(page):
     page.locator(".mv-live input").first.focus()
     page.keyboard.press("Home")
     assert macd.inner_text().endswith(f"→ {said}")
-    assert "the path diverges" in page.locator(".mv-verdict").inner_text()
+    assert "the path diverges" in page.locator(".mv-tokens .mv-verdict").inner_text()
     assert page.locator(".mv-beyond").count() >= 1
 
 
