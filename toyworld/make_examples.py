@@ -26,7 +26,7 @@ from core.pipeline import run
 from core.shipped import assets
 from core.traces.bundle import load, save
 from core.truth import is_right
-from core.types import Trace
+from core.types import Clip, Trace
 from core.whatif.workbench import Workbench
 from toyworld import questions as ask
 from toyworld.clips import drawn_clip, write_mp4
@@ -312,6 +312,13 @@ def trace_of(
     )
     assert last.trace is not None
     return replace(last.trace, truth=truth)
+
+
+def plain_trace(clip: Clip, question: str, lm: VideoLM, detector: Detector) -> Trace:
+    """The trace of a drawn clip with the default options and no further methods."""
+    *_, last = run(lambda: clip, question, lambda: lm, lambda: detector)
+    assert last.trace is not None
+    return last.trace
 
 
 def measured(trace: Trace, lm: VideoLM) -> Trace:

@@ -31,7 +31,7 @@ from core.whatif.workbench import Workbench
 from toyworld import make_examples
 from toyworld import questions as ask
 from toyworld.clips import FRAMES, drawn_clip
-from toyworld.make_examples import Case, trace_of
+from toyworld.make_examples import Case, plain_trace
 from toyworld.priors import priors
 from toyworld.world import ClipSpec, sample, sample_labels
 
@@ -201,7 +201,7 @@ def caption_lesson(lm: VideoLM, detector: Detector, rng: Rng, tries: int) -> dic
         labels = sample_labels(scene, rng, "breaking", 2)
         spec = sample(rng, scene, labels, weak=0.6, contrast=(0.2, 0.5), fog=0.0)
         clip = clip_of(spec)
-        trace = trace_of(lambda clip=clip: clip, ask.DESCRIBE, lm, detector, ())
+        trace = plain_trace(clip, ask.DESCRIBE, lm, detector)
         said = {m: a.text for m, a in trace.answers.items()}
         last = trace, spec
         if said["baseline"] != said["macd"]:
@@ -258,7 +258,7 @@ def quiz_lesson(
     for i in range(tries):
         case: Case = DRAWS[i % len(DRAWS)](rng)
         clip = clip_of(case.spec)
-        trace = trace_of(lambda clip=clip: clip, case.question, lm, detector, ())
+        trace = plain_trace(clip, case.question, lm, detector)
         texts = {m: a.text for m, a in trace.answers.items()}
         name = outcome(texts["baseline"] == case.truth, texts["macd"] == case.truth)
         if not trace.tracks:

@@ -54,11 +54,9 @@ def test_it_opens_from_disk_and_filters(offline, gallery):
     assert shown(page) == sum("macd-object" in run.answers for run in repaired) == 1
     address = page.url
     page.click("#filters button")
-    all_runs = f"{len(runs)} runs"
-    said = "document.querySelector('#count').textContent"
-    page.wait_for_function(f"{said} === '{all_runs}'")
+    page.get_by_text(f"{len(runs)} runs", exact=True).wait_for()
     page.goto(address)  # what was chosen is part of the address
-    page.wait_for_function(f"{said} === '1 of {all_runs}'")
+    page.get_by_text(f"1 of {len(runs)} runs", exact=True).wait_for()
     page.select_option("select[name=outcome]", "")
     page.select_option("select[name=method]", "")
     page.select_option("select[name=example]", runs[0].title)
