@@ -77,7 +77,9 @@ export class Strip {
    */
   slider(name, moved) {
     const text = el("output", { class: "strip-time" });
-    const input = el("input", { type: "range", min: "0", step: "any", on: { input: () => moved(Number(input.value)) } });
+    const input = el("input", {
+      type: "range", min: "0", step: "any", "aria-label": name, on: { input: () => moved(Number(input.value)) },
+    });
     el("label", { class: "strip-slider" }, el("span", {}, name), input, text);
     return [input, text];
   }
@@ -231,6 +233,8 @@ export class Strip {
     this.to.value = String(this.end);
     this.fromText.textContent = spoken(this.start);
     this.toText.textContent = spoken(this.end);
+    this.from.setAttribute("aria-valuetext", spoken(this.start));
+    this.to.setAttribute("aria-valuetext", spoken(this.end));
     this.even.checked = !this.byHand;
     this.hand.checked = this.byHand;
     const whole = this.start <= 0 && this.end >= value.duration;
