@@ -153,19 +153,19 @@ def test_methods_stand_side_by_side(page, toy_mp4):
 
     def second_view(index):
         return page.evaluate(
-            "(i) => document.querySelectorAll('.mv-screens canvas')[i].toDataURL()", index
+            "(i) => document.querySelectorAll('.mv-compare .mv-screens canvas')[i].toDataURL()", index
         )
 
     first, second = second_view(0), second_view(1)
-    page.locator(".mv-screens select").nth(0).select_option("blank")
-    page.locator(".mv-screens select").nth(1).select_option("tcd")
+    page.locator(".mv-compare .mv-screens select").nth(0).select_option("blank")
+    page.locator(".mv-compare .mv-screens select").nth(1).select_option("tcd")
     assert second_view(0) != first
     assert second_view(1) != second
     before = second_view(1)
     page.locator(".mv-root").focus()
     page.keyboard.press("ArrowRight")
     assert second_view(1) != before
-    assert "left out" in page.locator(".mv-screens").inner_text()
+    assert "left out" in page.locator(".mv-compare .mv-screens").inner_text()
 
 
 @pytest.mark.long

@@ -1,12 +1,14 @@
 """Taking a run apart by hand, in the real page."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
-from core.traces.bundle import load
+from core.traces.bundle import load, save
 from tests.browser.test_page import canvas_pixels, run, upload
+from tests.opening import EXAMPLE
 from viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
@@ -119,8 +121,12 @@ def test_moved_alpha_is_decoded_on(page):
 
 
 @pytest.mark.long
-def test_each_object_can_be_measured(page):
+def test_each_object_can_be_measured(page, tmp_path):
     page.wait_for_selector(".mv-token")
+    plain = save(replace(load(EXAMPLE), occlusion=None), tmp_path / "plain.macd")
+    with page.expect_file_chooser() as chooser:
+        page.click("#open")
+    chooser.value.set_files(plain)
     page.get_by_role("button", name="Measure each object").click()
     page.wait_for_selector(".mv-occlusion table")
     said = page.locator(".mv-occlusion").inner_text()
