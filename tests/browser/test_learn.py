@@ -287,7 +287,7 @@ def test_a_term_explains_itself_by_keyboard(open_course):
 
 @pytest.mark.long
 def test_the_app_serves_it_and_links_both_ways(page, server):
-    with page.context.expect_page() as opened:  # the links above the page open in a tab of their own
+    with page.context.expect_page() as opened:  # it opens in a tab of its own
         page.click("#lead a[href='learn/']")
     page = opened.value
     page.set_default_timeout(PATIENCE_MS)

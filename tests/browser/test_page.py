@@ -153,7 +153,7 @@ def test_methods_stand_side_by_side(page, toy_mp4):
 
     def second_view(index):
         return page.evaluate(
-            "(i) => document.querySelectorAll('.mv-compare .mv-screens canvas')[i].toDataURL()", index
+            "(i) => document.querySelectorAll('.mv-compare canvas')[i].toDataURL()", index
         )
 
     first, second = second_view(0), second_view(1)
