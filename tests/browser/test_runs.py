@@ -117,7 +117,7 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     page.get_by_label("Region").fill("nonsense")
     page.get_by_role("button", name="Knock out the region").click()
     page.wait_for_selector(".mv-evidence .mv-error:visible")
-    assert "is no box" in page.locator(".mv-evidence .mv-error").inner_text()
+    assert "is not a box" in page.locator(".mv-evidence .mv-error").inner_text()
     # a region that is drawn is written down
     page.get_by_role("button", name="Mark it").click()
     canvas = page.locator(".mv-stage .mv-canvas")
