@@ -150,7 +150,6 @@ def test_regions_are_offered_where_the_object_was_not_detected(page, toy_mp4):
         "document.querySelectorAll('.mv-object').length > 8"
         " && !document.querySelector('#run').disabled"
     )
-    assert page.locator("#detector textarea, #detector input").input_value() == "grid"
     assert "row 1, column 1" in page.locator(".mv-rail").inner_text()
 
 
