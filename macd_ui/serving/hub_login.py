@@ -16,7 +16,6 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -52,7 +51,9 @@ def login_routes(study: Study, environment: Mapping[str, str] | None = None) -> 
     """
     env = os.environ if environment is None else environment
     check_login(env)
+    # both need packages that only a server with such a login has
     from authlib.integrations.starlette_client import OAuth, OAuthError
+    from starlette.middleware.sessions import SessionMiddleware
 
     hub: Any = OAuth().register(
         name="hub",

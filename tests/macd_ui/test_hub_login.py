@@ -1,5 +1,7 @@
 """Signing in to a study: a whole login with a provider on loopback, and what is kept."""
 
+import subprocess
+import sys
 import threading
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -19,6 +21,7 @@ from macd_ui.serving.hub_login import login_routes
 from macd_ui.settings import read_settings
 from ratings.store import Study
 from ratings.web import CODE_HEADER, StudySite
+from tests.patience import PATIENCE_S
 from tests.ratings.studies import make_study
 
 
@@ -170,3 +173,19 @@ def test_without_a_client_it_is_refused_before_serving(study, environment):
     with pytest.raises(OptionError, match="OAUTH_CLIENT_SECRET"):
         login_routes(study, environment | {"OAUTH_CLIENT_SECRET": ""})
     assert not read_settings(["--study-login"]).study_login  # there is no study to sign in to
+
+
+def test_the_page_starts_without_the_packages_of_a_login():
+    """They are no requirement of the page: `make run` does not install them."""
+    code = (
+        "import sys; sys.modules |= {'authlib': None, 'itsdangerous': None};"
+        "import macd_ui.serving.study, macd_ui.layout"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
