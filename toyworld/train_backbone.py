@@ -119,9 +119,12 @@ class Trainer:
 
     Patches have a random stream of their own, so that the clips under them are those of a
     training without patches. Raises OptionError for a checkpoint of another schedule.
+
+    With `start`, the folder of an earlier training, stage two begins with its weights and random
+    states and with new optimisers: a longer schedule without paying for the first part again.
     """
 
-    def __init__(self, out: Path, schedule: Schedule) -> None:
+    def __init__(self, out: Path, schedule: Schedule, start: Path | None = None) -> None:
         self.out, self.schedule = out, schedule
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(schedule.seed)
@@ -137,6 +140,10 @@ class Trainer:
         out.mkdir(parents=True, exist_ok=True)
         if (out / "checkpoint.pt").exists():
             self._resume()
+        elif start is not None:
+            self._restore(self._read_checkpoint(start))
+            self.stage = "all"
+            self.optimisers = self._optimisers()
 
     def _optimisers(self) -> list[torch.optim.Optimizer]:
         module: nn.Module = self.model.model.visual if self.stage == "vision" else self.model
@@ -156,24 +163,35 @@ class Trainer:
         ]
 
     def _resume(self) -> None:
-        saved = torch.load(self.out / "checkpoint.pt", map_location=self.device, weights_only=False)
+        saved = self._read_checkpoint(self.out)
         if saved["schedule"] != asdict(self.schedule):
             raise OptionError(
                 f"the checkpoint in {self.out} is of another schedule or seed",
                 "Choose another folder, or train with the same options",
             )
         self.stage, self.step, self.seconds = saved["stage"], saved["step"], saved["seconds"]
-        self.model.load_state_dict(saved["model"])
-        self.probe.load_state_dict(saved["probe"])
+        self._restore(saved)
         self.optimisers = self._optimisers()
         for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(state)
         self.means = saved["means"]
+        if self._log_path.exists():  # steps after the checkpoint are made, and logged, again
+            os.truncate(self._log_path, min(saved["log_bytes"], self._log_path.stat().st_size))
+
+    def _read_checkpoint(self, folder: Path) -> dict[str, Any]:
+        path = folder / "checkpoint.pt"
+        if not path.is_file():
+            raise OptionError(f"no checkpoint is in {folder}", "Name the folder of a training")
+        saved: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=False)
+        return saved
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        """Weights and random states."""
+        self.model.load_state_dict(saved["model"])
+        self.probe.load_state_dict(saved["probe"])
         self.rng.bit_generator.state = saved["rng"]
         self.patch_rng.bit_generator.state = saved["patch_rng"]
         torch.set_rng_state(saved["torch_rng"].cpu())
-        if self._log_path.exists():  # steps after the checkpoint are made, and logged, again
-            os.truncate(self._log_path, min(saved["log_bytes"], self._log_path.stat().st_size))
 
     @property
     def _log_path(self) -> Path:
@@ -391,13 +409,22 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, help="shorten stage two, to try things")
     parser.add_argument("--vision-steps", type=int, help="shorten stage one, to try things")
+    parser.add_argument("--rate", type=float, help=f"peak, {Schedule.rate} without it")
+    parser.add_argument(
+        "--continue-from", type=Path, metavar="FOLDER", help="go on from that training's weights"
+    )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     base = Schedule.gpu() if torch.cuda.is_available() else Schedule()
-    chosen = {"steps": args.steps, "vision_steps": args.vision_steps, "seed": args.seed}
+    names = ("steps", "vision_steps", "seed", "rate")
+    chosen = {name: getattr(args, name) for name in names} | (
+        {"easy": 0.0} if args.continue_from else {}
+    )
     schedule = Schedule(**asdict(base) | {k: v for k, v in chosen.items() if v is not None})
-    trainer = Trainer(args.out, schedule)
-    trainer.log(schedule=asdict(schedule), device=str(trainer.device), torch=torch.__version__)
+    trainer = Trainer(args.out, schedule, args.continue_from)
+    start = {"continues": args.continue_from.name} if args.continue_from else {}
+    device = str(trainer.device)
+    trainer.log(schedule=asdict(schedule), device=device, torch=torch.__version__, **start)
     trainer.run()
 
 

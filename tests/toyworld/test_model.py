@@ -88,6 +88,24 @@ def test_training_resumes_where_it_stopped(tmp_path, monkeypatch, capsys):
     assert [len(z) for z in logs] == [4, 4]  # the step after the checkpoint is logged once
 
 
+def test_a_training_goes_on_from_another_ones_weights(tmp_path):
+    schedule = Schedule(vision_steps=1, vision_batch=2, steps=1, batch=2)
+    first = Trainer(tmp_path / "a", schedule)
+    steps(first, 2)
+    more = replace(schedule, steps=2, easy=0.0)
+    second = Trainer(tmp_path / "b", more, tmp_path / "a")
+    assert (second.stage, second.step, second.means) == ("all", 0, {})
+    for module in ("model", "probe"):
+        a, b = (getattr(t, module).state_dict() for t in (first, second))
+        assert all(torch.equal(a[k], b[k]) for k in a)
+    assert second.rng.bit_generator.state == first.rng.bit_generator.state
+    steps(second, 2)
+    resumed = Trainer(tmp_path / "b", more, tmp_path / "a")  # its own checkpoint comes first
+    assert (resumed.stage, resumed.step) == ("all", 2)
+    with pytest.raises(OptionError, match="no checkpoint is in"):
+        Trainer(tmp_path / "c", more, tmp_path / "nowhere")
+
+
 def test_a_checkpoint_of_another_schedule_is_refused(tmp_path):
     schedule = Schedule(vision_steps=1, vision_batch=1, steps=1, batch=1)
     Trainer(tmp_path, schedule).save()
