@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.opening import AFTER, BEFORE
+from viewer.glossary import terms
 
 pytestmark = pytest.mark.browser
 
@@ -58,9 +59,14 @@ def test_the_tour_and_the_legend_explain(page):
     assert page.locator(".mv-spot").count() == 0
     assert counter.get_attribute("aria-pressed") == "false"  # as it was before
 
-    page.locator(".mv-legend summary").click()
+    page.locator(".mv-legend > summary").click()
     meanings = page.locator(".mv-legend dd").all_inner_texts()
     assert any("so the ascent masks it" in meaning for meaning in meanings)
     assert not [meaning for meaning in meanings if "undefined" in meaning]
+    page.locator(".mv-terms > summary").click()
+    listed = page.locator(".mv-terms dt").all_inner_texts()
+    assert listed == [term.name for term in terms()]
     head = page.locator(".mv-table th", has_text="score").first
     assert head.get_attribute("title") == "How the logits of the views become one score."
+    fold = page.locator("summary", has_text="Decision boundary").first
+    assert fold.get_attribute("title") == "The α at which another candidate wins."

@@ -27,12 +27,15 @@ const SIGNS = [
 const TERMS = {
   "logit V": "logits", "logit V_d": "logits", score: "score rule", gradient: "gradient", "≈ gradient": "gradient",
   "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
+  "Where the evidence lies": "evidence map", "Decision boundary for this token": "flip point",
 };
 
 export class Legend {
   constructor() {
     this.body = el("dl", { class: "mv-legend-list" });
-    this.root = el("details", { class: "mv-legend" }, el("summary", {}, "Legend"), this.body);
+    this.terms = el("dl", { class: "mv-legend-list" });
+    this.root = el("details", { class: "mv-legend" }, el("summary", {}, "Legend"), this.body,
+      el("details", { class: "mv-terms" }, el("summary", {}, "All terms"), this.terms));
     /** @type {Record<string, string>} */
     this.meanings = {};
   }
@@ -44,17 +47,20 @@ export class Legend {
       el("dt", {}, swatch ? el("span", { class: `mv-key ${swatch}`, "aria-hidden": "true" }) : null, sign),
       el("dd", {}, `${sentence(this.meanings[term])}${more ? ` ${more}` : ""}`),
     ]));
+    this.terms.replaceChildren(...Object.entries(this.meanings).flatMap(([name, meaning]) =>
+      [el("dt", {}, name), el("dd", {}, sentence(meaning))]));
   }
 
   /**
-   * Gives column heads and titles the meaning of their term as hover help.
+   * Gives column heads, titles and folded parts the meaning of their term as hover help.
    *
    * @param {Element} root
    */
   explain(root) {
-    for (const head of all(root, "th[scope=col], h3")) {
-      const term = TERMS[(head.textContent || "").trim()];
-      if (term && !head.title) head.title = sentence(this.meanings[term]);
+    for (const head of all(root, "th[scope=col], h3, summary")) {
+      const text = (head.textContent || "").trim();
+      const meaning = this.meanings[TERMS[text] || text.toLowerCase()];
+      if (meaning && !head.title) head.title = sentence(meaning);
     }
   }
 }
