@@ -130,7 +130,7 @@ def _tries(row: dict[str, Any]) -> int:
 
 
 def _texts(row: Any) -> dict[str, str] | None:
-    """The texts of a row, "" for those that it may leave out; None where one is no text."""
+    """The texts of a row, "" for those that it may leave out; None where one is not a text."""
     if not isinstance(row, dict):
         return None
     names = ("video", "title", "question", "truth", "answer")

@@ -142,7 +142,7 @@ def in_few_colours(picture: bytes, width: int) -> bytes:
 
 
 def drawn_clip(folder: Path) -> Path:
-    """A moving square that is no clip of the toy world, for pictures that anybody may take."""
+    """A moving square that is not a clip of the toy world, for pictures that anybody may take."""
     import numpy as np
 
     from toyworld.clips import write_frames

@@ -123,14 +123,14 @@ def read_chapters(
 
 
 def read_strings(language: str, folder: Path | None = None) -> dict[str, str]:
-    """Texts of the interface. Raises OptionError where one is missing or is no text."""
+    """Texts of the interface. Raises OptionError where one is missing or not a text."""
     base = folder or STRINGS
     texts = _toml(base / f"{language}.toml")
     wanted = _toml(STRINGS / "en.toml")
     wrong = sorted(set(wanted) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
     if wrong:
         raise OptionError(
-            f"{language}.toml: {', '.join(wrong)}: missing, unknown or no text",
+            f"{language}.toml: {', '.join(wrong)}: missing, unknown or not a text",
             "Give each string of en.toml",
         )
     return texts
@@ -179,7 +179,7 @@ class _Table:
             raise OptionError(f"{self.where}{key} is missing", "Give it")
         value = self.rest.pop(key)
         if type(value) is not kind:
-            raise OptionError(f"{self.where}{key} is no {kind.__name__}", "See chapters.py")
+            raise OptionError(f"{self.where}{key} is not of type {kind.__name__}", "See chapters.py")
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -207,7 +207,7 @@ class _Table:
     def texts(self, key: str) -> list[str]:
         values = self.take(key, list)
         if not all(type(v) is str and v.strip() for v in values):
-            raise OptionError(f"{self.where}{key} holds what is no text", "Give texts")
+            raise OptionError(f"{self.where}{key} holds something that is not text", "Write texts")
         return list(values)
 
     def table(self, key: str) -> _Table:
@@ -216,7 +216,7 @@ class _Table:
     def tables(self, key: str) -> list[_Table]:
         rows = self.take(key, list) if key in self.rest else []
         if not all(type(row) is dict for row in rows):
-            raise OptionError(f"{key} holds what is no table", f"Write [[{key}]]")
+            raise OptionError(f"{key} holds something that is not a table", f"Write [[{key}]]")
         return [_Table(row, f"{key} {i + 1}: ") for i, row in enumerate(rows)]
 
     def finish(self) -> None:

@@ -74,11 +74,11 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
     [
         ('title = "A title"', "", "title is missing"),
         ("minutes = 2", "minutes = 90", "minutes is 90"),
-        ("minutes = 2", 'minutes = "2"', "minutes is no int"),
+        ("minutes = 2", 'minutes = "2"', "minutes is not of type int"),
         ("{{n}}", "{{unknown}}", "unknown"),
         ("{{n}}", "{{right?one}}", "chooses no wording"),
         ("[[masks|mask]]", "[[wibble]]", "no term"),
-        ("[[masks|mask]]", "$Q$", "no symbol"),
+        ("[[masks|mask]]", "$Q$", "not a symbol"),
         ('["one", "two"]', '["one"]', "options"),
         ('"{{right}}"', "2", "answer is 2"),
         ('view = "opening"', 'view = "nobody"', "nobody"),
