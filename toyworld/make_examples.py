@@ -11,17 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 
 from core.backbones import VideoLM, load_backbone
 from core.objects.detect import Detector, load_detector
-from core.options import AscentOptions, RunOptions
 from core.pipeline import run
 from core.shipped import assets
 from core.traces.bundle import load, save
@@ -30,246 +29,14 @@ from core.types import Clip, Trace
 from core.whatif.workbench import Workbench
 from toyworld import questions as ask
 from toyworld.clips import drawn_clip, write_mp4
+from toyworld.example_kinds import KINDS, Case, Kind, Right
 from toyworld.priors import priors
-from toyworld.world import ClipSpec, sample, sample_labels
 
 OUT = assets() / "examples"
 GOLD = Path(__file__).parents[1] / "ratings" / "examples_gold.json"
-TEN_STEPS = RunOptions(ascent=AscentOptions(steps=10, tau=0.005))
-Rng = np.random.Generator
 Row = dict[str, Any]
 """What the index says of an example."""
 
-
-@dataclass(frozen=True)
-class Case:
-    """A drawn clip with a question whose true answer is known."""
-
-    spec: ClipSpec
-    question: str
-    truth: str
-
-
-Right = dict[str, bool]
-"""Method → whether its answer is right."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of example: how its clips are drawn, and what a trace of it must show.
-
-    beside: the methods that show it, kept in the trace beside baseline and MACD.
-    outcome_in_title: the title already says what came of it.
-    selective: no more than half of the random masks, neither reversed gradient nor blank video may
-        do what MACD does. Where no clip is like that, the first that `shows` is taken.
-    """
-
-    name: str
-    title: str
-    draw: Callable[[Rng], Case]
-    shows: Callable[[Right, Trace, Case], bool]
-    beside: tuple[str, ...] = ()
-    selective: bool = False
-    options: RunOptions = field(default_factory=RunOptions)
-    outcome_in_title: bool = False
-
-
-def _scene(rng: Rng) -> str:
-    scenes = priors().scenes
-    return scenes[rng.integers(len(scenes))]
-
-
-def _faint(rng: Rng, scene: str, labels: list[str], **how: object) -> ClipSpec:
-    usual: dict[str, object] = {"weak": 0.8, "contrast": (0.15, 0.45), "fog": 0.0}
-    return sample(rng, scene, labels, **usual | how)  # type: ignore[arg-type]
-
-
-def _background(rng: Rng) -> Case:
-    """An object that the scene suggests and that is not there."""
-    scene = _scene(rng)
-    labels = sample_labels(scene, rng, "breaking", 2)
-    absent = [c for c in priors().typical[scene] if c not in labels]
-    return Case(_faint(rng, scene, labels), ask.exists(absent[rng.integers(len(absent))]), "no")
-
-
-def _animal(rng: Rng) -> Case:
-    """An animal that one does not meet here, beside another thing."""
-    p, scene = priors(), _scene(rng)
-    animals = [a for a in p.of_kind("animal") if a not in p.typical[scene]]
-    animal = animals[rng.integers(len(animals))]
-    labels = sample_labels(scene, rng, "breaking", 2)
-    things = [c for c in labels if p.kind[c] == "thing"]
-    return Case(_faint(rng, scene, [animal, *things]), ask.which("animal"), animal)
-
-
-def _present(rng: Rng) -> Case:
-    """An object that one does not expect here."""
-    scene = _scene(rng)
-    labels = sample_labels(scene, rng, "breaking", 2)
-    return Case(_faint(rng, scene, labels), ask.exists(labels[0]), "yes")
-
-
-def _partner(rng: Rng) -> Case:
-    """One of a pair, without the other."""
-    p = priors()
-    head = list(p.partner)[rng.integers(len(p.partner))]
-    scene = next(s for s in p.scenes if head in p.typical[s])
-    return Case(_faint(rng, scene, [head]), ask.exists(p.partner[head]), "no")
-
-
-def _motion(rng: Rng) -> Case:
-    """An expected object that moves as it never does."""
-    p, scene = priors(), _scene(rng)
-    labels = sample_labels(scene, rng, "consistent", 2)
-    moves = [m for m in p.motions if m != p.usual_motion[labels[0]]]
-    motion = moves[rng.integers(len(moves))]
-    spec = _faint(rng, scene, labels, motions={labels[0]: motion})
-    return Case(spec, ask.which_way(labels[0]), motion)
-
-
-def _animal_among_three(rng: Rng) -> Case:
-    """A usual animal, faint, beside two other objects."""
-    p, scene = priors(), _scene(rng)
-    labels = sample_labels(scene, rng, "consistent", 3)
-    animals = [c for c in labels if p.kind[c] == "animal"]
-    return Case(_faint(rng, scene, labels), ask.which("animal"), (animals or [ask.NONE])[0])
-
-
-def _presupposed(rng: Rng) -> Case:
-    """A question that presupposes what is not there."""
-    p, scene = priors(), _scene(rng)
-    kind = ("animal", "vehicle")[rng.integers(2)]
-    labels = [c for c in sample_labels(scene, rng, "consistent", 4) if p.kind[c] != kind][:2]
-    return Case(_faint(rng, scene, labels), ask.which(kind), ask.NONE)
-
-
-def _small(rng: Rng) -> Case:
-    """An unexpected object, clear but tiny."""
-    case = _present(rng)
-    objects = tuple(
-        replace(o, size=13 / 96, contrast=0.6, blurred=False) if i == 0 else o
-        for i, o in enumerate(sorted(case.spec.objects, key=lambda o: o.label not in case.question))
-    )
-    return replace(case, spec=replace(case.spec, objects=objects))
-
-
-def _occluded(rng: Rng) -> Case:
-    """An unexpected object whose lower half the scenery hides."""
-    case = _present(rng)
-    objects = tuple(
-        replace(o, hidden=0.55, contrast=0.6) if o.label in case.question else o
-        for o in case.spec.objects
-    )
-    return replace(case, spec=replace(case.spec, objects=objects))
-
-
-def _any(rng: Rng) -> Case:
-    """Any of these."""
-    draws = (_present, _motion, _animal, _background, _presupposed, _partner)
-    return draws[rng.integers(len(draws))](rng)
-
-
-def _repaired(right: Right, trace: Trace, case: Case) -> bool:
-    return not right["baseline"] and right["macd"]
-
-
-def _wrong(right: Right, trace: Trace, case: Case) -> bool:
-    return not right["baseline"]
-
-
-def _asked_is_masked(trace: Trace, case: Case) -> bool:
-    """The object that the question names is tracked under its name, and masked."""
-    levels = () if trace.counterfactual is None else trace.counterfactual.level
-    pairs = zip(trace.tracks, levels, strict=True)
-    return any(level > 0 and track.label in case.question for track, level in pairs)
-
-
-def _all_found(trace: Trace, case: Case) -> bool:
-    """Every object, more than one, is tracked under its own name, and nothing else is."""
-    return len(trace.tracks) > 1 and sorted(t.label for t in trace.tracks) == sorted(
-        case.spec.labels
-    )
-
-
-def _hides(trace: Trace) -> bool:
-    return trace.counterfactual is not None and bool(trace.counterfactual.level.any())
-
-
-def _raised(trace: Trace) -> bool:
-    """The query loss of V_d is above that of V, as the ascent intends."""
-    made = trace.counterfactual
-    if made is None or made.loss is None or made.base_loss is None:
-        return False
-    return made.loss > made.base_loss
-
-
-def _three_levels(right: Right, trace: Trace, case: Case) -> bool:
-    """The objects' levels hold 0, r0 and 1."""
-    return trace.counterfactual is not None and len(set(trace.counterfactual.level.tolist())) == 3
-
-
-KINDS = (
-    Kind(
-        "repaired",
-        "Masks that MACD chose make a wrong answer right",
-        _animal,
-        lambda r, t, c: (
-            _repaired(r, t, c) and _all_found(t, c) and len(t.tracks) > 2 and _raised(t)
-        ),
-        selective=True,
-        outcome_in_title=True,
-    ),
-    Kind(
-        "harmed",
-        "Masks that MACD chose make a right answer wrong",
-        _any,
-        lambda r, t, c: r["baseline"] and not r["macd"] and _hides(t),
-        outcome_in_title=True,
-    ),
-    Kind(
-        "unchanged",
-        "Objects are masked and the answer stays",
-        _background,
-        lambda r, t, c: r["baseline"] and r["macd"] and _hides(t),
-        outcome_in_title=True,
-    ),
-    Kind(
-        "levels",
-        "Ten steps of ascent: all three levels",
-        _animal_among_three,
-        lambda r, t, c: _all_found(t, c) and _three_levels(r, t, c),
-        options=TEN_STEPS,
-    ),
-    Kind(
-        "frames",
-        "The frame mask decides, the objects' masks do not",
-        _any,
-        lambda r, t, c: not r["baseline"] and r["macd"] and not r["macd-object"],
-        ("macd-object",),
-    ),
-    Kind("background", "The scene suggests an object that is not there", _background, _repaired),
-    Kind("co-occurrence", "One of a pair suggests the other", _partner, _wrong),
-    Kind(
-        "motion-leak",
-        "Masks that move with their object give its motion away",
-        _motion,
-        lambda r, t, c: r["macd-swept"] and not r["macd"],
-        ("macd-swept",),
-    ),
-    Kind("question-prior", "The question presupposes what is not there", _presupposed, _wrong),
-    Kind(
-        "small",
-        "A small object",
-        _small,
-        lambda r, t, c: _wrong(r, t, c) and _asked_is_masked(t, c),
-    ),
-    Kind(
-        "occluded",
-        "A half hidden object",
-        _occluded,
-        lambda r, t, c: _wrong(r, t, c) and _asked_is_masked(t, c),
-    ),
-)
 
 OUTCOMES = {
     (False, True): "wrong becomes right",
@@ -337,6 +104,14 @@ def is_selective(trace: Trace) -> bool:
     return 2 * random <= draws and not any(o.name in ("reversed", "blank") for o in same)
 
 
+@torch.no_grad()
+def first_is_right(clip: Clip, case: Case, lm: VideoLM) -> bool:
+    """Whether the baseline's first token is the truth, which is one word in these questions."""
+    encoded = lm.encode(clip, case.question)
+    best = int(lm.prefill(encoded, encoded.video[None]).logits[0].argmax())
+    return bool(is_right(lm.text([best]), case.truth))
+
+
 def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> Row | None:
     """The first clip of a kind, written with its trace; None where no try shows it."""
     rng = np.random.default_rng([seed, *kind.name.encode()])
@@ -344,6 +119,8 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
     for attempt in range(1, tries + 1):
         case = kind.draw(rng)
         clip = drawn_clip(case.spec, kind.name, "0" * 64)
+        if kind.baseline is not None and first_is_right(clip, case, lm) != kind.baseline:
+            continue
         trace = trace_of(lambda clip=clip: clip, case.question, case.truth, kind, lm, detector)
         if not _shows(kind, trace, case):
             continue

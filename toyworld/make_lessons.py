@@ -28,10 +28,11 @@ from core.shipped import assets
 from core.traces.bundle import load
 from core.types import Answer, Clip, Trace
 from core.whatif.workbench import Workbench
-from toyworld import make_examples
+from toyworld import example_kinds, make_examples
 from toyworld import questions as ask
 from toyworld.clips import FRAMES, drawn_clip
-from toyworld.make_examples import Case, plain_trace
+from toyworld.example_kinds import Case
+from toyworld.make_examples import plain_trace
 from toyworld.priors import priors
 from toyworld.world import ClipSpec, sample, sample_labels
 
@@ -226,12 +227,12 @@ def _caption(trace: Trace, spec: ClipSpec) -> dict[str, Any]:
 
 
 DRAWS = (
-    make_examples._partner,
-    make_examples._motion,
-    make_examples._background,
-    make_examples._animal,
-    make_examples._presupposed,
-    make_examples._present,
+    example_kinds.draw_partner,
+    example_kinds.draw_motion,
+    example_kinds.draw_background,
+    example_kinds.draw_animal,
+    example_kinds.draw_presupposed,
+    example_kinds.draw_present,
 )
 WANTED = {"right": 3, "wrong": 3, "same": 3}
 """Clips of the two quizzes by what MACD does to the answer; a third of each goes into the first."""

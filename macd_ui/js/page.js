@@ -4,7 +4,7 @@
 import { Viewer } from "../../viewer/js/viewer.js";
 import { Form } from "./fold.js";
 import { RunHistory } from "./history.js";
-import { openTrace } from "./open.js";
+import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
 
@@ -37,6 +37,7 @@ export function mountPage({ element, props, trigger, watch }) {
     viewer.update(value.status ? { ...value, status: form.observe(value.status) } : value);
     restorer.observe(props.value);
     history.observe(props.value);
+    if (value.status && !value.status.running) traceAnswered();
   };
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
   watch("value", show);

@@ -3,7 +3,7 @@
 // because the server was restarted and has forgotten every run.
 // A tab that was opened anew restores nothing. Browsers that offer no storage lose only this.
 
-import { openTrace, openTraceInput } from "./open.js";
+import { openTrace } from "./open.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -28,7 +28,6 @@ const RESTORE = {
   saveDelayMs: 50, // the page draws the new trace first
   // a server that is closing or not up yet is asked again ever more rarely
   retryMs: [0, 1000, 2000, 4000, 8000, ...Array(20).fill(15000)],
-  inputWaitMs: 60000,
   pollMs: 10000,
   typingMs: 60000,
 };
@@ -221,7 +220,9 @@ export class TabRestorer {
     const kinds = ["input", "change", "drop", "click"]; // the visitor's own choice counts more
     for (const kind of kinds) document.addEventListener(kind, form, true);
     try {
-      if (await this.serverAnswers()) await this.handOver(record);
+      if (!await this.serverAnswers()) return;
+      const file = new File([record.content], record.name);
+      await openTrace(file, { wanted: () => this.restoring, handedOver: () => { this.awaited = record; } });
     } finally {
       for (const kind of kinds) document.removeEventListener(kind, form, true);
     }
@@ -249,19 +250,5 @@ export class TabRestorer {
       } catch { /* it is not up yet */ }
     }
     return false;
-  }
-
-  /** @param {Saved} record */
-  async handOver(record) {
-    const until = Date.now() + RESTORE.inputWaitMs;
-    const file = new File([record.content], record.name);
-    while (this.restoring && Date.now() < until) { // the form may be drawn after the viewer
-      if (openTraceInput()) {
-        this.awaited = record;
-        openTrace(file);
-        return;
-      }
-      await pause(100);
-    }
   }
 }
