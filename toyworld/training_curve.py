@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -17,10 +18,26 @@ KINDS = {"present": "-", "absent": "--", "animal": "-.", "motion": ":", "caption
 MODES = {"consistent": "#0072B2", "breaking": "#D55E00"}
 
 
+def stage_two(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of stage two, with the steps of a training that continues another one after its.
+
+    >>> first, second = {"stage": "done", "step": 5}, {"stage": "all", "step": 2}
+    >>> stage_two([first, {"stage": "all", "step": 0, "continues": "first"}, second])
+    [{'stage': 'done', 'step': 5}, {'stage': 'all', 'step': 7}]
+    """
+    before, last, kept = 0, 0, []
+    for row in rows:
+        if "continues" in row:
+            before = last
+        elif row["stage"] in ("all", "done"):
+            last = before + row["step"]
+            kept.append(row | {"step": last})
+    return kept
+
+
 def draw(log: Path = TRAINING / "backbone.jsonl", out: Path = TRAINING / "curve.svg") -> None:
     """Losses of stage two, and exact answers as habit has it and against it, by step."""
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    rows = [r for r in rows if r["stage"] in ("all", "done")]
+    rows = stage_two([json.loads(line) for line in log.read_text().splitlines()])
     with plt.rc_context({"svg.hashsalt": "macd", "svg.fonttype": "none", "font.size": 9}):
         fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
         losses = [r for r in rows if "answer" in r]
