@@ -37,7 +37,7 @@ class Kind:
     beside: the methods that show it, kept in the trace beside baseline and MACD.
     outcome_in_title: the title already says what came of it.
     selective: no more than half of the random masks, neither reversed gradient nor blank video may
-        do what MACD does. Where no clip is like that, the first that `shows` is taken.
+        do what MACD does. Where no clip is like that, the one with the fewest of these is taken.
     baseline: whether `shows` asks for a right or a wrong baseline, so that the first token alone,
         which costs one forward pass, tells most of the other clips; None where it asks for neither.
     """

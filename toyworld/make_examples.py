@@ -95,13 +95,20 @@ def measured(trace: Trace, lm: VideoLM) -> Trace:
     return bench.measure_controls()
 
 
-def is_selective(trace: Trace) -> bool:
-    """Whether few controls do what MACD does: see `Kind.selective`."""
+Alike = tuple[bool, int, int]
+"""How much of what MACD does its controls do too, the least first: see `alike`."""
+
+
+def alike(trace: Trace) -> Alike:
+    """Whether the trace misses `Kind.selective`, then how many controls do what MACD does.
+
+    Reversed gradient and blank video are counted first, then random masks.
+    """
     assert trace.controls is not None
-    same = [o for o in trace.controls.outcomes if o.same]
-    random = sum(o.name == "random" for o in same)
+    same = [o.name for o in trace.controls.outcomes if o.same]
     draws = sum(o.name == "random" for o in trace.controls.outcomes)
-    return 2 * random <= draws and not any(o.name in ("reversed", "blank") for o in same)
+    others, random = sum(name in ("reversed", "blank") for name in same), same.count("random")
+    return others > 0 or 2 * random > draws, others, random
 
 
 @torch.no_grad()
@@ -113,9 +120,13 @@ def first_is_right(clip: Clip, case: Case, lm: VideoLM) -> bool:
 
 
 def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> Row | None:
-    """The first clip of a kind, written with its trace; None where no try shows it."""
+    """The first clip of a kind, written with its trace; None where no try shows it.
+
+    Where the kind is `selective`: the first that is, or the one with the fewest controls alike.
+    """
     rng = np.random.default_rng([seed, *kind.name.encode()])
     kept: Row | None = None
+    least: Alike | None = None
     for attempt in range(1, tries + 1):
         case = kind.draw(rng)
         clip = drawn_clip(case.spec, kind.name, "0" * 64)
@@ -124,12 +135,13 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         trace = trace_of(lambda clip=clip: clip, case.question, case.truth, kind, lm, detector)
         if not _shows(kind, trace, case):
             continue
-        selective = kind.selective and is_selective(measured(trace, lm))
-        if kept is not None and not selective:
+        if least is not None and alike(measured(trace, lm)) >= least:
             continue
-        row = _written(kind, case, attempt, lm, detector, selective)
-        kept = row or kept
-        if row is not None and selective is kind.selective:
+        written = _written(kind, case, attempt, lm, detector, least)
+        if written is None:
+            continue
+        kept, least = written
+        if not kind.selective or not least[0]:
             break
     print(kind.name, kept and {n: kept[n] for n in ("tries", "answers", "controls")}, flush=True)
     return kept
@@ -144,8 +156,8 @@ def _right(trace: Trace, case: Case) -> Right:
 
 
 def _written(
-    kind: Kind, case: Case, attempt: int, lm: VideoLM, detector: Detector, selective: bool
-) -> Row | None:
+    kind: Kind, case: Case, attempt: int, lm: VideoLM, detector: Detector, below: Alike | None
+) -> tuple[Row, Alike] | None:
     """Clip and trace as files, and their row; None where the codec changes what the trace shows."""
     with TemporaryDirectory() as folder:
         video = Path(folder) / f"{kind.name}.mp4"
@@ -154,11 +166,11 @@ def _written(
         if not _shows(kind, trace, case):
             return None
         trace = measured(trace, lm)
-        if selective and not is_selective(trace):
+        if below is not None and alike(trace) >= below:
             return None
         shutil.copy(video, OUT / video.name)
     save(trace, OUT / f"{kind.name}.macd")
-    return _row(kind, case, attempt, trace)
+    return _row(kind, case, attempt, trace), alike(trace)
 
 
 def _row(kind: Kind, case: Case, attempt: int, trace: Trace) -> Row:
