@@ -163,6 +163,18 @@ def test_candidates_by_their_definition(views, floor):
     assert kept_candidates(iter(rows), 9, floor, chosen=5).tolist() == by_base
 
 
+def test_of_two_views_every_winner_is_kept_and_of_others_the_best():
+    base, counter = np.array([3.0, 2.0, 1.0, 0.0]), np.array([3.0, 2.5, 0.0, 0.0])
+    assert winners(base, counter).tolist() == [0, 2]
+    assert kept_candidates([base, counter], 1, -np.inf, chosen=0).tolist() == [0, 2]
+    assert kept_candidates([base, counter, counter], 1, -np.inf, chosen=0).tolist() == [0]
+    assert kept_candidates([base], 1, -np.inf, chosen=3).tolist() == [0, 3]
+    for seed in range(5):
+        many = np.random.default_rng(seed).normal(size=3000)
+        best = np.argsort(-many)[:100].tolist()
+        assert kept_candidates([many], 100, -np.inf, chosen=best[0]).tolist() == best
+
+
 def test_candidates_of_equal_logits_stand_in_the_order_of_their_ids():
     base = np.random.default_rng(8).integers(0, 3, 200).astype(np.float32)
     order = sorted(range(200), key=lambda i: (-base[i], i))
@@ -174,6 +186,7 @@ def test_the_floor_of_the_best_is_just_above_the_last_of_them():
     for keep in (1, 2, 4, 5):
         last = np.float32(6 - keep)
         assert floor_of_top(base, keep) == np.nextafter(last, np.float32(9)) > last
+    assert floor_of_top(base, 6) == -np.inf
     assert floor_of_top(base, 0) == floor_of_top(base, -2) == floor_of_top(base, 2.0) == np.inf
 
 
