@@ -348,6 +348,7 @@ def test_only_a_fraction_of_the_frames_stays_masked_and_ties_go_to_the_first():
     options = AscentOptions(r0=0.5, tau=0.1, frame_fraction=0.5)
     strength = np.array([0.7, 0.9, 0.55, 0.7, 0.2, 0.1, 0.7])
     assert frame_levels(strength, options).tolist() == [1, 1, 0, 1, 0, 0, 0]
+    assert not frame_levels(strength, replace(options, frame_fraction=0.0)).any()
     few = replace(options, frame_fraction=0.01)
     assert frame_levels(strength, few).tolist() == [0, 1, 0, 0, 0, 0, 0]
     assert frame_levels(strength, replace(options, frame_fraction=1.0)).tolist() == [
