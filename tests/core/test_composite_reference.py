@@ -247,3 +247,27 @@ def test_the_blur_is_a_gaussian_of_a_tenth_of_the_short_side(size):
     made = fill_for(seen, MaskOptions(fill="blur"))
     assert made.dtype == seen.video.dtype
     np.testing.assert_allclose(made, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("fill", ["mean", "black", "blur", "noise", "additive"])
+def test_everything_lies_on_the_video_s_device(fill):
+    """On torch's device without values, which refuses to be mixed with another one."""
+    video, mean, std = (z.to("meta") for z in (ENCODED.video, ENCODED.mean, ENCODED.std))
+    away = replace(ENCODED, video=video, mean=mean, std=std)
+    view = mask_compositor(away, masks(), tracks(3), MaskOptions(fill=fill))
+    parts = view.objects, view.outside, view.weight, view.group_of, view.fill
+    assert {z.device.type for z in parts} == {"meta"}
+    assert view.video(torch.zeros(3, device="meta"), torch.zeros(3, device="meta")).is_meta
+
+
+@pytest.mark.parametrize("fill", ["mean", "black", "blur", "noise", "additive"])
+def test_fills_have_the_video_s_precision(fill):
+    single = replace(ENCODED, video=ENCODED.video.float())
+    made = fill_for(single, MaskOptions(fill=fill))
+    assert made.dtype == torch.float32
+    if fill != "noise":  # other numbers are drawn in another precision
+        exact = fill_for(ENCODED, MaskOptions(fill=fill)).float()
+        torch.testing.assert_close(made, exact, atol=1e-5, rtol=0)
+    view = mask_compositor(single, masks(), tracks(3), MaskOptions(fill=fill), torch.float64)
+    objects, _ = view.slopes_at_zero(torch.ones_like(single.video))
+    assert objects.dtype == torch.float64
