@@ -13,6 +13,8 @@ the tests of a module notice less than the goal of its mutants that are not acce
 from __future__ import annotations
 
 import argparse
+import ast
+import difflib
 import json
 import os
 import shutil
@@ -24,10 +26,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scripts.mutant_session import NO_TEST, SURVIVED
+
 ROOT = Path(__file__).parents[1]
 NOT_COPIED = (".git", ".venv", "runs", "*.pyc", "__pycache__", "node_modules")
-SURVIVED = {0: "survived", 5: "no test", 33: "no test"}
-"""mutmut's exit codes of a mutant that no test noticed; a time limit or a crash also notices."""
+PROCESSES = 2
+GENERATE = """
+from mutmut import __main__ as mutmut
+from mutmut.mutation.trampoline import set_mutant_under_test
+
+set_mutant_under_test("mutant_generation")
+mutmut.makedirs(mutmut.Path("mutants"), exist_ok=True)
+mutmut.copy_src_dir()
+mutmut.copy_also_copy_files()
+mutmut.setup_source_paths()
+mutmut.store_lines_covered_by_tests()
+mutmut.create_mutants(1)
+"""
+"""The first half of `mutmut run`, which plants every mutant in a copy."""
 
 Change = tuple[str, str, str]
 """Function, removed lines and added lines of a mutant."""
@@ -54,33 +70,44 @@ class Result:
 def run_module(module: str, tests: list[str], reasons: dict[Change, str]) -> Result:
     """Mutates one module in a copy of the checkout and judges every mutant.
 
-    Raises `RuntimeError` with the end of mutmut's output where the tests fail without a mutant.
+    Raises `RuntimeError` with the end of the output where the tests fail without a mutant.
     """
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder) / "checkout"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
-        _configure(copy, module, tests)
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [sys.executable, "-m", "mutmut", "run", "--max-children", "2"],
-            cwd=copy, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        meta = copy / "mutants" / f"{module}.meta"
-        codes = json.loads(meta.read_text())["exit_code_by_key"] if meta.is_file() else {}
-        if not codes or None in codes.values():
-            raise RuntimeError(
-                f"mutmut did not judge {module}:\n{done.stdout[-2000:]}{done.stderr}"
-            )
-        changes = [_change(copy, key) for key, code in codes.items() if code in SURVIVED]
+        _configure(copy, module)
+        verdicts = _judge(copy, module, tests)
+        unnoticed = [mutant for mutant, v in verdicts.items() if v in (SURVIVED, NO_TEST)]
+        changes = _changes(copy / "mutants" / module, unnoticed)
     return Result(
         module,
-        len(codes),
+        len(verdicts),
         tuple(c for c in changes if c not in reasons),
         tuple((c, reasons[c]) for c in changes if c in reasons),
     )
 
 
-def _configure(copy: Path, module: str, tests: list[str]) -> None:
+def _judge(copy: Path, module: str, tests: list[str]) -> dict[str, str]:
+    """What became of each mutant, by its name; see `mutant_session`."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "."}
+    planted, task, verdicts = copy / "mutants", copy / "task.json", copy / "verdicts.json"
+    run = {"env": environment, "capture_output": True, "text": True, "check": False}
+    made = subprocess.run([sys.executable, "-c", GENERATE], cwd=copy, **run)
+    meta = planted / f"{module}.meta"
+    if not meta.is_file():
+        raise RuntimeError(f"mutmut did not change {module}:\n{made.stderr[-2000:]}")
+    mutants = list(json.loads(meta.read_text())["exit_code_by_key"])
+    asked = {"mutants": mutants, "tests": tests, "processes": PROCESSES, "verdicts": str(verdicts)}
+    task.write_text(json.dumps(asked))
+    session = [sys.executable, "-m", "scripts.mutant_session", str(task)]
+    judged = subprocess.run(session, cwd=planted, **run)
+    if judged.returncode:
+        raise RuntimeError(f"{module} was not judged:\n{judged.stdout[-2000:]}{judged.stderr}")
+    found: dict[str, str] = json.loads(verdicts.read_text())
+    return found
+
+
+def _configure(copy: Path, module: str) -> None:
     top = module.split("/")[0]
     others = sorted(
         p.name for p in copy.iterdir() if p.name not in (top, "tests", "pyproject.toml")
@@ -89,8 +116,6 @@ def _configure(copy: Path, module: str, tests: list[str]) -> None:
         "source_paths": [top],
         "only_mutate": [module],
         "also_copy": others,
-        "pytest_add_cli_args": ["-m", "not long and not browser"],
-        "pytest_add_cli_args_test_selection": tests,
         "do_not_mutate_patterns": [r"^\s*raise ", r'^\s*f?"'],
         "use_git_change_detection": False,
     }
@@ -100,21 +125,38 @@ def _configure(copy: Path, module: str, tests: list[str]) -> None:
         file.write("\n[tool.mutmut]\n" + "\n".join(lines) + "\n")
 
 
-def _change(copy: Path, key: str) -> Change:
-    shown = subprocess.run(
-        [sys.executable, "-m", "mutmut", "show", key],
-        cwd=copy, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    body = [line for line in shown if not line.startswith(("---", "+++", "@@", "#"))]
-    removed = " ".join(line[1:].strip() for line in body if line.startswith("-"))
-    added = " ".join(line[1:].strip() for line in body if line.startswith("+"))
-    name = key.rpartition(".")[2].rpartition("__mutmut_")[0]
-    return name.removeprefix("x_").removeprefix("xǁ").replace("ǁ", "."), removed, added
+def _changes(planted: Path, mutants: list[str]) -> list[Change]:
+    """What each of the mutants changes, from mutmut's module, which holds every version."""
+    lines = planted.read_text().splitlines()
+    versions = {
+        node.name: lines[node.lineno - 1 : node.end_lineno]
+        for node in ast.walk(ast.parse("\n".join(lines)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    changes = []
+    for mutant in mutants:
+        version = mutant.rpartition(".")[2]
+        mangled = version.rpartition("__mutmut_")[0]
+        name = mangled.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+        before, after = (
+            [line.replace(v, name.rpartition(".")[2]) for line in versions[v]]
+            for v in (f"{mangled}__mutmut_orig", version)
+        )
+        body = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
+        removed, added = (
+            " ".join(line[1:].strip() for line in body if line.startswith(mark)) for mark in "-+"
+        )
+        changes.append((name, removed, added))
+    return changes
 
 
-def _reasons(entries: list[dict[str, str]], module: str) -> dict[Change, str]:
+def _reasons(entries: list[dict[str, Any]], module: str) -> dict[Change, str]:
+    """Why each accepted change of a module is one that no test could see."""
     return {
-        (e["at"], e["removed"], e["added"]): e["reason"] for e in entries if e["module"] == module
+        (at, removed, added): entry["reason"]
+        for entry in entries
+        if entry["module"] == module
+        for at, removed, added in entry["changes"]
     }
 
 

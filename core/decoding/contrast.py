@@ -55,7 +55,6 @@ def plausibility_mask(base: Logits, beta: float, head: Head = "probability") -> 
     >>> plausibility_mask(np.array([2.0, 1.9, -3.0]), beta=0.5).tolist()
     [True, True, False]
     """
-    base = np.asarray(base, np.float64)
     return above(base, cut_floor(base, beta, head))
 
 
@@ -67,7 +66,6 @@ def score(
     >>> score(np.array([2.0, 1.5]), np.array([2.0, 0.5]), alpha=1.0, beta=0.1).tolist()
     [2.0, 2.5]
     """
-    base = np.asarray(base, np.float64)
     weights = StepWeights(1 + alpha, (-alpha,), cut_floor(base, beta, head))
     return weighted(base, [counter], weights)
 

@@ -14,6 +14,7 @@ from evals.metrics import (
     chair,
     margin_d_prime,
     mentioned,
+    normalised,
     read_yes_no,
     sensitivity,
     yes_no_metrics,
@@ -220,3 +221,126 @@ def test_calibration_by_hand():
     found = calibration([0.1, 0.15, 0.9, 1.0], [False, True, True, True])
     assert found["bins"] == [[0.125, 0.5, 2], [0.95, 1.0, 2]]
     assert found["ece"] == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)
+
+
+def test_every_yes_no_figure_by_hand():
+    truth = ["yes"] * 5 + ["no"] * 4
+    answers = ["yes", "yes", "yes", "no", None, "yes", "no", "no", None]
+    assert yes_no_metrics(truth, answers) == {
+        "accuracy": pytest.approx(5 / 9),
+        "balanced": pytest.approx((3 / 5 + 2 / 4) / 2),
+        "precision": pytest.approx(3 / 4),
+        "recall": pytest.approx(3 / 5),
+        "f1": pytest.approx(2 * 3 / (2 * 3 + 1 + 2)),
+        "yes_rate": pytest.approx(4 / 9),
+        "false_yes": pytest.approx(1 / 4),
+        "unmatched": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("truth", "known", "unknown"),
+    [
+        (["yes"] * 4, {"balanced": 0.5, "recall": 0.5, "precision": 1, "f1": 2 / 3}, {"false_yes"}),
+        (["no"] * 4, {"balanced": 0.25, "false_yes": 0.5, "precision": 0, "f1": 0}, {"recall"}),
+        ([], {"unmatched": 0}, {"accuracy", "balanced", "precision", "recall", "f1", "yes_rate"}),
+    ],
+)
+def test_a_share_of_nothing_is_unknown(truth, known, unknown):
+    m = yes_no_metrics(truth, ["yes", "no", "yes", None][: len(truth)])
+    assert {k: m[k] for k in known} == pytest.approx(known)
+    assert {k for k in unknown if np.isnan(m[k])} == unknown
+    never = yes_no_metrics(["yes", "no"], ["no", "no"])
+    assert np.isnan(never["precision"])
+    assert never["f1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("The DOG...", "the dog"), (" a\n\tb . ", "a b"), (".a. b", ".a. b"), ("", ""), ("x .", "x")],
+)
+def test_texts_are_compared_without_case_space_and_stop(text, plain):
+    assert normalised(text) == plain
+
+
+def test_areas_take_any_sequence_and_need_both_kinds():
+    assert auroc([1, 0, 1, 0], [3, 2, 1, 1]) == (1 + 1 + 0 + 0.5) / 4
+    for kind in ([1, 1], [0, 0]):
+        assert np.isnan(auroc(kind, [1.0, 2.0]))
+
+
+@pytest.mark.parametrize("yes", [0, 1, 3, 10])
+@pytest.mark.parametrize("false_yes", [0, 2, 7])
+def test_sensitivity_is_that_of_the_corrected_rates(yes, false_yes):
+    truth = ["yes"] * 10 + ["no"] * 7
+    answers = ["yes"] * yes + [None] * (10 - yes) + ["yes"] * false_yes + ["no"] * (7 - false_yes)
+    hits, alarms = (reference.norm.ppf(z) for z in ((yes + 0.5) / 11, (false_yes + 0.5) / 8))
+    m = sensitivity(truth, answers)
+    assert m == {
+        "d_prime": pytest.approx(hits - alarms),
+        "criterion": pytest.approx(-0.5 * (hits + alarms)),
+    }
+    for alone in (sensitivity(["yes"], ["yes"]), sensitivity(["no"] * 2, ["yes"] * 2)):
+        assert set(alone) == set(m)
+        assert np.isnan(list(alone.values())).all()
+
+
+def test_a_margin_s_distance_is_that_of_two_normal_distributions():
+    for distance in (-0.8, 0.0, 0.4, 2.0):
+        area = reference.norm.cdf(distance / 2**0.5)
+        assert margin_d_prime(area, 10**6) == pytest.approx(distance, abs=1e-9)
+    # half a pair of 8 is 1/16
+    edge = 2**0.5 * reference.norm.ppf(1 - 1 / 16)
+    assert margin_d_prime(1.0, 8) == margin_d_prime(0.99, 8) == pytest.approx(edge)
+    assert margin_d_prime(0.0, 8) == margin_d_prime(0.01, 8) == pytest.approx(-edge)
+    assert margin_d_prime(0.5, 1) == 0
+    assert np.isnan(margin_d_prime(0.5, 0))
+    assert np.isnan(margin_d_prime(float("nan"), 8))
+
+
+def calibration_by_definition(probability, hit):
+    """Bin after bin, from its lower end to below its upper, the last with its upper too."""
+    bins, error = [], 0.0
+    for i in range(10):
+        inside = [k for k, p in enumerate(probability) if i == min(int(p * 10), 9)]
+        if inside:
+            mean = sum(probability[k] for k in inside) / len(inside)
+            right = sum(hit[k] for k in inside) / len(inside)
+            bins.append([mean, right, len(inside)])
+            error += len(inside) / len(probability) * abs(right - mean)
+    return bins, error
+
+
+def test_calibration_by_its_definition():
+    rng = np.random.default_rng(4)
+    probability = [*rng.random(40).tolist(), 0.0, 0.5, 0.7, 1.0]
+    hit = (rng.random(44) < 0.6).tolist()
+    made, (bins, error) = calibration(probability, hit), calibration_by_definition(probability, hit)
+    assert [b[2] for b in made["bins"]] == [b[2] for b in bins]
+    np.testing.assert_allclose(made["bins"], bins)
+    assert made["ece"] == pytest.approx(error, abs=1e-9)
+    assert made["ece"] == round(made["ece"], 9)
+    assert made["n"] == 44
+    empty = calibration([], [])
+    assert np.isnan(empty["ece"])
+    assert (empty["n"], empty["bins"]) == (0, [])
+
+
+def test_nouns_are_whole_words_in_any_case_and_number():
+    nouns = ["dog", "box", "bus", "hat"]
+    assert mentioned("DOGS, two boxes; the Bus", nouns) == {"dog", "box", "bus"}
+    assert mentioned("hatch, dogged, boxer", nouns) == set()
+    assert mentioned("Hat.", nouns) == {"hat"}
+
+
+def test_chair_counts_each_name_once_and_needs_as_many_truths():
+    counts = chair([["dog", "dog", "hat"]], [["dog", "cat", "cat", "cup"]])
+    assert {k: v.tolist() for k, v in counts.items()} == {
+        "invented": [1.0],
+        "named": [2.0],
+        "found": [1.0],
+        "there": [3.0],
+    }
+    assert {v.dtype for v in counts.values()} == {np.dtype(np.float64)}
+    with pytest.raises(ValueError, match="zip"):
+        chair([["dog"]], [])

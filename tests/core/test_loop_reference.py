@@ -1,0 +1,284 @@
+"""The decoding loop against one view at a time, on a model whose every row is looked up."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from core.backbones.base import DecodeState, Prune
+from core.decoding.contrast import nucleus
+from core.decoding.loop import ViewBatch, answer, continue_decoding, decode, redecode
+from core.errors import NumericalError
+from core.options import ContrastOptions, DecodeOptions
+from core.rules.linear import Linear
+from core.rules.mean_views import MeanViews
+from core.rules.plain import Plain
+
+VOCABULARY, END = 9, 8
+
+
+class TableLM:
+    """Logits and hidden tokens are a function of a view's name and of what was decoded so far.
+
+    `end_after` decoded tokens the end wins in every view; a cache that is changed in place, as
+    those of real models are.
+    """
+
+    end_tokens = frozenset([END])
+    end_after = 5
+
+    def row(self, view, tokens):
+        rng = np.random.default_rng([ord(view), 17, *tokens])
+        logits = rng.normal(size=VOCABULARY) * 3
+        logits[END] = 100.0 if len(tokens) >= self.end_after else -50.0
+        return logits
+
+    def seen(self, view, tokens):
+        return np.random.default_rng([ord(view), 5, *tokens]).random(6) < 0.5
+
+    def state(self, rows, prompt, like=None):
+        tokens = len(rows[0][1])
+        made = DecodeState(
+            torch.tensor(np.array([self.row(v, t) for v, t in rows])),
+            [(v, list(t)) for v, t in rows],
+            prompt + tokens,
+            prompt,
+            hidden=torch.tensor(np.array([self.seen(v, t) for v, t in rows])),
+        )
+        return made if like is None else replace(made, prune=like.prune)
+
+    def prefill(self, view, prompt=10, prune=None):
+        return replace(self.state([(view, [])], prompt), prune=prune)
+
+    def join(self, states):
+        assert len({(s.length, s.prompt, s.prune) for s in states}) == 1
+        return self.state([r for s in states for r in s.cache], states[0].prompt, states[0])
+
+    def select(self, state, rows):
+        return self.state([state.cache[i] for i in rows], state.prompt, state)
+
+    def crop(self, state, length):
+        rows = [(v, t[: length - state.prompt]) for v, t in state.cache]
+        nothing = torch.full_like(state.logits, torch.nan)  # until the next step
+        return replace(self.state(rows, state.prompt, state), logits=nothing)
+
+    def step(self, state, tokens):
+        assert len(tokens) == len(state.cache)
+        for (_, read), token in zip(state.cache, tokens, strict=True):
+            read.append(token)
+        return self.state(state.cache, state.prompt, state)
+
+    def token_text(self, token):
+        return "abcdefgh."[token]
+
+    def text(self, tokens):
+        return "".join(self.token_text(t) for t in tokens)
+
+
+LM = TableLM()
+PRUNED = Prune(1, 0.5)
+VIEWS = {"b": {}, "p": {"prompt": 4}, "q": {}, "r": {"prune": PRUNED}, "s": {"prompt": 4}}
+"""The video b and views, some with a prompt or a pruning of their own."""
+
+
+def states(names):
+    return [LM.prefill(name, **VIEWS[name]) for name in names]
+
+
+def rows_of(batch, index=0):
+    return [rows.tolist() for rows in batch.logits(index)]
+
+
+def table(names, *hypotheses):
+    return [[LM.row(name, tokens).tolist() for tokens in hypotheses] for name in names]
+
+
+@pytest.mark.parametrize("names", ["b", "bq", "bp", "bpq", "brq", "bpqrs", "bqps"])
+def test_logits_stand_in_the_order_of_the_views(names):
+    base, *others = states(names)
+    batch = ViewBatch(LM, base, others)
+    assert rows_of(batch) == table(names, [])
+    batch.step([3])
+    batch.step([1])
+    assert rows_of(batch) == table(names, [3, 1])
+    batch.crop(1)
+    batch.step([7])
+    assert rows_of(batch) == table(names, [3, 7])
+    batch.crop(0)
+    batch.step([2])
+    assert rows_of(batch) == table(names, [2])
+    assert [s.cache[0][1] for s in (base, *others)] == [[]] * len(names)
+    # those of one length and one pruning share a cache
+    shared = sum(VIEWS[n] == {} for n in names)
+    assert sorted(len(s.cache) for s in batch.states) == sorted(
+        [shared] + [1] * (len(names) - shared)
+    )
+
+
+@pytest.mark.parametrize("names", ["b", "bq", "bpq", "bpqrs"])
+def test_hypotheses_are_kept_apart_under_every_view(names):
+    base, *others = states(names)
+    batch = ViewBatch(LM, base, others, 3)
+    assert batch.rows == 3
+    assert rows_of(batch) == table(names, [], [], [])
+    batch.step([1, 2, 3])
+    assert rows_of(batch) == table(names, [1], [2], [3])
+    batch.select([2, 0, 0, 1])
+    assert batch.rows == 4
+    assert rows_of(batch) == table(names, [3], [1], [1], [2])
+    batch.step([4, 5, 6, 7])
+    assert rows_of(batch) == table(names, [3, 4], [1, 5], [1, 6], [2, 7])
+    batch.select([3])
+    batch.step([0])
+    assert rows_of(batch) == table(names, [2, 7, 0])
+
+
+def test_second_views_may_be_one_several_or_none():
+    base, one = states("bq")
+    assert rows_of(ViewBatch(LM, base, None)) == table("b", [])
+    assert rows_of(ViewBatch(LM, base, one)) == table("bq", [])
+    assert rows_of(ViewBatch(LM, base, ())) == table("b", [])
+    assert len(ViewBatch(LM, base, None).states[0].cache) == 1
+
+
+def test_what_a_view_hides_is_that_of_the_first_second_view():
+    for names in ("bq", "bp", "bpq", "bqp", "brq", "bqr"):
+        for count in (1, 3):
+            base, *others = states(names)
+            batch = ViewBatch(LM, base, others, count)
+            batch.step(list(range(count)))
+            expected = LM.seen(names[1], [0])
+            assert batch.hidden().tolist() == expected.tolist()
+            batch.states = [replace(s, hidden=None) for s in batch.states]
+            assert batch.hidden() is None
+    alone = ViewBatch(LM, *states("b"), None)
+    assert alone.hidden() is None
+
+
+def test_a_logit_that_is_not_finite_names_its_token():
+    batch = ViewBatch(LM, *states("b"), None)
+    batch.crop(0)
+    with pytest.raises(NumericalError, match="token 5"):
+        batch.logits(4)
+
+
+class Drawn(TableLM):
+    """Ends later, so that more is drawn."""
+
+    end_after = 12
+
+
+def decoded_one_by_one(
+    lm, names, score, most, prefix=(), choose=lambda scores: int(np.argmax(scores))
+):
+    tokens = list(prefix)
+    while len(tokens) < most:
+        tokens.append(choose(score(*(lm.row(n, tokens) for n in names))))
+        if tokens[-1] == END:
+            break
+    return tokens
+
+
+def linear(alpha, beta):
+    def score(z, other):
+        made = (1 + alpha) * z - alpha * other
+        made[z < z.max() + np.log(beta)] = -np.inf
+        return made
+
+    return score
+
+
+RULE = Linear(ContrastOptions(2.0, 0.05))
+
+
+@pytest.mark.parametrize("most", [1, 4, 20])
+@pytest.mark.parametrize("names", ["bq", "bp"])
+def test_greedy_tokens_are_those_of_the_formula(names, most):
+    base, other = states(names)
+    options = DecodeOptions(max_tokens=most, keep=2)
+    steps = list(decode(LM, base, other, RULE, options))
+    tokens = decoded_one_by_one(LM, names, linear(2.0, 0.05), most)
+    assert [s.token for s in steps] == tokens
+    assert [s.index for s in steps] == list(range(len(tokens)))
+    assert (len(tokens) == 6) == (most == 20)
+    for i, step in enumerate(steps):
+        z, other_z = (LM.row(n, tokens[:i]) for n in names)
+        np.testing.assert_allclose(step.base, z[step.candidates], rtol=1e-6)
+        np.testing.assert_allclose(step.counter, other_z[step.candidates], rtol=1e-6)
+        assert step.base_log_z == pytest.approx(np.log(np.exp(z).sum()))
+        assert step.text == LM.token_text(step.token)
+        assert step.hidden.tolist() == LM.seen(names[1], tokens[:i]).tolist()
+        assert step.weights is None
+        assert set(np.argsort(-z)[:2]) <= set(step.candidates.tolist())
+    assert base.cache[0][1] == other.cache[0][1] == []
+
+
+def test_rules_may_take_no_view_or_two():
+    base, one, two = states("bqp")
+    plain = decoded_one_by_one(LM, "b", lambda z: z, 9)
+    steps = list(decode(LM, base, None, Plain(), DecodeOptions(max_tokens=9)))
+    assert [s.token for s in steps] == plain
+    assert steps[0].hidden is None
+    mean = MeanViews(ContrastOptions(2.0, 0.05))
+    both = list(decode(LM, base, [one, two], mean, DecodeOptions(max_tokens=9)))
+    score = linear(2.0, 0.05)
+    expected = decoded_one_by_one(LM, "bqp", lambda z, a, b: score(z, (a + b) / 2), 9)
+    assert [s.token for s in both] == expected
+    assert both[0].weights is not None
+    assert len(both[0].further) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("first", [0, 2])
+def test_samples_are_drawn_from_the_nucleus_by_their_seed(seed, first):
+    lm = Drawn()
+    base, other = states("bq")
+    options = DecodeOptions(
+        search="sample", seed=seed, temperature=9.0, top_p=0.8, max_tokens=11, keep=9
+    )
+    batch, prefix = ViewBatch(lm, base, other), [4, 1][:first]
+    for token in prefix:
+        batch.step([token])
+    rng, score = np.random.default_rng([seed, first]), linear(2.0, 0.05)
+
+    def draw(scores):
+        p = nucleus(scores, 9.0, 0.8)
+        return int(rng.choice(VOCABULARY, p=p))
+
+    expected = decoded_one_by_one(lm, "bq", score, 11, prefix, draw)[first:]
+    made = list(continue_decoding(batch, RULE, options, first))
+    assert [s.token for s in made] == expected
+    assert [s.index for s in made] == list(range(first, 11))
+    greedy = decoded_one_by_one(lm, "bq", score, 11, prefix)[first:]
+    assert expected != greedy
+
+
+def test_a_replaced_token_is_decoded_on_from():
+    base, other = states("bp")
+    batch, options = ViewBatch(LM, base, other), DecodeOptions(max_tokens=20, keep=9)
+    steps = list(continue_decoding(batch, RULE, options))
+    score = linear(2.0, 0.05)
+    for index, token in ((2, 6), (0, 3), (1, 0)):
+        prefix = [s.token for s in steps[:index]] + [token]
+        follow = list(redecode(batch, index, token, RULE, options))
+        expected = decoded_one_by_one(LM, "bp", score, 20, prefix)
+        assert [s.token for s in follow] == expected[index + 1 :]
+        assert [s.index for s in follow] == list(range(index + 1, len(expected)))
+        steps = [SimpleNamespace(token=t) for t in expected]
+    before = rows_of(batch)
+    assert list(redecode(batch, 1, END, RULE, options)) == []
+    assert rows_of(batch) == before
+
+
+def test_an_answer_is_its_text_without_the_end():
+    base, other = states("bq")
+    steps = list(decode(LM, base, other, RULE, DecodeOptions(keep=9)))
+    whole = answer(LM, "mine", steps, RULE)
+    assert whole.text == LM.text([s.token for s in steps[:-1]])
+    assert (whole.method, whole.rule, whole.finished) == ("mine", "linear", True)
+    assert (whole.alpha, whole.beta) == (2.0, 0.05)
+    assert whole.tokens == tuple(steps)
+    part = answer(LM, "mine", steps[:2], RULE)
+    assert (part.text, part.finished) == (LM.text([s.token for s in steps[:2]]), False)

@@ -1,0 +1,362 @@
+"""The steps of tracking one by one, on numbers that can be checked by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.objects.track import Path, _distance, _iou, _joined, smooth, track
+from core.options import DetectOptions, TrackOptions
+from core.types import INTERPOLATED, LOST, SEEN, Detections
+
+PLAIN = TrackOptions(smoothing=0.0)
+
+
+def seen(*rows):
+    """Detections from (label, score, x0, y0, x1, y1)."""
+    return Detections(
+        np.array([r[2:] for r in rows], np.float32).reshape(-1, 4),
+        np.array([r[1] for r in rows], np.float32),
+        tuple(r[0] for r in rows),
+    )
+
+
+def square(label, score, x, y, size=0.2):
+    return label, score, x, y, x + size, y + size
+
+
+def a_path(at, boxes, label="dog", score=0.9):
+    path = Path()
+    for index, box in zip(at, boxes, strict=True):
+        path.see(index, seen((label, score, *box)), 0)
+    return path
+
+
+def test_a_path_notes_all_of_a_row():
+    outline = (np.array([[0.1, 0.1], [0.3, 0.1], [0.2, 0.3]], np.float32),)
+    rows = seen(("cat", 0.25, 0, 0, 1, 1), ("dog", 0.75, 0.1, 0.1, 0.3, 0.3))
+    path = Path()
+    path.see(4, rows, 1)
+    path.see(7, replace(rows, outlines=(outline, None)), 0)
+    assert path.index == [4, 7]
+    assert path.scores == [0.75, 0.25]
+    assert path.labels == ["dog", "cat"]
+    assert path.outlines == [None, outline]
+    np.testing.assert_array_equal(path.boxes, [rows.boxes[1], rows.boxes[0]])
+    assert {b.dtype for b in path.boxes} == {np.dtype(np.float32)}
+    later = a_path([9], [(0.5, 0.5, 0.6, 0.6)], "cow", 0.5)
+    path.join(later)
+    assert (path.index, path.labels) == ([4, 7, 9], ["dog", "cat", "cow"])
+    assert (path.scores, path.outlines) == ([0.75, 0.25, 0.5], [None, outline, None])
+    assert len(path.boxes) == 3
+
+
+def test_the_label_has_the_largest_sum_and_ties_go_to_the_first_by_name():
+    path = a_path([0, 1], [(0, 0, 1, 1)] * 2, "dog", 0.25)
+    path.join(a_path([2], [(0, 0, 1, 1)], "cat", 0.75))
+    assert path.label() == "cat"
+    path.join(a_path([3], [(0, 0, 1, 1)], "dog", 0.25))
+    assert path.label() == "cat"
+    path.join(a_path([4], [(0, 0, 1, 1)], "dog", 0.25))
+    assert path.label() == "dog"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "share"),
+    [
+        ((0, 0, 2, 1), (1, 0, 3, 1), 1 / 3),
+        ((0, 0, 4, 2), (1, 1, 5, 4), 3 / (8 + 12 - 3)),
+        ((0, 0, 1, 1), (1, 0, 2, 1), 0),
+        ((0, 0, 1, 1), (3, 3, 4, 4), 0),
+        ((2, 3, 4, 6), (2, 3, 4, 6), 1),
+        ((1, 1, 1, 1), (1, 1, 1, 1), 0),
+        ((0, 0, 1e-5, 1e-5), (0, 0, 1e-5, 1e-5), 1),
+    ],
+)
+def test_overlap_by_hand(a, b, share):
+    first, second = np.array(a, np.float64), np.array(b, np.float64)
+    assert _iou(first, second) == pytest.approx(share)
+    assert _iou(second, first) == pytest.approx(share)
+
+
+TIMES = np.arange(41) / 10
+
+
+def moved(x, y, width=0.3, height=0.4):
+    return x, y, x + width, y + height
+
+
+def test_the_distance_is_from_where_the_last_five_sightings_lead():
+    """Diagonal 0.5; the last five move by 0.1 a frame to the right and 0.05 down."""
+    boxes = [moved(0.5, 0.9), moved(0.2, 0.0)]
+    boxes += [moved(0.1 * i, 0.05 * i) for i in range(5)]
+    earlier = a_path([0, 1, 2, 3, 4, 5, 6], boxes)
+    expected = 0.1 * 7, 0.05 * 7  # three frames after the last of them
+    for dx, dy in ((0, 0), (0.3, 0.4), (-0.06, 0.08)):
+        later = a_path([9], [moved(expected[0] + dx, expected[1] + dy)])
+        assert _distance(earlier, later, TIMES) == pytest.approx(np.hypot(dx, dy) / 0.5, abs=1e-4)
+    twice = a_path([9], [moved(expected[0] - 0.15, expected[1] - 0.2, 0.6, 0.8)])
+    assert _distance(earlier, twice, TIMES) == pytest.approx(0, abs=1e-4)
+    wider = a_path([9], [moved(expected[0], expected[1], 0.6, 0.8)])
+    assert _distance(earlier, wider, TIMES) == pytest.approx(0.25, abs=1e-4)
+
+
+def test_what_was_seen_once_is_expected_where_it_was():
+    earlier = a_path([3], [moved(0.1, 0.2)])
+    later = a_path([8], [moved(0.4, 0.6)])
+    assert _distance(earlier, later, TIMES) == pytest.approx(1.0, abs=1e-4)
+    point = a_path([8], [(0.25, 0.4, 0.25, 0.4)])
+    assert _distance(earlier, point, TIMES) == pytest.approx(0, abs=1e-2)
+    quick = a_path([3, 4], [moved(0.1, 0.2), moved(0.2, 0.2)])
+    fast = np.arange(9) * 1e-3
+    assert _distance(quick, a_path([6], [moved(0.4, 0.2)]), fast) == pytest.approx(0, abs=1e-4)
+
+
+def joined(*paths):
+    """(label, indices) of the joined paths."""
+    return [(p.label(), p.index) for p in _joined(list(paths), TIMES)]
+
+
+def test_paths_that_follow_each_other_are_one_object():
+    here, there = moved(0.1, 0.1), moved(0.6, 0.5)
+    first, later = a_path([0, 1], [here] * 2), a_path([10, 11], [here] * 2)
+    assert joined(first, later) == [("dog", [0, 1, 10, 11])]
+    # in whatever order they come, and over and over
+    parts = [a_path([i, i + 1], [here] * 2) for i in (20, 0, 30, 10)]
+    assert joined(*parts) == [("dog", [0, 1, 10, 11, 20, 21, 30, 31])]
+    # not those at the same time, of another label, elsewhere, or more than two seconds later
+    for other in (
+        a_path([1, 2], [here] * 2),
+        a_path([10, 11], [here] * 2, "cat"),
+        a_path([10, 11], [there] * 2),
+        a_path([22, 23], [here] * 2),
+    ):
+        first = a_path([0, 1], [here] * 2)
+        assert len(joined(first, other)) == 2
+    # two seconds are few enough
+    assert joined(a_path([0], [here]), a_path([20], [here])) == [("dog", [0, 20])]
+    # each to its own
+    a, b = a_path([0], [here]), a_path([0], [there])
+    c, d = a_path([9], [there]), a_path([9], [here])
+    assert joined(a, b, c, d) == [("dog", [0, 9]), ("dog", [0, 9])]
+    mixed = [a_path([0], [here], "cat"), a_path([1], [here]), a_path([9], [here])]
+    assert joined(*mixed) == [("cat", [0]), ("dog", [1, 9])]
+
+
+def test_half_a_diagonal_away_is_another_object():
+    near, far = moved(0.1 + 0.147, 0.1 + 0.196), moved(0.1 + 0.153, 0.1 + 0.204)
+    assert len(joined(a_path([0], [moved(0.1, 0.1)]), a_path([5], [near]))) == 1
+    assert len(joined(a_path([0], [moved(0.1, 0.1)]), a_path([5], [far]))) == 2
+
+
+def walk(frames, label="dog", score=0.9, speed=0.01, y=0.1):
+    """A box for each frame index, at a steady speed."""
+    return {i: square(label, score, 0.1 + speed * i, y) for i in frames}
+
+
+def run(*walks, times=None, dense=TIMES, options=PLAIN, detect=None):
+    frames = [seen(*(w[i] for w in walks if i in w)) for i in range(len(dense))]
+    return track(frames, dense, dense if times is None else np.array(times), options, detect)
+
+
+def test_boxes_are_interpolated_between_sightings_and_lost_outside():
+    there = [i for i in range(5, 30) if not 10 < i < 16]
+    times = [0.4, 0.44, 0.5, 0.53, 1.26, 1.55, 2.87, 2.94, 2.96, 3.5]
+    (t,), _ = run(walk(there), times=times)
+    assert t.state.tolist() == [
+        LOST, LOST, SEEN, SEEN, INTERPOLATED, SEEN, SEEN, SEEN, LOST, LOST,
+    ]  # fmt: skip
+    assert t.frames_seen == len(there)
+    assert t.confidence == pytest.approx(0.9)
+    for i, time in enumerate(times):
+        x = 0.1 + 0.1 * np.clip(time, 0.5, 2.9)
+        expected = [x, 0.1, x + 0.2, 0.3] if t.state[i] != LOST else [np.nan] * 4
+        np.testing.assert_allclose(t.boxes[i], expected, atol=1e-5)
+    assert (t.boxes.dtype, t.state.dtype) == (np.float32, np.int8)
+
+
+def test_half_a_frame_from_a_sighting_is_seen():
+    (t,), _ = run(walk(range(5, 20)), times=[0.4501, 0.45, 1.95, 1.951, 1.96])
+    assert t.state.tolist() == [SEEN, SEEN, SEEN, LOST, LOST]
+
+
+@pytest.mark.parametrize(("missing", "state"), [(5, INTERPOLATED), (6, LOST)])
+def test_a_gap_may_be_as_long_as_wanted(missing, state):
+    """Five missing frames leave 0.6 s between sightings, 0.5 s more than there always is."""
+    there = [i for i in range(30) if not 10 <= i < 10 + missing]
+    (t,), _ = run(walk(there), times=[0.5, 1.15], options=replace(PLAIN, max_gap=0.5))
+    assert t.state.tolist() == [SEEN, state]
+
+
+def test_boxes_stay_within_the_frame():
+    (t,), _ = run({i: ("dog", 0.9, -0.1, 0.9, 0.3, 1.2) for i in range(9)}, times=[0.3])
+    np.testing.assert_allclose(t.boxes, [[0, 0.9, 0.3, 1]], atol=1e-6)
+
+
+def test_boxes_are_smoothed_as_asked():
+    noise = np.random.default_rng(0).normal(0, 0.01, 30)
+    rows = {i: square("dog", 0.9, 0.3 + noise[i], 0.2) for i in range(30)}
+    (plain,), _ = run(rows, times=TIMES[:30])
+    (soft,), _ = run(rows, times=TIMES[:30], options=TrackOptions(smoothing=0.3))
+    raw = np.array([rows[i][2:] for i in range(30)])
+    np.testing.assert_allclose(plain.boxes, raw, atol=1e-6)
+    np.testing.assert_allclose(soft.boxes, smooth(raw, TIMES[:30], 0.3), atol=1e-5)
+
+
+def test_smoothing_is_a_weighted_line_through_the_neighbours():
+    rng = np.random.default_rng(1)
+    boxes, at = rng.random((7, 4)), np.sort(rng.random(7))
+    made = smooth(boxes, at, 0.2)
+    for i, time in enumerate(at):
+        weight = np.exp(-0.5 * ((at - time) / 0.2) ** 2)
+        for c in range(4):
+            _, value = np.polyfit(at - time, boxes[:, c], 1, w=np.sqrt(weight))
+            assert made[i, c] == pytest.approx(value, abs=1e-9)
+    assert smooth(boxes, at, 0.0) is boxes
+    assert (
+        smooth(boxes[:2], at[:2], 0.2) is boxes[:2]
+        or (smooth(boxes[:2], at[:2], 0.2) == boxes[:2]).all()
+    )
+    assert not np.allclose(smooth(boxes[:3], at[:3], 0.2), boxes[:3], atol=1e-3)
+    # where one sighting outweighs all others there is no line, only their mean
+    alone = smooth(boxes, np.arange(7) * 100.0, 0.2)
+    np.testing.assert_allclose(alone, boxes)
+    at_once = smooth(boxes, np.zeros(7), 0.2)
+    np.testing.assert_allclose(at_once, np.tile(boxes.mean(0), (7, 1)))
+
+
+def test_outlines_are_those_of_the_nearest_sighting_in_shares_of_its_box():
+    ring = np.array([[0.15, 0.2], [0.25, 0.15], [0.3, 0.3]], np.float32)
+    frames = []
+    for i in range(20):
+        one = seen(("dog", 0.9, 0.1, 0.1, 0.3, 0.5))
+        frames.append(replace(one, outlines=((ring + 0.001 * i,),)))
+    (t,), _ = track(frames, TIMES[:20], np.array([0.52, 0.58, 9.0]), PLAIN)
+    for outline, index in zip(t.outlines, (5, 6), strict=False):
+        expected = (ring + 0.001 * index - [0.1, 0.1]) / [0.2, 0.4]
+        np.testing.assert_allclose(outline[0], expected, atol=1e-4)
+        assert outline[0].dtype == np.float32
+        np.testing.assert_array_equal(outline[0], outline[0].round(4))
+    assert t.outlines[2] is None
+    thin = replace(seen(("dog", 0.9, 0.1, 0.1, 0.1, 0.5)), outlines=((ring,),))
+    (flat,), _ = track([thin], TIMES[:1], TIMES[:1], PLAIN)
+    np.testing.assert_allclose(flat.outlines[0][0][0], [500, 0.25], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("frames", "min_seen", "needed"), [(41, 3, 4), (6, 3, 3), (2, 3, 2), (41, 1, 2), (9, 3, 4)]
+)
+def test_short_clips_need_fewer_sightings(frames, min_seen, needed):
+    """A third of the clip is enough, but one sighting must confirm the first."""
+    options = TrackOptions(min_seen=min_seen, smoothing=0)
+    for count in (needed - 1, needed):
+        tracks, _ = run(walk(range(count)), dense=TIMES[:frames], options=options)
+        assert [t.frames_seen for t in tracks] == [count] * (count == needed)
+
+
+def test_one_frame_takes_all_that_are_sure_enough():
+    rows = seen(
+        square("dog", 0.5, 0.1, 0.1), square("cat", 0.49, 0.5, 0.5), square("cow", 0.8, 0, 0)
+    )
+    tracks, _ = track([rows], TIMES[:1], TIMES[:1])
+    assert [(t.id, t.label, t.frames_seen) for t in tracks] == [(1, "cow", 1), (2, "dog", 1)]
+    assert [t.confidence for t in tracks] == pytest.approx([0.8, 0.5])
+    sure, _ = track([rows], TIMES[:1], TIMES[:1], detect_options=DetectOptions(confidence=0.7))
+    assert [t.label for t in sure] == ["cow"]
+    off, _ = track([rows], TIMES[:1], TIMES[5:6])
+    assert off == ()
+
+
+def test_a_track_needs_one_sighting_of_the_wanted_confidence():
+    for score, wanted, count in ((0.6, 0.59, 1), (0.6, 0.61, 0), (0.4, 0.35, 1)):
+        tracks, _ = run(walk(range(20), score=score), detect=DetectOptions(confidence=wanted))
+        assert len(tracks) == count
+
+
+def test_a_faint_first_sighting_is_not_the_beginning():
+    rows = walk(range(5, 25)) | {5: square("dog", 0.3, 0.15, 0.1)}
+    (t,), _ = run(rows)
+    assert t.frames_seen == 19
+
+
+def test_tracks_stand_in_the_order_of_importance():
+    """Confidence times sightings; then by name, then from the upper left."""
+    walks = [
+        walk(range(10), "brief", 0.9, y=0.0),
+        walk(range(40), "long", 0.6, y=0.25),
+        walk(range(20), "middle", 0.9, y=0.5),
+        walk(range(20), "same", 0.9, y=0.75),
+    ]
+    tracks, notes = run(*walks)
+    assert [(t.id, t.label) for t in tracks] == [
+        (1, "long"), (2, "middle"), (3, "same"), (4, "brief"),
+    ]  # fmt: skip
+    assert notes == ()
+    two, (note,) = run(*walks, options=replace(PLAIN, max_tracks=2))
+    assert [(t.id, t.label) for t in two] == [(1, "long"), (2, "middle")]
+    assert note.startswith("4 objects were tracked; the 2 most")
+    assert run(*walks, options=replace(PLAIN, max_tracks=4))[1] == ()
+    alike = [walk(range(20), "dog", 0.9, y=y) for y in (0.75, 0.0, 0.4)]
+    tracks, _ = run(*alike)
+    assert [round(float(t.boxes[5, 1]), 2) for t in tracks] == [0.0, 0.4, 0.75]
+
+
+def test_what_is_never_near_a_sampled_time_is_no_track():
+    tracks, _ = run(walk(range(8)), walk(range(20, 30), y=0.6), times=[2.2, 2.5])
+    assert [(t.id, round(float(t.boxes[0, 1]), 2)) for t in tracks] == [(1, 0.6)]
+
+
+@pytest.mark.parametrize("rate", [10, 4])
+@pytest.mark.parametrize(("gap", "identities"), [(0.6, 1), (1.8, 2)])
+def test_an_object_is_looked_for_as_long_as_a_gap_may_last(rate, gap, identities):
+    """By its motion alone: the name changes meanwhile, so that paths are not joined by it."""
+    dense = np.arange(6 * rate) / rate
+    middle = 2.0, 2.0 + gap
+    before = walk([i for i, t in enumerate(dense) if t <= middle[0]], "dog", 0.9, 0.0)
+    after = walk([i for i, t in enumerate(dense) if t > middle[1]], "cat", 0.9, 0.0)
+    tracks, _ = run(before, after, dense=dense)
+    assert len(tracks) == identities
+
+
+def test_frames_without_any_detection_end_a_beginning():
+    """What was seen once before an empty frame does not begin the track after it."""
+    rows = {0: square("dog", 0.9, 0.1, 0.1)} | walk(range(2, 20), speed=0.0)
+    other = {0: square("cat", 0.9, 0.6, 0.6)}
+    (t,), _ = run(other, rows)
+    assert t.label == "dog"
+    assert t.frames_seen == 18
+    np.testing.assert_allclose(t.boxes[5], [0.1, 0.1, 0.3, 0.3], atol=1e-5)
+
+
+def test_each_beginning_belongs_to_one_track():
+    """Two that overlap by more than the smallest overlap, both from their first frame."""
+    near = {i: square("dog", 0.9, 0.1, 0.1) for i in range(20)}
+    beside = {i: square("cat", 0.8, 0.2, 0.1) for i in range(20)}
+    tracks, _ = run(near, beside)
+    assert [(t.label, t.frames_seen) for t in tracks] == [("dog", 20), ("cat", 20)]
+    for t, x in zip(tracks, (0.1, 0.2), strict=True):
+        assert t.confidence == pytest.approx(0.9 if x == 0.1 else 0.8)
+        np.testing.assert_allclose(t.boxes[0], [x, 0.1, x + 0.2, 0.3], atol=1e-5)
+
+
+@pytest.mark.parametrize(("shift", "frames"), [(0.13, 20), (0.16, 19)])
+def test_a_first_box_that_hardly_overlaps_is_another_s(shift, frames):
+    """Of squares of 0.2 shifted by 0.13 the overlap is 0.21, by 0.16 it is 0.11."""
+    rows = {i: square("dog", 0.9, 0.4, 0.4) for i in range(20)}
+    rows[0] = square("dog", 0.9, 0.4 - shift, 0.4)
+    (t,), _ = run(rows)
+    assert t.frames_seen == frames
+
+
+@pytest.mark.parametrize("aspect", [0.5, 1.0, 2.4])
+def test_the_shape_of_the_frame_moves_no_box(aspect):
+    frames = [seen(square("dog", 0.9, 0.1 + 0.015 * i, 0.5 - 0.01 * i)) for i in range(30)]
+    (t,), _ = track(frames, TIMES[:30], TIMES[:30], PLAIN, aspect=aspect)
+    assert t.frames_seen == 30
+    expected = [square("dog", 0.9, 0.1 + 0.015 * i, 0.5 - 0.01 * i)[2:] for i in range(30)]
+    np.testing.assert_allclose(t.boxes, expected, atol=1e-5)
+
+
+def test_as_many_times_as_detections():
+    with pytest.raises(ValueError, match="2 detections but 1 times"):
+        track([seen(), seen()], TIMES[:1], TIMES[:1])
