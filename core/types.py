@@ -219,7 +219,7 @@ class Counterfactual:
 
 @dataclass(frozen=True, eq=False)
 class OcclusionReport:
-    """The measured effect of masking each object alone, beside its gradient.
+    """The measured effect of masking each object alone, with its gradient.
 
     gradient: (K,) dL/dr at the first ascent step. loss_change: (K,) query loss with only that
     object hidden less that of the video, nats. odds_change: (K,) change of the log-odds of the
@@ -298,7 +298,7 @@ class ControlOutcome:
 
 @dataclass(frozen=True)
 class ControlReport:
-    """Controls beside MACD's own masks.
+    """Controls to compare MACD's own masks with.
 
     index: the first token at which MACD's answer differs from the baseline's, None where they
     agree. Then `same` means that a control agrees with both over the whole answer. macd, baseline:
@@ -457,8 +457,8 @@ class Trace:
 
         False where the backbone has not been asked yet.
         """
-        known = self.backbone.domain_title
-        return bool(self.backbone.domain) and self.clip.title != known
+        domain_title = self.backbone.domain_title
+        return bool(self.backbone.domain) and self.clip.title != domain_title
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""

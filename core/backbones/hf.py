@@ -125,14 +125,14 @@ class HfVideoLM(VideoLM):
     def deepstack_inputs(
         self, features: Sequence[Tensor], slots: Tensor, length: int
     ) -> dict[str, Any]:
-        """What the decoder is given beside embeddings.
+        """The decoder's inputs other than embeddings.
 
         features: (B, N, d) each, for the tokens at `slots` (N,) of the `length` it reads.
         """
         return {}
 
     def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
-        """Inputs that the family needs beside pixels."""
+        """Inputs that the family needs in addition to pixels."""
         return {}
 
     def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
