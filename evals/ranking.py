@@ -20,12 +20,12 @@ def gradient_auc(benchmark: Benchmark, items: Sequence[Item], answers: Answers) 
 
     Over questions about one object of a clip with others; ties count half; clips are resampled.
     """
-    found: Figures = {}
+    areas: Figures = {}
     for level in benchmark.levels or ("",):
-        mine = [i for i in items if not benchmark.levels or i.level == level]
-        if area := _area(mine, answers, "macd"):
-            found[level] = area
-    return found
+        of_level = [i for i in items if not benchmark.levels or i.level == level]
+        if area := _area(of_level, answers, "macd"):
+            areas[level] = area
+    return areas
 
 
 def object_ranking(
@@ -40,9 +40,9 @@ def object_ranking(
     table: Figures = {}
     for method in methods:
         for regime in benchmark.regimes:
-            mine = [i for i in items if i.regime == regime]
-            levels = {"all": mine} | {
-                z: [i for i in mine if i.level == z] for z in benchmark.levels
+            of_regime = [i for i in items if i.regime == regime]
+            levels = {"all": of_regime} | {
+                z: [i for i in of_regime if i.level == z] for z in benchmark.levels
             }
             for level, part in levels.items():
                 cell = _area(part, answers, method)

@@ -58,19 +58,19 @@ def pictures(report: Report) -> dict[str, str]:
     """Name → SVG of the report's plots."""
     from evals.plots import by_level, forest, reliability
 
-    found = {"change": forest(report)}
+    drawings = {"change": forest(report)}
     shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])
     if any(part["levels"] for part in report["regimes"].values()):
-        found["evidence"] = by_level(report, shown)
+        drawings["evidence"] = by_level(report, shown)
     if is_calibrated(report):
-        found["reliability"] = reliability(report, shown)
-    return found
+        drawings["reliability"] = reliability(report, shown)
+    return drawings
 
 
 def load(out: Path) -> Report:
     """The report of a folder."""
-    found: Report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    return found
+    report: Report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    return report
 
 
 Link = Callable[[str, str, str, str], str]

@@ -96,12 +96,12 @@ class Preparing:
         single = len(clip.dense_frames) == 0
         frames = clip.frames if single else clip.dense_frames
         times = clip.times if single else clip.dense_times
-        seen = [only(found, chosen.classes) for found in detector.detect(frames, chosen)]
+        seen = [only(detections, chosen.classes) for detections in detector.detect(frames, chosen)]
         aspect = frames.shape[2] / frames.shape[1]
-        found, _ = track(seen, times, clip.times, self.options.track, chosen, aspect=aspect)
+        tracks, _ = track(seen, times, clip.times, self.options.track, chosen, aspect=aspect)
         if path is not None:
-            write_tracks(path, found)
-        return found
+            write_tracks(path, tracks)
+        return tracks
 
     def _key(self, clip: Clip, detector: Detector, chosen: DetectOptions) -> str:
         parts: list[Any] = [VERSION, self.content, detector.name, clip.sha256]

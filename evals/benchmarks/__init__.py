@@ -58,7 +58,7 @@ def open_files(
             f"{name} needs its data", "Give the folder by --data; docs/benchmarks.md shows it"
         )
     module, kind = FILES[name].split(":")
-    found: FileBenchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)(
+    benchmark: FileBenchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)(
         data, sampling, published, videos
     )
-    return found
+    return benchmark

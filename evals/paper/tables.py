@@ -66,7 +66,7 @@ def read_table(name: str) -> PaperTable:
         raise OptionError(f"there is no table {name!r}", f"Choose of {', '.join(table_names())}")
     record = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     backbone = record.get("backbone", "")
-    known = record.get("confusion")
+    confusion = record.get("confusion")
     return PaperTable(
         name=name,
         title=record["title"],
@@ -80,7 +80,9 @@ def read_table(name: str) -> PaperTable:
         percent=record.get("percent", False),
         fps=record.get("fps"),
         size=record.get("size"),
-        confusion=None if known is None else (known["benchmark"], known["n"], known["positives"]),
+        confusion=None
+        if confusion is None
+        else (confusion["benchmark"], confusion["n"], confusion["positives"]),
     )
 
 

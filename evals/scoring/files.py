@@ -72,7 +72,7 @@ def plots(report: Report) -> dict[str, str]:
     """Name → SVG: accuracies with their intervals, and how far probabilities can be trusted."""
     from evals.plots import accuracies, reliability  # with matplotlib
 
-    found = {"accuracy": accuracies(report)}
+    drawings = {"accuracy": accuracies(report)}
     methods = tuple(report["methods"][:MOST_PLOTTED])
     regimes: dict[str, Any] = {}
     for split in ("all", *_splits(report)):
@@ -82,8 +82,8 @@ def plots(report: Report) -> dict[str, str]:
         if any(own.values()):
             regimes[split] = {"methods": own}
     if regimes:
-        found["reliability"] = reliability({"regimes": regimes}, methods)
-    return found
+        drawings["reliability"] = reliability({"regimes": regimes}, methods)
+    return drawings
 
 
 def _splits(report: Report) -> list[str]:

@@ -82,9 +82,9 @@ def choice(text: str | None, item: Item) -> str | None:
     """
     plain = (text or "").strip()
     letters = LETTERS[: len(item.options)]
-    found = _LEADING.match(plain)
-    if found and found[1] in letters:
-        return found[1]
+    match = _LEADING.match(plain)
+    if match and match[1] in letters:
+        return match[1]
     options = [normalised(o) for o in item.options]
     if plain and normalised(plain) in options:
         return LETTERS[options.index(normalised(plain))]
@@ -98,8 +98,8 @@ def choice(text: str | None, item: Item) -> str | None:
 
 def letter_word(text: str | None, item: Item) -> str | None:
     """The first of A to D that is a word of its own, an article at the beginning included."""
-    found = re.search(r"\b([A-D])\b", text or "")
-    return found[1] if found else None
+    match = re.search(r"\b([A-D])\b", text or "")
+    return match[1] if match else None
 
 
 def first_capital(prefixes: tuple[str, ...]) -> Callable[[str | None, Item], str | None]:
@@ -109,15 +109,15 @@ def first_capital(prefixes: tuple[str, ...]) -> Callable[[str | None, Item], str
         plain = (text or "").strip()
         for prefix in prefixes:
             plain = plain.replace(prefix, "")
-        found = re.search("[ABCD]", plain)
-        return found[0] if found else None
+        match = re.search("[ABCD]", plain)
+        return match[0] if match else None
 
     return read
 
 
 def _first_word(text: str | None, item: Item) -> str | None:
-    found = re.match(r"\(?([a-z])(?![a-z])", (text or "").lower())
-    return found[1].upper() if found else None
+    match = re.match(r"\(?([a-z])(?![a-z])", (text or "").lower())
+    return match[1].upper() if match else None
 
 
 def shares_first_word(text: str | None, item: Item) -> bool:
@@ -126,8 +126,8 @@ def shares_first_word(text: str | None, item: Item) -> bool:
     So nothing at all, "(", and a lone bracket are right whatever the truth.
     """
     word = (text or "").lower().split(" ")[0]
-    wanted = f"({item.truth.lower()})"
-    return word.replace(".", "") in wanted or wanted in word
+    truth = f"({item.truth.lower()})"
+    return word.replace(".", "") in truth or truth in word
 
 
 def mvbench_lmms(text: str | None, item: Item) -> str | None:
@@ -140,8 +140,8 @@ def mvbench_lmms(text: str | None, item: Item) -> str | None:
     if listed:
         return listed[1].upper()
     plain = _without_punctuation(plain.replace("\n", " ").replace("\t", " ").strip(), careless=True)
-    found = re.search(r"(?i)\b([A-E])\b", plain)
-    return found[1].upper() if found else None
+    match = re.search(r"(?i)\b([A-E])\b", plain)
+    return match[1].upper() if match else None
 
 
 def exact_letter(text: str | None, item: Item) -> str | None:
