@@ -58,7 +58,7 @@ Right = dict[str, bool]
 class Kind:
     """One kind of example: how its clips are drawn, and what a trace of it must show.
 
-    beside: the methods that show it, kept in the trace beside baseline and MACD.
+    beside: the methods that show it, kept in the trace in addition to baseline and MACD.
     outcome_in_title: the title already says what came of it.
     selective: no more than half of the random masks, neither reversed gradient nor blank video may
         do what MACD does. Where no clip is like that, the first that `shows` is taken.
@@ -93,7 +93,7 @@ def _background(rng: Rng) -> Case:
 
 
 def _animal(rng: Rng) -> Case:
-    """An animal that one does not meet here, beside another thing."""
+    """An animal that is unusual in this scene, next to another object."""
     p, scene = priors(), _scene(rng)
     animals = [a for a in p.of_kind("animal") if a not in p.typical[scene]]
     animal = animals[rng.integers(len(animals))]
@@ -128,7 +128,7 @@ def _motion(rng: Rng) -> Case:
 
 
 def _animal_among_three(rng: Rng) -> Case:
-    """A usual animal, faint, beside two other objects."""
+    """A usual animal, faint, next to two other objects."""
     p, scene = priors(), _scene(rng)
     labels = sample_labels(scene, rng, "consistent", 3)
     animals = [c for c in labels if p.kind[c] == "animal"]
@@ -197,10 +197,10 @@ def _hides(trace: Trace) -> bool:
 
 def _raised(trace: Trace) -> bool:
     """The query loss of V_d is above that of V, as the ascent intends."""
-    made = trace.counterfactual
-    if made is None or made.loss is None or made.base_loss is None:
+    counterfactual = trace.counterfactual
+    if counterfactual is None or counterfactual.loss is None or counterfactual.base_loss is None:
         return False
-    return made.loss > made.base_loss
+    return counterfactual.loss > counterfactual.base_loss
 
 
 def _three_levels(right: Right, trace: Trace, case: Case) -> bool:
