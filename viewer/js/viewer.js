@@ -166,7 +166,7 @@ export class Viewer {
     const { contrast, reference } = this.state;
     const shown = [contrast, reference].map((answer) => answer?.method);
     if (!this.state.picked || !shown.includes(this.state.method)) this.state.method = shown.find(Boolean) ?? "macd";
-    if (former && !fresh && this.state.track !== null) { // the same object, wherever it stands now
+    if (former && !fresh && this.state.track !== null) { // the same object, at its new index
       const chosen = former.tracks[this.state.track];
       const now = trace.tracks.findIndex((t) => chosen && t.id === chosen.id);
       this.state.track = now < 0 ? null : now;
