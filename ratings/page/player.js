@@ -7,7 +7,7 @@ const SLOW = 0.25;
 export async function unpack(content) {
   const view = new DataView(content);
   const magic = String.fromCharCode(...new Uint8Array(content, 0, 4));
-  if (magic !== "MSR1") throw new Error("These are no pictures of a study.");
+  if (magic !== "MSR1") throw new Error("These are not pictures of a study.");
   const count = view.getUint32(4, true);
   const frames = [];
   let start = 8 + 4 * count;
