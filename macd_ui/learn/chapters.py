@@ -123,11 +123,11 @@ def read_chapters(
 
 
 def read_strings(language: str, folder: Path | None = None) -> dict[str, str]:
-    """Texts of the interface. Raises OptionError where one is missing or is no text."""
+    """Texts of the interface. Raises OptionError where one is missing or is not a text."""
     base = folder or STRINGS
     texts = _toml(base / f"{language}.toml")
-    wanted = _toml(STRINGS / "en.toml")
-    wrong = sorted(set(wanted) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
+    english = _toml(STRINGS / "en.toml")
+    wrong = sorted(set(english) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
     if wrong:
         raise OptionError(
             f"{language}.toml: {', '.join(wrong)}: missing, unknown or no text",
@@ -169,7 +169,7 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 class _Table:
-    """A table of TOML of which every key must be asked for once."""
+    """A TOML table whose keys must all be read, so that an unknown key is an error."""
 
     def __init__(self, rest: dict[str, Any], where: str) -> None:
         self.rest, self.where = dict(rest), where
