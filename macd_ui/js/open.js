@@ -19,8 +19,8 @@ export function openTraceInput() {
 export function openTrace(file) {
   const input = openTraceInput();
   if (!input) return;
-  const given = new DataTransfer();
-  given.items.add(file);
-  input.files = given.files;
+  const transfer = new DataTransfer();
+  transfer.items.add(file);
+  input.files = transfer.files;
   input.dispatchEvent(new Event("change", { bubbles: true }));
 }
