@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
-    report.add_argument("--again", action="store_true", help="compute it anew from its rows")
+    report.add_argument("--again", action="store_true", help="compute it again from its rows")
     doctor = commands.add_parser("doctor", help="can these published figures be true?")
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--n", type=int, help="questions")
@@ -156,7 +156,7 @@ def _run(args: argparse.Namespace) -> int:
     rows_by_key = complete(planned, setting, rows, engine, ticking("test", _say))
     kept += [rows_by_key[w.key] for w in planned]
     pack(args.out / PACKED, kept)
-    # from the packed rows, so that whoever has these alone gets the same figures
+    # from the packed rows, so that anybody who has only these gets the same figures
     figures = summarise(benchmark, unpack(args.out / PACKED), methods, n, split)
     report = figures | {
         "benchmark": args.benchmark,

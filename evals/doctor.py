@@ -103,8 +103,8 @@ class Diagnosis:
 def audit_metrics(claim: Claim) -> Diagnosis:
     """Tries every confusion matrix of that size; figures must agree to their printed decimals.
 
-    With unmatched answers as wrong there is one count more: those among the questions that no is
-    right for, which are neither false alarms nor right.
+    Where unmatched answers count as wrong there is one more count: unmatched answers to questions
+    whose right answer is no, which are neither false alarms nor right.
 
     >>> audit_metrics(Claim(n=10, positives=5, accuracy=85.0, unmatched="no")).possible
     0

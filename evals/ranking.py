@@ -31,11 +31,11 @@ def gradient_auc(benchmark: Benchmark, items: Sequence[Item], answers: Answers) 
 def object_ranking(
     benchmark: Benchmark, items: Sequence[Item], answers: Answers, methods: Sequence[str]
 ) -> Figures:
-    """Method → regime → level ("all" for all) → how its ranking of objects fares.
+    """Method → regime → level ("all" for all) → how good its ranking of objects is.
 
     pairs, auc: as `gradient_auc`. first: share of clips where it puts the asked object first, of
-    `clips`; chance: what drawing lots would get. agrees: share of clips in which it puts first what
-    the measured effects put first, None without them.
+    `clips`; chance: that share for a random ranking. agrees: share of clips in which it and the
+    measured effects put the same object first, None without them.
     """
     table: Figures = {}
     for method in methods:

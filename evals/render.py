@@ -100,7 +100,7 @@ METHOD_AT = {
     "ranked": 0,
     "paired": 1,
 }
-"""Kind of figure → where its method stands in the rest of the name."""
+"""Kind of figure → position of its method in the rest of the name."""
 NOT_MEASURED = "not measured"
 
 
@@ -133,7 +133,7 @@ def rendered(text: str, report: Report) -> str:
 
 
 def with_companion(report: Report, folder: Path) -> Report:
-    """The report with what `evals.companion` measured beside it, if it did."""
+    """The report with the figures that `evals.companion` stored in its folder, if any."""
     path = folder / "companion.json"
     if not path.is_file():
         return report

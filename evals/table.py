@@ -46,7 +46,7 @@ Bools = NDArray[np.bool_]
 
 JUDGED = ("macd", "macd-measured")
 RIVALS = ("yes-bias", "random-mask", "mask-all", "reversed", "vcd")
-"""What each of JUDGED is held against; each rival is held against the constant, too."""
+"""What each of JUDGED is compared with; each rival is compared with the constant, too."""
 
 HELPS_FROM = 0.01
 """The gain from which constants are said to help a regime's questions."""

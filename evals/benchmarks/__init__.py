@@ -22,7 +22,7 @@ FILES = {
 }
 """Benchmarks of video files: name → module and class. They need a folder of data."""
 DRAWN = {"toyworld": "toyworld:ToyWorld", "toyworld-balanced": "toyworld_balanced:BalancedToyWorld"}
-"""Benchmarks of drawn clips, likewise; they need no data."""
+"""Benchmarks of drawn clips, in the same form; they need no data."""
 BENCHMARKS = (*DRAWN, *FILES)
 
 

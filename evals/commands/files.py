@@ -37,7 +37,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sample-fps", type=float, help="frames sampled a second instead")
     group.add_argument("--frame-size", type=int, help="sampled frames are resized to this side")
     group.add_argument(
-        "--prompts", choices=("published", "bare"), help="what stands around the questions"
+        "--prompts", choices=("published", "bare"), help="which text surrounds the questions"
     )
     group.add_argument("--rule", help="scoring rule of the headline")
     group.add_argument(
@@ -234,6 +234,6 @@ def answer_files(
 
 
 def _published(name: str) -> list[float] | None:
-    """The paper's α and β for a benchmark, to stand beside those of the run."""
+    """The paper's α and β for a benchmark, to compare with those of the run."""
     preset = PRESETS.get(name)
     return None if preset is None else [preset.alpha, preset.beta]

@@ -1,4 +1,4 @@
-"""`python -m evals paper TABLE`: a table of the paper, computed, its figures beside ours."""
+"""`python -m evals paper TABLE`: computes a table of the paper and shows our figures next to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRAWN = 4
 
 def add(commands: Any) -> None:
     """Its parser."""
-    parser = commands.add_parser("paper", help="compute a table of the paper beside its figures")
+    parser = commands.add_parser("paper", help="compute a table of the paper, next to its figures")
     parser.set_defaults(run=run)
     parser.add_argument("table", choices=(*table_names(), "list"))
     parser.add_argument("--data", type=Path, help="folder of the benchmark, or of several by name")
@@ -116,7 +116,7 @@ def _rows(table: PaperTable, own: list[TableRow]) -> list[TableRow]:
 
 
 def _data(args: argparse.Namespace, table: PaperTable) -> dict[str, Path]:
-    """The folder of each benchmark of the table; drawn anew where none is given."""
+    """The folder of each benchmark of the table; new drawn clips where no folder is given."""
     from evals.benchmarks import open_files
 
     if args.data is None:

@@ -59,7 +59,7 @@ def as_data(
 def lines(
     table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> Iterator[str]:
-    """Markdown. Where our backbone is none of the table's, ours stand in rows of their own."""
+    """Markdown. Where the table does not have our backbone, our figures get rows of their own."""
     yield f"# {table.title}"
     yield ""
     yield (

@@ -1,4 +1,4 @@
-"""Reads the published tables. Their figures are data to stand beside ours, never a target."""
+"""Reads the published tables. Their figures are only shown next to ours and are never a target."""
 
 from __future__ import annotations
 

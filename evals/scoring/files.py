@@ -54,7 +54,7 @@ def read_report(folder: Path) -> Report:
 
 
 def links_to_files(folder: Path) -> Links:
-    """Row key → the trace kept for it, beside the report."""
+    """Row key → link to the trace that is kept for it in the report's folder."""
 
     def links(key: str) -> list[tuple[str, str]]:
         name = f"{TRACES}/{key}.macd"

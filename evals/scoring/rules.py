@@ -1,7 +1,7 @@
 """Scoring rules as published, by name, each with its source; none needs a model.
 
-The rules are written anew from what the sources do, their oddities included: those are what makes
-two published figures differ. `read` gives what an answer says; `right` whether it counts.
+The rules are reimplemented from the sources with their oddities, because these make two published
+figures differ. `read` gives what an answer says; `right` whether it counts.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def words(text: str | None, item: Item) -> str | None:
 
 
 def _without_punctuation(text: str, careless: bool = False) -> str:
-    """As the scorers of VQA do: signs beside a blank vanish, others become one.
+    """As the scorers of VQA do: signs next to a blank are removed, others become a blank.
 
-    careless: stops before anything but a digit vanish, even after one.
+    careless: full stops that no digit follows are removed, even after a digit.
     """
     vanish = bool(re.search(r"\d,\d", text))
     out = text
@@ -231,7 +231,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:
-    """The rules for a question of a benchmark; one's own questions take those of their kind."""
+    """The rules for a question of a benchmark; other questions take those of their kind."""
     if benchmark in RULES:
         return RULES[benchmark]
     return {"yes-no": YES_NO, "choice": CHOICE}.get(item.kind, WORDS)
