@@ -420,7 +420,7 @@ class Trace:
     are their `extra`. timings_ms: by stage.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
     a piece of work served another method. skipped: method → why it does not apply to the question.
-    truth: the right answer, where somebody knows it; else empty.
+    truth: the right answer, empty where it is not known.
     """
 
     question: str

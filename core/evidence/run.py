@@ -81,14 +81,14 @@ def join_evidence(former: Evidence, newer: Evidence) -> Evidence:
     again = {(m.kind, m.view) for m in newer.maps}
     maps = (*(m for m in former.maps if (m.kind, m.view) not in again), *newer.maps)
     blocked = {(k.track, k.box, k.layers) for k in newer.knock_outs}
-    kept = (k for k in former.knock_outs if (k.track, k.box, k.layers) not in blocked)
+    former_knock_outs = (k for k in former.knock_outs if (k.track, k.box, k.layers) not in blocked)
     attended = any(m.kind == "attention" for m in newer.maps)
     return replace(
         newer,
         layers=newer.layers if attended else former.layers,
         maps=maps,
         agreement=agreements(maps),
-        knock_outs=(*kept, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
+        knock_outs=(*former_knock_outs, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
         lens=newer.lens or former.lens,
     )
 

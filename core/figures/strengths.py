@@ -161,12 +161,15 @@ def matplotlib(numbers: Strengths) -> Figure:
         "frames": 0.22 * len(numbers.groups),
         "loss": 0.8 if len(numbers.loss) > 1 else 0.0,
     }
-    kept = {name: height for name, height in heights.items() if height}
-    figure = Figure(figsize=(4.2, sum(kept.values()) + 0.9), layout="constrained")
+    panels = {name: height for name, height in heights.items() if height}
+    figure = Figure(figsize=(4.2, sum(panels.values()) + 0.9), layout="constrained")
     grid = figure.subplots(
-        len(kept), sharex=True, squeeze=False, gridspec_kw={"height_ratios": list(kept.values())}
+        len(panels),
+        sharex=True,
+        squeeze=False,
+        gridspec_kw={"height_ratios": list(panels.values())},
     )
-    axes = dict(zip(kept, grid[:, 0], strict=True))
+    axes = dict(zip(panels, grid[:, 0], strict=True))
     above = axes["objects"]
     for k, name in enumerate(numbers.names):
         above.plot(

@@ -232,7 +232,7 @@ class _Reader:
 class _Result:
     """What came from a decoder. late: why it could not finish, "time" or "memory"; else "".
 
-    known: from its last message about the clip, empty if none came.
+    facts: from its last message about the clip, empty if none came.
     """
 
     def __init__(self) -> None:

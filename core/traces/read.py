@@ -475,7 +475,7 @@ def _shaped(
     lost: bool = False,
     most: float = LARGE,
 ) -> NDArray[Any]:
-    """float64, or int64 if whole; within ± most, and finite unless what is lost is marked so."""
+    """float64, or int64 if whole; within ± most; finite unless `lost` allows others."""
     array = _required(arrays, name)
     if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
         raise TraceError(
