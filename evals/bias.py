@@ -2,7 +2,7 @@
 
 Signal detection (Macmillan & Creelman 2005): d′ = z(H) − z(F), c = −(z(H) + z(F))/2 with H the rate
 of "yes" where yes is right and F where it is not, both log-linear (Hautus 1995): (k + ½)/(n + 1).
-d′ is how well the two are told apart; c below 0 is a leaning to yes.
+d′ is how well the two are distinguished; c below 0 is a bias towards yes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def choice_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     (75.0, 50.0, 'B', 1)
     """
     n, right = len(truth), Counter(truth)
-    answered, kept = Counter(r for r in read if r is not None), Counter[str]()
-    kept.update(t for t, r in zip(truth, read, strict=True) if t == r)
+    answered, hits = Counter(r for r in read if r is not None), Counter[str]()
+    hits.update(t for t, r in zip(truth, read, strict=True) if t == r)
     letters = sorted({*right, *answered})
     constants = {z: _percent(right[z], n) for z in letters}
     return {
@@ -80,7 +80,7 @@ def choice_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
         "constants": constants,
         "best": max(constants, key=lambda z: (constants[z], z)) if constants else None,
         "unmatched": sum(r is None for r in read),
-        "balanced": round(100 * sum(kept[z] / right[z] for z in right) / len(right), 4)
+        "balanced": round(100 * sum(hits[z] / right[z] for z in right) / len(right), 4)
         if len(right) > 1
         else None,
     }

@@ -87,7 +87,7 @@ def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: ""
     """
     body: list[str] = []
     rows: list[str] = []
-    shown, heading = False, ""
+    has_pictures, heading = False, ""
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
             rows.append(line)
@@ -95,9 +95,9 @@ def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: ""
         if rows:
             body.append(_table(rows, partial(link, heading)))
             rows = []
-            if not shown:
+            if not has_pictures:
                 body += [f'<figure class="picture">{p}</figure>' for p in drawn]
-                shown = True
+                has_pictures = True
         if line.startswith("#"):
             depth = len(line) - len(line.lstrip("#"))
             heading = line[depth:].strip()
@@ -125,8 +125,8 @@ def _table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
 
 
 def _linked(cell: str, target: str) -> str:
-    shown = _inline(cell)
-    return f'<a href="{html.escape(target)}">{shown}</a>' if target else shown
+    text = _inline(cell)
+    return f'<a href="{html.escape(target)}">{text}</a>' if target else text
 
 
 def _inline(text: str) -> str:

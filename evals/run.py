@@ -1,6 +1,6 @@
 """Runs a benchmark; killed at any moment, it goes on where it was.
 
-A row is known by its content, so what is already there is never computed again, whoever computed
+A row's key is a digest of its content, so a stored row is never computed again, whoever computed
 it. Only this process writes rows, whichever engine computes them.
 """
 
@@ -70,10 +70,10 @@ def complete(
     earlier run is asked for again.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    asked = {w.key: w for w in planned}
-    rows = {r.key: r for r in read(folder) if r.key in asked and not r.error}
+    by_key = {w.key: w for w in planned}
+    rows = {r.key: r for r in read(folder) if r.key in by_key and not r.error}
     for key, row in rows.items():
-        take(asked[key], row)
+        take(by_key[key], row)
     clips: dict[str, list[PendingAnswer]] = defaultdict(list)
     for want in planned:
         if want.key not in rows:
@@ -84,12 +84,12 @@ def complete(
     if groups:
         path = folder / f"rows-{os.getpid()}.jsonl"
         for row in (engine or in_process)(groups, setting, folder.parent / "tracks"):
-            if row.key in asked and row.key not in rows:
+            if row.key in by_key and row.key not in rows:
                 rows[row.key] = row
                 append(path, row)
                 done += 1
                 progress(done, len(planned))
-                take(asked[row.key], row)
+                take(by_key[row.key], row)
     return rows
 
 

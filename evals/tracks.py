@@ -91,14 +91,14 @@ class Preparing:
     def _tracks(self, clip: Clip, detector: Detector, question: str = "") -> tuple[Track, ...]:
         chosen = prompted(detector, self.options.detect, question)
         path = self.folder and self.folder / f"{self._key(clip, detector, chosen)}.json"
-        if path is not None and (kept := read_tracks(path)) is not None:
-            return kept
+        if path is not None and (stored := read_tracks(path)) is not None:
+            return stored
         single = len(clip.dense_frames) == 0
         frames = clip.frames if single else clip.dense_frames
         times = clip.times if single else clip.dense_times
-        seen = [only(detections, chosen.classes) for detections in detector.detect(frames, chosen)]
+        detections = [only(d, chosen.classes) for d in detector.detect(frames, chosen)]
         aspect = frames.shape[2] / frames.shape[1]
-        tracks, _ = track(seen, times, clip.times, self.options.track, chosen, aspect=aspect)
+        tracks, _ = track(detections, times, clip.times, self.options.track, chosen, aspect=aspect)
         if path is not None:
             write_tracks(path, tracks)
         return tracks

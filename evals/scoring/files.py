@@ -98,8 +98,8 @@ def _part(scores: Report, split: str) -> Report:
 def _rows(report: Report) -> Iterator[tuple[Any, ...]]:
     for q in report["questions"]:
         for method, answer in q["answers"].items():
-            asked = (q["id"], q["clip"], q["split"], q["question"], q["truth"], method)
-            yield (*asked, answer["text"], answer["right"], answer["margin"], answer["key"])
+            question = (q["id"], q["clip"], q["split"], q["question"], q["truth"], method)
+            yield (*question, answer["text"], answer["right"], answer["margin"], answer["key"])
 
 
 def _write_parquet(report: Report, path: Path) -> None:

@@ -96,8 +96,8 @@ def _published(path: Path, value: Mapping[str, Any], items: Mapping[str, Item]) 
         for name, entry in videos.items():
             reader = Reader(path, f"{split}, {name}", entry)
             for i, answered in enumerate(reader.list("qa")):
-                one = Reader(path, f"{split}, {name}, question {i + 1}", answered)
+                answer = Reader(path, f"{split}, {name}, question {i + 1}", answered)
                 item = items.get(f"{name}/{i}")
-                if item is not None and one.text("question") != item.question:
-                    raise one.fail("another question is answered than the benchmark asks")
-                yield f"{name}/{i}", _text(path, one.where, one.record.get("prediction"))
+                if item is not None and answer.text("question") != item.question:
+                    raise answer.fail("another question is answered than the benchmark asks")
+                yield f"{name}/{i}", _text(path, answer.where, answer.record.get("prediction"))
