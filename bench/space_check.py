@@ -121,9 +121,9 @@ def check(space: Space, report: Report, short: bool) -> None:
         context = browser.new_context(accept_downloads=True)
         page = context.new_page()
         page.set_default_timeout(1000 * WAIT_S)
-        asked: set[str] = set()
+        requested: set[str] = set()
         blocked: set[str] = set()
-        page.on("request", lambda r: asked.add(r.url))
+        page.on("request", lambda r: requested.add(r.url))
         page.on("requestfailed", lambda r: blocked.add(r.url) if r.failure == "csp" else None)
         page.goto(space.url)
         page.wait_for_selector(".mv-token")
@@ -151,7 +151,7 @@ def check(space: Space, report: Report, short: bool) -> None:
             with report.step("a program opens and rescores a trace") as tell:
                 tell(check_program(space))
         own = (space.url, "data:", "blob:")
-        foreign = sorted(u for u in asked - blocked if not u.startswith(own))
+        foreign = sorted(u for u in requested - blocked if not u.startswith(own))
         # Gradio adds fonts of another host to the page of a Space; the CSP stops them
         detail = ", ".join(foreign)[:200] or f"{len(blocked)} requests were blocked by the CSP"
         report.add("the page asks no other host", not foreign, detail)
@@ -173,7 +173,7 @@ def check(space: Space, report: Report, short: bool) -> None:
 
 
 def check_headers(space: Space, report: Report) -> None:
-    """What a browser is told when it comes through the proxy of huggingface.co."""
+    """The page's answer to a browser that comes through the proxy of huggingface.co."""
     behind = {"Host": HOST, "X_Forwarded_Proto": "https", "X_Forwarded_Host": HOST}
     with report.step("the proxied page sets a cookie that frames keep") as tell:
         status, headers, _ = space.get("/", **behind)
@@ -267,8 +267,8 @@ def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
         else:
             page.goto(site, wait_until="load")
             page.wait_for_timeout(1000)
-            shown = page.frames[1].evaluate("document.querySelectorAll('.mv-token').length")
-            assert not shown, "the page is shown there"
+            n_tokens = page.frames[1].evaluate("document.querySelectorAll('.mv-token').length")
+            assert not n_tokens, "the page is shown there"
             assert space.url not in page.frames[1].url, page.frames[1].url
     finally:
         page.close()
