@@ -100,7 +100,7 @@ def check_files(root: Path) -> str:
 
 
 def check_clone_size(clone: Path) -> str:
-    """What somebody downloads: the history; the files are made of it."""
+    """The history that a clone downloads; the files are checked out from it."""
     downloaded, size = _megabytes(clone / ".git"), _megabytes(clone)
     if downloaded > CLONE_MB:
         raise Failed(f"a clone downloads {downloaded:.0f} MB, at most {CLONE_MB}")
