@@ -340,7 +340,7 @@ def is_selective(trace: Trace) -> bool:
 def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> Row | None:
     """The first clip of a kind, written with its trace; None where no try shows it."""
     rng = np.random.default_rng([seed, *kind.name.encode()])
-    kept: Row | None = None
+    best: Row | None = None
     for attempt in range(1, tries + 1):
         case = kind.draw(rng)
         clip = drawn_clip(case.spec, kind.name, "0" * 64)
@@ -348,14 +348,14 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         if not _shows(kind, trace, case):
             continue
         selective = kind.selective and is_selective(measured(trace, lm))
-        if kept is not None and not selective:
+        if best is not None and not selective:
             continue
         row = _written(kind, case, attempt, lm, detector, selective)
-        kept = row or kept
+        best = row or best
         if row is not None and selective is kind.selective:
             break
-    print(kind.name, kept and {n: kept[n] for n in ("tries", "answers", "controls")}, flush=True)
-    return kept
+    print(kind.name, best and {n: best[n] for n in ("tries", "answers", "controls")}, flush=True)
+    return best
 
 
 def _shows(kind: Kind, trace: Trace, case: Case) -> bool:
