@@ -1,4 +1,4 @@
-"""Trace → the plain object the viewer is fed with. No NaN: what is lost is null."""
+"""Trace → the plain object that the viewer reads. It holds null in place of NaN."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ export class Stage {
     this.state = state;
     /** @type {Map<string, HTMLImageElement>} */
     this.images = new Map();
-    /** @type {string | undefined} the first source frame, by which a new clip is known */
+    /** @type {string | undefined} the first source frame, which identifies the clip */
     this.first = undefined;
     /** @type {((context: CanvasRenderingContext2D) => void)[]} drawn between the picture and the masks */
     this.overlays = [];

@@ -403,7 +403,7 @@ function scoredBy(answer, step, { alpha, beta }) {
  * @param {TokenStep} step
  * @param {{ chosen: boolean, widest: number, before: number, after: number, exact: boolean }} place its ranks, and how it stands to the others
  * @param {string[]} head names of the columns, which a narrow screen shows in every row; there a table
- *   is no grid of cells, so that its roles are written out
+ *   is not a grid of cells, so its roles are written out
  */
 export function candidateRow(r, step, { chosen, widest, before, after, exact }, head = []) {
   const two = Boolean(step.counter);

@@ -1,6 +1,6 @@
 // @ts-check
 // One component: fed a trace (see payload.py), everything else happens in the browser.
-// It knows nothing of the page around it: whoever mounts it gives what it may ask and tell.
+// It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
 import { Address } from "./address.js";
 import { Beside } from "./beside.js";
