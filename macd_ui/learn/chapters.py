@@ -207,7 +207,7 @@ class _Table:
     def texts(self, key: str) -> list[str]:
         values = self.take(key, list)
         if not all(type(v) is str and v.strip() for v in values):
-            raise OptionError(f"{self.where}{key} holds what is no text", "Give texts")
+            raise OptionError(f"{self.where}{key} holds a value that is not a text", "Give texts")
         return list(values)
 
     def table(self, key: str) -> _Table:
@@ -216,7 +216,7 @@ class _Table:
     def tables(self, key: str) -> list[_Table]:
         rows = self.take(key, list) if key in self.rest else []
         if not all(type(row) is dict for row in rows):
-            raise OptionError(f"{key} holds what is no table", f"Write [[{key}]]")
+            raise OptionError(f"{key} holds a value that is not a table", f"Write [[{key}]]")
         return [_Table(row, f"{key} {i + 1}: ") for i, row in enumerate(rows)]
 
     def finish(self) -> None:

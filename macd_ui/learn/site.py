@@ -81,7 +81,7 @@ class Site:
             )
         if home and not home.startswith(("http://", "https://", "../")):
             raise OptionError(
-                f"{visible(home)[:80]} is no address of a page",
+                f"{visible(home)[:80]} is not the address of a page",
                 "Give one that begins with https://",
             )
         self.language, self.home, self.folders = language, home, folders
@@ -191,7 +191,7 @@ def write_site(site: Site, folder: Path) -> int:
     """Writes the course and gives its size in bytes. Raises OptionError for another folder."""
     if folder.exists() and (not folder.is_dir() or not _is_ours(folder)):
         raise OptionError(
-            f"{visible(str(folder))} holds something that is no course",
+            f"{visible(str(folder))} holds something that is not a course",
             "Name a new folder, or one that a course was written to",
         )
     files = {path: site.file(path) for path in site.paths()}  # all, before anything is written
