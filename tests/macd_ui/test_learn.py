@@ -78,7 +78,7 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
         ("{{n}}", "{{unknown}}", "unknown"),
         ("{{n}}", "{{right?one}}", "chooses no wording"),
         ("[[masks|mask]]", "[[wibble]]", "no term"),
-        ("[[masks|mask]]", "$Q$", "no symbol"),
+        ("[[masks|mask]]", "$Q$", "is not a symbol"),
         ('["one", "two"]', '["one"]', "options"),
         ('"{{right}}"', "2", "answer is 2"),
         ('view = "opening"', 'view = "nobody"', "nobody"),
