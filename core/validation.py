@@ -222,7 +222,7 @@ def refuse_unknown(values: Mapping[Any, Any], allowed: Collection[str], path: st
         place = f"{path}.{name}" if path else name
         remedy = f"Did you mean {near[0]}? " if near else ""
         raise OptionError(
-            f"there is no option {place!r}", f"{remedy}Choose of {', '.join(sorted(allowed))}"
+            f"there is no option {place!r}", f"{remedy}Choose one of {', '.join(sorted(allowed))}"
         )
 
 

@@ -291,7 +291,7 @@ def _decimals(text: str) -> int | dict[str, int]:
         ) from None
     if unknown := set(decimals) - set(METRICS):
         raise OptionError(
-            f"there is no metric {shown(min(unknown))}", f"Choose of {', '.join(METRICS)}"
+            f"there is no metric {shown(min(unknown))}", f"Choose one of {', '.join(METRICS)}"
         )
     return decimals
 

@@ -48,7 +48,7 @@ class Claim:
             if getattr(self, name) not in get_args(words):
                 raise OptionError(
                     f"{name} is {shown(getattr(self, name))}",
-                    f"Choose of {', '.join(get_args(words))}",
+                    f"Choose one of {', '.join(get_args(words))}",
                 )
         if self.positives is None and self.n > 500:
             raise OptionError("the number of positives is missing", "Give it where n is over 500")

@@ -278,7 +278,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if unknown := set(regimes) - set(benchmark.regimes):
         raise OptionError(
             f"there is no regime {sorted(unknown)[0]!r}",
-            f"Choose of {'; '.join(benchmark.regimes)}",
+            f"Choose one of {'; '.join(benchmark.regimes)}",
         )
     args.out.mkdir(parents=True, exist_ok=True)
 

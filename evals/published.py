@@ -118,7 +118,7 @@ def _read_row(table: str, cells: Mapping[str | None, str | None], where: str) ->
         else:
             labels[column] = text
     if unit not in UNITS:
-        raise OptionError(f"unit in {where} is {shown(unit)}", f"Choose of {', '.join(UNITS)}")
+        raise OptionError(f"unit in {where} is {shown(unit)}", f"Choose one of {', '.join(UNITS)}")
     return PublishedRow(table, labels, figures, unit, counts["n"], counts["positives"])
 
 

@@ -111,7 +111,10 @@ def open_case(
     for track in options.track_ids():
         if track not in track_ids:
             listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
-            raise OptionError(f"there is no object {track}", f"Choose of {listed or 'none'}")
+            raise OptionError(
+                f"there is no object {track}",
+                f"Choose one of {listed}" if listed else "The trace has no objects",
+            )
     target, prefix = _target(trace, lm, options)
     levels = trace.counterfactual
     assert levels is not None

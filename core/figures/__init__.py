@@ -41,13 +41,15 @@ def draw(trace: Trace, name: str, backend: Backend = "plotly", **which: Any) -> 
         ("backend", backend, get_args(Backend)),
     ):
         if value not in choices:
-            raise OptionError(f"there is no {kind} {value!r}", f"Choose of {', '.join(choices)}")
+            raise OptionError(
+                f"there is no {kind} {value!r}", f"Choose one of {', '.join(choices)}"
+            )
     module = import_module(f"{__name__}.{name.replace('-', '_')}")
     parameters = tuple(signature(module.measure).parameters)[1:]
     for parameter in which:
         if parameter not in parameters:
             raise OptionError(
                 f"the figure {name!r} takes no {parameter!r}",
-                f"Choose of {', '.join(parameters)}" if parameters else "Leave it out",
+                f"Choose one of {', '.join(parameters)}" if parameters else "Leave it out",
             )
     return getattr(module, backend)(module.measure(trace, **which))

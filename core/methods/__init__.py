@@ -132,13 +132,15 @@ def find_method(name: str) -> Method:
     if not plus:
         raise OptionError(
             f"there is no method {name!r}",
-            f"Choose of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
+            f"Choose one of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
         )
     views = view.split(VIEW_MARK)
     for kind, parts, names in (("view", views, view_names()), ("rule", [rule], rule_names())):
         for part in parts:
             if part not in names:
-                raise OptionError(f"there is no {kind} {part!r}", f"Choose of {', '.join(names)}")
+                raise OptionError(
+                    f"there is no {kind} {part!r}", f"Choose one of {', '.join(names)}"
+                )
     second_views = find_rule(rule).second_views
     if second_views and (without := [v for v in views if v in ("video", "prompt-bias")]):
         raise OptionError(

@@ -52,7 +52,9 @@ def open_files(
 ) -> FileBenchmark:
     """A benchmark of video files; videos: whether they have to be there. Raises as above."""
     if name not in FILES:
-        raise OptionError(f"there is no benchmark {name!r}", f"Choose of {', '.join(BENCHMARKS)}")
+        raise OptionError(
+            f"there is no benchmark {name!r}", f"Choose one of {', '.join(BENCHMARKS)}"
+        )
     if data is None:
         raise OptionError(
             f"{name} needs its data", "Give the folder by --data; docs/benchmarks.md shows it"

@@ -63,7 +63,9 @@ def table_names() -> list[str]:
 def read_table(name: str) -> PaperTable:
     """A table by name. Raises OptionError."""
     if name not in table_names():
-        raise OptionError(f"there is no table {name!r}", f"Choose of {', '.join(table_names())}")
+        raise OptionError(
+            f"there is no table {name!r}", f"Choose one of {', '.join(table_names())}"
+        )
     record = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     backbone = record.get("backbone", "")
     confusion = record.get("confusion")

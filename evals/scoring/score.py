@@ -28,7 +28,7 @@ def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
     rule = next((r for r in rules if r.name == name), None)
     if rule is None:
         raise OptionError(
-            f"{benchmark} has no rule {name!r}", f"Choose of {', '.join(r.name for r in rules)}"
+            f"{benchmark} has no rule {name!r}", f"Choose one of {', '.join(r.name for r in rules)}"
         )
     return rule
 

@@ -117,7 +117,7 @@ def read_chapters(
     files = sorted(((folder or CHAPTERS) / language).glob("[0-9][0-9]-*.toml"))
     if not files:
         raise OptionError(
-            f"there are no chapters in {language!r}", f"Choose of {', '.join(languages())}"
+            f"there are no chapters in {language!r}", f"Choose one of {', '.join(languages())}"
         )
     return [read_chapter(file, values) for file in files]
 
@@ -200,7 +200,7 @@ class _Table:
         value = self.text(key)
         if value not in names:
             raise OptionError(
-                f"{self.where}{key} is {value!r}", f"Choose of {', '.join(sorted(names))}"
+                f"{self.where}{key} is {value!r}", f"Choose one of {', '.join(sorted(names))}"
             )
         return value
 
@@ -256,7 +256,7 @@ def _step(raw: _Table) -> Step:
         light = raw.one_of("light", set(LIGHTS)) if "light" in raw.rest else ""
         show = raw.texts("show") if "show" in raw.rest else []
         if set(show) - LAYERS:
-            raise OptionError(f"{raw.where}show", f"Choose of {', '.join(sorted(LAYERS))}")
+            raise OptionError(f"{raw.where}show", f"Choose one of {', '.join(sorted(LAYERS))}")
     elif "widget" in raw.rest:
         widget = raw.one_of("widget", set(WIDGETS))
         goals = WIDGETS[widget]

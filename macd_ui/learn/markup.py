@@ -70,7 +70,7 @@ def _span(kind: str, text: str) -> Span:
     if kind == "sym":
         if text not in SYMBOLS:
             raise OptionError(
-                f"${text}$ is not a symbol of the lessons", f"Choose of {', '.join(SYMBOLS)}"
+                f"${text}$ is not a symbol of the lessons", f"Choose one of {', '.join(SYMBOLS)}"
             )
         return [SYMBOLS[text], text]
     if kind == "term":

@@ -77,7 +77,7 @@ class Site:
         if language not in languages():
             raise OptionError(
                 f"there is no course in {visible(language)[:40]!r}",
-                f"Choose of {', '.join(languages())}",
+                f"Choose one of {', '.join(languages())}",
             )
         if home and not home.startswith(("http://", "https://", "../")):
             raise OptionError(
