@@ -41,16 +41,16 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := set(args.parts) - set(PARTS + SLOW):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for part in args.parts or PARTS:
         print(f"{part} …", file=sys.stderr, flush=True)
         measured = import_module(f"bench.{part}").measure()
         for key, value in measured.items():
             print(f"{key:<28}{value:>12}")
-        found |= measured
-    found["machine"] = machine()
+        results |= measured
+    results["machine"] = machine()
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ def measure(clips: int = CLIPS) -> dict[str, float]:
     same: dict[str, list[int]] = {name: [] for name in names}
     whole: dict[str, list[int]] = {name: [] for name in names}
     for seed in range(clips):
-        for name, found in _compared(lm, seed):
-            same[name].append(sum(found))
-            whole[name].append(len(found))
+        for name, agrees in _compared(lm, seed):
+            same[name].append(sum(agrees))
+            whole[name].append(len(agrees))
     out: dict[str, float] = {}
     for name in names:
         counts = np.array(same[name]), np.array(whole[name])

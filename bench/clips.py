@@ -9,10 +9,10 @@ import av
 
 def cut(source: Path, target: Path, seconds: float) -> Path:
     """The first seconds of a video, copied packet by packet without encoding; returns `target`."""
-    with av.open(str(source)) as given, av.open(str(target), "w") as out:
-        stream = given.streams.video[0]
+    with av.open(str(source)) as clip, av.open(str(target), "w") as out:
+        stream = clip.streams.video[0]
         copy = out.add_stream_from_template(stream)
-        for packet in given.demux(stream):
+        for packet in clip.demux(stream):
             if packet.dts is None or packet.pts is None:
                 continue
             if float(packet.pts * packet.time_base) >= seconds:

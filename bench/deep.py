@@ -25,16 +25,16 @@ TOKENS = 32
 def measure() -> dict[str, float]:
     """Over plain decoding of the same clip, 32 tokens; `_gpu` or `_3b_cpu` ends every key."""
     if torch.cuda.is_available():
-        found = timed(WHOLE, runs=5, device="cuda")
+        figures = timed(WHOLE, runs=5, device="cuda")
     else:
-        found = timed(WHOLE, runs=1, device="cpu")
-    return {k: round(v, 3) for k, v in found.items()}
+        figures = timed(WHOLE, runs=1, device="cpu")
+    return {k: round(v, 3) for k, v in figures.items()}
 
 
 def timed(depth: Depth, runs: int, device: str) -> dict[str, float]:
     """Medians of runs taken in turn, and the peak memory of one more run each."""
     lm = build(depth, device, torch.bfloat16)
-    wanted: dict[str, Callable[[], MethodContext]] = {
+    cases: dict[str, Callable[[], MethodContext]] = {
         "base": partial(case, lm),
         "macd1": partial(case, lm),
         "macd3": partial(case, lm, steps=3),
@@ -44,22 +44,22 @@ def timed(depth: Depth, runs: int, device: str) -> dict[str, float]:
         "macd1_half_gradient": partial(case, lm, gradient="half"),
         "macd1_late_object": partial(case, lm, late=True),
     }
-    seconds: dict[str, list[float]] = {n: [] for n in wanted}
+    seconds: dict[str, list[float]] = {n: [] for n in cases}
     token: dict[bool, list[float]] = {False: [], True: []}
     _timed(case(lm), False)  # warms up
     for _ in range(runs):
-        for name, make in wanted.items():
+        for name, make in cases.items():
             spent, each = _timed(make(), name != "base")
             print(f"  {name} {spent:.2f} s", file=sys.stderr, flush=True)
             seconds[name].append(spent)
             token[name != "base"].append(each)
     end = "gpu" if device == "cuda" else "3b_cpu"
     median = {n: statistics.median(v) for n, v in seconds.items()}
-    out = {f"e2e_{n}_over_base_{end}": median[n] / median["base"] for n in wanted if n != "base"}
+    out = {f"e2e_{n}_over_base_{end}": median[n] / median["base"] for n in cases if n != "base"}
     both, one = (statistics.median(token[two]) for two in (True, False))
     out |= {f"token2_over_1_{end}": both / one, f"base_ms_{end}": 1000 * median["base"]}
     weighed = ("base", "macd1", "macd1_low_memory", "macd1_base_gradient")
-    peak = {n: _peak(lm, wanted[n], n != "base") for n in weighed}
+    peak = {n: _peak(lm, cases[n], n != "base") for n in weighed}
     return out | {f"memory_{n}_over_base_{end}": peak[n] / peak["base"] for n in weighed[1:]}
 
 

@@ -24,11 +24,11 @@ def measure(runs: int = 5) -> dict[str, float]:
     pairs = []
     for _ in range(runs + 1):
         began = time.perf_counter()
-        ours = [len(d.boxes) for d in detector.detect(frames, DetectOptions())]
+        n_streamed = [len(d.boxes) for d in detector.detect(frames, DetectOptions())]
         middle = time.perf_counter()
-        theirs = _predict(detector, frames)
+        n_predicted = _predict(detector, frames)
         pairs.append((middle - began) / (time.perf_counter() - middle))
-        assert ours == theirs, "not the same boxes"
+        assert n_streamed == n_predicted, "not the same boxes"
     return {"detect_over_ultralytics": round(statistics.median(pairs[1:]), 3)}
 
 
@@ -48,7 +48,7 @@ def _subject() -> tuple[Pixels, Yolo]:
 
 
 def _predict(detector: Yolo, frames: Pixels) -> list[int]:
-    options, found = DetectOptions(), []
+    options, n_boxes = DetectOptions(), []
     for at in range(0, len(frames), BATCH):
         results = detector._model.predict(
             [np.ascontiguousarray(f[..., ::-1]) for f in frames[at : at + BATCH]],
@@ -58,5 +58,5 @@ def _predict(detector: Yolo, frames: Pixels) -> list[int]:
             device=detector.device,
             verbose=False,
         )
-        found += [len(r.boxes) for r in results]
-    return found
+        n_boxes += [len(r.boxes) for r in results]
+    return n_boxes

@@ -70,9 +70,9 @@ def _case(lm: VideoLM, clip: Clip) -> EvidenceCase:
     )
     target = Target("baseline", 0, int(context.base.logits[0].argmax()), "")
     views = {"video": context.encoded.video}
-    made = EvidenceCase(context, target, (), views, EvidenceOptions(sanity=False), ())
-    made.score("video")
-    return made
+    evidence_case = EvidenceCase(context, target, (), views, EvidenceOptions(sanity=False), ())
+    evidence_case.score("video")
+    return evidence_case
 
 
 def _gradient(lm: VideoLM, clip: Clip) -> Timed:

@@ -59,21 +59,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.device == "cuda" and not torch.cuda.is_available():
         print("error: there is no CUDA device here. Try --device cpu.", file=sys.stderr)
         return 2
-    found: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames, "models": {}}
+    report: dict[str, Any] = {"machine": _machine(args.device), "frames": args.frames, "models": {}}
     for name, share in MODELS.items():
         if args.only not in (None, name):
             continue
         print(f"  {name}", file=sys.stderr, flush=True)
         try:
-            found["models"][name] = check(name, args.device, share, args.frames)
+            report["models"][name] = check(name, args.device, share, args.frames)
         except Exception as error:  # the other families are still of interest
             traceback.print_exc()
-            found["models"][name] = {"error": f"{type(error).__name__}: {error}"}
+            report["models"][name] = {"error": f"{type(error).__name__}: {error}"}
         _forget(args.device)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
-    return 1 if any("error" in m for m in found["models"].values()) else 0
+    args.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report, indent=1))
+    return 1 if any("error" in m for m in report["models"].values()) else 0
 
 
 def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     pruned = staged("pruned_view", lambda: case.prefill(encoded.video, Prune(1, 0.5)))
     options = DecodeOptions(max_tokens=TOKENS)
     rule = Linear(case.options.contrast)
-    said = staged("decode", lambda: list(decode(lm, base, counter, rule, options)))
+    decoded = staged("decode", lambda: list(decode(lm, base, counter, rule, options)))
     assert len(list(decode(lm, base, pruned, rule, replace(options, max_tokens=2)))) > 0
     _assert_crop_repeats(lm, base, counter)
-    answer = [said[0].token, said[0].token]
+    answer = [decoded[0].token, decoded[0].token]
     masks, gradient = case.masks(case.options.mask), last["normal"].gradient
     staged("occlusion", lambda: measure(lm, masks, base, answer, gradient, whole.level))
     is_whole = share == 1 and device == "cuda" and frames == FRAMES
@@ -130,7 +130,7 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         staged(kind, partial(_macd, lm, clip, tracks, memory))
         plan = planned(name) if is_whole else None
         stages[kind]["planned_peak_gb"] = plan[f"{kind}_peak_gb"] if plan else None
-    stages["decode"]["ms_per_token"] = round(stages["decode"]["ms"] / len(said), 2)
+    stages["decode"]["ms_per_token"] = round(stages["decode"]["ms"] / len(decoded), 2)
     layers = dict(zip(("vision", "vision_full", "decoder"), depth, strict=True))
     return {"parameters": lm.info.parameters, "layers": layers, "stages": stages}
 

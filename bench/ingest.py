@@ -34,14 +34,14 @@ def write_sample(path: Path) -> None:
 
 def plain(path: Path) -> int:
     """Decodes everything in order, threads on, and converts 16 frames to RGB."""
-    wanted = {int((i + 0.5) * SECONDS * FPS / FRAMES) for i in range(FRAMES)}
+    indices = {int((i + 0.5) * SECONDS * FPS / FRAMES) for i in range(FRAMES)}
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         return sum(
             frame.to_ndarray(format="rgb24").shape[0] > 0
             for i, frame in enumerate(container.decode(stream))
-            if i in wanted
+            if i in indices
         )
 
 
@@ -63,9 +63,9 @@ def measure(runs: int = 5) -> dict[str, float]:
             (seconds(lambda: plain(path)), seconds(lambda: read_clip(path, options)))
             for _ in range(runs)
         ]
-    base, ours = (statistics.median(z) for z in zip(*pairs, strict=True))
+    base, decoded = (statistics.median(z) for z in zip(*pairs, strict=True))
     return {
         "decode16_pyav_ms": round(1000 * base, 1),
-        "decode16_ms": round(1000 * ours, 1),
-        "decode16_over_pyav": round(ours / base, 3),
+        "decode16_ms": round(1000 * decoded, 1),
+        "decode16_over_pyav": round(decoded / base, 3),
     }

@@ -22,7 +22,7 @@ from viewer import JS, bundle
 
 QUESTION = "Which animal is in the video?"
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
-"""Real clips and weights that are no part of the project; without them their figures stay."""
+"""Real clips and weights that are not part of the project; without them, old figures are kept."""
 HEAT_KINDS = ("gradient", "attention")
 MOVES = 121
 TRACED = ["toplevel", "blink.user_timing", "disabled-by-default-devtools.timeline"]
@@ -84,7 +84,7 @@ def measure() -> dict[str, float]:
         out["page_load_kb"] = sum(sizes) / 1000
         page.wait_for_timeout(3_000)  # what comes after the first picture; a heartbeat never ends
         out["page_load_total_kb"] = page.evaluate(_TRANSFERRED) / 1000
-        page.wait_for_timeout(15_000)  # the embedded models load beside the first reading
+        page.wait_for_timeout(15_000)  # the embedded models load during the first reading
         out |= _warm(page)
         out |= _painted(browser, page)
         if REAL.is_dir():
@@ -194,7 +194,7 @@ def _run(page: Page) -> None:
 
 
 def _warm(page: Page) -> dict[str, float]:
-    _run(page)  # a first one, of which this one's session remembers clip and boxes, not the next
+    _run(page)  # a first run: this session keeps its clip and boxes, the next session does not
     began = time.perf_counter()
     page.reload()
     page.wait_for_selector(".mv-token")

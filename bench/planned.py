@@ -25,14 +25,14 @@ def table() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for model in CATALOGUE:
-        found = planned(model.hub_id)
-        assert found is not None
-        height, width = found["frame_size"]
-        peaks = " | ".join(f"{found[f'{kind}_peak_gb']:.1f} GB" for kind in COLUMNS)
-        sizes = " / ".join(_smallest(found["fits"], kind) for kind in COLUMNS[:3])
+        figures = planned(model.hub_id)
+        assert figures is not None
+        height, width = figures["frame_size"]
+        peaks = " | ".join(f"{figures[f'{kind}_peak_gb']:.1f} GB" for kind in COLUMNS)
+        sizes = " / ".join(_smallest(figures["fits"], kind) for kind in COLUMNS[:3])
         lines.append(
-            f"| {model.title} | {found['parameters'] / 1e9:.2f} B"
-            f" | {found['frames']} of {width} × {height} | {peaks} | {sizes} |"
+            f"| {model.title} | {figures['parameters'] / 1e9:.2f} B"
+            f" | {figures['frames']} of {width} × {height} | {peaks} | {sizes} |"
         )
     return "\n".join(lines)
 
@@ -49,11 +49,11 @@ def _smallest(fits: dict[str, dict[str, bool]], kind: str) -> str:
 
 def main() -> None:
     """Computes and writes both."""
-    found = {}
+    plans = {}
     for model in CATALOGUE:
-        found[model.hub_id] = plan(model.hub_id)
+        plans[model.hub_id] = plan(model.hub_id)
         print(f"  {model.title}", file=sys.stderr, flush=True)
-    PLANNED.write_text(json.dumps(found, indent=1) + "\n")
+    PLANNED.write_text(json.dumps(plans, indent=1) + "\n")
     planned.cache_clear()
     DOCS.write_text(with_table(DOCS.read_text()))
 

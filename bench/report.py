@@ -30,7 +30,7 @@ DEEP = (
 CHEAPER = (
     "Embedded backbone, 200 drawn clips, true boxes, 95 % interval over clips. By chance alone"
     " about 50 % of objects and, with one of four groups hidden, 62 % of frame groups would agree:"
-    " on this model neither approximation can stand for the exact gradient."
+    " on this model neither approximation can replace the exact gradient."
 )
 BARS: dict[str, Rows] = {
     "time over plain decoding": {
@@ -141,24 +141,24 @@ PAPER = {
 }
 
 
-def workers_lines(found: dict[str, Any] | None) -> list[str]:
-    """The section on workers; found: what `bench.workers` wrote, None where it did not run."""
+def workers_lines(figures: dict[str, Any] | None) -> list[str]:
+    """The section on workers; figures: what `bench.workers` wrote, None where it did not run."""
     lines = ["", "## Evaluation: workers and sharing", ""]
-    if found is None:
+    if figures is None:
         return [*lines, "not measured"]
-    at = found["machine"]
+    at = figures["machine"]
     lines += [
-        f"`python -m bench.workers`: {found['questions']} questions on {found['clips']} drawn"
+        f"`python -m bench.workers`: {figures['questions']} questions on {figures['clips']} drawn"
         " clips, answered by baseline, VCD, MACD and with every object masked, embedded models,"
-        f" {found['threads']} thread a worker, medians of {found['runs']} runs in turn, on"
+        f" {figures['threads']} thread a worker, medians of {figures['runs']} runs in turn, on"
         f" {at['cores']} cores of an {at['processor']}, {at['date']}.",
         "",
         "| what | figure |",
         "|---|---|",
     ]
     rows = {
-        "two workers on Ray over one": found["two_over_one"],
-        "four methods together over one by one, questions a second": found["sharing"],
+        "two workers on Ray over one": figures["two_over_one"],
+        "four methods together over one by one, questions a second": figures["sharing"],
     }
     return lines + [
         f"| {name} | {'not measured' if value is None else f'{value:.2f}×'} |"
@@ -166,9 +166,9 @@ def workers_lines(found: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def page(found: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
+def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
-    machine = found["machine"]
+    machine = figures["machine"]
     lines = [
         "# What is measured",
         "",
@@ -181,47 +181,47 @@ def page(found: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
     ]
     for title, rows in TABLES.items():
         lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
-        lines += [f"| {name} | {_shown(found, key)} |" for name, key in rows.items()]
+        lines += [f"| {name} | {_shown(figures, key)} |" for name, key in rows.items()]
         lines += ["", COUNTED] if title == TRUE_SIZE else []
     lines += workers_lines(workers)
     lines += ["", "## How often a cheaper gradient leads to the same level", "", CHEAPER]
     lines += ["", "| gradient | objects | frame groups |", "|---|---|---|"]
     for kind, name in (("base", "on the plain video"), ("half", "on frames of half the size")):
-        cells = [_share(found, f"agreement_{kind}_{what}") for what in ("objects", "frames")]
+        cells = [_share(figures, f"agreement_{kind}_{what}") for what in ("objects", "frames")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", "## Qwen2.5-VL-3B, the whole of it, over plain decoding", "", DEEP]
     lines += ["", "| what | on the CPU | on a GPU | paper |", "|---|---|---|---|"]
     for name, key in WHOLE.items():
-        cells = [_shown(found, f"{key}_cpu"), _shown(found, key.removesuffix("_3b") + "_gpu")]
+        cells = [_shown(figures, f"{key}_cpu"), _shown(figures, key.removesuffix("_3b") + "_gpu")]
         lines.append(f"| {name} | {' | '.join(cells)} | {PAPER.get(name, '–')} |")
     return "\n".join([*lines, ""])
 
 
-def _shown(found: dict[str, Any], key: str) -> str:
-    if key not in found:
+def _shown(figures: dict[str, Any], key: str) -> str:
+    if key not in figures:
         return "not measured"
     plain = key.endswith(("_ms", "_s", "_kb")) or key.startswith("trace_kb")
-    value = float(found[key])
+    value = float(figures[key])
     if plain:
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"
     return f"{value:.2f}×"
 
 
-def _share(found: dict[str, Any], key: str) -> str:
-    if key not in found:
+def _share(figures: dict[str, Any], key: str) -> str:
+    if key not in figures:
         return "not measured"
-    share, low, high = (100 * found[k] for k in (key, f"{key}_low", f"{key}_high"))
+    share, low, high = (100 * figures[k] for k in (key, f"{key}_low", f"{key}_high"))
     return f"{share:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def draw(found: dict[str, Any]) -> None:
+def draw(figures: dict[str, Any]) -> None:
     """One bar a ratio, the number at its end, a line at 1."""
-    machine = found["machine"]
+    machine = figures["machine"]
     with plt.rc_context({"svg.hashsalt": "macd", "svg.fonttype": "none", "font.size": 9}):
         fig, axes = plt.subplots(1, len(BARS), figsize=(11, 2.4), layout="constrained")
         for ax, (title, keys) in zip(axes, BARS.items(), strict=True):
-            names = [n for n, key in keys.items() if key in found]
-            values = [found[keys[n]] for n in names]
+            names = [n for n, key in keys.items() if key in figures]
+            values = [figures[keys[n]] for n in names]
             ax.barh(names, values, color="#56B4E9")
             for y, value in enumerate(values):
                 ax.text(value, y, f" {value:.2f}×", va="center")
@@ -238,10 +238,10 @@ def draw(found: dict[str, Any]) -> None:
 
 def main() -> None:
     """Writes both."""
-    found = json.loads(RESULTS.read_text())
-    draw(found)
+    figures = json.loads(RESULTS.read_text())
+    draw(figures)
     workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
-    (DOCS / "bench.md").write_text(page(found, workers), encoding="utf-8")
+    (DOCS / "bench.md").write_text(page(figures, workers), encoding="utf-8")
 
 
 if __name__ == "__main__":

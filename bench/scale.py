@@ -78,7 +78,7 @@ def _peak(lm: VideoLM, call: Timed) -> int:
 
 
 def _late(lm: VideoLM, clip: Clip) -> tuple[Timed, Timed]:
-    """Reading a view that differs on the last quarter of frames: beside the base, and alone."""
+    """Reading a view that differs on the last quarter of frames: after the base view, and alone."""
     encoded = lm.encode(clip, QUESTION)
     video = encoded.video.clone()
     video[-len(video) // 4 :] = 0

@@ -1,4 +1,4 @@
-"""The page in a process of its own, for whoever measures it or takes its picture."""
+"""The page in a process of its own, to be measured or photographed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from bench.visitor import EventFailed, Visitor
 RESULTS = ROOT / "bench" / "results" / "soak.json"
 MARKS = (100, 500, 1000)
 ALLOWED = 1.05
-"""Growth over the first reading that is no leak."""
+"""Growth over the first reading that does not count as a leak."""
 ALLOWED_THREADS = 2
 """Threads by which a pool may differ: idle ones end only when the pool is next used."""
 GRACE_S = 1.0
@@ -63,11 +63,11 @@ def reading(pid: int, folder: Path) -> dict[str, float]:
 
 def _children(pid: int) -> list[int]:
     """All processes below this one."""
-    found = []
+    below = []
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, tasks.read_text().split()):
-            found += [child, *_children(child)]
-    return found
+            below += [child, *_children(child)]
+    return below
 
 
 def grown(readings: Sequence[dict[str, float]]) -> list[str]:
@@ -78,7 +78,7 @@ def grown(readings: Sequence[dict[str, float]]) -> list[str]:
 
 
 def settled(pid: int, folder: Path) -> dict[str, float]:
-    """A reading once temporary bytes and descriptors stand still, all visitors being gone."""
+    """A reading after all visitors have left, once temporary bytes and descriptors are stable."""
     end = time.monotonic() + SETTLE_S
     before = reading(pid, folder)
     while time.monotonic() < end:
@@ -100,12 +100,12 @@ def drawn_clips(folder: Path) -> list[Path]:
         ObjectSpec("cup", 0.25, (0.7, 0.25), "still"),
         ObjectSpec("bird", 0.2, (0.5, 0.5), "still"),
     )
-    made = []
+    paths = []
     for count in (1, 2, 3):
         path = folder / f"{count} objects.mp4"
         write_mp4(ClipSpec(scene="kitchen", objects=objects[:count], background=3, seed=5), path)
-        made.append(path)
-    return made
+        paths.append(path)
+    return paths
 
 
 def visit(url: str, seed: int, clips: Sequence[Path], traces: Sequence[Path]) -> Counter[str]:
@@ -189,8 +189,8 @@ def soak(runs: int, marks: Sequence[int], seed: int, at_once: int) -> dict[str, 
     done: Counter[str] = Counter()
     readings = []
     lock = threading.Lock()
-    with tempfile.TemporaryDirectory(prefix="macd-soak-") as given:
-        folder, own = Path(given) / "server", Path(given) / "clips"
+    with tempfile.TemporaryDirectory(prefix="macd-soak-") as temporary:
+        folder, own = Path(temporary) / "server", Path(temporary) / "clips"
         folder.mkdir()
         own.mkdir()
         clips = [*sorted(examples.glob("*.mp4")), *drawn_clips(own)]
@@ -248,11 +248,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=RESULTS, help="default: %(default)s")
     args = parser.parse_args(words)
     print(HEADER)
-    found = soak(args.runs, sorted(map(int, args.marks.split(","))), args.seed, args.at_once)
-    args.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(found["events"])
-    print(f"grown by more than {ALLOWED - 1:.0%}: {', '.join(found['grown']) or 'nothing'}")
-    return int(bool(found["grown"]) or "failed" in found["events"])
+    report = soak(args.runs, sorted(map(int, args.marks.split(","))), args.seed, args.at_once)
+    args.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(report["events"])
+    print(f"grown by more than {ALLOWED - 1:.0%}: {', '.join(report['grown']) or 'nothing'}")
+    return int(bool(report["grown"]) or "failed" in report["events"])
 
 
 if __name__ == "__main__":

@@ -204,17 +204,17 @@ def copy_checkout(target: Path) -> Path:
 
 def snapshot(folders: list[Path]) -> set[tuple[str, int, int]]:
     """Every file and folder with its size and the time of its last change."""
-    found = set()
+    entries = set()
     for folder in folders:
         for path in [folder, *folder.rglob("*")]:
             about = path.lstat()
-            found.add((str(path), about.st_size, about.st_mtime_ns))
-    return found
+            entries.add((str(path), about.st_size, about.st_mtime_ns))
+    return entries
 
 
 def open_for_writing(pid: int) -> list[str]:
     """Regular files that a process and its children hold open for writing; [] if unknown."""
-    found = []
+    open_files = []
     for process in [pid, *children(pid)]:
         for number in Path(f"/proc/{process}/fd").glob("*"):
             with contextlib.suppress(OSError, StopIteration):
@@ -222,15 +222,15 @@ def open_for_writing(pid: int) -> list[str]:
                 about = Path(f"/proc/{process}/fdinfo/{number.name}").read_text()
                 flags = next(z.split()[1] for z in about.splitlines() if z.startswith("flags"))
                 if int(flags, 8) & (os.O_WRONLY | os.O_RDWR) and target.startswith("/"):
-                    found.append(target.removesuffix(" (deleted)"))
-    return found
+                    open_files.append(target.removesuffix(" (deleted)"))
+    return open_files
 
 
 def children(pid: int) -> list[int]:
     """All descendants of a process."""
-    found: list[int] = []
+    below: list[int] = []
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, listed.read_text().split()):
-                found += [child, *children(child)]
-    return found
+                below += [child, *children(child)]
+    return below

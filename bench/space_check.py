@@ -94,17 +94,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=PORT, help="default: %(default)s; 0: any free")
     parser.add_argument("--short", action="store_true", help="without uploads and downloads")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     report = Report()
     network = leave_network(report.conditions)
-    port = given.port or free_port()
+    port = options.port or free_port()
     try:
         with Space(port, network, report.conditions) as space:
-            check(space, report, given.short)
+            check(space, report, options.short)
     except StartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if given.json:
+    if options.json:
         print(json.dumps(asdict(report) | {"passed": report.passed}, indent=1))
     else:
         print(report.table())
@@ -121,9 +121,9 @@ def check(space: Space, report: Report, short: bool) -> None:
         context = browser.new_context(accept_downloads=True)
         page = context.new_page()
         page.set_default_timeout(1000 * WAIT_S)
-        asked: set[str] = set()
+        requested: set[str] = set()
         blocked: set[str] = set()
-        page.on("request", lambda r: asked.add(r.url))
+        page.on("request", lambda r: requested.add(r.url))
         page.on("requestfailed", lambda r: blocked.add(r.url) if r.failure == "csp" else None)
         page.goto(space.url)
         page.wait_for_selector(".mv-token")
@@ -151,10 +151,10 @@ def check(space: Space, report: Report, short: bool) -> None:
             with report.step("a program opens and rescores a trace") as tell:
                 tell(check_program(space))
         own = (space.url, "data:", "blob:")
-        foreign = sorted(u for u in asked - blocked if not u.startswith(own))
+        foreign = sorted(u for u in requested - blocked if not u.startswith(own))
         # Gradio adds fonts of another host to the page of a Space; the CSP stops them
-        told = ", ".join(foreign)[:200] or f"{len(blocked)} requests were blocked by the CSP"
-        report.add("the page asks no other host", not foreign, told)
+        detail = ", ".join(foreign)[:200] or f"{len(blocked)} requests were blocked by the CSP"
+        report.add("the page asks no other host", not foreign, detail)
         outside = space.written_outside()
         report.add("nothing is written outside HOME and temp", not outside, ", ".join(outside[:5]))
         browser.close()
@@ -173,7 +173,7 @@ def check(space: Space, report: Report, short: bool) -> None:
 
 
 def check_headers(space: Space, report: Report) -> None:
-    """What a browser is told when it comes through the proxy of huggingface.co."""
+    """The page's answer to a browser that comes through the proxy of huggingface.co."""
     behind = {"Host": HOST, "X_Forwarded_Proto": "https", "X_Forwarded_Host": HOST}
     with report.step("the proxied page sets a cookie that frames keep") as tell:
         status, headers, _ = space.get("/", **behind)
@@ -253,8 +253,10 @@ def run(page: Any, question: str = QUESTION) -> None:
 def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
     """Raises AssertionError if a page of this site can hold the app in a frame, or cannot."""
     page.set_default_timeout(1000 * WAIT_S)
-    held = f'<!doctype html><iframe id="app" src="{space.url}" width="1200" height="900"></iframe>'
-    page.route(f"{site}*", lambda r: r.fulfill(body=held, content_type="text/html"))
+    framing = (
+        f'<!doctype html><iframe id="app" src="{space.url}" width="1200" height="900"></iframe>'
+    )
+    page.route(f"{site}*", lambda r: r.fulfill(body=framing, content_type="text/html"))
     try:
         if allowed:
             page.goto(site)
@@ -265,8 +267,8 @@ def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
         else:
             page.goto(site, wait_until="load")
             page.wait_for_timeout(1000)
-            shown = page.frames[1].evaluate("document.querySelectorAll('.mv-token').length")
-            assert not shown, "the page is shown there"
+            n_tokens = page.frames[1].evaluate("document.querySelectorAll('.mv-token').length")
+            assert not n_tokens, "the page is shown there"
             assert space.url not in page.frames[1].url, page.frames[1].url
     finally:
         page.close()

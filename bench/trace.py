@@ -73,8 +73,8 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
             clip = read_clip(path)
             tracks: tuple[Track, ...] = ()
             if "macd" in methods:
-                seen = list(detector.detect(clip.dense_frames, DetectOptions()))
-                tracks, _ = track(seen, clip.dense_times, clip.times)
+                detections = list(detector.detect(clip.dense_frames, DetectOptions()))
+                tracks, _ = track(detections, clip.dense_times, clip.times)
             case = MethodContext(lm, lm.encode(clip, QUESTION), tracks, RunOptions())
             for name in methods:
                 run_method(case, METHODS[name])
@@ -88,8 +88,11 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
 def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
     """One-step MACD over the base prefill, and 20 objects over one; counted, not timed."""
     prefill = flops(lambda: read(case(lm, clip, 1), macd=False))
-    one, twenty = (flops(partial(_read_case, lm, clip, k)) for k in (1, 20))
-    return {"flops_macd1_over_base": one / prefill, "flops_k20_over_k1": twenty / one}
+    flops_one, flops_twenty = (flops(partial(_read_case, lm, clip, k)) for k in (1, 20))
+    return {
+        "flops_macd1_over_base": flops_one / prefill,
+        "flops_k20_over_k1": flops_twenty / flops_one,
+    }
 
 
 def _read_case(lm: VideoLM, clip: Clip, objects: int) -> ViewBatch:

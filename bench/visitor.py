@@ -26,10 +26,10 @@ class EventFailed(Exception):
 
 def read_config(html: str) -> dict[str, Any]:
     """Components and events of the page, from the script in its HTML. Raises ValueError."""
-    found = re.search(r"window\.gradio_config\s*=\s*", html)
-    if found is None:
+    assignment = re.search(r"window\.gradio_config\s*=\s*", html)
+    if assignment is None:
         raise ValueError("the page holds no configuration: the server answered something else")
-    config, _ = json.JSONDecoder().raw_decode(html, found.end())
+    config, _ = json.JSONDecoder().raw_decode(html, assignment.end())
     return dict(config)
 
 

@@ -64,20 +64,20 @@ def measure(clips: int, threads: int = 1, runs: int = 3) -> Figures:
         setting = Setting("questions", options, data=folder)
         groups = groups_of(setting, METHODS)
         each = len(groups[0])
-        taken: dict[str, list[float]] = defaultdict(list)
+        rates: dict[str, list[float]] = defaultdict(list)
         for _ in range(runs):
             for name, take in _measurements(setting, groups, each, threads).items():
-                taken[name].append(take())
-    found = {name: statistics.median(values) for name, values in taken.items()}
-    shared = found["process"] / len(METHODS)
-    single = 1 / sum(1 / found[f"process {m}"] for m in METHODS)
-    two, one = found.get("ray 2"), found.get("ray 1")
+                rates[name].append(take())
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    shared = medians["process"] / len(METHODS)
+    single = 1 / sum(1 / medians[f"process {m}"] for m in METHODS)
+    two, one = medians.get("ray 2"), medians.get("ray 1")
     return {
         "clips": len(groups),
         "questions": sum(map(len, groups)) // len(METHODS),
         "threads": threads,
         "runs": runs,
-        "answers_per_s_in_process": found["process"],
+        "answers_per_s_in_process": medians["process"],
         "answers_per_s_one_worker": one,
         "answers_per_s_two_workers": two,
         "two_over_one": None if two is None or one is None else two / one,
@@ -91,12 +91,12 @@ def _measurements(
     setting: Setting, groups: list[Group], each: int, threads: int
 ) -> dict[str, Callable[[], float]]:
     """Name → what measures it; each: answers of a clip."""
-    found: dict[str, Callable[[], float]] = {
+    measurements: dict[str, Callable[[], float]] = {
         "process": lambda: rows_a_second(in_process, setting, groups, each)
     }
     for method in METHODS:
         alone = groups_of(setting, [method])
-        found[f"process {method}"] = lambda alone=alone: rows_a_second(  # type: ignore[misc]
+        measurements[f"process {method}"] = lambda alone=alone: rows_a_second(  # type: ignore[misc]
             in_process, setting, alone, each // len(METHODS)
         )
     if importlib.util.find_spec("ray") is not None:
@@ -109,8 +109,8 @@ def _measurements(
                 engine = ray_engine(workers, threads=threads, started=lambda pid: None)
                 return rows_a_second(engine, setting, groups, workers * each)
 
-            found[f"ray {workers}"] = on_ray
-    return found
+            measurements[f"ray {workers}"] = on_ray
+    return measurements
 
 
 def main() -> None:
@@ -121,10 +121,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--out", type=Path, default=WORKERS)
     args = parser.parse_args()
-    found = {**measure(args.clips, args.threads, args.runs), "machine": machine()}
+    results = {**measure(args.clips, args.threads, args.runs), "machine": machine()}
     args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    args.out.write_text(json.dumps(results, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a result depends on beside its options: versions of libraries, and peak memory."""
+"""What a result depends on besides its options: versions of libraries, and peak memory."""
 
 from __future__ import annotations
 

@@ -46,19 +46,19 @@ class Cost:
 class AliveBytes:
     """Bytes of the storages that were added and not yet freed; on any device, fake ones too.
 
-    now, peak: bytes; `peak` may be set back at any time. known: storages that are not counted.
+    now, peak: bytes; `peak` may be set back at any time. uncounted: storages to leave out.
     """
 
-    def __init__(self, known: Iterable[torch.UntypedStorage] = ()) -> None:
+    def __init__(self, uncounted: Iterable[torch.UntypedStorage] = ()) -> None:
         self.now = self.peak = 0
-        self._known = {s._cdata for s in known}
+        self._uncounted = {s._cdata for s in uncounted}
         self._alive: dict[int, Any] = {}
 
     def add(self, tensor: torch.Tensor) -> None:
         """Counts the tensor's storage until it is freed; a second time does nothing."""
         storage = tensor.untyped_storage()
         place = storage._cdata
-        if place in self._alive or place in self._known:
+        if place in self._alive or place in self._uncounted:
             return
         size = storage.nbytes()
         if not size:
@@ -76,9 +76,9 @@ class AliveBytes:
 class LivingTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is on, counts the bytes of every storage that an operation makes, until freed."""
 
-    def __init__(self, known: Iterable[torch.UntypedStorage] = ()) -> None:
+    def __init__(self, uncounted: Iterable[torch.UntypedStorage] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.alive = AliveBytes(known)
+        self.alive = AliveBytes(uncounted)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **kwargs) if kwargs else func(*args)

@@ -274,7 +274,7 @@ class DecodeOptions(Checked):
 
 @dataclass(frozen=True)
 class VcdOptions(Checked):
-    """VCD's noise step t of 1000, with the α and β published beside it (see VCD_PRESETS)."""
+    """VCD's noise step t of 1000, with the α and β published with it (see VCD_PRESETS)."""
 
     step: int = whole(500, 0, 999, "noise step, of 1000")
     contrast: ContrastOptions = part(ContrastOptions(alpha=1.0, beta=0.2))
@@ -301,7 +301,7 @@ class TcdOptions(Checked):
 
 @dataclass(frozen=True)
 class RuleOptions(Checked):
-    """What the score rules beside the linear one take, with their published defaults.
+    """What the score rules other than the linear one take, with their published defaults.
 
     delta: of yes-bias, added to the logit of "yes". code_power: a of CODE. only_threshold: γ of
     ONLY. m3id_decay: λ of M3ID. log_lambda: λ of log-linear. beta: cut of ONLY, M3ID, log-linear.
@@ -384,7 +384,7 @@ def read_options(options: RunOptions | None, parts: Mapping[str, Any]) -> RunOpt
         return options_from(parts)
     if parts:
         raise OptionError(
-            f"options were given as a whole and {', '.join(parts)} beside them",
+            f"options were given as a whole and {', '.join(parts)} in addition",
             "Give either options=RunOptions(...) or its parts",
         )
     if not isinstance(options, RunOptions):

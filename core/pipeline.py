@@ -85,7 +85,7 @@ class StageCache:
     """Remembers the results of the slow, question-free stages for the last few clips.
 
     keep_read: whether the last clip as the model read it stays too, for another question about it.
-    Its features and keys stand in the device's memory, so it is off unless several are asked.
+    Its features and keys take memory of the device, so it is off unless several are asked.
     """
 
     def __init__(self, size: int = 4, keep_read: bool = False) -> None:
@@ -328,8 +328,8 @@ def _tracks(
     run.timed("load detector", began)
     began = time.monotonic()
     key = tracks_key(clip, options, chosen, finder.name)
-    known: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
-    if known is None:
+    tracks_and_notes: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
+    if tracks_and_notes is None:
         aspect = clip.size[0] / clip.size[1]
         detections: list[Detections] = []
         early: tuple[Track, ...] = ()
@@ -350,9 +350,9 @@ def _tracks(
             most = count(options.detect.max_per_frame, "detection")
             cap = f"a frame held {most} or more; more were cut"
             notes = (*notes, cap)
-        known = tracks, notes
-        cache.put(key, known)
-    tracks, notes = known
+        tracks_and_notes = tracks, notes
+        cache.put(key, tracks_and_notes)
+    tracks, notes = tracks_and_notes
     run.warnings += notes
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)

@@ -113,9 +113,10 @@ def refuse_special(
     special: such strings, see `control_strings`. ids: the question's tokens; control_ids: tokens
     that no question may become, with their text, for tokenizers that read other spellings alike.
     """
-    held = [token for token in special if token and token in question]
-    held += [(control_ids or {})[i] for i in ids if i in (control_ids or {})]
-    if held:
+    special_strings = [token for token in special if token and token in question]
+    special_strings += [(control_ids or {})[i] for i in ids if i in (control_ids or {})]
+    if special_strings:
         raise QuestionError(
-            f"the question holds {held[0]!r}, which steers the model's prompt", "Take it out"
+            f"the question holds {special_strings[0]!r}, which steers the model's prompt",
+            "Take it out",
         )

@@ -38,9 +38,11 @@ class Record:
         {'name': 'dog.mp4', 'codec': 'h264'}
         """
         names = rules_of(cls).keys()
-        known = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items() if n in names}
+        own_fields = {
+            n: tuple(v) if isinstance(v, list) else v for n, v in values.items() if n in names
+        }
         extra = {n: v for n, v in values.items() if n not in names}
-        return cls(**known, extra=extra, absent=frozenset(names - known.keys()))
+        return cls(**own_fields, extra=extra, absent=frozenset(names - own_fields.keys()))
 
     def as_dict(self) -> dict[str, Any]:
         """What was recorded, as plain values in the order of the fields."""

@@ -219,7 +219,7 @@ class Counterfactual:
 
 @dataclass(frozen=True, eq=False)
 class OcclusionReport:
-    """The measured effect of masking each object alone, beside its gradient.
+    """The measured effect of masking each object alone, with its gradient.
 
     gradient: (K,) dL/dr at the first ascent step. loss_change: (K,) query loss with only that
     object hidden less that of the video, nats. odds_change: (K,) change of the log-odds of the
@@ -298,7 +298,7 @@ class ControlOutcome:
 
 @dataclass(frozen=True)
 class ControlReport:
-    """Controls beside MACD's own masks.
+    """Controls to compare MACD's own masks with.
 
     index: the first token at which MACD's answer differs from the baseline's, None where they
     agree. Then `same` means that a control agrees with both over the whole answer. macd, baseline:
@@ -420,7 +420,7 @@ class Trace:
     are their `extra`. timings_ms: by stage.
     status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
     a piece of work served another method. skipped: method → why it does not apply to the question.
-    truth: the right answer, where somebody knows it; else empty.
+    truth: the right answer, empty where it is not known.
     """
 
     question: str
@@ -457,8 +457,8 @@ class Trace:
 
         False where the backbone has not been asked yet.
         """
-        known = self.backbone.domain_title
-        return bool(self.backbone.domain) and self.clip.title != known
+        domain_title = self.backbone.domain_title
+        return bool(self.backbone.domain) and self.clip.title != domain_title
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""

@@ -99,7 +99,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Text:
-    """At most `longest` characters that can be written as UTF-8, NUL not among them."""
+    """At most `longest` characters that can be written as UTF-8, without NUL."""
 
     longest: int
 
@@ -212,17 +212,17 @@ class Part:
         return replace(self.default, **values)
 
 
-def refuse_unknown(values: Mapping[Any, Any], known: Collection[str], path: str) -> None:
+def refuse_unknown(values: Mapping[Any, Any], allowed: Collection[str], path: str) -> None:
     """Raises OptionError for the first key that is not known, with the nearest one that is."""
     for key in values:
-        if key in known:
+        if key in allowed:
             continue
         name = key[:40] if isinstance(key, str) else shown(key)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
         place = f"{path}.{name}" if path else name
         remedy = f"Did you mean {near[0]}? " if near else ""
         raise OptionError(
-            f"there is no option {place!r}", f"{remedy}Choose of {', '.join(sorted(known))}"
+            f"there is no option {place!r}", f"{remedy}Choose one of {', '.join(sorted(allowed))}"
         )
 
 

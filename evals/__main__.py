@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="print the report of a folder")
     report.set_defaults(run=_report)
     report.add_argument("folder", type=Path)
-    report.add_argument("--again", action="store_true", help="compute it anew from its rows")
+    report.add_argument("--again", action="store_true", help="compute it again from its rows")
     doctor = commands.add_parser("doctor", help="can these published figures be true?")
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--n", type=int, help="questions")
@@ -144,19 +144,19 @@ def _run(args: argparse.Namespace) -> int:
     tried = plan(
         benchmark, setting, "choose", split, methods if args.alpha is None else ["baseline"], None
     )
-    found = complete(tried, setting, rows, engine, ticking("choosing", _say))
-    kept = [found[w.key] for w in tried]
+    rows_by_key = complete(tried, setting, rows, engine, ticking("choosing", _say))
+    kept = [rows_by_key[w.key] for w in tried]
     if args.alpha is not None:
         contrasts: Contrasts = dict.fromkeys(methods, (args.alpha, args.beta))
         how = "given"
     else:
-        contrasts = choose(benchmark.items("choose", split), found, tried)
+        contrasts = choose(benchmark.items("choose", split), rows_by_key, tried)
         how = f"chosen for each method on a split of {split} other questions a regime"
-    wanted = plan(benchmark, setting, "test", n, methods, contrasts)
-    found = complete(wanted, setting, rows, engine, ticking("test", _say))
-    kept += [found[w.key] for w in wanted]
+    planned = plan(benchmark, setting, "test", n, methods, contrasts)
+    rows_by_key = complete(planned, setting, rows, engine, ticking("test", _say))
+    kept += [rows_by_key[w.key] for w in planned]
     pack(args.out / PACKED, kept)
-    # from the packed rows, so that whoever has these alone gets the same figures
+    # from the packed rows, so that anybody who has only these gets the same figures
     figures = summarise(benchmark, unpack(args.out / PACKED), methods, n, split)
     report = figures | {
         "benchmark": args.benchmark,
@@ -257,7 +257,7 @@ def _doctor(args: argparse.Namespace) -> int:
     if args.n is None:
         raise OptionError("the number of questions is missing", "Give --n, or --table FILE.csv")
     names = ("n", "positives", *METRICS)
-    found = audit_metrics(
+    audit = audit_metrics(
         Claim(
             **{name: getattr(args, name) for name in names},
             decimals=_decimals(args.decimals),
@@ -265,17 +265,17 @@ def _doctor(args: argparse.Namespace) -> int:
             printed=printed,
         )
     )
-    print(f"{found.verdict} ({found.possible} confusion matrices)")
-    if found.example:
-        print("for example TP {} FN {} FP {} TN {}".format(*found.example), end="")
-        left = args.n - sum(found.example)
+    print(f"{audit.verdict} ({audit.possible} confusion matrices)")
+    if audit.example:
+        print("for example TP {} FN {} FP {} TN {}".format(*audit.example), end="")
+        left = args.n - sum(audit.example)
         print(f", and {left} unmatched where no is right" if left else "")
     if args.positives is not None:
         line = always_yes(args.n, args.positives)
         print(f"always yes gets accuracy {line['accuracy']:.2f} and F1 {line['f1']:.2f}")
-    for note in found.notes:
+    for note in audit.notes:
         print(note)
-    return 0 if found.possible else 1
+    return 0 if audit.possible else 1
 
 
 def _decimals(text: str) -> int | dict[str, int]:
@@ -291,7 +291,7 @@ def _decimals(text: str) -> int | dict[str, int]:
         ) from None
     if unknown := set(decimals) - set(METRICS):
         raise OptionError(
-            f"there is no metric {shown(min(unknown))}", f"Choose of {', '.join(METRICS)}"
+            f"there is no metric {shown(min(unknown))}", f"Choose one of {', '.join(METRICS)}"
         )
     return decimals
 

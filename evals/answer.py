@@ -45,7 +45,7 @@ class PendingAnswer:
 
 
 def answer_clip(
-    wanted: list[PendingAnswer],
+    pending: list[PendingAnswer],
     lm: VideoLM,
     clip: Clip,
     tracks: tuple[Track, ...],
@@ -57,25 +57,25 @@ def answer_clip(
     not apply to the question.
     """
     by_item: dict[str, list[PendingAnswer]] = {}
-    for want in wanted:
+    for want in pending:
         by_item.setdefault(want.item.id, []).append(want)
-    for mine in by_item.values():
-        yield from _answer_item(mine, lm, clip, tracks, options)
+    for group in by_item.values():
+        yield from _answer_item(group, lm, clip, tracks, options)
 
 
-def failed(wanted: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
+def failed(pending: list[PendingAnswer], error: MacdError) -> Iterator[Row]:
     """Rows that say why there is no answer."""
-    yield from (Row(w.key, w.item.id, w.method, error=str(error)) for w in wanted)
+    yield from (Row(w.key, w.item.id, w.method, error=str(error)) for w in pending)
 
 
 def _answer_item(
-    wanted: list[PendingAnswer],
+    pending: list[PendingAnswer],
     lm: VideoLM,
     clip: Clip,
     tracks: tuple[Track, ...],
     options: RunOptions,
 ) -> Iterator[Row]:
-    item = wanted[0].item
+    item = pending[0].item
     asking: Any = PromptedLM(lm, item.before, item.after)
     gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
@@ -84,9 +84,9 @@ def _answer_item(
         encoded = asking.encode(clip, item.question, fit=own.video.fit)
         context = MethodContext(gathering, encoded, tracks, own)
     except MacdError as error:
-        yield from failed(wanted, error)
+        yield from failed(pending, error)
         return
-    for want in wanted:
+    for want in pending:
         try:
             (method,) = find_methods([want.method])
             context.options = with_contrast(own, want.method, want.contrast or (1.0, 0.1))
@@ -109,27 +109,27 @@ def _answer_item(
 
 
 def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
-    found = find_answer(
+    answer = find_answer(
         lm, want.method, views.base, views.others, views.rule, context.options.decode
     )
-    first = found.tokens[0] if found.tokens else None
-    text = found.text
+    first = answer.tokens[0] if answer.tokens else None
+    text = answer.text
     if want.item.kind == "forced" and first is not None:
         first = only_options(lm, first, want.item.options)
-        text = pick_option(first, found) if first is not None else ""
+        text = pick_option(first, answer) if first is not None else ""
     plain = want.method == "baseline"
     return Row(
         key=want.key,
         item=want.item.id,
         method=want.method,
         text=text,
-        margin=_margin(lm, first, found),
-        letters=_letters(lm, want.item, first, found),
-        grid=[] if want.contrast else _grid(first, found),
+        margin=_margin(lm, first, answer),
+        letters=_letters(lm, want.item, first, answer),
+        grid=[] if want.contrast else _grid(first, answer),
         gradient=_slopes(context, want.method),
         first=first.text if first else "",
         scores=_first_scores(first) if plain and first else {},
-        probability=_probability(found),
+        probability=_probability(answer),
         tracks=[t.label for t in context.tracks] if plain else [],
     )
 
@@ -189,14 +189,14 @@ def _first_scores(first: TokenStep) -> dict[str, float]:
     return scores
 
 
-def _probability(found: Answer) -> float | None:
+def _probability(answer: Answer) -> float | None:
     """Of the answer as a whole under the scores it was chosen by; candidates left out count 0."""
-    if not found.tokens:
+    if not answer.tokens:
         return None
     total = 0.0
-    for step in found.tokens:
-        linear = cut_floor(step.base, found.beta, "raw" if found.head == "raw" else "probability")
-        weights = step.weights or StepWeights(1 + found.alpha, (-found.alpha,), linear)
+    for step in answer.tokens:
+        linear = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
+        weights = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,), linear)
         others = step.others
         at = int(np.flatnonzero(step.candidates == step.token)[0])
         if not others and not weights.bias and weights.floor == -np.inf:
@@ -219,25 +219,27 @@ def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float
     return replace(options, contrast=ContrastOptions(alpha, beta))
 
 
-def _grid(first: TokenStep | None, found: Answer) -> list[str]:
-    if first is None or first.counter is None or found.rule != "linear":
+def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
+    if first is None or first.counter is None or answer.rule != "linear":
         return []
-    rule: Head = "raw" if found.head == "raw" else "probability"
+    rule: Head = "raw" if answer.head == "raw" else "probability"
     picks = [int(score(first.base, first.counter, a, b, rule).argmax()) for a, b in GRID]
     return [first.texts[i].strip() for i in picks]
 
 
-def _margin(lm: VideoLM, first: TokenStep | None, found: Answer) -> float | None:
-    yes, no = (_score(lm, words, first, found) for words in WORDS)
+def _margin(lm: VideoLM, first: TokenStep | None, answer: Answer) -> float | None:
+    yes, no = (_score(lm, words, first, answer) for words in WORDS)
     return None if yes is None or no is None else yes - no
 
 
-def _letters(lm: VideoLM, item: Item, first: TokenStep | None, found: Answer) -> list[float | None]:
-    return [_score(lm, (LETTERS[i],), first, found) for i in range(len(item.options))]
+def _letters(
+    lm: VideoLM, item: Item, first: TokenStep | None, answer: Answer
+) -> list[float | None]:
+    return [_score(lm, (LETTERS[i],), first, answer) for i in range(len(item.options))]
 
 
 def _score(
-    lm: VideoLM, words: tuple[str, ...], first: TokenStep | None, found: Answer
+    lm: VideoLM, words: tuple[str, ...], first: TokenStep | None, answer: Answer
 ) -> float | None:
     """The largest score of the words' first tokens, without the cut; None where none was kept."""
     if first is None:
@@ -246,7 +248,7 @@ def _score(
     places = [ids.index(t) for w in words if (t := lm.tokens(w)[0]) in ids]
     if not places:
         return None
-    weights = first.weights or StepWeights(1 + found.alpha, (-found.alpha,))
+    weights = first.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
     others = first.others
     uncut = replace(weights, floor=-np.inf)
     scores = weighted(first.base, others, uncut, first.candidates)

@@ -2,7 +2,7 @@
 
 Signal detection (Macmillan & Creelman 2005): d′ = z(H) − z(F), c = −(z(H) + z(F))/2 with H the rate
 of "yes" where yes is right and F where it is not, both log-linear (Hautus 1995): (k + ½)/(n + 1).
-d′ is how well the two are told apart; c below 0 is a leaning to yes.
+d′ is how well the two are distinguished; c below 0 is a bias towards yes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Ledger = dict[str, Any]
 def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     """Rates in percent, of N questions; None for what one class alone cannot tell.
 
-    read: "yes", "no" or None, an answer in which neither was found: it is wrong, and no yes.
+    read: "yes", "no" or None, an answer with neither word: it counts as wrong, and not as yes.
     precision, recall and f1 are of yes, and None where the questions have one answer only.
 
-    >>> found = yes_no_ledger(["yes", "yes", "no", "no"], ["yes", "no", "yes", None])
-    >>> found["yes_rate"], found["balanced"], found["unmatched"], found["constants"]["yes"]
+    >>> ledger = yes_no_ledger(["yes", "yes", "no", "no"], ["yes", "no", "yes", None])
+    >>> ledger["yes_rate"], ledger["balanced"], ledger["unmatched"], ledger["constants"]["yes"]
     (50.0, 25.0, 1, 50.0)
     >>> yes_no_ledger(["no", "no"], ["yes", "no"])["f1"] is None
     True
@@ -31,7 +31,7 @@ def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     n, positives = len(truth), sum(t == "yes" for t in truth)
     pairs = list(zip(truth, read, strict=True))
     hits, false = pairs.count(("yes", "yes")), pairs.count(("no", "yes"))
-    found: Ledger = {
+    ledger: Ledger = {
         "n": n,
         "yes_is_right": positives,
         "yes_rate": _percent(hits + false, n),
@@ -45,11 +45,11 @@ def yes_no_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
         "f1": None,
     }
     if not 0 < positives < n:
-        return found
+        return ledger
     recall, specificity = hits / positives, pairs.count(("no", "no")) / (n - positives)
     z_hit = float(norm.ppf((hits + 0.5) / (positives + 1)))
     z_false = float(norm.ppf((false + 0.5) / (n - positives + 1)))
-    return found | {
+    return ledger | {
         "balanced": round(50 * (recall + specificity), 4),
         "d_prime": round(z_hit - z_false, 4),
         "criterion": round(-(z_hit + z_false) / 2, 4),
@@ -65,22 +65,22 @@ def choice_ledger(truth: Sequence[str], read: Sequence[str | None]) -> Ledger:
     balanced: mean over letters of the share of right answers where that letter is right. best: the
     letter whose constant answer gets most.
 
-    >>> found = choice_ledger(["A", "B", "B", "C"], ["B", "B", None, "B"])
-    >>> found["rates"]["B"], found["constants"]["B"], found["best"], found["unmatched"]
+    >>> ledger = choice_ledger(["A", "B", "B", "C"], ["B", "B", None, "B"])
+    >>> ledger["rates"]["B"], ledger["constants"]["B"], ledger["best"], ledger["unmatched"]
     (75.0, 50.0, 'B', 1)
     """
     n, right = len(truth), Counter(truth)
-    said, kept = Counter(r for r in read if r is not None), Counter[str]()
-    kept.update(t for t, r in zip(truth, read, strict=True) if t == r)
-    letters = sorted({*right, *said})
+    answered, hits = Counter(r for r in read if r is not None), Counter[str]()
+    hits.update(t for t, r in zip(truth, read, strict=True) if t == r)
+    letters = sorted({*right, *answered})
     constants = {z: _percent(right[z], n) for z in letters}
     return {
         "n": n,
-        "rates": {z: _percent(said[z], n) for z in letters},
+        "rates": {z: _percent(answered[z], n) for z in letters},
         "constants": constants,
         "best": max(constants, key=lambda z: (constants[z], z)) if constants else None,
         "unmatched": sum(r is None for r in read),
-        "balanced": round(100 * sum(kept[z] / right[z] for z in right) / len(right), 4)
+        "balanced": round(100 * sum(hits[z] / right[z] for z in right) / len(right), 4)
         if len(right) > 1
         else None,
     }

@@ -36,7 +36,7 @@ def asked_objects(
     benchmark: Benchmark, items: Sequence[Item], baseline: Sequence[Row]
 ) -> dict[str, AskedObject]:
     """Item id → its object; without items about no object, or whose clip's truth is not known."""
-    found: dict[str, AskedObject] = {}
+    facts: dict[str, AskedObject] = {}
     rows = {row.item: row for row in baseline}
     for item in items:
         if not item.about:
@@ -49,13 +49,13 @@ def asked_objects(
         if asked is not None:
             row = rows.get(item.id)
             kept = row is not None and (bool(row.tracks) or bool(row.scores))
-            found[item.id] = AskedObject(
+            facts[item.id] = AskedObject(
                 size=float(np.nanmean(_areas(asked.boxes))),
                 covered=max((_covered(asked, t) for t in tracks if t is not asked), default=0.0),
                 companions=len(tracks) - 1,
                 detected=item.about in row.tracks if row is not None and kept else None,
             )
-    return found
+    return facts
 
 
 def _areas(boxes: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -21,8 +21,8 @@ def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenS
     An option that is not among the stored candidates is less likely than all of them, and cannot
     win. None where no option is among them.
     """
-    wanted = {token for option in options for token in first_tokens(lm, option)}
-    at = [i for i, token in enumerate(step.candidates.tolist()) if token in wanted]
+    option_tokens = {token for option in options for token in first_tokens(lm, option)}
+    at = [i for i, token in enumerate(step.candidates.tolist()) if token in option_tokens]
     if not at:
         return None
     return replace(
@@ -35,14 +35,14 @@ def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenS
     )
 
 
-def pick_option(step: TokenStep, found: Answer) -> str:
+def pick_option(step: TokenStep, answer: Answer) -> str:
     """The option that the answer's own rule scores highest; step: from `only_options`.
 
     The plausibility cut compares options with the best option, not with the whole vocabulary.
     """
-    own = step.weights or StepWeights(1 + found.alpha, (-found.alpha,))
+    own = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
     floor = own.floor
-    if found.rule == "linear":
-        floor = cut_floor(step.base, found.beta, "raw" if found.head == "raw" else "probability")
+    if answer.rule == "linear":
+        floor = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
     scores = weighted(step.base, step.others, replace(own, floor=floor), step.candidates)
     return step.texts[int(scores.argmax())].strip().lower()

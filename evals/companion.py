@@ -45,7 +45,7 @@ def margin_change(lm: VideoLM, benchmark: Benchmark, item: Item) -> tuple[float,
 
 
 def measure(lm: VideoLM, benchmark: Benchmark, n: int) -> dict[str, Any]:
-    """Over n clips of which the companion alone is shown, and the same for those it misled."""
+    """Over n clips that show the companion alone, and over those of them that misled the model."""
     items = [i for i in benchmark.items("test", 4 * n) if i.regime == "co-occurrence"]
     alone = [i for i in items if i.truth == "no" and len(benchmark.present(i.clip)) == 1][:n]
     pairs = np.array([margin_change(lm, benchmark, i) for i in alone])

@@ -177,14 +177,14 @@ def same_counts(rows: Sequence[Row], firsts: Sequence[str]) -> tuple[list[str], 
     >>> same_counts(rows, ["no", "yes", "no", "no"])
     (['yes', 'no', 'no', 'no'], -1.0)
     """
-    wanted = Counter(word(f) for f in firsts)
-    words, scores = _matrix(rows, ("yes", "no", *wanted))
+    counts = Counter(word(f) for f in firsts)
+    words, scores = _matrix(rows, ("yes", "no", *counts))
     margin = scores[:, words.index("yes")] - scores[:, words.index("no")]
-    if set(wanted) <= {"yes", "no"}:
+    if set(counts) <= {"yes", "no"}:
         yes = np.zeros(len(rows), bool)
-        yes[np.argsort(-margin, kind="stable")[: wanted["yes"]]] = True
+        yes[np.argsort(-margin, kind="stable")[: counts["yes"]]] = True
         return np.where(yes, "yes", "no").tolist(), _closest_shift(margin, yes)
-    columns = [words.index(w) for w in wanted for _ in range(wanted[w])]
+    columns = [words.index(w) for w in counts for _ in range(counts[w])]
     _, order = linear_sum_assignment(scores[:, columns], maximize=True)
     return [words[columns[c]] for c in order], None
 

@@ -48,7 +48,7 @@ class Claim:
             if getattr(self, name) not in get_args(words):
                 raise OptionError(
                     f"{name} is {shown(getattr(self, name))}",
-                    f"Choose of {', '.join(get_args(words))}",
+                    f"Choose one of {', '.join(get_args(words))}",
                 )
         if self.positives is None and self.n > 500:
             raise OptionError("the number of positives is missing", "Give it where n is over 500")
@@ -103,8 +103,8 @@ class Diagnosis:
 def audit_metrics(claim: Claim) -> Diagnosis:
     """Tries every confusion matrix of that size; figures must agree to their printed decimals.
 
-    With unmatched answers as wrong there is one count more: those among the questions that no is
-    right for, which are neither false alarms nor right.
+    Where unmatched answers count as wrong there is one more count: unmatched answers to questions
+    whose right answer is no, which are neither false alarms nor right.
 
     >>> audit_metrics(Claim(n=10, positives=5, accuracy=85.0, unmatched="no")).possible
     0

@@ -43,7 +43,7 @@ class Worker:
     def answer(self, group: Group, prepared: Prepared | None = None) -> Iterator[Row]:
         """The rows of one clip; prepared: the clip, where it was read ahead.
 
-        Where the device runs out of memory, the rows that are missing say so.
+        Where the device runs out of memory, the missing rows hold that error.
         """
         ready = prepared or self.preparing.prepare(*clip_of(group))
         if ready.clip is None:

@@ -72,9 +72,9 @@ def measure_item(lm: VideoLM, benchmark: ToyWorld, item: Item) -> Row:
     tracks = benchmark.true_tracks(item.clip)
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
     context = MethodContext(lm, encoded, tracks, RunOptions())
-    found = context.counterfactual(context.options.mask)
+    counterfactual = context.counterfactual(context.options.mask)
     masks = context.masks(context.options.mask)
-    counter = context.composite(masks, found.level, found.frame_level)
+    counter = context.composite(masks, counterfactual.level, counterfactual.frame_level)
     best, second = to_host(context.base.logits[0].topk(2).indices).tolist()
     target = Target("baseline", 0, best, lm.token_text(best), second, lm.token_text(second))
     options = EvidenceOptions(kinds=KINDS, patches=PATCHES)
@@ -234,18 +234,18 @@ def figures(rows: Sequence[Row], key: str, n: int = ENOUGH) -> dict[str, Any]:
     out: dict[str, Any] = {"questions": len(rows), "asked": asked, "n": n, "fingerprint": key}
     out["table"] = []
     for right in (True, False):
-        mine = [r for r in rows if r["right"] is right]
-        out["right" if right else "wrong"] = len(mine)
-        out["area_right" if right else "area_wrong"] = _mean(mine, [r["area"] for r in mine])
+        judged = [r for r in rows if r["right"] is right]
+        out["right" if right else "wrong"] = len(judged)
+        out["area_right" if right else "area_wrong"] = _mean(judged, [r["area"] for r in judged])
         for kind in KINDS:
             for view in VIEWS:
                 name = f"{kind} {view}"
-                found = [r["shares"][name] for r in mine]
-                lead = [s - r["area"] for s, r in zip(found, mine, strict=True)]
+                in_box = [r["shares"][name] for r in judged]
+                lead = [s - r["area"] for s, r in zip(in_box, judged, strict=True)]
                 out["table"].append({
                     "kind": kind, "view": view, "right": right,
-                    "share": _mean(mine, found), "lead": _mean(mine, lead),
-                    "peak": _mean(mine, [float(r["peaks"][name]) for r in mine]),
+                    "share": _mean(judged, in_box), "lead": _mean(judged, lead),
+                    "peak": _mean(judged, [float(r["peaks"][name]) for r in judged]),
                 })  # fmt: skip
     out["sanity"] = {f"{k} {v}": _known(rows, "sanity", f"{k} {v}") for k in KINDS for v in VIEWS}
     out["agreement"] = {
@@ -266,8 +266,8 @@ def _mean(rows: Sequence[Row], values: Sequence[float]) -> list[float] | None:
 
 def _known(rows: Sequence[Row], part: str, name: str) -> list[float] | None:
     """The mean of a correlation over the rows that have one."""
-    mine = [r for r in rows if r[part][name] is not None]
-    return _mean(mine, [r[part][name] for r in mine])
+    measured = [r for r in rows if r[part][name] is not None]
+    return _mean(measured, [r[part][name] for r in measured])
 
 
 TITLES = {
@@ -295,14 +295,14 @@ METHODS = (
 )
 
 
-def page(found: dict[str, Any]) -> str:
+def page(report: dict[str, Any]) -> str:
     """The figures as Markdown."""
     lines = [
         "# Where the evidence lies, against the truth",
         "",
-        f"`python -m evals.evidence --n {found['n']}`: {found['asked']} questions of the toy world"
-        f" about an object that is there, one a clip, regimes in turn, drawn boxes. The first"
-        f" {min(found['n'], found['asked'])} were measured whatever the answer, of the further"
+        f"`python -m evals.evidence --n {report['n']}`: {report['asked']} questions of the toy"
+        f" world about an object that is there, one a clip, regimes in turn, drawn boxes. The first"
+        f" {min(report['n'], report['asked'])} were measured whatever the answer, of the further"
         " ones only those that were answered wrong."
         " The map is of the embedded model's own first token against the best other one. Share:"
         " how much of the map's magnitude lies inside the asked object's box, in %. A map that"
@@ -311,18 +311,18 @@ def page(found: dict[str, Any]) -> str:
         " over the box's area leaves out zero. Occlusion by object can only point at objects, so"
         " its share is not a like-for-like comparison: the box is among the few places it has.",
     ]
-    if found["questions"] < ENOUGH:
+    if report["questions"] < ENOUGH:
         lines += ["", f"Fewer questions than {ENOUGH}: these figures are preliminary."]
     for right, word in ((True, "right"), (False, "wrong")):
         lines += [
             "",
-            f"## Where the answer is {word} ({found[word]} questions)",
+            f"## Where the answer is {word} ({report[word]} questions)",
             "",
             "| map | view | share | lead over the box's area | peak |",
             "|---|---|---|---|---|",
-            f"| the box itself | – | {_percent(found[f'area_{word}'])} | – | – |",
+            f"| the box itself | – | {_percent(report[f'area_{word}'])} | – | – |",
         ]
-        for row in found["table"]:
+        for row in report["table"]:
             if row["right"] is right:
                 lines.append(
                     f"| {TITLES[row['kind']]} | {VIEW_TITLES[row['view']]}"
@@ -341,7 +341,7 @@ def page(found: dict[str, Any]) -> str:
         "|---|---|---|",
     ]
     for kind in KINDS:
-        cells = [_correlation(found["sanity"][f"{kind} {view}"]) for view in VIEWS]
+        cells = [_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS]
         lines.append(f"| {TITLES[kind]} | {' | '.join(cells)} |")
     lines += [
         "",
@@ -353,20 +353,20 @@ def page(found: dict[str, Any]) -> str:
         "|---|---|---|",
     ]
     for a, b in combinations(KINDS, 2):
-        cells = [_correlation(found["agreement"][f"{a} {b} {view}"]) for view in VIEWS]
+        cells = [_correlation(report["agreement"][f"{a} {b} {view}"]) for view in VIEWS]
         lines.append(f"| {TITLES[a]}; {TITLES[b]} | {' | '.join(cells)} |")
     ways = ["", "## How each is measured", "", *METHODS]
-    return "\n".join([*lines, "", *_reading(found), *ways, ""])
+    return "\n".join([*lines, "", *_reading(report), *ways, ""])
 
 
-def _reading(found: dict[str, Any]) -> Iterator[str]:
+def _reading(report: dict[str, Any]) -> Iterator[str]:
     """What the tables say, in words that follow from the figures."""
     yield "## In short"
     yield ""
     for right, word in ((True, "right"), (False, "wrong")):
-        rows = [r for r in found["table"] if r["right"] is right and r["view"] == "video"]
+        rows = [r for r in report["table"] if r["right"] is right and r["view"] == "video"]
         rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
-        if not rows or found[word] < FEWEST:
+        if not rows or report[word] < FEWEST:
             yield f"- Under V, {word} answers: too few to say anything."
             continue
         above = [TITLES[r["kind"]] for r in rows if r["lead"][1] > 0]
@@ -419,8 +419,8 @@ def main() -> None:
         )
         if args.dry:
             return
-        found = figures(read_rows(path), path.stem, args.n)
-        FIGURES.write_text(json.dumps(found, indent=1) + "\n")
+        report = figures(read_rows(path), path.stem, args.n)
+        FIGURES.write_text(json.dumps(report, indent=1) + "\n")
     PAGE.write_text(page(json.loads(FIGURES.read_text())))
 
 

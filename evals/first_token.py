@@ -71,8 +71,8 @@ def read_options(
         logits = to_host(state.logits[0].float())
         return [float(max(logits[i] for i in tokens)) for tokens in ids]
 
-    found = {VIDEO: of_options(video.base)}
-    return found | {m: of_options(v.others[0]) for m, v in zip(methods, views, strict=True)}
+    video_logits = {VIDEO: of_options(video.base)}
+    return video_logits | {m: of_options(v.others[0]) for m, v in zip(methods, views, strict=True)}
 
 
 def stack(rows: Sequence[OptionLogits], view: str) -> Array:

@@ -77,8 +77,12 @@ class GatheringLM:
             whole = self._lm.prefill(self._encoded, views)
             states += [self._lm.select(whole, [i]) for i in range(len(views))]
 
-        def state(given: Any) -> Any:
-            return states[given.index] if isinstance(given, DeferredState) else given
+        def state(maybe_deferred: Any) -> Any:
+            return (
+                states[maybe_deferred.index]
+                if isinstance(maybe_deferred, DeferredState)
+                else maybe_deferred
+            )
 
         def read(views: DecodingViews) -> DecodingViews:
             seconds = tuple(replace(z, state=state(z.state)) for z in views.seconds)

@@ -107,10 +107,10 @@ class Answers:
     def _place(self) -> NDArray[np.int64]:
         """(N, K): index of each option in `names`, -1 where an item has fewer."""
         places = {n: i for i, n in enumerate(self.names)}
-        found = np.full((len(self.items), max(len(i.options) for i in self.items)), -1)
-        for row, item in zip(found, self.items, strict=True):
+        places_by_item = np.full((len(self.items), max(len(i.options) for i in self.items)), -1)
+        for row, item in zip(places_by_item, self.items, strict=True):
             row[: len(item.options)] = [places[n] for n in self._names_of(item)]
-        return found
+        return places_by_item
 
     @cached_property
     def by_name(self) -> Array:
@@ -134,10 +134,10 @@ def tune_contrast(answers: Answers, method: str) -> tuple[float, float]:
 def tune_constants(answers: Answers) -> dict[Name, float]:
     """A constant for each option, see `evals.constant.coordinates`."""
     weights = np.ones(len(answers.items))
-    found = coordinates(
+    constants = coordinates(
         answers.by_name, answers.name_of_truth, weights, range(len(answers.names)), DELTAS, ROUNDS
     )
-    return {answers.names[k]: constant for k, constant in found.items()}
+    return {answers.names[k]: constant for k, constant in constants.items()}
 
 
 def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str, Any]:
@@ -157,13 +157,17 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
             figures[name]["contrast"] = list(contrasts[name])
         if ALL in hits and name not in (VIDEO, CONSTANT, ALL):
             figures[name]["over_all"] = mean_difference(hits[ALL], right, clips)
-    found: dict[str, Any] = {"n": len(test.items), "clips": len(set(clips)), "methods": figures}
+    comparison: dict[str, Any] = {
+        "n": len(test.items),
+        "clips": len(set(clips)),
+        "methods": figures,
+    }
     if ORACLE in figures and ALL in figures:
         oracle = figures[ORACLE]
-        found["can_judge_selection"] = can_judge_selection(
+        comparison["can_judge_selection"] = can_judge_selection(
             oracle["delta"], oracle["over_all"], figures[CONSTANT]["delta"]
         )
-    return found
+    return comparison
 
 
 def read_all(
@@ -176,8 +180,8 @@ def read_all(
     """The logits of every item, those that are not stored yet computed and stored."""
     content = setting.content(benchmark)
     keys = [row_key(content, i, "+".join(methods), None) for i in items]
-    known = {r.key: r for r in stored_logits(path)}
-    missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in known]
+    stored = {r.key: r for r in stored_logits(path)}
+    missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
     if missing:
         from core.backbones import load_backbone
         from core.objects.detect import load_detector
@@ -192,11 +196,11 @@ def read_all(
             if prepared.clip is None:
                 raise prepared.error or OptionError("a clip cannot be read", "Run it again")
             views = read_options(lm, prepared.clip, prepared.tracks, item, methods, setting.options)
-            known[key] = OptionLogits(key, item.id, views)
-            append_logits(path, known[key])
+            stored[key] = OptionLogits(key, item.id, views)
+            append_logits(path, stored[key])
             if done % 50 == 49:
                 print(f"{done + 1} of {len(missing)} questions", file=sys.stderr, flush=True)
-    return [known[k] for k in keys]
+    return [stored[k] for k in keys]
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -274,7 +278,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if unknown := set(regimes) - set(benchmark.regimes):
         raise OptionError(
             f"there is no regime {sorted(unknown)[0]!r}",
-            f"Choose of {'; '.join(benchmark.regimes)}",
+            f"Choose one of {'; '.join(benchmark.regimes)}",
         )
     args.out.mkdir(parents=True, exist_ok=True)
 
@@ -288,12 +292,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         rows = read_all(benchmark, asked, setting, methods, args.out / "logits.jsonl")
         return Answers.of(asked, rows)
 
-    found = {}
+    by_regime = {}
     for regime in regimes:
         test = answers("test", regime)
         if test.items:  # captions have no options
             figures = compare(answers("choose", regime), test, methods)
-            found[regime] = {"balance": benchmark.balance[regime]} | figures
+            by_regime[regime] = {"balance": benchmark.balance[regime]} | figures
     report = {
         "benchmark": args.benchmark,
         "backbone": args.backbone,
@@ -301,7 +305,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "fill": args.fill,
         "split": args.split,
         "methods": methods,
-        "regimes": found,
+        "regimes": by_regime,
     }
     (args.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     return report

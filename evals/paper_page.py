@@ -148,7 +148,7 @@ def _figure(text: str) -> str:
 def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
     rows = [row for table in published.values() for row in table.rows]
     yield ""
-    yield "## Tables held against each other"
+    yield "## Tables compared with each other"
     yield ""
     yield (
         "Rows of two tables with the same benchmark, backbone and method, in settings that the"

@@ -24,7 +24,7 @@ class PromptedLM:
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
-        """See `VideoLM.encode_frames`; what is given here stands nearer to the question."""
+        """See `VideoLM.encode_frames`; these arguments come nearer to the question."""
         return self._lm.encode_frames(frames, question, suffix + self._after, self._before + before)
 
     def encode(self, clip: Clip, question: str, suffix: str = "", fit: Fit = "pad") -> Encoded:

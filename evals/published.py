@@ -1,4 +1,4 @@
-"""Published tables as data: read, put to the doctor, and held against each other."""
+"""Published tables as data: read, checked by the doctor, and compared with each other."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _read_row(table: str, cells: Mapping[str | None, str | None], where: str) ->
         else:
             labels[column] = text
     if unit not in UNITS:
-        raise OptionError(f"unit in {where} is {shown(unit)}", f"Choose of {', '.join(UNITS)}")
+        raise OptionError(f"unit in {where} is {shown(unit)}", f"Choose one of {', '.join(UNITS)}")
     return PublishedRow(table, labels, figures, unit, counts["n"], counts["positives"])
 
 
@@ -148,7 +148,7 @@ def diagnose(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two printed rows and the metrics in which they agree or do not."""
+    """Two printed rows, the metrics in which they agree and those in which they differ."""
 
     first: PublishedRow
     second: PublishedRow

@@ -20,29 +20,29 @@ def gradient_auc(benchmark: Benchmark, items: Sequence[Item], answers: Answers) 
 
     Over questions about one object of a clip with others; ties count half; clips are resampled.
     """
-    found: Figures = {}
+    areas: Figures = {}
     for level in benchmark.levels or ("",):
-        mine = [i for i in items if not benchmark.levels or i.level == level]
-        if area := _area(mine, answers, "macd"):
-            found[level] = area
-    return found
+        of_level = [i for i in items if not benchmark.levels or i.level == level]
+        if area := _area(of_level, answers, "macd"):
+            areas[level] = area
+    return areas
 
 
 def object_ranking(
     benchmark: Benchmark, items: Sequence[Item], answers: Answers, methods: Sequence[str]
 ) -> Figures:
-    """Method → regime → level ("all" for all) → how its ranking of objects fares.
+    """Method → regime → level ("all" for all) → how good its ranking of objects is.
 
     pairs, auc: as `gradient_auc`. first: share of clips where it puts the asked object first, of
-    `clips`; chance: what drawing lots would get. agrees: share of clips in which it puts first what
-    the measured effects put first, None without them.
+    `clips`; chance: that share for a random ranking. agrees: share of clips in which it and the
+    measured effects put the same object first, None without them.
     """
     table: Figures = {}
     for method in methods:
         for regime in benchmark.regimes:
-            mine = [i for i in items if i.regime == regime]
-            levels = {"all": mine} | {
-                z: [i for i in mine if i.level == z] for z in benchmark.levels
+            of_regime = [i for i in items if i.regime == regime]
+            levels = {"all": of_regime} | {
+                z: [i for i in of_regime if i.level == z] for z in benchmark.levels
             }
             for level, part in levels.items():
                 cell = _area(part, answers, method)

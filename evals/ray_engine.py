@@ -175,7 +175,7 @@ class _Driver:
             ready, _ = self._ray.wait(list(self._tasks), num_returns=1)
             task = self._tasks.pop(ready[0])
             try:
-                found = self._ray.get(ready[0])
+                rows = self._ray.get(ready[0])
             except self._deadly:
                 self._deaths += 1
                 self._release(task.actor)
@@ -191,7 +191,7 @@ class _Driver:
             self._deaths = 0
             if not self._finished[task.index]:
                 self._finished[task.index] = True
-                yield from found
+                yield from rows
             self._give(task.actor)
 
     def _start(self) -> Any:
@@ -205,9 +205,9 @@ class _Driver:
 
         A clip that an actor died of is left to one actor at a time.
         """
-        mine = self._reserved.pop(id(actor), None)
-        if mine is not None:
-            index = mine
+        reserved = self._reserved.pop(id(actor), None)
+        if reserved is not None:
+            index = reserved
         elif self._waiting:
             index = self._waiting.popleft()
         elif self._reserved:  # what another would do later

@@ -100,7 +100,7 @@ METHOD_AT = {
     "ranked": 0,
     "paired": 1,
 }
-"""Kind of figure → where its method stands in the rest of the name."""
+"""Kind of figure → position of its method in the rest of the name."""
 NOT_MEASURED = "not measured"
 
 
@@ -113,27 +113,27 @@ def rendered(text: str, report: Report) -> str:
     if text.count("<!-- figures:") != text.count("<!-- /figures -->"):
         raise OptionError("the markers of the page do not pair up", "Close each figures marker")
 
-    def write(found: re.Match[str]) -> str:
-        kind, *where = found[2].split("/")
+    def write(mark: re.Match[str]) -> str:
+        kind, *where = mark[2].split("/")
         at = METHOD_AT.get(kind)
         unknown = at is not None and at < len(where) and where[at] not in report["methods"]
         if SECTIONS.get(kind, "regimes") not in report or unknown:
-            return f"{found[1]}{NOT_MEASURED}{found[4]}"
+            return f"{mark[1]}{NOT_MEASURED}{mark[4]}"
         try:
             value = KINDS[kind](report, *where)
         except (KeyError, TypeError, IndexError, StopIteration):
             raise OptionError(
-                f"the report has no figures {shown(found[2])}",
+                f"the report has no figures {shown(mark[2])}",
                 f"Name one of {', '.join(KINDS)} with its regime and method",
             ) from None
         inner = value if isinstance(value, str) else "\n\n" + "\n".join(value) + "\n\n"
-        return f"{found[1]}{inner}{found[4]}"
+        return f"{mark[1]}{inner}{mark[4]}"
 
     return MARKER.sub(write, text)
 
 
 def with_companion(report: Report, folder: Path) -> Report:
-    """The report with what `evals.companion` measured beside it, if it did."""
+    """The report with the figures that `evals.companion` stored in its folder, if any."""
     path = folder / "companion.json"
     if not path.is_file():
         return report

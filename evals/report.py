@@ -58,19 +58,19 @@ def pictures(report: Report) -> dict[str, str]:
     """Name → SVG of the report's plots."""
     from evals.plots import by_level, forest, reliability
 
-    found = {"change": forest(report)}
+    drawings = {"change": forest(report)}
     shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])
     if any(part["levels"] for part in report["regimes"].values()):
-        found["evidence"] = by_level(report, shown)
+        drawings["evidence"] = by_level(report, shown)
     if is_calibrated(report):
-        found["reliability"] = reliability(report, shown)
-    return found
+        drawings["reliability"] = reliability(report, shown)
+    return drawings
 
 
 def load(out: Path) -> Report:
     """The report of a folder."""
-    found: Report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    return found
+    report: Report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    return report
 
 
 Link = Callable[[str, str, str, str], str]
@@ -87,7 +87,7 @@ def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: ""
     """
     body: list[str] = []
     rows: list[str] = []
-    shown, heading = False, ""
+    has_pictures, heading = False, ""
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
             rows.append(line)
@@ -95,9 +95,9 @@ def page(title: str, text: str, drawn: list[str], link: Link = lambda *where: ""
         if rows:
             body.append(_table(rows, partial(link, heading)))
             rows = []
-            if not shown:
+            if not has_pictures:
                 body += [f'<figure class="picture">{p}</figure>' for p in drawn]
-                shown = True
+                has_pictures = True
         if line.startswith("#"):
             depth = len(line) - len(line.lstrip("#"))
             heading = line[depth:].strip()
@@ -125,8 +125,8 @@ def _table(rows: list[str], link: Callable[[str, str, str], str]) -> str:
 
 
 def _linked(cell: str, target: str) -> str:
-    shown = _inline(cell)
-    return f'<a href="{html.escape(target)}">{shown}</a>' if target else shown
+    text = _inline(cell)
+    return f'<a href="{html.escape(target)}">{text}</a>' if target else text
 
 
 def _inline(text: str) -> str:

@@ -105,7 +105,7 @@ class Setting:
         return _sha(parts)
 
     def detector_content(self) -> str:
-        """Names what tracks depend on beside the clip and the options: detector and code."""
+        """Digest of what tracks depend on besides the clip and the options: detector and code."""
         weights = (TOYWORLD / "manifest.json").read_text() if self.detector == "toyworld" else ""
         return _sha([_model_content(self.detector), weights, code_fingerprint()])
 

@@ -1,6 +1,6 @@
 """Runs a benchmark; killed at any moment, it goes on where it was.
 
-A row is known by its content, so what is already there is never computed again, whoever computed
+A row's key is a digest of its content, so a stored row is never computed again, whoever computed
 it. Only this process writes rows, whichever engine computes them.
 """
 
@@ -41,7 +41,7 @@ def plan(
     """
     find_methods(methods)
     content = setting.content(benchmark)
-    wanted = []
+    planned = []
     for item in benchmark.items(split, n):
         if split == "choose" and item.kind == "caption":
             continue
@@ -51,50 +51,50 @@ def plan(
             own = contrasts.get(method, (1.0, 0.1)) if contrasts else None
             if method in ONE_VIEW:
                 own = (1.0, 0.0)
-            wanted.append(PendingAnswer(item, method, own, row_key(content, item, method, own)))
-    return wanted
+            planned.append(PendingAnswer(item, method, own, row_key(content, item, method, own)))
+    return planned
 
 
 def complete(
-    wanted: Sequence[PendingAnswer],
+    planned: Sequence[PendingAnswer],
     setting: Setting,
     folder: Path,
     engine: Engine | None = None,
     progress: Progress = lambda done, total: None,
     take: Callable[[PendingAnswer, Row], None] = lambda want, row: None,
 ) -> dict[str, Row]:
-    """Computes what is missing of `wanted` and returns its rows by key.
+    """Computes what is missing of `planned` and returns its rows by key.
 
     engine: who works on the clips; one worker in this process without it. take: called with each
     row as it comes, first with those that are known from before. An answer that failed in an
     earlier run is asked for again.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    asked = {w.key: w for w in wanted}
-    known = {r.key: r for r in read(folder) if r.key in asked and not r.error}
-    for key, row in known.items():
-        take(asked[key], row)
+    by_key = {w.key: w for w in planned}
+    rows = {r.key: r for r in read(folder) if r.key in by_key and not r.error}
+    for key, row in rows.items():
+        take(by_key[key], row)
     clips: dict[str, list[PendingAnswer]] = defaultdict(list)
-    for want in wanted:
-        if want.key not in known:
+    for want in planned:
+        if want.key not in rows:
             clips[want.item.clip].append(want)
     groups = list(clips.values())
-    done = len(wanted) - sum(map(len, groups))
-    progress(done, len(wanted))
+    done = len(planned) - sum(map(len, groups))
+    progress(done, len(planned))
     if groups:
         path = folder / f"rows-{os.getpid()}.jsonl"
         for row in (engine or in_process)(groups, setting, folder.parent / "tracks"):
-            if row.key in asked and row.key not in known:
-                known[row.key] = row
+            if row.key in by_key and row.key not in rows:
+                rows[row.key] = row
                 append(path, row)
                 done += 1
-                progress(done, len(wanted))
-                take(asked[row.key], row)
-    return known
+                progress(done, len(planned))
+                take(by_key[row.key], row)
+    return rows
 
 
 def choose(
-    items: Sequence[Item], rows: dict[str, Row], wanted: Sequence[PendingAnswer]
+    items: Sequence[Item], rows: dict[str, Row], planned: Sequence[PendingAnswer]
 ) -> Contrasts:
     """α and β for each method: best mean over regimes of the share of right first tokens.
 
@@ -103,7 +103,7 @@ def choose(
     """
     by_id = {i.id: i for i in items}
     hits: dict[str, dict[str, list[list[bool]]]] = defaultdict(lambda: defaultdict(list))
-    for want in wanted:
+    for want in planned:
         row, item = rows.get(want.key), by_id[want.item.id]
         if row is None or not row.grid or item.kind == "caption":
             continue
@@ -115,7 +115,7 @@ def choose(
         means = [sum(c) / len(c) for c in zip(*shares, strict=True)]
         best = max(range(len(GRID)), key=lambda i: (round(means[i], 9), -GRID[i][0], GRID[i][1]))
         chosen[method] = GRID[best]
-    for want in wanted:
+    for want in planned:
         chosen.setdefault(want.method, (1.0, 0.1))
     return chosen
 

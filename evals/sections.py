@@ -131,9 +131,9 @@ def _about(report: Report) -> Iterator[str]:
             " does not look at the video."
         )
     if "made_by" in report:
-        made = report["made_by"]
+        by = report["made_by"]
         yield ""
-        yield f"Made by version {made['version']}, code {made['code']}; rows: `rows.jsonl.gz`."
+        yield f"Made by version {by['version']}, code {by['code']}; rows: `rows.jsonl.gz`."
 
 
 def _shift_free(report: Report) -> Iterator[str]:
@@ -384,9 +384,9 @@ def _calibration(report: Report) -> Iterator[str]:
 
 def _reads(report: Report, method: str) -> str:
     parts = [p["methods"][method] for p in report["regimes"].values()]
-    known = [(f["reads"], f["n"]) for f in parts if f.get("reads") is not None and f["n"]]
-    total = sum(n for _, n in known)
-    return f"{sum(r * n for r, n in known) / total:.1f}" if total else "–"
+    reads = [(f["reads"], f["n"]) for f in parts if f.get("reads") is not None and f["n"]]
+    total = sum(n for _, n in reads)
+    return f"{sum(r * n for r, n in reads) / total:.1f}" if total else "–"
 
 
 def _left_out(report: Report) -> Iterator[str]:

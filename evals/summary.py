@@ -45,7 +45,7 @@ def summarise(
 
 
 def summarise_again(report: Figures, folder: Path) -> Figures:
-    """The report of a run with its figures computed anew from the rows beside it."""
+    """The report of a run with its figures computed again from the rows in its folder."""
     rows = unpack(folder / PACKED)
     benchmark = seeded(find_benchmark(report["benchmark"]), report["seed_step"])
     asked = report["asked"]

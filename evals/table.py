@@ -46,7 +46,7 @@ Bools = NDArray[np.bool_]
 
 JUDGED = ("macd", "macd-measured")
 RIVALS = ("yes-bias", "random-mask", "mask-all", "reversed", "vcd")
-"""What each of JUDGED is held against; each rival is held against the constant, too."""
+"""What each of JUDGED is compared with; each rival is compared with the constant, too."""
 
 HELPS_FROM = 0.01
 """The gain from which constants are said to help a regime's questions."""
@@ -119,9 +119,9 @@ def tabulate(
     """
     judged = {}
     for regime in benchmark.regimes:
-        mine = [i for i in items if i.regime == regime]
-        if mine:
-            judged[regime] = Judged.of(benchmark, mine, answers, methods)
+        of_regime = [i for i in items if i.regime == regime]
+        if of_regime:
+            judged[regime] = Judged.of(benchmark, of_regime, answers, methods)
     regimes = {regime: _regime(benchmark, part) for regime, part in judged.items()}
     _adjust([part["methods"] for part in regimes.values()])
     for part in regimes.values():
@@ -152,11 +152,11 @@ def _regime(benchmark: Benchmark, judged: Judged) -> Figures:
 
 
 def _methods(benchmark: Benchmark, judged: Judged) -> dict[str, Figures]:
-    found: dict[str, Figures] = {}
+    methods: dict[str, Figures] = {}
     for m in judged.methods:
         part = judged.only(judged.applies[m])
         reads = [r.reads for r in part.rows[m] if r.reads is not None]
-        found[m] = {
+        methods[m] = {
             "right": clustered_share(part.hits[m], part.clips),
             "n": len(part.items),
             "left_out": len(judged.items) - len(part.items),
@@ -166,13 +166,13 @@ def _methods(benchmark: Benchmark, judged: Judged) -> dict[str, Figures]:
         if not part.items:
             continue
         if m != "baseline" and "baseline" in judged.methods:
-            found[m] |= _against(part, "baseline", m)
-            found[m] |= _constant_share(part, m)
-        found[m] |= _yes_no(part, m)
-        found[m] |= _calibration(part, m)
+            methods[m] |= _against(part, "baseline", m)
+            methods[m] |= _constant_share(part, m)
+        methods[m] |= _yes_no(part, m)
+        methods[m] |= _calibration(part, m)
         if all(i.kind == "caption" for i in part.items):
-            found[m] |= _captions(benchmark, part, m)
-    return found
+            methods[m] |= _captions(benchmark, part, m)
+    return methods
 
 
 def _against(judged: Judged, first: str, second: str) -> Figures:
@@ -245,8 +245,8 @@ def _yes_no(judged: Judged, method: str) -> Figures:
         return {}
     truth = [i.truth for i in asked.items]
     rows = asked.rows[method]
-    said = [read_yes_no(r.text) for r in rows]
-    figures: Figures = dict(yes_no_metrics(truth, said)) | sensitivity(truth, said)
+    answered = [read_yes_no(r.text) for r in rows]
+    figures: Figures = dict(yes_no_metrics(truth, answered)) | sensitivity(truth, answered)
     figures["n"] = len(asked.items)
     figures["always_yes"] = truth.count("yes") / len(truth)
     positive = np.array([t == "yes" for t in truth])
@@ -394,11 +394,11 @@ def _constant_free(judged: Mapping[str, Judged], constants: Mapping[str, Constan
         gain = mean_difference(words.hits["baseline"], np.array(moved), words.clips)
         own: Figures = {}
         for m in words.methods:
-            mine = words.only(words.applies[m])
-            if mine.items:
-                own[m] = {"right": clustered_share(mine.hits[m], mine.clips)}
+            applicable = words.only(words.applies[m])
+            if applicable.items:
+                own[m] = {"right": clustered_share(applicable.hits[m], applicable.clips)}
                 if m != "baseline":
-                    own[m] |= _against(mine, "baseline", m)
+                    own[m] |= _against(applicable, "baseline", m)
         table[regime] = {
             "n": len(words.items), "gain": gain, "helps": gain[0] >= HELPS_FROM, "methods": own
         }  # fmt: skip
@@ -414,15 +414,15 @@ def _breakdown(benchmark: Benchmark, judged: Mapping[str, Judged]) -> Figures:
         facts = asked_objects(benchmark, part.items, base)
         for name, groups in groups_of(facts).items():
             for group, ids in groups.items():
-                mine = part.only(np.array([i.id in ids for i in part.items]))
+                of_group = part.only(np.array([i.id in ids for i in part.items]))
                 own: Figures = {}
-                for m in mine.methods:
-                    answered = mine.only(mine.applies[m])
+                for m in of_group.methods:
+                    answered = of_group.only(of_group.applies[m])
                     if answered.items:
                         own[m] = {"right": clustered_share(answered.hits[m], answered.clips)}
-                        if m != "baseline" and "baseline" in mine.methods:
+                        if m != "baseline" and "baseline" in of_group.methods:
                             own[m] |= _against(answered, "baseline", m)
-                cell = {"n": len(mine.items), "methods": own}
+                cell = {"n": len(of_group.items), "methods": own}
                 table.setdefault(regime, {}).setdefault(name, {})[group] = cell
     for properties in table.values():
         _adjust([g["methods"] for groups in properties.values() for g in groups.values()])

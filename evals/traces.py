@@ -99,23 +99,23 @@ class TraceKeeper:
 
     def take(self, want: PendingAnswer, row: Row) -> None:
         """A row of the run, new or known from before."""
-        mine = self._answers[want.item.id]
-        mine[want.method] = want, row
-        if set(mine) >= set(self.methods):
+        by_method = self._answers[want.item.id]
+        by_method[want.method] = want, row
+        if set(by_method) >= set(self.methods):
             del self._answers[want.item.id]
             for method in self.methods:
-                if self._wanted(mine, method):
-                    self._save(*mine[method])
+                if self._is_kept(by_method, method):
+                    self._save(*by_method[method])
 
-    def _wanted(self, mine: dict[str, tuple[PendingAnswer, Row]], method: str) -> bool:
-        want, row = mine[method]
+    def _is_kept(self, by_method: dict[str, tuple[PendingAnswer, Row]], method: str) -> bool:
+        want, row = by_method[method]
         if row.error or row.left_out or (method == "baseline" and len(self.methods) > 1):
             return False
         if self.which == "wrong":
             decisive = headline(self.benchmark.name, want.item, self.rule)
             return not decisive.right(row.text, want.item)
-        if self.which == "changed" and "baseline" in mine:
-            return normalised(row.text) != normalised(mine["baseline"][1].text)
+        if self.which == "changed" and "baseline" in by_method:
+            return normalised(row.text) != normalised(by_method["baseline"][1].text)
         return True
 
     def _save(self, want: PendingAnswer, row: Row) -> None:
@@ -138,9 +138,11 @@ class TraceKeeper:
 
 def differs(trace: Trace, method: str, text: str | None) -> str:
     """What differs between a trace's answer and that of the run; "" where they are the same."""
-    found = trace.answers.get(method)
-    if found is None:
+    answer = trace.answers.get(method)
+    if answer is None:
         return f"{method} has no answer in the trace: {trace.skipped.get(method, trace.status)}"
-    if found.text == text:
+    if answer.text == text:
         return ""
-    return f"{method} answers {found.text[:80]!r} in the trace and {(text or '')[:80]!r} in the run"
+    return (
+        f"{method} answers {answer.text[:80]!r} in the trace and {(text or '')[:80]!r} in the run"
+    )

@@ -91,17 +91,17 @@ class Preparing:
     def _tracks(self, clip: Clip, detector: Detector, question: str = "") -> tuple[Track, ...]:
         chosen = prompted(detector, self.options.detect, question)
         path = self.folder and self.folder / f"{self._key(clip, detector, chosen)}.json"
-        if path is not None and (kept := read_tracks(path)) is not None:
-            return kept
+        if path is not None and (stored := read_tracks(path)) is not None:
+            return stored
         single = len(clip.dense_frames) == 0
         frames = clip.frames if single else clip.dense_frames
         times = clip.times if single else clip.dense_times
-        seen = [only(found, chosen.classes) for found in detector.detect(frames, chosen)]
+        detections = [only(d, chosen.classes) for d in detector.detect(frames, chosen)]
         aspect = frames.shape[2] / frames.shape[1]
-        found, _ = track(seen, times, clip.times, self.options.track, chosen, aspect=aspect)
+        tracks, _ = track(detections, times, clip.times, self.options.track, chosen, aspect=aspect)
         if path is not None:
-            write_tracks(path, found)
-        return found
+            write_tracks(path, tracks)
+        return tracks
 
     def _key(self, clip: Clip, detector: Detector, chosen: DetectOptions) -> str:
         parts: list[Any] = [VERSION, self.content, detector.name, clip.sha256]

@@ -23,8 +23,8 @@ NETWORK = ["--fetch-retries=1", "--fetch-timeout=60000"]
 
 def install() -> str:
     """Puts the compiler of the lock file into the environment; what npm says where it cannot."""
-    done, wanted = TOOLS / ".done", (JS / LOCK).read_bytes()
-    if done.is_file() and done.read_bytes() == wanted:
+    done, lock = TOOLS / ".done", (JS / LOCK).read_bytes()
+    if done.is_file() and done.read_bytes() == lock:
         return ""
     TOOLS.mkdir(exist_ok=True)
     for name in ("package.json", LOCK):
@@ -38,7 +38,7 @@ def install() -> str:
     )
     if ran.returncode:
         return str(ran.stderr).strip() or "npm failed and said nothing"
-    done.write_bytes(wanted)
+    done.write_bytes(lock)
     return ""
 
 

@@ -95,10 +95,10 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "if (r.score >= rows[chosen].score)",
     ),
     "exact where all is stored": ("Boolean(step.complete) || ", ""),
-    "exact above the stored": ("(known && cut >= Number(step.floor))", "known"),
+    "exact above the stored": ("(hasFloor && cut >= Number(step.floor))", "hasFloor"),
     # flips
     "head of the flips": ("rescore(step, 0, beta, head)", "rescore(step, 0, beta)"),
-    "limit of the flips": ("if (first > limit) return found;", ""),
+    "limit of the flips": ("if (first > limit) return flips;", ""),
     "second flip": (
         "(base - r.base) / (r.difference - difference)",
         "(base - r.base) / r.difference",
@@ -108,7 +108,7 @@ MUTANTS: dict[str, tuple[str, str]] = {
     "cell after the flip": ("p.alpha <= a ?", "p.alpha <= a - 0.125 ?"),
     "order of bits": ("7 - (i & 7)", "i & 7"),
 }
-"""Name → what stands in the bundle, once, and what is put in its place."""
+"""Name → text that occurs once in the bundle, and its replacement."""
 
 
 def noticed_by(page: Page, cases: dict[str, Case], script: str) -> str | None:
@@ -122,7 +122,7 @@ def noticed_by(page: Page, cases: dict[str, Case], script: str) -> str | None:
     return None
 
 
-def main(wanted: str = "") -> int:
+def main(part_of_name: str = "") -> int:
     """The exit status; tells which case noticed each fault."""
     script = bundle(*ENTRIES)
     cases = {name: make() for name, make in CASES.items()}
@@ -134,13 +134,13 @@ def main(wanted: str = "") -> int:
             print(f"without any fault: {trouble}")
             return 1
         for name, (old, new) in MUTANTS.items():
-            if wanted not in name:
+            if part_of_name not in name:
                 continue
             if script.count(old) != 1:
                 raise SystemExit(f"{name}: {old!r} stands {script.count(old)} times in the bundle")
-            found = noticed_by(page, cases, script.replace(old, new))
-            print(f"{name:36} {found or 'SURVIVED'}", flush=True)
-            if found is None:
+            noticed = noticed_by(page, cases, script.replace(old, new))
+            print(f"{name:36} {noticed or 'SURVIVED'}", flush=True)
+            if noticed is None:
                 survivors.append(name)
         browser.close()
     print(f"{len(survivors)} survived")

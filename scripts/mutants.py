@@ -1,4 +1,4 @@
-"""Plants small faults in the core with mutmut, one at a time; the tests beside it must notice.
+"""Plants small faults in the core with mutmut, one at a time; its tests must notice.
 
     python -m scripts.mutants                      every module of mutants.toml
     python -m scripts.mutants core/masking/masks.py   one of them

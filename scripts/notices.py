@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "THIRD_PARTY_NOTICES.md"
 TABLE = "| package | licence |\n|---|---|\n"
-"""What stands above is written by hand; the rows below are not."""
+"""The text above this line is written by hand; the rows below it are generated."""
 
 
 def licence(name: str) -> str:

@@ -40,10 +40,10 @@ class Failed(Exception):
 def check_versions(root: Path) -> str:
     """The version, which CITATION.cff, CHANGELOG.md and README.md must agree with."""
     code = (root / "core" / "__init__.py").read_text(encoding="utf-8")
-    found = re.search(r'^__version__ = "(.*)"$', code, re.M)
-    if found is None:
+    match = re.search(r'^__version__ = "(.*)"$', code, re.M)
+    if match is None:
         raise Failed("core/__init__.py has no __version__")
-    version = found[1]
+    version = match[1]
     cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(), re.M)
     if cited is None or cited[1] != version:
         raise Failed(f"CITATION.cff says {cited and cited[1]}, the code {version}")
@@ -64,11 +64,11 @@ def check_hashes(root: Path) -> str:
     """Every shipped weight is the one of the manifest, and each trace the one of its clip."""
     folder = root / "assets" / "toyworld"
     manifest: dict[str, str] = json.loads((folder / "manifest.json").read_text())
-    for name, wanted in manifest.items():
+    for name, digest in manifest.items():
         path = folder / name
         if not path.is_file():
             raise Failed(f"assets/toyworld/{name} is missing")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise Failed(f"assets/toyworld/{name} is not the one of manifest.json")
     rows = json.loads((root / "assets" / "examples" / "index.json").read_text())
     for row in rows:
@@ -100,7 +100,7 @@ def check_files(root: Path) -> str:
 
 
 def check_clone_size(clone: Path) -> str:
-    """What somebody downloads: the history; the files are made of it."""
+    """The history that a clone downloads; the files are checked out from it."""
     downloaded, size = _megabytes(clone / ".git"), _megabytes(clone)
     if downloaded > CLONE_MB:
         raise Failed(f"a clone downloads {downloaded:.0f} MB, at most {CLONE_MB}")
@@ -131,14 +131,14 @@ def check_wheel(clone: Path, folder: Path) -> str:
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-    wanted = (
+    required = (
         "core/assets/toyworld/backbone/model.safetensors",
         "core/assets/examples/index.json",
         "macd_ui/js/gallery.js",
         "macd_ui/gallery/gallery.css",
         "viewer/viewer.css",
     )
-    missing = [w for w in wanted if w not in names]
+    missing = [w for w in required if w not in names]
     if missing or not any(n.endswith("licenses/LICENSE") for n in names):
         raise Failed(f"the wheel has no {missing[0] if missing else 'licence'}")
     size = wheel.stat().st_size / 1e6
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.release_check", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="without the tests")
     parser.add_argument("--venv", type=Path, metavar="FOLDER", help="environment for the tests")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     passed = True
 
     def check(name: str, call: Callable[[], str]) -> None:
@@ -194,8 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                            ("files", check_files), ("notices", check_notices)):  # fmt: skip
             check(name, lambda call=call: call(clone))  # type: ignore[misc]
         check("wheel", lambda: check_wheel(clone, wheels))
-        if not given.quick:
-            check("tests", lambda: check_tests(clone, given.venv))
+        if not options.quick:
+            check("tests", lambda: check_tests(clone, options.venv))
     return 0 if passed else 1
 
 

@@ -38,7 +38,7 @@ def opening(page: Page, clip: Path) -> None:
 
 
 def uploading(page: Page, clip: Path) -> None:
-    """A clip of one's own on its filmstrip, with frames picked by hand."""
+    """An uploaded clip on its filmstrip, with frames picked by hand."""
     page.set_input_files("#video input[type=file]", clip)
     page.wait_for_selector(".strip-frame")
     for i in (3, 9, 15):
@@ -65,7 +65,7 @@ def finished(page: Page, clip: Path) -> None:
 
 
 def what_if(page: Page, clip: Path) -> None:
-    """An object masked by hand beside the former run, and what each object truly does."""
+    """An object masked by hand, next to the former run, and each object's measured effect."""
     page.locator(".mv-object").first.click()
     page.locator(".mv-whatif > summary").click()
     page.get_by_role("button", name="Counterfactual").click()
@@ -89,7 +89,7 @@ def compare(page: Page, clip: Path) -> None:
 
 
 def error(page: Page, clip: Path) -> None:
-    """A file that is no video, refused beside its name."""
+    """A file that is not a video, rejected next to its name."""
     broken = clip.with_name("broken.mp4")
     broken.write_bytes(b"no video at all")
     page.set_input_files("#video input[type=file]", broken)

@@ -42,7 +42,7 @@ class Training:
 
 
 def read_training(folder: Path) -> Training:
-    """The training of a folder. Raises OptionError where its log holds no finished one."""
+    """The training of a folder. Raises OptionError where its log has no finished training."""
     log = folder / "log.jsonl"
     rows = [json.loads(z) for z in log.read_text().splitlines()] if log.is_file() else []
     if not rows or rows[-1]["stage"] != "done":

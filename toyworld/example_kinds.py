@@ -72,7 +72,7 @@ def draw_background(rng: Rng) -> Case:
 
 
 def draw_animal(rng: Rng) -> Case:
-    """An animal that one does not meet here, beside another thing."""
+    """An animal that is unusual in this scene, next to another object."""
     p, scene = priors(), _scene(rng)
     animals = [a for a in p.of_kind("animal") if a not in p.typical[scene]]
     animal = animals[rng.integers(len(animals))]
@@ -107,7 +107,7 @@ def draw_motion(rng: Rng) -> Case:
 
 
 def draw_animal_among_three(rng: Rng) -> Case:
-    """A usual animal, faint, beside two other objects."""
+    """A usual animal, faint, next to two other objects."""
     p, scene = priors(), _scene(rng)
     labels = sample_labels(scene, rng, "consistent", 3)
     animals = [c for c in labels if p.kind[c] == "animal"]

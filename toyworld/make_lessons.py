@@ -1,4 +1,4 @@
-"""Computes what the lessons show beside the examples: `python -m toyworld.make_lessons`.
+"""Computes what the lessons show besides the examples: `python -m toyworld.make_lessons`.
 
 Clips are drawn by a fixed seed and answered by the shipped models, as for the examples; a clip is
 kept by the rule that each function states, never by hand. The result is assets/learn/*.json, which
@@ -41,7 +41,7 @@ SEED = 4711
 """Another one than that of the examples and of the evaluation, so that no clip is met twice."""
 OPACITIES = (1.0, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 PAIRS = 24
-"""Clips of which the fading is the mean."""
+"""Clips over which the fading is averaged."""
 SIDE = 128
 KEPT_CANDIDATES = 6
 Rng = np.random.Generator
@@ -114,7 +114,7 @@ def question_tokens(lm: VideoLM, question: str) -> list[str]:
 
 
 def fade_lesson(lm: VideoLM, rng: Rng, progress: Callable[[str], None] = print) -> dict[str, Any]:
-    """p(yes) while one of a pair fades out: beside its companion, and alone.
+    """p(yes) while one object of a pair fades out: with its companion, and alone.
 
     The curves are means over PAIRS clips, each drawn twice from one spec. The pictures are of the
     clip whose two curves end nearest to the ends of the mean curves.
@@ -171,7 +171,7 @@ def faded(spec: ClipSpec, label: str, opacity: float, keep: tuple[str, ...]) -> 
 
 def lean_lesson(lm: VideoLM) -> dict[str, Any]:
     """For each example with objects: its gradients, and the measured effect of masking each."""
-    found = {}
+    effects = {}
     for row in json.loads((make_examples.OUT / "index.json").read_text()):
         trace = load((make_examples.OUT / row["video"]).with_suffix(".macd"))
         if not trace.tracks:
@@ -179,7 +179,7 @@ def lean_lesson(lm: VideoLM) -> dict[str, Any]:
         report = Workbench(trace, lm).measure_occlusion().occlusion
         assert report is not None
         assert trace.counterfactual is not None
-        found[row["kind"]] = {
+        effects[row["kind"]] = {
             "labels": [t.label for t in trace.tracks],
             "answer": trace.answers["baseline"].text,
             "gradient": _rounded(report.gradient, 6),
@@ -187,7 +187,7 @@ def lean_lesson(lm: VideoLM) -> dict[str, Any]:
             "loss": _rounded(report.loss_change),
             "odds": _rounded(report.odds_change),
         }
-    return found
+    return effects
 
 
 def caption_lesson(lm: VideoLM, detector: Detector, rng: Rng, tries: int) -> dict[str, Any]:
@@ -203,10 +203,10 @@ def caption_lesson(lm: VideoLM, detector: Detector, rng: Rng, tries: int) -> dic
         spec = sample(rng, scene, labels, weak=0.6, contrast=(0.2, 0.5), fog=0.0)
         clip = clip_of(spec)
         trace = plain_trace(clip, ask.DESCRIBE, lm, detector)
-        said = {m: a.text for m, a in trace.answers.items()}
+        captions = {m: a.text for m, a in trace.answers.items()}
         last = trace, spec
-        if said["baseline"] != said["macd"]:
-            wrong = {m: _invented(text, spec) for m, text in said.items()}
+        if captions["baseline"] != captions["macd"]:
+            wrong = {m: _invented(text, spec) for m, text in captions.items()}
             if wrong["baseline"] and not wrong["macd"]:
                 return _caption(trace, spec)
             second = second or last

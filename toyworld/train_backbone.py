@@ -152,8 +152,8 @@ class Trainer:
             for n, p in module.named_parameters()
             if p.ndim == 2 and "embed" not in n and "lm_head" not in n
         ]
-        known = {id(p) for p in matrices}
-        rest = [p for p in module.parameters() if id(p) not in known]
+        matrix_ids = {id(p) for p in matrices}
+        rest = [p for p in module.parameters() if id(p) not in matrix_ids]
         rest += list(self.probe.parameters())
         return [
             torch.optim.Muon(
@@ -239,7 +239,7 @@ class Trainer:
             optimiser.zero_grad()
 
     def run(self) -> None:
-        """Both stages from wherever the checkpoint stands."""
+        """Both stages, resumed from the checkpoint where there is one."""
         with sdpa_kernel(SDPBackend.MATH):  # on these short sequences a fifth faster on a CPU
             self._run()
 
@@ -393,16 +393,16 @@ def evaluate(
             hit = language.answer_logits(model, video, packed).argmax(-1) == packed.ids
             for b, questions in enumerate(asked):
                 for s, name in enumerate(questions):
-                    mine = packed.answer[b] & (packed.segment[b] == s)
-                    if mine.any():
-                        right.setdefault(name, []).append(float(hit[b][mine].all()))
+                    own = packed.answer[b] & (packed.segment[b] == s)
+                    if own.any():
+                        right.setdefault(name, []).append(float(hit[b][own].all()))
         result[mode] = {k: round(float(np.mean(v)), 3) for k, v in right.items()}
     model.train()
     return result
 
 
 def main() -> None:
-    """Command line; picks the longer schedule by itself where a GPU is found."""
+    """Command line; uses the longer schedule where there is a GPU."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/backbone"))
     parser.add_argument("--seed", type=int, help=f"{Schedule.seed} without it")

@@ -6,7 +6,7 @@ content security policy and origin allow no import. The modules keep to what is 
 and anything else is refused rather than left out:
 
     import { a, b as c } from "./other.js";      at the start of a line, before everything else
-    export function f() {}                       export async function, class and const likewise
+    export function f() {}                       export async function, class and const too
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXPORT = re.compile(
 _LEFT = re.compile(r"^\s*(?:import\b(?!\s*\()|export\b).*$|\bimport\s*\(|\bimport\.meta\b", re.M)
 _COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*$", re.M | re.S)
 _TYPES = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.M | re.S)
-"""Comments on lines of their own, of which types make a fifth of the script."""
+"""Comments on lines of their own; those with types are a fifth of the script."""
 _NAME = re.compile(r"([A-Za-z_$][\w$]*)(?:\s+as\s+([A-Za-z_$][\w$]*))?")
 
 
@@ -42,15 +42,15 @@ def bundle(*entries: Path) -> str:
     entries: files; a name that two of them export is refused. Raises BundleError.
     """
     order: dict[Path, _Module] = {}
-    wanted = [entry.resolve() for entry in entries]
-    for entry in wanted:
+    resolved = [entry.resolve() for entry in entries]
+    for entry in resolved:
         _visit(entry, order, ())
     numbers = {path: i for i, path in enumerate(order)}
     parts = [order[path].wrapped(numbers) for path in order]
-    names = [name for entry in wanted for name in order[entry].exports]
+    names = [name for entry in resolved for name in order[entry].exports]
     if len(set(names)) < len(names):
         raise BundleError(f"entries export one name twice: {sorted(names)}")
-    gathered = ", ".join(f"...m{numbers[entry]}" for entry in wanted)
+    gathered = ", ".join(f"...m{numbers[entry]}" for entry in resolved)
     text = "\n".join(['(() => {\n"use strict";', *parts, f"return {{ {gathered} }};\n}})()"])
     if "</script" in text.lower() or "<!--" in text:
         raise BundleError("the script would end the element that holds it")
@@ -67,19 +67,19 @@ class _Module:
         self.path = path
         self.imports: list[tuple[Path, list[tuple[str, str]]]] = []
         body = _IMPORT.sub(self._imported, text)
-        self.exports: Sequence[str] = [found[1] for found in _EXPORT.finditer(body)]
+        self.exports: Sequence[str] = [match[1] for match in _EXPORT.finditer(body)]
         self.body = _TYPES.sub("", _EXPORT.sub("", body))
         if left := _LEFT.search(_COMMENT.sub("", self.body)):
             raise BundleError(f"{path.name}: not understood: {left[0].strip()}")
 
-    def _imported(self, found: re.Match[str]) -> str:
+    def _imported(self, match: re.Match[str]) -> str:
         pairs = []
-        for part in filter(None, map(str.strip, found[1].split(","))):
+        for part in filter(None, map(str.strip, match[1].split(","))):
             name = _NAME.fullmatch(part)
             if name is None:
                 raise BundleError(f"{self.path.name}: not understood: import {part}")
             pairs.append((name[1], name[2] or name[1]))
-        self.imports.append(((self.path.parent / found[2]).resolve(), pairs))
+        self.imports.append(((self.path.parent / match[2]).resolve(), pairs))
         return ""
 
     def check(self, modules: dict[Path, _Module]) -> None:
@@ -93,8 +93,8 @@ class _Module:
         """`const mN = (() => { … return { exports }; })();`."""
         lines = [f"// {self.path.name}", f"const m{numbers[self.path]} = (() => {{"]
         for path, pairs in self.imports:
-            given = ", ".join(a if a == b else f"{a}: {b}" for a, b in pairs)
-            lines.append(f"const {{ {given} }} = m{numbers[path]};")
+            names = ", ".join(a if a == b else f"{a}: {b}" for a, b in pairs)
+            lines.append(f"const {{ {names} }} = m{numbers[path]};")
         lines += [self.body.strip(), f"return {{ {', '.join(self.exports)} }};", "})();"]
         return "\n".join(lines)
 

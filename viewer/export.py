@@ -36,7 +36,7 @@ LINKED = (
     "default-src 'none'; img-src 'self' data: file:; style-src 'self' 'unsafe-inline' file:;"
     " script-src 'self' file:"
 )
-"""Content security policy of pages that share files beside them."""
+"""Content security policy of pages that share files in their folder."""
 _BODY = """body { margin: 0 auto; padding: 24px; max-width: 2400px; }
 body { background: #fff; color: #1c2127; }
 body > header h1 { font: 600 15px system-ui, sans-serif; margin: 0 0 12px; }
@@ -46,7 +46,7 @@ body > header h1 { font: 600 15px system-ui, sans-serif; margin: 0 0 12px; }
 
 
 def standalone(trace: Trace) -> str:
-    """The file's text. Data is JSON in which no `<` stands, so that nothing in it is markup."""
+    """The file's text. Its JSON data holds no `<`, so that nothing in it is markup."""
     return _filled(
         POLICY=_INLINE,
         TITLE="MACD trace",

@@ -1,4 +1,4 @@
-"""Trace → the plain object the viewer is fed with. No NaN: what is lost is null."""
+"""Trace → the plain object that the viewer reads. It holds null in place of NaN."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def payload(
 
 def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
     ascent = trace.options.ascent
-    found = trace.counterfactual
+    counterfactual = trace.counterfactual
     return {
         "run": identity(trace),
         "question": trace.question,
@@ -144,16 +144,16 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             for s in trace.steps
         ],
         "final": None
-        if found is None
+        if counterfactual is None
         else {
-            "strength": found.strength.tolist(),
-            "margin": found.margin.tolist(),
-            "level": found.level.tolist(),
-            "frame_strength": found.frame_strength.tolist(),
-            "frame_margin": found.frame_margin.tolist(),
-            "frame_level": found.frame_level.tolist(),
-            "base_loss": found.base_loss,
-            "loss": found.loss,
+            "strength": counterfactual.strength.tolist(),
+            "margin": counterfactual.margin.tolist(),
+            "level": counterfactual.level.tolist(),
+            "frame_strength": counterfactual.frame_strength.tolist(),
+            "frame_margin": counterfactual.frame_margin.tolist(),
+            "frame_level": counterfactual.frame_level.tolist(),
+            "base_loss": counterfactual.base_loss,
+            "loss": counterfactual.loss,
         },
         "answers": {
             name: _answer(a, trace.truth, trace if pixels else None)
@@ -218,8 +218,8 @@ def can_compare(trace: Trace) -> bool:
 
 def can_measure(trace: Trace) -> bool:
     """Whether the evidence of a token can be measured: the model's frames and levels are there."""
-    known = trace.model_frames is not None and trace.counterfactual is not None
-    return known and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
+    complete = trace.model_frames is not None and trace.counterfactual is not None
+    return complete and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
 
 
 def controls_ms(trace: Trace) -> float | None:
@@ -327,7 +327,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
 
 
 def _title(method: str) -> str:
-    """What a method is called; its name where it is none of this project's."""
+    """A method's title; its name where the project does not know it."""
     try:
         return find_method(method).title
     except OptionError:

@@ -19,7 +19,7 @@ QUALITIES = ((90, 1.0), (75, 1.0), (60, 1.0), (45, 0.75), (30, 0.5))
 
 
 def as_text(payload: dict[str, Any]) -> str:
-    """The payload as JSON that can stand inside a script element: no `<`, `>` or `&` is left."""
+    """The payload as JSON that is safe inside a script element: without `<`, `>` or `&`."""
     text = json.dumps(payload, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -59,7 +59,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _coarser(uri: str, quality: int, scale: float) -> str:
-    """The picture at this quality; as it was where that is no smaller."""
+    """The picture at this quality; unchanged where that would not make it smaller."""
     content = base64.b64decode(uri.removeprefix(PREFIX))
     with Image.open(io.BytesIO(content), formats=["WEBP"]) as image:
         small = webp(image.convert("RGB"), quality, round(max(image.size) * scale))

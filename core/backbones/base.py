@@ -146,7 +146,7 @@ class DecodeState:
     bool, the vision tokens that `prune` hid when the logits were computed.
     query_logits: (B, Q, V), what predicted the question's tokens; it and `vision` come from a
     prefill only. inputs: what the family needs to go on, its own business: the next position, and
-    where vision tokens stand. prune: what hides them, from the prefill on.
+    where the vision tokens are. prune: what hides them, from the prefill on.
     """
 
     logits: Tensor
@@ -209,7 +209,7 @@ class VideoLM(ABC):
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
-        """Model frames and question → prompt. `before` and `suffix` stand around the question.
+        """Model frames and question → prompt. `before` and `suffix` enclose the question.
 
         Neither is part of it: the query loss is over the question's own tokens.
 
@@ -265,7 +265,7 @@ class VideoLM(ABC):
         """
 
     def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
-        """The prompt with tokens after it that stand where the question stood: as `query`.
+        """The prompt with other tokens in the place of the question's: as `query`.
 
         So that `query_logits` of the result predict these tokens, each after those before it.
         """

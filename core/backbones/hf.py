@@ -125,14 +125,14 @@ class HfVideoLM(VideoLM):
     def deepstack_inputs(
         self, features: Sequence[Tensor], slots: Tensor, length: int
     ) -> dict[str, Any]:
-        """What the decoder is given beside embeddings.
+        """The decoder's inputs other than embeddings.
 
         features: (B, N, d) each, for the tokens at `slots` (N,) of the `length` it reads.
         """
         return {}
 
     def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
-        """Inputs that the family needs beside pixels."""
+        """Inputs that the family needs in addition to pixels."""
         return {}
 
     def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
@@ -190,8 +190,8 @@ class HfVideoLM(VideoLM):
         if fit == "pad" and not 1 / MAX_STRETCH <= stretch <= MAX_STRETCH:
             grids = self.grids(len(clip.frames), (height, width), clip.frames.shape[1:3])
             native, content = fitted(clip.frames, grids, self.info.resample, self.mean)
-            shown = (content[2] - content[0]) / (content[3] - content[1])
-            stretch = shown / (clip.size[0] / clip.size[1])
+            aspect = (content[2] - content[0]) / (content[3] - content[1])
+            stretch = aspect / (clip.size[0] / clip.size[1])
         return ModelFrames(native, clip.times, clip.duration, content, stretch)
 
     def native_frames(self, clip: Clip) -> Pixels:
@@ -220,14 +220,14 @@ class HfVideoLM(VideoLM):
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:
         """See `VideoLM.encode_frames`; timestamps reach the model the way its family takes them."""
-        asked = before + question + suffix
-        self.refuse_control_tokens(asked)
+        text = before + question + suffix
+        self.refuse_control_tokens(text)
         if not self.reads(frames.size):
             raise OptionError(
                 f"{self.info.name} cannot read frames of {frames.size[1]}×{frames.size[0]} pixels",
                 "Choose the backbone that made the trace",
             )
-        content = [{"type": "video"}, {"type": "text", "text": asked}]
+        content = [{"type": "video"}, {"type": "text", "text": text}]
         prompt = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
@@ -260,9 +260,9 @@ class HfVideoLM(VideoLM):
             notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
 
-    def refuse_control_tokens(self, asked: str) -> None:
+    def refuse_control_tokens(self, text: str) -> None:
         """Raises QuestionError for text that is, or becomes, anything but plain text."""
-        refuse_special(asked, self._controls, self.tokens(asked), self._control_ids)
+        refuse_special(text, self._controls, self.tokens(text), self._control_ids)
 
     def query_logits(
         self,
@@ -303,14 +303,14 @@ class HfVideoLM(VideoLM):
             slots = self._slots(encoded).flatten()
             with pruned(self.decoder.layers, prune, slots) as unseen:
                 hidden = self._read(encoded, vision, first, cache)
-            asked = widen(self.head(hidden[:, encoded.query - 1 - first]))
+            query_logits = widen(self.head(hidden[:, encoded.query - 1 - first]))
         with torch.no_grad():
             return DecodeState(
                 logits=widen(self.head(hidden.detach()[:, -1])),
                 cache=map_cache(cache, Tensor.detach),
                 length=encoded.input_ids.shape[1],
                 prompt=encoded.input_ids.shape[1],
-                query_logits=asked,
+                query_logits=query_logits,
                 inputs={
                     "next": self.next_position(encoded),
                     "vision": slots,

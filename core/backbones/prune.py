@@ -37,8 +37,8 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
         order = weights[:, vision].argsort(dim=-1, stable=True)
         hidden[:] = [vision[order[:, count:]]]
 
-    def hide(index: int, _: Any, positional: Any, given: dict[str, Any]) -> Any:
-        return positional, hide_tokens(positional, given, hidden[0], index)
+    def hide(index: int, _: Any, positional: Any, keywords: dict[str, Any]) -> Any:
+        return positional, hide_tokens(positional, keywords, hidden[0], index)
 
     handles = [
         layers[prune.layer - 1].self_attn.register_forward_hook(rank_tokens, with_kwargs=True),
@@ -56,23 +56,23 @@ def pruned(layers: Any, prune: Prune | None, vision: Tensor) -> Iterator[list[Te
 
 
 def hide_tokens(
-    positional: Any, given: dict[str, Any], hidden: Tensor, layer: int
+    positional: Any, keywords: dict[str, Any], hidden: Tensor, layer: int
 ) -> dict[str, Any]:
     """A decoder layer's arguments with a mask that hides the future and some cached tokens.
 
     hidden: (B, H) long, positions in the cache; layer: the layer's index, whose own part of the
     cache says how many tokens came before.
     """
-    states = positional[0] if positional else given["hidden_states"]
+    states = positional[0] if positional else keywords["hidden_states"]
     length, dtype = states.shape[1], states.dtype
-    past = given["past_key_values"].get_seq_length(layer)
+    past = keywords["past_key_values"].get_seq_length(layer)
     total = past + length
     ahead = torch.ones(length, total, dtype=torch.bool, device=states.device).triu(past + 1)
     unseen = torch.zeros(len(states), total, dtype=torch.bool, device=states.device)
     unseen.scatter_(1, hidden, True)
     ahead = ahead[None, None] | unseen[:, None, None]
     mask = torch.zeros(len(states), 1, length, total, dtype=dtype, device=states.device)
-    return given | {"attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)}
+    return keywords | {"attention_mask": mask.masked_fill(ahead, torch.finfo(dtype).min)}
 
 
 def hidden_among(vision: Tensor, unseen: Sequence[Tensor]) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Qwen3-VL: every temporal patch stands by itself in the prompt, after its time in words."""
+"""Qwen3-VL: each temporal patch is a block of its own in the prompt, after its time in words."""
 
 from __future__ import annotations
 

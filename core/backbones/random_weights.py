@@ -51,7 +51,7 @@ def build(name: str, dimensions: Dimensions, device: str, dtype: torch.dtype) ->
 def with_depth(dimensions: Dimensions, vision: int, full: int, decoder: int) -> Dimensions:
     """The same model with other numbers of layers.
 
-    full: of the vision tower's layers, those whose attention knows no windows (Qwen2.5-VL), or
+    full: of the vision tower's layers, those whose attention has no windows (Qwen2.5-VL), or
     whose features go to the decoder (Qwen3-VL); 0 for families without such layers.
     """
     other = deepcopy(dimensions)

@@ -36,7 +36,7 @@ class SmolVLM(FramesVLM):
     def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """See `HfVideoLM.encode_patches`; a frame that is zero throughout gets a speck.
 
-        The model takes such a frame for padding and drops it, and one masked with the mean is zero.
+        The model reads a zero frame as padding and drops it; a frame masked with the mean is zero.
         """
         pixels = views[at[:, 0], at[:, 1]]
         blank = (pixels.detach() == 0).flatten(1).all(-1)[:, None, None, None]

@@ -30,8 +30,8 @@ def watched(decoder: Any, head: Any, watch: Watch, vision: Tensor) -> Iterator[W
     seen = Watched()
     blocked = vision[torch.tensor(watch.blocked, dtype=torch.long, device=vision.device)][None]
 
-    def keep_row(attention: Any, _: Any, given: dict[str, Any], __: Any) -> None:
-        seen.attention[attention.layer_idx] = last_row(attention, given)[:, vision]
+    def keep_row(attention: Any, _: Any, keywords: dict[str, Any], __: Any) -> None:
+        seen.attention[attention.layer_idx] = last_row(attention, keywords)[:, vision]
 
     def read_out(index: int, _: Any, __: Any, out: Any) -> None:
         if index == 0:
@@ -39,10 +39,10 @@ def watched(decoder: Any, head: Any, watch: Watch, vision: Tensor) -> Iterator[W
         hidden = (out if isinstance(out, Tensor) else out[0])[:, -1]
         seen.lens.append(head(decoder.norm(hidden)))
 
-    def block(index: int, _: Any, positional: Any, given: dict[str, Any]) -> Any:
-        states = positional[0] if positional else given["hidden_states"]
+    def block(index: int, _: Any, positional: Any, keywords: dict[str, Any]) -> Any:
+        states = positional[0] if positional else keywords["hidden_states"]
         hidden = blocked.expand(len(states), -1)
-        return positional, hide_tokens(positional, given, hidden, index)
+        return positional, hide_tokens(positional, keywords, hidden, index)
 
     handles = [
         layers[i].self_attn.register_forward_hook(keep_row, with_kwargs=True)

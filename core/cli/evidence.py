@@ -55,11 +55,11 @@ def add_evidence(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     command.add_argument(
         "--knock-out-box", action="append", default=[], metavar="X0,Y0,X1,Y1",
-        help="a region likewise, in shares of the frame",
+        help="block a region in the same way, in shares of the frame",
     )  # fmt: skip
     command.add_argument(
         "--knock-out-layers", default="", metavar="3-6",
-        help="the layers in which it cannot, counted from 1 (default: all)",
+        help="the layers to block, counted from 1 (default: all)",
     )  # fmt: skip
     command.add_argument("--no-lens", action="store_true", help="leave the layers' read-outs out")
     command.add_argument(

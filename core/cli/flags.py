@@ -129,11 +129,11 @@ def _how(flag: Flag) -> dict[str, Any]:
     default = None if _left_open(flag) else flag.value(RunOptions())
     if kind is bool:
         return {"action": "store_true", "help": flag.help}
-    shown = _text(default) if default not in (None, (), "") else ""
-    shown = _decided_by(flag) or shown
+    default_text = _text(default) if default not in (None, (), "") else ""
+    default_text = _decided_by(flag) or default_text
     keywords: dict[str, Any] = {
         "default": default,
-        "help": f"{flag.help} (default: {shown})" if shown else flag.help,
+        "help": f"{flag.help} (default: {default_text})" if default_text else flag.help,
     }
     if get_origin(kind) is Literal:
         return keywords | {"choices": get_args(kind)}

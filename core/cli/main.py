@@ -72,19 +72,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        print(f"error: {_said(error)}", file=sys.stderr)
+        print(f"error: {_describe(error)}", file=sys.stderr)
         # what is left in the buffer cannot be written at the end of the process either
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 2
     return 0
 
 
-def _said(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     return f"the summary cannot be written ({error.strerror}). Free space, or write it elsewhere."
 
 
 def _write_what_can_be_written() -> None:
-    """A terminal that knows few characters gets the others written out, and no error."""
+    """Writes characters that the terminal cannot show as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -46,7 +46,7 @@ def add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def check_film(out: Path) -> None:
     """Raises OptionError where no film can be put."""
     if out.suffix.lower() != ".mp4":
-        raise OptionError(f"{out.name!r} is no name for a film", "End it in .mp4")
+        raise OptionError(f"{out.name!r} is not a name for a film", "End it in .mp4")
     check_target(out)
 
 
@@ -70,8 +70,8 @@ def _shots_of(trace: Trace, video: str) -> Shots:
     from core.rendering.draw import Shots
 
     summary: dict[str, Any] = trace.to_dict()
-    told = summary["options"].get("video", {})
-    options: RunOptions = options_from({"video": told} if told else {})
+    video_options = summary["options"].get("video", {})
+    options: RunOptions = options_from({"video": video_options} if video_options else {})
     clip = read_clip(video, options.video or VideoOptions())
     if clip.sha256 != summary["clip"].get("sha256"):
         raise OptionError(

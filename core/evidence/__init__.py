@@ -37,7 +37,7 @@ def find_kind(name: str) -> Callable[[EvidenceCase, str], Measured]:
     """The function that measures the kind. Raises OptionError for an unknown name."""
     if name not in kind_names():
         raise OptionError(
-            f"there is no kind of evidence {name!r}", f"Choose of {', '.join(kind_names())}"
+            f"there is no kind of evidence {name!r}", f"Choose one of {', '.join(kind_names())}"
         )
     measure: Callable[[EvidenceCase, str], Measured] = import_module(
         f"{__name__}.{name.replace('-', '_')}"

@@ -81,7 +81,7 @@ class EvidenceCase:
     def coverage(self) -> NDArray[np.float64]:
         """(K, T, R, C) how much of each cell each object's mask covers, [0, 1].
 
-        Less than a trace is nothing: soft masks have no edge.
+        A smaller share counts as none, because soft masks have no edge.
         """
         covered = mean_to(to_host(self.masks.objects), self.grid)
         return np.where(covered < TRACE_OF_MASK, 0.0, covered)

@@ -81,14 +81,14 @@ def join_evidence(former: Evidence, newer: Evidence) -> Evidence:
     again = {(m.kind, m.view) for m in newer.maps}
     maps = (*(m for m in former.maps if (m.kind, m.view) not in again), *newer.maps)
     blocked = {(k.track, k.box, k.layers) for k in newer.knock_outs}
-    kept = (k for k in former.knock_outs if (k.track, k.box, k.layers) not in blocked)
+    former_knock_outs = (k for k in former.knock_outs if (k.track, k.box, k.layers) not in blocked)
     attended = any(m.kind == "attention" for m in newer.maps)
     return replace(
         newer,
         layers=newer.layers if attended else former.layers,
         maps=maps,
         agreement=agreements(maps),
-        knock_outs=(*kept, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
+        knock_outs=(*former_knock_outs, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
         lens=newer.lens or former.lens,
     )
 
@@ -107,11 +107,14 @@ def open_case(
 ) -> EvidenceCase:
     """What is to be measured, checked against the trace and its model."""
     trace, lm, context = bench.trace, bench.lm, bench.context
-    known = [t.id for t in trace.tracks]
+    track_ids = [t.id for t in trace.tracks]
     for track in options.track_ids():
-        if track not in known:
+        if track not in track_ids:
             listed = ", ".join(f"{t.id} ({t.label})" for t in trace.tracks)
-            raise OptionError(f"there is no object {track}", f"Choose of {listed or 'none'}")
+            raise OptionError(
+                f"there is no object {track}",
+                f"Choose one of {listed}" if listed else "The trace has no objects",
+            )
     target, prefix = _target(trace, lm, options)
     levels = trace.counterfactual
     assert levels is not None
@@ -149,19 +152,19 @@ def _target(trace: Trace, lm: VideoLM, options: EvidenceOptions) -> tuple[Target
 
 
 def _candidate(
-    texts: Sequence[str], candidates: Sequence[int], lm: VideoLM, wanted: str
+    texts: Sequence[str], candidates: Sequence[int], lm: VideoLM, rival: str
 ) -> int | None:
     """The candidate of that text, else the one token the text is."""
-    if not wanted:
+    if not rival:
         return None
     for clean in (str, str.strip):
         for text, token in zip(texts, candidates, strict=True):
-            if clean(text) == clean(wanted):
+            if clean(text) == clean(rival):
                 return token
-    tokens = lm.tokens(wanted)
+    tokens = lm.tokens(rival)
     if len(tokens) != 1:
         raise OptionError(
-            f"{shown(wanted)} is {len(tokens)} tokens and no candidate",
+            f"{shown(rival)} is {len(tokens)} tokens and no candidate",
             f"Choose one, such as {', '.join(shown(t) for t in texts[:5])}",
         )
     return tokens[0]

@@ -36,18 +36,20 @@ def draw(trace: Trace, name: str, backend: Backend = "plotly", **which: Any) -> 
     which: what of the trace, as the figure's `measure` takes it. Raises OptionError for a name, a
     backend or a choice that there is none of, and for a trace that does not hold what is drawn.
     """
-    for kind, value, known in (
+    for kind, value, choices in (
         ("figure", name, figure_names()),
         ("backend", backend, get_args(Backend)),
     ):
-        if value not in known:
-            raise OptionError(f"there is no {kind} {value!r}", f"Choose of {', '.join(known)}")
-    module = import_module(f"{__name__}.{name.replace('-', '_')}")
-    known = tuple(signature(module.measure).parameters)[1:]
-    for one in which:
-        if one not in known:
+        if value not in choices:
             raise OptionError(
-                f"the figure {name!r} takes no {one!r}",
-                f"Choose of {', '.join(known)}" if known else "Leave it out",
+                f"there is no {kind} {value!r}", f"Choose one of {', '.join(choices)}"
+            )
+    module = import_module(f"{__name__}.{name.replace('-', '_')}")
+    parameters = tuple(signature(module.measure).parameters)[1:]
+    for parameter in which:
+        if parameter not in parameters:
+            raise OptionError(
+                f"the figure {name!r} takes no {parameter!r}",
+                f"Choose one of {', '.join(parameters)}" if parameters else "Leave it out",
             )
     return getattr(module, backend)(module.measure(trace, **which))

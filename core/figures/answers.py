@@ -19,7 +19,8 @@ def contrast_answer(trace: Trace, name: str | None) -> Answer:
     chosen = name if name is not None else ("macd" if "macd" in several else next(iter(several)))
     if chosen not in several:
         raise OptionError(
-            f"there is no answer {chosen!r} with a second view", f"Choose of {', '.join(several)}"
+            f"there is no answer {chosen!r} with a second view",
+            f"Choose one of {', '.join(several)}",
         )
     return several[chosen]
 

@@ -51,18 +51,18 @@ def measure(trace: Trace, answer: str | None = None, token: int | None = None) -
 
     Raises OptionError for an answer whose rule takes neither α nor β.
     """
-    found = contrast_answer(trace, answer)
-    index = token_index(trace, found, token)
-    step = found.tokens[index]
-    if found.rule != "linear" or step.counter is None:
+    contrasted = contrast_answer(trace, answer)
+    index = token_index(trace, contrasted, token)
+    step = contrasted.tokens[index]
+    if contrasted.rule != "linear" or step.counter is None:
         raise OptionError(
-            f"the rule {found.rule!r} of {found.method!r} takes neither α nor β",
+            f"the rule {contrasted.rule!r} of {contrasted.method!r} takes neither α nor β",
             "Choose an answer of the linear rule",
         )
-    alphas = np.linspace(0, max(LARGEST_ALPHA, found.alpha), STEPS[0])
-    betas = np.linspace(0, max(LARGEST_BETA, found.beta), STEPS[1])
+    alphas = np.linspace(0, max(LARGEST_ALPHA, contrasted.alpha), STEPS[0])
+    betas = np.linspace(0, max(LARGEST_BETA, contrasted.beta), STEPS[1])
     places = np.empty((len(betas), len(alphas)), np.int64)
-    head: Head = "raw" if found.head == "raw" else "probability"
+    head: Head = "raw" if contrasted.head == "raw" else "probability"
     for row, beta in zip(places, betas, strict=True):
         inside = np.flatnonzero(plausibility_mask(step.base, float(beta), head))
         flips = flip_points(step.base[inside], step.counter[inside], 0.0, float(alphas[-1]))
@@ -73,13 +73,13 @@ def measure(trace: Trace, answer: str | None = None, token: int | None = None) -
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return Decision(
-        method=found.method,
+        method=contrasted.method,
         index=index,
         alphas=alphas,
         betas=betas,
         choice=rank[choice].reshape(places.shape),
         tokens=tuple(short(token_name(step.texts[won[i]])) for i in order),
-        here=(found.alpha, found.beta),
+        here=(contrasted.alpha, contrasted.beta),
     )
 
 

@@ -61,10 +61,10 @@ def measure(trace: Trace, kind: str = "", index: int = -1, frames: Any = None) -
             "Measure it first: python -m core evidence FILE.macd --out NEW.macd",
         )
     one = trace.evidence[index]
-    known = list(dict.fromkeys(m.kind for m in one.maps))
-    chosen = kind or known[0]
-    if chosen not in known:
-        raise OptionError(f"the trace holds no map {chosen!r}", f"Choose of {', '.join(known)}")
+    kinds = list(dict.fromkeys(m.kind for m in one.maps))
+    chosen = kind or kinds[0]
+    if chosen not in kinds:
+        raise OptionError(f"the trace holds no map {chosen!r}", f"Choose one of {', '.join(kinds)}")
     at = choose_frames(trace, frames)
     values = np.stack(
         [one.map(chosen).values, one.map(chosen, "counterfactual").values, one.difference(chosen)]

@@ -54,15 +54,15 @@ class Contrast:
 
 def measure(trace: Trace, answer: str | None = None) -> Contrast:
     """answer: whose tokens; see `contrast_answer`."""
-    found = contrast_answer(trace, answer)
+    contrasted = contrast_answer(trace, answer)
     rows, instead = [], []
-    for step in found.tokens:
+    for step in contrasted.tokens:
         at = int(np.flatnonzero(step.candidates == step.token)[0])
         best = int(step.base.argmax())
         rows.append([float(step.base[at]) - float(other[at]) for other in step.others])
         instead.append(None if best == at else short(token_name(step.texts[best])))
-    tokens = tuple(short(token_name(step.text)) for step in found.tokens)
-    return Contrast(short(found.method, 28), tokens, tuple(instead), np.array(rows).T)
+    tokens = tuple(short(token_name(step.text)) for step in contrasted.tokens)
+    return Contrast(short(contrasted.method, 28), tokens, tuple(instead), np.array(rows).T)
 
 
 def plotly(numbers: Contrast) -> go.Figure:

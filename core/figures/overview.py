@@ -58,15 +58,26 @@ def measure(trace: Trace, frames: Any = None, token: int | None = None) -> Overv
 
     Raises OptionError where the trace holds no finished MACD answer.
     """
-    found, macd, read = trace.counterfactual, trace.answers.get("macd"), trace.model_frames
+    counterfactual, macd, read = trace.counterfactual, trace.answers.get("macd"), trace.model_frames
     baseline = trace.answers.get("baseline")
-    if found is None or macd is None or read is None or baseline is None or not macd.tokens:
+    if (
+        counterfactual is None
+        or macd is None
+        or read is None
+        or baseline is None
+        or not macd.tokens
+    ):
         raise OptionError("the trace holds no finished answer of MACD", "Run the clip to its end")
     at = choose_frames(trace, frames)
     drawn = draw_masks(trace.tracks, len(read.pixels), read.size, trace.mask, read.content)
     confidence = [t.confidence for t in trace.tracks]
     mask = combine_masks(
-        drawn, found.level, found.frame_level, trace.groups, confidence, trace.mask
+        drawn,
+        counterfactual.level,
+        counterfactual.frame_level,
+        trace.groups,
+        confidence,
+        trace.mask,
     )
     grey = np.repeat((255 * mask).round().astype(np.uint8)[..., None], 3, -1)
     counter = read.pixels if macd.shown is None else macd.shown
@@ -87,8 +98,8 @@ def measure(trace: Trace, frames: Any = None, token: int | None = None) -> Overv
         pictures=tuple(tuple(small(row[i]) for i in at) for row in rows),
         boxes=boxes,
         names=tuple(f"{t.id} {t.label}" for t in trace.tracks),
-        margin=found.margin,
-        level=found.level,
+        margin=counterfactual.margin,
+        level=counterfactual.level,
         tokens=tuple(short(token_name(step.texts[i])) for i in kept),
         logits=np.array([step.base[kept], other[kept], score[kept]], np.float64),
         index=index,

@@ -80,7 +80,7 @@ def as_image(frame: Pixels, row: int, column: int, figure: go.Figure) -> None:
 
 
 def bare_axes(axes: Any, frame: Pixels) -> None:
-    """A matplotlib axes with a picture over 0 … 1, y downwards, and no ticks."""
+    """Matplotlib axes with a picture over 0 … 1, y downwards, without ticks."""
     height, width = frame.shape[:2]
     axes.imshow(frame, extent=(0, 1, 1, 0), aspect=height / width, interpolation="antialiased")
     axes.set(xticks=[], yticks=[])

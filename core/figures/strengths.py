@@ -78,21 +78,22 @@ def measure(trace: Trace) -> Strengths:
     Differences are measured, not strengths: with η = 0.01 they are far too small to see on a scale
     from 0 to 1, and only their sign decides.
     """
-    found = trace.counterfactual
-    if not trace.steps or found is None:
+    counterfactual = trace.counterfactual
+    if not trace.steps or counterfactual is None:
         raise OptionError("this trace holds no ascent", "Run it with objects and masks")
     options = trace.options.ascent
     r0 = options.r0
-    groups = trace.groups if len(found.frame_strength) else ()
+    groups = trace.groups if len(counterfactual.frame_strength) else ()
     return Strengths(
         names=tuple(f"{t.id} {t.label}" for t in trace.tracks),
         groups=tuple(
             f"frames {g[0] + 1}–{g[-1] + 1}" if len(g) > 1 else f"frame {g[0] + 1}" for g in groups
         ),
-        moved=np.array([s.strength for s in trace.steps] + [found.strength]) - r0,
-        frames=np.array([s.frame_strength for s in trace.steps] + [found.frame_strength]) - r0,
-        level=found.level,
-        frame_level=found.frame_level,
+        moved=np.array([s.strength for s in trace.steps] + [counterfactual.strength]) - r0,
+        frames=np.array([s.frame_strength for s in trace.steps] + [counterfactual.frame_strength])
+        - r0,
+        level=counterfactual.level,
+        frame_level=counterfactual.frame_level,
         acts=tuple(any(s.gradient[k] for s in trace.steps) for k in range(len(trace.tracks))),
         loss=np.array([s.loss for s in trace.steps]),
         r0=r0,
@@ -120,8 +121,8 @@ def plotly(numbers: Strengths) -> go.Figure:
         vertical_spacing=0.06,
     )
     ends: list[tuple[float, str, str]] = []
-    for k, told in enumerate(numbers.names):
-        name, last = plain(told), float(numbers.moved[-1, k])
+    for k, track_name in enumerate(numbers.names):
+        name, last = plain(track_name), float(numbers.moved[-1, k])
         colour = COLOURS[k % len(COLOURS)]
         _line(figure, steps, numbers.moved[:, k], name, colour, DASHES[k // 7 % 4])
         label = short(name, LABEL_CHARACTERS)
@@ -160,12 +161,15 @@ def matplotlib(numbers: Strengths) -> Figure:
         "frames": 0.22 * len(numbers.groups),
         "loss": 0.8 if len(numbers.loss) > 1 else 0.0,
     }
-    kept = {name: height for name, height in heights.items() if height}
-    figure = Figure(figsize=(4.2, sum(kept.values()) + 0.9), layout="constrained")
+    panels = {name: height for name, height in heights.items() if height}
+    figure = Figure(figsize=(4.2, sum(panels.values()) + 0.9), layout="constrained")
     grid = figure.subplots(
-        len(kept), sharex=True, squeeze=False, gridspec_kw={"height_ratios": list(kept.values())}
+        len(panels),
+        sharex=True,
+        squeeze=False,
+        gridspec_kw={"height_ratios": list(panels.values())},
     )
-    axes = dict(zip(kept, grid[:, 0], strict=True))
+    axes = dict(zip(panels, grid[:, 0], strict=True))
     above = axes["objects"]
     for k, name in enumerate(numbers.names):
         above.plot(

@@ -103,7 +103,7 @@ def read_clip(
     reader = _Reader(file, options, cancelled, limits, opened)
     result = reader.read()
     frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
-    known, notes = result.known, list(result.known["notes"])
+    facts, notes = result.facts, list(result.facts["notes"])
     if len(frames.times) < options.wanted:
         only = words.count(len(frames.times), "different picture")
         notes.append(f"the clip has only {only} to sample")
@@ -114,9 +114,9 @@ def read_clip(
         dense_times=dense.times,
         name=writable(file.name),
         sha256=reader.sha256,
-        duration=float(known["duration"]),
+        duration=float(facts["duration"]),
         size=(frames.pixels.shape[2], frames.pixels.shape[1]),
-        title=str(known["title"]),
+        title=str(facts["title"]),
         notes=tuple(notes),
     )
 
@@ -139,7 +139,7 @@ class _Reader:
         self.sha256 = ""
 
     def read(self) -> _Result:
-        """The pictures, with all of `known` set. Raises VideoError and Cancelled."""
+        """The pictures, with all of `facts` set. Raises VideoError and Cancelled."""
         limits = self._limits
         spare = (limits.seconds - limits.exact_seconds) / 4  # for a decoder that does not return
         hard = limits.exact_seconds + spare
@@ -161,9 +161,9 @@ class _Reader:
         if count < self._enough:
             exact.keep_the_beginning(self._options)
             if len(exact.pictures["frames"]) >= max(least, count):
-                end = exact.known["end"]
+                end = exact.facts["end"]
                 last = max(p.whole().times[-1] for p in exact.pictures.values() if len(p))
-                exact.known["notes"].append(
+                exact.facts["notes"].append(
                     f"{why}, and too few key frames can be used instead: of its {end:.1f} s only"
                     f" the first {last:.1f} s were analysed. Re-encode the clip with a key frame"
                     " every second to have all of it"
@@ -171,7 +171,7 @@ class _Reader:
                 return exact
         if count >= least:
             note = "the nearest key frames were used; times are those of the key frames"
-            keys.known["notes"].append(f"{why}: {note}")
+            keys.facts["notes"].append(f"{why}: {note}")
             return keys
         too_much = f"more than {limits.memory_bytes / 2**20:.0f} MB of memory"
         if exact.late == "time":
@@ -232,11 +232,11 @@ class _Reader:
 class _Result:
     """What came from a decoder. late: why it could not finish, "time" or "memory"; else "".
 
-    known: from its last message about the clip, empty if none came.
+    facts: from its last message about the clip, empty if none came.
     """
 
     def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self.late = ""
         self.pictures = {"frames": _Pictures(0), "dense_frames": _Pictures(0)}
 
@@ -249,7 +249,7 @@ class _Result:
             message = json.loads(line)
             if "plan" in message:
                 self.pictures = {k: _Pictures(int(message["plan"][k])) for k in self.pictures}
-                self.known = message["known"]
+                self.facts = message["known"]
             elif "picture" in message:
                 slot, at, shape = message["slot"], float(message["time"]), message["shape"]
                 if not self.pictures[message["picture"]].receive(stream, slot, at, shape):
@@ -260,7 +260,7 @@ class _Result:
                 raise kind(message["cause"], message["remedy"])
             else:
                 self.late = message["why"] if "late" in message else ""
-                self.known = message.get("done") or message.get("late") or self.known
+                self.facts = message.get("done") or message.get("late") or self.facts
                 return True
         return False
 
@@ -271,10 +271,10 @@ class _Result:
         """
         dense = self.pictures["dense_frames"].whole()
         if len(dense.times):
-            start, last = float(self.known["start"]), float(dense.times[-1])
+            start, last = float(self.facts["start"]), float(dense.times[-1])
             middles = start + (np.arange(options.frames) + 0.5) * (last - start) / options.frames
-            wanted = [t for t in options.at if t <= last] if options.at else middles
-            picked = np.unique((np.searchsorted(dense.times, wanted, "right") - 1).clip(0))
+            sample_times = [t for t in options.at if t <= last] if options.at else middles
+            picked = np.unique((np.searchsorted(dense.times, sample_times, "right") - 1).clip(0))
             self.pictures["frames"] = _Pictures.of(dense.pixels[picked], dense.times[picked])
 
 
@@ -288,9 +288,9 @@ class _Pictures:
     @classmethod
     def of(cls, pixels: Pixels, times: Times) -> _Pictures:
         """Pictures (T, H, W, 3) with their times."""
-        made = cls(0)
-        made.pixels, made.times = pixels, times
-        return made
+        pictures = cls(0)
+        pictures.pixels, pictures.times = pixels, times
+        return pictures
 
     def __len__(self) -> int:
         return int(np.isfinite(self.times).sum())
@@ -365,10 +365,10 @@ class _Ready:
     def take(self) -> subprocess.Popen[bytes]:
         """The waiting decoder; another one starts in its place."""
         with self._lock:
-            taken, self._waiting = self._waiting, _start_worker()
-        if taken.poll() is None:
-            return taken
-        _end(taken)
+            decoder, self._waiting = self._waiting, _start_worker()
+        if decoder.poll() is None:
+            return decoder
+        _end(decoder)
         return _start_worker()
 
     def close(self) -> None:

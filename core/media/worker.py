@@ -128,7 +128,7 @@ class Reading:
         self.aspect = aspect if Fraction(1, 8) < aspect < 8 else Fraction(1)
 
     def read_exactly(self) -> None:
-        """Sends the pictures on display at the wanted times, whatever has to be decoded for it."""
+        """Sends the pictures on display at the sample times, whatever must be decoded for them."""
         sent = self._send_exactly(self.end)
         reached = self.start if self.reached is None else self.reached
         if not sent or reached < self.end - max(0.5, 2 * self.source.seconds_of_step):
@@ -146,7 +146,7 @@ class Reading:
     def _send_exactly(self, end: float) -> int:
         """Returns how many different sampled pictures were sent."""
         source = self.source
-        sampled = sorted({source.at(t) for t in self._wanted(end)})
+        sampled = sorted({source.at(t) for t in self._sample_times(end)})
         dense: list[int] = []
         if count := self._dense_count(end):
             # the tracker's pictures include the sampled ones: boxes need no guessing there
@@ -168,7 +168,7 @@ class Reading:
         the beginning as possible is wanted.
         """
         if self._has_key_frames is None:
-            times = self._wanted(self.end)
+            times = self._sample_times(self.end)
             keys = {self.source.key_at(t) for t in times} - {None}
             self._has_key_frames = len(keys) >= self.job["least_key_frames"]
         if not self._has_key_frames:
@@ -183,7 +183,7 @@ class Reading:
         Of the dense ones only as many as the time allows, evenly spread; fewer are not a failure.
         """
         source = self.source
-        times = self._wanted(self.end)
+        times = self._sample_times(self.end)
         sampled = sorted({k for k in map(source.key_at, times) if k is not None})
         if not sampled:
             raise Reject("CorruptVideo", "the file has no key frame to begin with", "Re-encode it")
@@ -208,7 +208,7 @@ class Reading:
         except TimeIsUp:
             pass
 
-    def _wanted(self, end: float) -> list[float]:
+    def _sample_times(self, end: float) -> list[float]:
         """Times of the frames for the backbone up to `end`: those picked by hand, or uniform."""
         if self.job["at"]:
             return [t for t in self.job["at"] if t <= end]
@@ -221,10 +221,10 @@ class Reading:
         return max(1, min(int(self.job["dense_limit"]), count))
 
     def _plan(self, sampled: Sequence[int], dense: Sequence[int]) -> None:
-        """Tells how many pictures will come, and gives each wanted one its slot."""
+        """Tells how many pictures will come, and gives each of them its slot."""
         kinds = {"frames": sampled, "dense_frames": dense}
         plan = {kind: len(pts) for kind, pts in kinds.items()}
-        self._send({"plan": plan, "known": self.known()}, None)
+        self._send({"plan": plan, "known": self.facts()}, None)
         self._slots = {kind: {p: i for i, p in enumerate(pts)} for kind, pts in kinds.items()}
         self._sent = {kind: set[int]() for kind in kinds}
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -253,8 +253,8 @@ class Reading:
             }
             self._send(message, picture)
 
-    def known(self) -> dict[str, Any]:
-        """What is known of the clip, as a message. Seconds."""
+    def facts(self) -> dict[str, Any]:
+        """The clip's range, duration, title and notes, as a message. Seconds."""
         notes = list(self.notes)
         if self.aspect != 1:
             notes.append(
@@ -310,8 +310,8 @@ def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monoto
         why = "time"
     except MemoryError:
         why = "memory"
-    known = None if reading is None else reading.known()
-    send({"late": known, "why": why} if why else {"done": known}, None)
+    facts = None if reading is None else reading.facts()
+    send({"late": facts, "why": why} if why else {"done": facts}, None)
 
 
 def writer_to(out: IO[bytes]) -> Send:

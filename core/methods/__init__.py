@@ -132,29 +132,31 @@ def find_method(name: str) -> Method:
     if not plus:
         raise OptionError(
             f"there is no method {name!r}",
-            f"Choose of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
+            f"Choose one of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
         )
     views = view.split(VIEW_MARK)
     for kind, parts, names in (("view", views, view_names()), ("rule", [rule], rule_names())):
         for part in parts:
             if part not in names:
-                raise OptionError(f"there is no {kind} {part!r}", f"Choose of {', '.join(names)}")
-    wanted = find_rule(rule).second_views
-    if wanted and (without := [v for v in views if v in ("video", "prompt-bias")]):
+                raise OptionError(
+                    f"there is no {kind} {part!r}", f"Choose one of {', '.join(names)}"
+                )
+    second_views = find_rule(rule).second_views
+    if second_views and (without := [v for v in views if v in ("video", "prompt-bias")]):
         raise OptionError(
             f"the rule {rule!r} needs a second view, and {without[0]!r} has none",
             "Choose another view, such as macd",
         )
-    if len(views) != max(1, wanted):
+    if len(views) != max(1, second_views):
         raise OptionError(
-            f"the rule {rule!r} takes {count(wanted, 'second view')}, and {view!r} names"
+            f"the rule {rule!r} takes {count(second_views, 'second view')}, and {view!r} names"
             f" {len(views)}",
-            f"Write {VIEW_MARK.join(['VIEW'] * max(1, wanted))}+{rule}",
+            f"Write {VIEW_MARK.join(['VIEW'] * max(1, second_views))}+{rule}",
         )
-    known = f" {VIEW_MARK} ".join(
+    view_titles = f" {VIEW_MARK} ".join(
         METHODS[v].title if v in METHODS else v.replace("-", " ").capitalize() for v in views
     )
-    return Method(name, f"{known} + {find_rule(rule).title}", view, rule)
+    return Method(name, f"{view_titles} + {find_rule(rule).title}", view, rule)
 
 
 def find_methods(names: Iterable[str]) -> list[Method]:

@@ -56,7 +56,7 @@ def macd_events(
 ) -> Iterator[MacdEvent]:
     """Base prefill → ascent → counterfactual → decode; docs/methods.md has the steps.
 
-    counterfactual: levels that stand already, so that no ascent is needed. adjust: changes where
+    counterfactual: levels already decided, so that no ascent is needed. adjust: changes where
     the ascent ended, for levels set by hand. answers: of "baseline" and "macd", which to decode.
     """
     context.start_method()

@@ -2,7 +2,7 @@
 
 The only importer of ultralytics.
 
-Knows nothing of time: every frame is looked at by itself.
+Every frame is detected by itself, without regard to time.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _load(path: Path) -> Any:
     YOLO = _import_yolo()
     try:
         model = YOLO(str(path), task=_onnx_task(path) if path.suffix == ".onnx" else None)
-        known, task = model.names, model.task
+        class_names, task = model.names, model.task
     except Exception as error:  # ultralytics raises whatever its reader or download met
         if not path.is_file():
             raise DetectorError(
@@ -233,6 +233,6 @@ def _load(path: Path) -> Any:
         ) from error
     if task not in ("detect", "segment"):
         raise DetectorError(f"{path.name} is a model to {task}", "Use a detection or -seg model")
-    if not known:
+    if not class_names:
         raise DetectorError(f"{path.name} names no classes", "Use a detection model")
     return model

@@ -90,7 +90,7 @@ class OpenSet(ClosedSet):
 
 
 def _named(text: str, names: list[str]) -> str:
-    """The prompt's own words for what the model matched, the longest that stand whole in it.
+    """The prompt's own words for what the model matched, the longest that occur whole in it.
 
     >>> _named("woman", ["man", "Woman"]), _named("a red car", ["car", "red car"])
     ('Woman', 'red car')

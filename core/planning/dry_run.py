@@ -71,17 +71,17 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
         if not any(isinstance(t, FakeTensor) for t in tensors) and not self.is_target(kwargs):
             return func(*args, **kwargs)
         args, kwargs = tree_map(self._as_fake, (args, kwargs))
-        known = self._known_arguments(args, kwargs)
+        values = self._known_arguments(args, kwargs)
         if func is torch.ops.aten.index.Tensor:
             args = (args[0], [p for i in args[1] for p in self._as_positions(i)])
-        elif known is not None and _is_decided_by_values(func):
-            return tree_map(self._as_device, func(*known[0], **known[1]))
+        elif values is not None and _is_decided_by_values(func):
+            return tree_map(self._as_device, func(*values[0], **values[1]))
         self._inside = True  # what torch makes on the way is fake as well
         try:
             out = self.dispatch(func, types, args, kwargs)
         finally:
             self._inside = False
-        self._follow(func, known, args, out)
+        self._follow(func, values, args, out)
         if self.watch is not None:
             self.watch(func, args, kwargs, out)
         return out
@@ -90,9 +90,9 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
         """The values where they are known, else plausible ones."""
         if not isinstance(tensor, FakeTensor):
             return np.asarray(tensor.detach().numpy())
-        known = self.known(tensor)
-        if known is not None:
-            return np.asarray(known.numpy())
+        values = self.known(tensor)
+        if values is not None:
+            return np.asarray(values.numpy())
         shape = tuple(tensor.shape)
         if tensor.dtype == torch.bool:
             return np.ones(shape, np.bool_)
@@ -151,24 +151,24 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
                 return torch.device("cpu")
             return self.known(value) if isinstance(value, Tensor) else value
 
-        known: tuple[Any, Any] = tree_map(plain, (args, kwargs))
-        return known
+        values: tuple[Any, Any] = tree_map(plain, (args, kwargs))
+        return values
 
-    def _follow(self, func: Any, known: tuple[Any, Any] | None, args: Any, out: Any) -> None:
-        """Does the same with the values that are known."""
-        made = [t for t in tree_leaves(out) if isinstance(t, FakeTensor)]
+    def _follow(self, func: Any, inputs: tuple[Any, Any] | None, args: Any, out: Any) -> None:
+        """Computes the values of the result too, where those of the inputs are known."""
+        results = [t for t in tree_leaves(out) if isinstance(t, FakeTensor)]
         random = torch.Tag.nondeterministic_seeded in func.tags
-        if known is None or random or func.overloadpacket in _UNSET:
+        if inputs is None or random or func.overloadpacket in _UNSET:
             if func._schema.is_mutable:
                 self._forget(args)
             if func is torch.ops.aten.ne.Scalar and not args[0].dtype.is_floating_point:
-                # a count over pixels is not the given one: SmolVLM takes no frame for padding
+                # the count of zero pixels is unknown: assume that SmolVLM drops no frame as padding
                 out.known_values = torch.ones(out.shape, dtype=torch.bool)
             return
-        if not all(_is_kept(t) for t in made):
+        if not all(_is_kept(t) for t in results):
             return
-        values = [t for t in tree_leaves(func(*known[0], **known[1])) if isinstance(t, Tensor)]
-        for tensor, value in zip(made, values, strict=True):
+        values = [t for t in tree_leaves(func(*inputs[0], **inputs[1])) if isinstance(t, Tensor)]
+        for tensor, value in zip(results, values, strict=True):
             tensor.known_values = value  # type: ignore[attr-defined]
 
     def _forget(self, args: Any) -> None:

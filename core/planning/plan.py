@@ -234,9 +234,11 @@ class _Meter:
     def see(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         """Takes one operation into account."""
         self.flops += _flops(func, args, kwargs, out)
-        known = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if _is_tensor(t)}
+        input_storages = {
+            t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if _is_tensor(t)
+        }
         for tensor in filter(_is_tensor, tree_leaves(out)):
-            if tensor.untyped_storage()._cdata not in known:
+            if tensor.untyped_storage()._cdata not in input_storages:
                 self.alive.add(tensor)
 
 

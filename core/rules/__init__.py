@@ -28,7 +28,7 @@ def rule_names() -> tuple[str, ...]:
 def find_rule(name: str) -> type[ScoreRule]:
     """The rule of that name. Raises OptionError where there is none."""
     if name not in rule_names():
-        raise OptionError(f"there is no rule {name!r}", f"Choose of {', '.join(rule_names())}")
+        raise OptionError(f"there is no rule {name!r}", f"Choose one of {', '.join(rule_names())}")
     module = import_module(f"{__name__}.{name.replace('-', '_')}")
     rules = [
         rule

@@ -14,5 +14,5 @@ def restore_controls(row: dict[str, Any] | None) -> ControlReport | None:
         return None
     names = [one.name for one in fields(ControlOutcome)]
     outcomes = tuple(ControlOutcome(*(outcome[n] for n in names)) for outcome in row["outcomes"])
-    known = {one.name: row[one.name] for one in fields(ControlReport)}
-    return ControlReport(**known | {"outcomes": outcomes})
+    report_fields = {one.name: row[one.name] for one in fields(ControlReport)}
+    return ControlReport(**report_fields | {"outcomes": outcomes})

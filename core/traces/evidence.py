@@ -74,8 +74,8 @@ def flatten_evidence(trace: Trace, arrays: Arrays) -> list[dict[str, Any]]:
     """The manifest's rows; the maps' values go to the arrays, as evidence0_map0 and so on."""
     rows = []
     for i, one in enumerate(trace.evidence):
-        for j, found in enumerate(one.maps):
-            arrays[f"evidence{i}_map{j}"] = found.values
+        for j, evidence_map in enumerate(one.maps):
+            arrays[f"evidence{i}_map{j}"] = evidence_map.values
         rows.append(
             {
                 "target": asdict(one.target),
@@ -130,7 +130,7 @@ def _restore_map(
     if values is None:
         raise TraceError(f"the trace lacks {name}", DAMAGED)
     if values.dtype.kind not in "fiu" or values.ndim != 3 or len(values) != frames:
-        raise TraceError(f"{name} in the trace is no map over its frames", DAMAGED)
+        raise TraceError(f"{name} in the trace is not a map over its frames", DAMAGED)
     if not all(0 < n <= MAX_CELLS for n in values.shape[1:]):
         raise TraceError(f"{name} in the trace has {values.shape[1:]} cells", DAMAGED)
     if not (np.abs(values.astype(np.float64)) <= LARGE).all():  # NaN is not

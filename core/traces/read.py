@@ -1,4 +1,4 @@
-"""The bytes of a `.macd` file → Trace; raises TraceError for whatever is not a sound one.
+"""The bytes of a `.macd` file → Trace; raises TraceError for any other or damaged file.
 
 What comes back obeys `core.traces.schema`, and its parts fit each other: readers need no guard.
 """
@@ -94,7 +94,7 @@ class _StoredOptions:
 
 
 def _restore_options(stored: Any) -> _StoredOptions:
-    """The options, completed by their defaults, and the changes by hand that stand among them.
+    """The options, completed by their defaults, and the changes by hand that are stored among them.
 
     Options that no run takes any more can still be looked at; see `RunOptions.check_runnable`.
     """
@@ -217,11 +217,11 @@ def _restore_answers(
         further = row.get("further", ())
         folders = [f"shown{i}", *(further_folder(i, j) for j in range(1, len(further) + 1))]
         shown: list[Pixels | None] = []
-        for told, folder in zip((row, *further), folders, strict=True):
-            kept = told.get("shown") and read is not None and room >= read.pixels.size // 3
-            shown.append(_restore_shown(read, pictures.get(folder, {})) if kept and read else None)
-            room -= 0 if read is None or not kept else read.pixels.size // 3
-        views = (view_from(told["view"]) for told in further)
+        for view_row, folder in zip((row, *further), folders, strict=True):
+            fits = view_row.get("shown") and read is not None and room >= read.pixels.size // 3
+            shown.append(_restore_shown(read, pictures.get(folder, {})) if fits and read else None)
+            room -= 0 if read is None or not fits else read.pixels.size // 3
+        views = (view_from(view_row["view"]) for view_row in further)
         pairs = zip(views, shown[1:], strict=True)
         answers[row["method"]] = replace(
             answer, shown=shown[0], further=tuple(ShownView(*pair) for pair in pairs)
@@ -385,16 +385,16 @@ def _restore_tokens(
     weights = _restore_weights(row, arrays, key, n)
     tokens = []
     for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
-        mine, chosen = ids[a:b], int(token[j])
-        if len(set(mine.tolist())) < len(mine) or chosen not in mine:
+        candidates, chosen = ids[a:b], int(token[j])
+        if len(set(candidates.tolist())) < len(candidates) or chosen not in candidates:
             raise TraceError("a token in the trace is not among its candidates", DAMAGED)
         tokens.append(
             TokenStep(
                 index=j,
                 token=chosen,
                 text=pieces[str(chosen)],
-                candidates=mine,
-                texts=tuple(pieces[str(c)] for c in mine.tolist()),
+                candidates=candidates,
+                texts=tuple(pieces[str(c)] for c in candidates.tolist()),
                 base=logits["base"][j],
                 base_log_z=float(log_z["base"][j]),
                 counter=logits["counter"][j] if two else None,
@@ -475,7 +475,7 @@ def _shaped(
     lost: bool = False,
     most: float = LARGE,
 ) -> NDArray[Any]:
-    """float64, or int64 if whole; within ± most, and finite unless what is lost is marked so."""
+    """float64, or int64 if whole; within ± most; finite unless `lost` allows others."""
     array = _required(arrays, name)
     if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
         raise TraceError(

@@ -260,14 +260,14 @@ def verdict(answer: Answer, baseline: Answer) -> str:
 
     "flipped" means two opposite short answers, yes and no.
     """
-    ours, theirs = (a.text.lower().strip(" .!") for a in (answer, baseline))
-    if ours == theirs:
+    text, baseline_text = (a.text.lower().strip(" .!") for a in (answer, baseline))
+    if text == baseline_text:
         return "agrees"
-    return "flipped" if {ours, theirs} == {"yes", "no"} else "changed"
+    return "flipped" if {text, baseline_text} == {"yes", "no"} else "changed"
 
 
 def as_table(trace: Trace) -> str:
-    """All answers beside the baseline, for a terminal."""
+    """All answers next to the baseline, for a terminal."""
     question = f"Question   {' '.join(trace.question.split())}"
     lines = [*_header(trace), *_badge(trace), question, ""]
     lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'diverges':>10}  {'verdict':<9} answer")

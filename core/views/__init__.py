@@ -33,7 +33,7 @@ def view_names() -> tuple[str, ...]:
 def find_view(name: str) -> Callable[[MethodContext], SecondView]:
     """The function that builds the view. Raises OptionError where there is none of that name."""
     if name not in view_names():
-        raise OptionError(f"there is no view {name!r}", f"Choose of {', '.join(view_names())}")
+        raise OptionError(f"there is no view {name!r}", f"Choose one of {', '.join(view_names())}")
     build: Callable[[MethodContext], SecondView] = import_module(
         f"{__name__}.{name.replace('-', '_')}"
     ).build

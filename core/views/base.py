@@ -12,7 +12,7 @@ from core.views.records import NoView, View
 
 @dataclass(frozen=True, eq=False)
 class SecondView:
-    """What the model is shown beside the video, prefilled.
+    """What the model is shown in addition to the video, prefilled.
 
     state: None where there is nothing to show. record: what it is, for the trace. video: its pixels
     (T, 3, h, w) normalised, None where it has those of the first view or none at all. base: the

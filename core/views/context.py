@@ -48,7 +48,7 @@ class MethodContext:
         self.shared: dict[str, int] = {}
         self.meter = meter or Meter(lm.info.device)
         self._used: set[str] | None = None
-        self._made: set[str] = set()
+        self._computed: set[str] = set()
         self._done: dict[Hashable, Any] = {}
         self._costs: dict[Hashable, Cost] = {}
         self._needs: dict[Hashable, set[Hashable]] = {}
@@ -56,7 +56,7 @@ class MethodContext:
 
     def start_method(self) -> None:
         """From here on another method asks."""
-        self._used, self._made = set(), set()
+        self._used, self._computed = set(), set()
         self._making = [set()]
 
     def memoize(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
@@ -66,7 +66,7 @@ class MethodContext:
             with self.meter.measure() as cost:
                 result = make()
             self.seed_cache(name, key, result, cost, self._making.pop())
-            self._made.add(name)
+            self._computed.add(name)
         self._note_use(name, key)
         kept: T = self._done[name, key]
         return kept
@@ -86,7 +86,7 @@ class MethodContext:
 
     def _note_use(self, name: str, key: Hashable) -> None:
         if self._used is not None:
-            if name not in self._used | self._made:
+            if name not in self._used | self._computed:
                 self.shared[name] = self.shared.get(name, 0) + 1
             self._used.add(name)
         self._making[-1].add((name, key))
@@ -173,7 +173,7 @@ class MethodContext:
             if key[1].objective != "query":
                 needs.append(("own answer", None))
             self.seed_cache("ascent", key, tuple(steps), cost, needs)
-            self._made.add("ascent")
+            self._computed.add("ascent")
             self._note_use("ascent", key)
         else:
             self._note_use("ascent", key)
@@ -198,10 +198,10 @@ class MethodContext:
         def make() -> OwnAnswer:
             greedy = replace(self.options.decode, search="greedy")
             steps = list(decode(self.lm, self.base, None, Plain(), greedy))
-            said = [s.token for s in steps if s.token not in self.lm.end_tokens]
+            tokens = [s.token for s in steps if s.token not in self.lm.end_tokens]
             first = steps[0]
             others = (int(t) for t in first.candidates if t != first.token)
-            return OwnAnswer(tuple(said) or (first.token,), next(others, first.token))
+            return OwnAnswer(tuple(tokens) or (first.token,), next(others, first.token))
 
         return self.memoize("own answer", None, make)
 

@@ -31,7 +31,7 @@ def place(context: MethodContext, counterfactual: Counterfactual, seed: int) -> 
 def build(context: MethodContext) -> SecondView:
     """A control: MACD's masks, of the same levels and area, moved to random places and frames.
 
-    How well that could be done stands in the record; see `core.masking.random_masks`.
+    The record says how well that could be done; see `core.masking.random_masks`.
     """
     mask = context.options.mask
     counterfactual = context.counterfactual(mask)

@@ -102,7 +102,7 @@ class OtherView(View):
     caption: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The name stands as its kind."""
+        """The name is stored as its kind."""
         return {"kind": self.name} | ({"caption": self.caption} if self.caption else {})
 
 

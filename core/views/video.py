@@ -7,5 +7,5 @@ from core.views.context import MethodContext
 
 
 def build(context: MethodContext) -> SecondView:
-    """Nothing beside the video."""
+    """The video alone, without a second view."""
     return SecondView()

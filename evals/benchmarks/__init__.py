@@ -22,7 +22,7 @@ FILES = {
 }
 """Benchmarks of video files: name → module and class. They need a folder of data."""
 DRAWN = {"toyworld": "toyworld:ToyWorld", "toyworld-balanced": "toyworld_balanced:BalancedToyWorld"}
-"""Benchmarks of drawn clips, likewise; they need no data."""
+"""Benchmarks of drawn clips, in the same form; they need no data."""
 BENCHMARKS = (*DRAWN, *FILES)
 
 
@@ -52,13 +52,15 @@ def open_files(
 ) -> FileBenchmark:
     """A benchmark of video files; videos: whether they have to be there. Raises as above."""
     if name not in FILES:
-        raise OptionError(f"there is no benchmark {name!r}", f"Choose of {', '.join(BENCHMARKS)}")
+        raise OptionError(
+            f"there is no benchmark {name!r}", f"Choose one of {', '.join(BENCHMARKS)}"
+        )
     if data is None:
         raise OptionError(
             f"{name} needs its data", "Give the folder by --data; docs/benchmarks.md shows it"
         )
     module, kind = FILES[name].split(":")
-    found: FileBenchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)(
+    benchmark: FileBenchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)(
         data, sampling, published, videos
     )
-    return found
+    return benchmark

@@ -22,11 +22,11 @@ class Item:
 
     clip: key of its clip, which several questions may share. regime: the benchmark's own split.
     level: difficulty, "" where the benchmark has none. truth: the right answer; of a caption, a
-    true one; of a choice, the letter of an option. prior_answer: what somebody who did not look
-    would say. about: the class that was asked about, "" if none. options: of a choice, in the order
-    A, B, C; of a forced one, every answer that could be right, of which the one whose first token
-    scores highest counts, whatever else the model would say. before, after: what the published
-    prompt puts around the question. labels: further dimensions to report by, such as
+    true one; of a choice, the letter of an option. prior_answer: what somebody would answer
+    without seeing the clip. about: the class that was asked about, "" if none. options: of a
+    choice, in the order A, B, C; of a forced one, every answer that could be right; the one whose
+    first token scores highest counts, whatever else the model would say. before, after: what the
+    published prompt puts around the question. labels: further dimensions to report by, such as
     ("area", "physics"); one dimension may hold several values.
     """
 
@@ -49,8 +49,8 @@ class Benchmark(Protocol):
     """What the runner and the report need of a benchmark.
 
     balance: of each regime. "balanced": every answer, or every kind of answer, is right equally
-    often, given what somebody sees who does not see the asked object, so that no constant added to
-    an answer's score helps a model without evidence. "unbalanced": such a constant may help.
+    often for a viewer who sees everything but the asked object, so that no constant added to an
+    answer's score helps a model without evidence. "unbalanced": a constant may help.
     """
 
     name: str

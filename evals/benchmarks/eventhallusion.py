@@ -30,15 +30,15 @@ class EventHallusion(FileBenchmark):
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""
         require_folder(data, "EventHallusion")
-        found = 0
+        n_files = 0
         for split in SPLITS:
             paths = [data / f"{sub}{split}_questions.json" for sub in ("questions/", "")]
             path = next((p for p in paths if p.is_file()), None)
             if path is None:
                 continue
-            found += 1
+            n_files += 1
             yield from self._split(data, split, path)
-        if not found:
+        if not n_files:
             raise BenchmarkError(
                 f"{place(data)} holds no question file of EventHallusion, such as"
                 " questions/entire_questions.json",
@@ -79,8 +79,8 @@ class EventHallusion(FileBenchmark):
         """See `FileBenchmark.check_sizes`."""
         notes = []
         for split in self.regimes:
-            mine = [a for a in self.asked if a.regime == split]
-            counts = len(mine), sum(a.truth == "yes" for a in mine)
+            of_split = [a for a in self.asked if a.regime == split]
+            counts = len(of_split), sum(a.truth == "yes" for a in of_split)
             if counts != RELEASED[split]:
                 n, yes = RELEASED[split]
                 notes.append(

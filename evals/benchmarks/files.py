@@ -130,19 +130,19 @@ class FileBenchmark:
 
     def items(self, split: Split, n: int) -> list[Item]:
         """See `Benchmark.items`. A fifth of the clips is for choosing, by a hash of their key."""
-        found: list[Item] = []
+        chosen: list[Item] = []
         by_regime: dict[str, dict[str, list[Item]]] = defaultdict(lambda: defaultdict(list))
         for item in self.everything:
             by_regime[item.regime][self.cluster(item)].append(item)
         for clusters in by_regime.values():
-            taken = 0
+            n_taken = 0
             for cluster, items in sorted(clusters.items(), key=lambda pair: _rank(pair[0])):
-                if taken >= n:
+                if n_taken >= n:
                     break
                 if split == "all" or (split == "choose") == (_rank(cluster) < CHOOSE_SHARE):
-                    found += items
-                    taken += len(items)
-        return found
+                    chosen += items
+                    n_taken += len(items)
+        return chosen
 
     def cluster(self, item: Item) -> str:
         """What was drawn at random with the item: its video, unless the files name another."""
@@ -237,10 +237,10 @@ def _read_pictures(asked: Asked, sampling: Sampling) -> Clip:
             f"{place(asked.video)} has no picture from {asked.start:g} to {end:g} s",
             "Unpack the folder again",
         )
-    wanted = sampling.video.frames
+    n_frames = sampling.video.frames
     if sampling.fps is not None:
-        wanted = frames_at(len(inside) / fps, sampling.fps)
-    few = np.unique(inside[((np.arange(wanted) + 0.5) / wanted * len(inside)).astype(int)])
+        n_frames = frames_at(len(inside) / fps, sampling.fps)
+    few = np.unique(inside[((np.arange(n_frames) + 0.5) / n_frames * len(inside)).astype(int)])
     dense = inside[:: max(1, -(-len(inside) // sampling.video.dense_limit))]
     pictures = {i: _picture(files[i]) for i in {*few.tolist(), *dense.tolist()}}
     digest = hashlib.sha256()

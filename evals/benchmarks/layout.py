@@ -55,18 +55,18 @@ def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
     if path.suffix.lower() == ".csv":
         rows = csv.DictReader(io.StringIO(read_text(path, remedy)), strict=True)
         try:
-            found = list(enumerate(rows, 2))
+            numbered = list(enumerate(rows, 2))
         except csv.Error as error:
             raise BenchmarkError(
                 f"{place(path)} is not valid CSV (line {rows.line_num}: {error})", remedy
             ) from None
-        for line, row in found:
+        for line, row in numbered:
             if None in row or None in row.values():
                 raise BenchmarkError(
                     f"{place(path)}, line {line} has another number of cells than the header",
                     remedy,
                 )
-        return [(f"line {line}", dict(row)) for line, row in found]
+        return [(f"line {line}", dict(row)) for line, row in numbered]
     if path.suffix.lower() == ".json":
         value = read_json(path, remedy)
         if not isinstance(value, list):
@@ -125,12 +125,12 @@ class Reader:
         if value is None or value == "":
             return None
         try:
-            found = float(value)
+            parsed = float(value)
         except (TypeError, ValueError):
-            found = float("nan")
-        if isinstance(value, bool) or not abs(found) < 1e9:
+            parsed = float("nan")
+        if isinstance(value, bool) or not abs(parsed) < 1e9:
             raise self.fail(f"{names[0]!r} is {shown(value)} instead of a number")
-        return found
+        return parsed
 
     def texts(self, *names: str) -> tuple[str, ...]:
         """A list of texts; empty where there is none."""
@@ -165,14 +165,14 @@ def require_unique(path: Path, ids: Iterable[str]) -> None:
         seen.add(one)
 
 
-def require_videos(root: Path, wanted: Collection[Path]) -> None:
+def require_videos(root: Path, videos: Collection[Path]) -> None:
     """Raises BenchmarkError with the number of videos that are missing and the first of them."""
-    missing = [p for p in dict.fromkeys(wanted) if not p.exists()]
+    missing = [p for p in dict.fromkeys(videos) if not p.exists()]
     if missing:
         first = missing[0]
         if first.is_relative_to(root):
             first = first.relative_to(root)
-        whole = count(len(set(wanted)), "video")
+        whole = count(len(set(videos)), "video")
         raise BenchmarkError(
             f"{len(missing)} of {whole} missing in {place(root)}, the first is {place(first)}",
             "Unpack the videos there; docs/benchmarks.md shows the folder",

@@ -89,10 +89,10 @@ def _video(data: Path, name: str) -> Path:
 
 def _cuts(data: Path) -> Mapping[str, Any]:
     paths = [p for f in (CUTS, f"annotations/{CUTS}") if (p := data / f).is_file()]
-    found = read_json(paths[0]) if paths else {}
-    if not isinstance(found, Mapping):
+    cuts = read_json(paths[0]) if paths else {}
+    if not isinstance(cuts, Mapping):
         raise BenchmarkError(f"{place(paths[0])} holds no object of frames", "Download it again")
-    return found
+    return cuts
 
 
 def _end(reader: Reader, frame: Any) -> float | None:

@@ -103,7 +103,7 @@ def _article(noun: str) -> str:
 
 
 def _labels(path: Path) -> dict[str, tuple[str, ...]]:
-    found = []
+    names_by_video = []
     for where, record in read_table(path, "Give records of video and objects"):
         reader = Reader(path, where, record)
         objects = record.get("objects")
@@ -113,6 +113,6 @@ def _labels(path: Path) -> dict[str, tuple[str, ...]]:
             names = tuple(o.strip() for o in reader.texts("objects") if o.strip())
         if not names and objects is None:
             raise reader.fail("'objects' is missing")
-        found.append((reader.text("video"), tuple(dict.fromkeys(names))))
-    require_unique(path, (video for video, _ in found))
-    return {video: names for video, names in found if names}
+        names_by_video.append((reader.text("video"), tuple(dict.fromkeys(names))))
+    require_unique(path, (video for video, _ in names_by_video))
+    return {video: names for video, names in names_by_video if names}

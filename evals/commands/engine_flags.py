@@ -29,8 +29,8 @@ def check(args: argparse.Namespace) -> None:
     if args.engine == "process":
         extra = {"workers": args.workers > 1, "address": args.address, "gpus-per-worker":
                  args.gpus_per_worker}  # fmt: skip
-        for name, given in extra.items():
-            if given:
+        for name, value in extra.items():
+            if value:
                 raise OptionError(f"--{name} needs Ray", "Give --engine ray, or leave it out")
 
 

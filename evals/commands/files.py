@@ -37,7 +37,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sample-fps", type=float, help="frames sampled a second instead")
     group.add_argument("--frame-size", type=int, help="sampled frames are resized to this side")
     group.add_argument(
-        "--prompts", choices=("published", "bare"), help="what stands around the questions"
+        "--prompts", choices=("published", "bare"), help="which text surrounds the questions"
     )
     group.add_argument("--rule", help="scoring rule of the headline")
     group.add_argument(
@@ -162,15 +162,15 @@ def answer_files(
     out: Path,
     engine: Engine | None,
     limit: int | None,
-    given: tuple[float, float] | None,
+    fixed_contrast: tuple[float, float] | None,
     rule: str | None = None,
     keep: Kept | None = None,
 ) -> dict[str, Any]:
     """The report of a run as plain data: answers of every method, scored and compared.
 
-    given: α and β of every method; without them they are chosen on a fifth of the clips, which is
-    then left out of the score, and so are the constants of "yes-bias". keep: which answers' traces
-    are kept in out/traces.
+    fixed_contrast: α and β of every method; None: they and the constants of "yes-bias" are chosen
+    on a fifth of the clips, which is then left out of the score. keep: which answers' traces are
+    kept in out/traces.
     """
     from evals.__main__ import _say
     from evals.answer import ONE_VIEW
@@ -185,17 +185,19 @@ def answer_files(
     assert isinstance(benchmark, FileBenchmark)
     rows, n = out / "rows", limit or 10**9
     constants: dict[str, float] = {}
-    if given is not None:
-        contrasts: Contrasts = dict.fromkeys(methods, given)
+    if fixed_contrast is not None:
+        contrasts: Contrasts = dict.fromkeys(methods, fixed_contrast)
         how, split = "given", "all"
     else:
         tried = plan(benchmark, setting, "choose", n, methods, None)
-        found = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
+        rows_by_key = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
         asked = benchmark.items("choose", n)
-        contrasts = choose(asked, found, tried)
-        constants = tune(asked, {w.item.id: found[w.key] for w in tried if w.method == "baseline"})
+        contrasts = choose(asked, rows_by_key, tried)
+        constants = tune(
+            asked, {w.item.id: rows_by_key[w.key] for w in tried if w.method == "baseline"}
+        )
         how, split = "chosen for each method on a fifth of the clips, which is not scored", "test"
-    wanted = plan(benchmark, setting, split, n, methods, contrasts)  # type: ignore[arg-type]
+    planned = plan(benchmark, setting, split, n, methods, contrasts)  # type: ignore[arg-type]
     items = benchmark.items(split, n)  # type: ignore[arg-type]
     if not items:
         raise OptionError(
@@ -207,8 +209,8 @@ def answer_files(
         keep, setting, benchmark, asked_methods, out / TRACES, out / "tracks", rule, _say
     )
     take = {"take": keeper.take} if keeper else {}
-    found = complete(wanted, setting, rows, engine, ticking("answering", _say), **take)
-    answers = {(w.item.id, w.method): found[w.key] for w in wanted}
+    rows_by_key = complete(planned, setting, rows, engine, ticking("answering", _say), **take)
+    answers = {(w.item.id, w.method): rows_by_key[w.key] for w in planned}
     if CONSTANT in methods:
         texts = answers_by_first([answers[i.id, "baseline"] for i in items])
         for i in items:
@@ -232,6 +234,6 @@ def answer_files(
 
 
 def _published(name: str) -> list[float] | None:
-    """The paper's α and β for a benchmark, to stand beside those of the run."""
-    known = PRESETS.get(name)
-    return None if known is None else [known.alpha, known.beta]
+    """The paper's α and β for a benchmark, to compare with those of the run."""
+    preset = PRESETS.get(name)
+    return None if preset is None else [preset.alpha, preset.beta]

@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Detects and tracks every clip, and writes what was found."""
+    """Detects and tracks every clip, and writes the tracks."""
     require_folder(args.folder, "clips")
     check_detector(args.detector)
     options = RunOptions(

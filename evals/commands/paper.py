@@ -1,4 +1,4 @@
-"""`python -m evals paper TABLE`: a table of the paper, computed, its figures beside ours."""
+"""`python -m evals paper TABLE`: computes a table of the paper and shows our figures next to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRAWN = 4
 
 def add(commands: Any) -> None:
     """Its parser."""
-    parser = commands.add_parser("paper", help="compute a table of the paper beside its figures")
+    parser = commands.add_parser("paper", help="compute a table of the paper, next to its figures")
     parser.set_defaults(run=run)
     parser.add_argument("table", choices=(*table_names(), "list"))
     parser.add_argument("--data", type=Path, help="folder of the benchmark, or of several by name")
@@ -73,12 +73,12 @@ def run(args: argparse.Namespace) -> int:
         cost_questions=args.cost_questions,
     )
     rows = _rows(table, [r for r in table.rows if same_backbone(r.backbone, args.backbone)])
-    found = []
+    computed = []
     for i, row in enumerate(rows, 1):
         label = f"{args.table}, row {i} of {len(rows)}, {row.name}"
-        found.append(compute(table, row, source, ticking(label, _say)))
-    found = [replace(o, figures=dict(o.figures)) for o in found]
-    add_overheads(table, found)
+        computed.append(compute(table, row, source, ticking(label, _say)))
+    computed = [replace(o, figures=dict(o.figures)) for o in computed]
+    add_overheads(table, computed)
     where = str(args.data) if args.data else f"the drawn world, {args.n} clips a split or task"
     about = {
         "backbone": args.backbone,
@@ -86,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
         "data": where,
         "machine": _machine(),
     }
-    text = "\n".join(lines(table, rows, found, about)) + "\n"
+    text = "\n".join(lines(table, rows, computed, about)) + "\n"
     args.out.mkdir(parents=True, exist_ok=True)
-    write_json(args.out / f"{table.name}.json", as_data(table, rows, found, about))
+    write_json(args.out / f"{table.name}.json", as_data(table, rows, computed, about))
     (args.out / f"{table.name}.md").write_text(text, encoding="utf-8")
     print(visible(text))
     print(f"written to {args.out}: {table.name}.md, {table.name}.json", file=sys.stderr)
@@ -110,29 +110,29 @@ def _check(args: argparse.Namespace) -> None:
     engine_flags.check(args)
 
 
-def _rows(table: PaperTable, mine: list[TableRow]) -> list[TableRow]:
+def _rows(table: PaperTable, own: list[TableRow]) -> list[TableRow]:
     """The rows to compute: those of our backbone, or those of the table's first one."""
-    return mine or [r for r in table.rows if r.backbone == table.rows[0].backbone]
+    return own or [r for r in table.rows if r.backbone == table.rows[0].backbone]
 
 
 def _data(args: argparse.Namespace, table: PaperTable) -> dict[str, Path]:
-    """The folder of each benchmark of the table; drawn anew where none is given."""
+    """The folder of each benchmark of the table; new drawn clips where no folder is given."""
     from evals.benchmarks import open_files
 
     if args.data is None:
         from toyworld.export import export
 
-        found = {}
+        folders = {}
         for name in table.benchmarks:
             folder = args.out / "drawn" / f"{name}-{args.n}"
             done = folder / "whole"
             if not done.exists():
                 export(name, folder, max(args.n, 3 if name == "video-pope" else 1))
                 done.touch()
-            found[name] = folder
-        return found
+            folders[name] = folder
+        return folders
     named = {b: args.data / b for b in table.benchmarks if (args.data / b).is_dir()}
-    found = named or {table.benchmarks[0]: args.data}
-    for name, folder in found.items():
+    folders = named or {table.benchmarks[0]: args.data}
+    for name, folder in folders.items():
         open_files(name, folder)
-    return found
+    return folders

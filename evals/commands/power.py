@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
             n = questions_needed(d, discordance, power, design_effect=effect)
             print(f"{n} questions show {args.difference:g} points with a power of {args.power:g} %")
         else:
-            found = power_of(args.n, d, discordance, design_effect=effect)
+            achieved = power_of(args.n, d, discordance, design_effect=effect)
             print(f"{args.n} questions show {args.difference:g} points with a power of"
-                  f" {100 * found:.1f} %")  # fmt: skip
+                  f" {100 * achieved:.1f} %")  # fmt: skip
         return 0
     least = smallest_difference(args.n, discordance, power, effect)
     if least is None:
@@ -69,8 +69,8 @@ def _discordance(args: argparse.Namespace) -> tuple[float, str]:
     report = read_json(args.folder / "report.json", "Give the --out folder of a run")
     try:
         if report.get("kind") == "files":
-            found = report["compared"][args.method]["all"]
-            changed, n = found["repaired"] + found["spoiled"], report["n"]
+            comparison = report["compared"][args.method]["all"]
+            changed, n = comparison["repaired"] + comparison["spoiled"], report["n"]
         else:
             parts = report["regimes"].values()
             changed = sum(

@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
     benchmark = open_files(args.benchmark, args.data, videos=False)
     check_rule(benchmark, args.rule)
     predictions = read_predictions(args.predictions, benchmark.everything)
-    found = score(benchmark, predictions.texts, args.rule)
+    scores = score(benchmark, predictions.texts, args.rule)
     if args.json:
-        print(visible_json(json.dumps(found, ensure_ascii=False, allow_nan=False)))
+        print(visible_json(json.dumps(scores, ensure_ascii=False, allow_nan=False)))
     else:
-        print(visible("\n".join(lines(found))))
+        print(visible("\n".join(lines(scores))))
     return 0

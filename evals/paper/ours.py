@@ -99,31 +99,31 @@ def contrast_for(row: TableRow, benchmark: str, options: RunOptions) -> tuple[fl
     if row.method in OWN_CONTRAST:
         own = getattr(options, row.method).contrast
         return own.alpha, own.beta
-    known = PRESETS.get(benchmark, PRESETS["eventhallusion"])
-    return known.alpha, known.beta
+    preset = PRESETS.get(benchmark, PRESETS["eventhallusion"])
+    return preset.alpha, preset.beta
 
 
 def compute(table: PaperTable, row: TableRow, source: Source, progress: Progress) -> Ours:
     """Our figures of a row. What cannot be had is None, with the reason."""
-    found: Figures = dict.fromkeys(table.metrics)
+    metrics: Figures = dict.fromkeys(table.metrics)
     missing = [b for b in table.benchmarks if b not in source.data]
     why = f"no data of {', '.join(missing)}" if missing else ""
     try:
-        whole = Ours(found)
+        whole = Ours(metrics)
         for benchmark in table.benchmarks:
             if benchmark in source.data:
                 answered = _answered(table, row, source, benchmark, progress)
-                found |= answered.figures
+                metrics |= answered.figures
                 whole = whole if whole.n else answered
         if any(m.startswith("cost.") for m in table.metrics):
-            found |= _cost(table, row, source)
+            metrics |= _cost(table, row, source)
         if any(m.startswith("study.") for m in table.metrics):
             if source.study is None:
-                return Ours(found, "give a file of ratings by --study")
-            found |= study_figures(source.study, row.method)
-        return replace(whole, figures=found, why=why)
+                return Ours(metrics, "give a file of ratings by --study")
+            metrics |= study_figures(source.study, row.method)
+        return replace(whole, figures=metrics, why=why)
     except MacdError as error:
-        return Ours(found, str(error))
+        return Ours(metrics, str(error))
 
 
 def _answered(
@@ -134,24 +134,24 @@ def _answered(
     assert isinstance(benchmark, FileBenchmark)
     find_method(row.method)
     pair = source.contrast or contrast_for(row, name, setting.options)
-    wanted = [
+    planned = [
         w
         for w in plan(benchmark, setting, "all", source.limit, [row.method], {row.method: pair})
         if _belongs(benchmark, w.item)
     ]
-    items = [w.item for w in wanted]
+    items = [w.item for w in planned]
     labels: dict[str, dict[str, str]] = {}
     if row.label is not None:
         labels = label_queries(items)
-        wanted = [w for w in wanted if labels[w.item.id][row.label[0]] == row.label[1]]
-        items = [w.item for w in wanted]
+        planned = [w for w in planned if labels[w.item.id][row.label[0]] == row.label[1]]
+        items = [w.item for w in planned]
     if not items:
         return Ours({f"{name}.accuracy": None}, labels=labels)
-    rows = complete(wanted, setting, source.out / "rows", source.engine, progress)
-    if all(rows[w.key].error for w in wanted):
-        raise AnswersFailed(f"every answer failed: {rows[wanted[0].key].error.rstrip('.')}",
+    rows = complete(planned, setting, source.out / "rows", source.engine, progress)
+    if all(rows[w.key].error for w in planned):
+        raise AnswersFailed(f"every answer failed: {rows[planned[0].key].error.rstrip('.')}",
                             "Run it again once this is settled")  # fmt: skip
-    texts = {w.item.id: None if rows[w.key].error else rows[w.key].text for w in wanted}
+    texts = {w.item.id: None if rows[w.key].error else rows[w.key].text for w in planned}
     whole = figures(benchmark, items, texts)
     bias = whole["bias"] or {}
     shares = {"accuracy": whole["accuracy"]} | {
@@ -217,16 +217,16 @@ def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
     }
 
 
-def add_overheads(table: PaperTable, found: Sequence[Ours]) -> None:
+def add_overheads(table: PaperTable, computed: Sequence[Ours]) -> None:
     """Percent more than the table's first row, in place."""
     for part, whole in (("latency_overhead", "latency_ms"), ("memory_overhead", "memory_gb")):
         if f"cost.{part}" not in table.metrics:
             continue
-        base = found[0].figures.get(f"cost.{whole}")
-        for one in found:
+        base = computed[0].figures.get(f"cost.{whole}")
+        for one in computed:
             value = one.figures.get(f"cost.{whole}")
-            known = base is not None and value is not None and base > 0
-            one.figures[f"cost.{part}"] = 100 * (value / base - 1) if known else None  # type: ignore[operator]
+            comparable = base is not None and value is not None and base > 0
+            one.figures[f"cost.{part}"] = 100 * (value / base - 1) if comparable else None  # type: ignore[operator]
 
 
 def study_figures(path: Path, condition: str) -> Figures:

@@ -38,7 +38,7 @@ def label_queries(items: Sequence[Item]) -> dict[str, dict[str, str]]:
     """
     lengths = {i.id: len(i.question.split()) for i in items}
     median = statistics.median(lengths.values()) if lengths else 0
-    found = {}
+    labels = {}
     for item in items:
         text = item.question.lower()
         values = (
@@ -46,5 +46,5 @@ def label_queries(items: Sequence[Item]) -> dict[str, dict[str, str]]:
             "attribute-centric" if ATTRIBUTE.search(text) else "event-centric",
             "long" if lengths[item.id] > median else "short",
         )
-        found[item.id] = dict(zip(DIMENSIONS, values, strict=True))
-    return found
+        labels[item.id] = dict(zip(DIMENSIONS, values, strict=True))
+    return labels

@@ -29,10 +29,10 @@ def same_backbone(published: str, own: str) -> bool:
 
 
 def as_data(
-    table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours], about: dict[str, Any]
+    table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> dict[str, Any]:
     """The table as plain data, ours and the paper's apart; with the labels of questions, if any."""
-    labels = {name: labels for o in found for name, labels in o.labels.items()}
+    labels = {name: labels for o in computed for name, labels in o.labels.items()}
     return {
         "table": table.name,
         "title": table.title,
@@ -46,7 +46,7 @@ def as_data(
             {"name": r.name, "method": r.method, "n": o.n, "why": o.why,
              "interval": None if o.interval is None else list(o.interval),
              "figures": {m: o.figures.get(m) for m in table.metrics}}
-            for r, o in zip(rows, found, strict=True)
+            for r, o in zip(rows, computed, strict=True)
         ],
         "paper": [
             {"name": r.name, "backbone": r.backbone, "impossible": impossible(table, r),
@@ -57,9 +57,9 @@ def as_data(
 
 
 def lines(
-    table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours], about: dict[str, Any]
+    table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> Iterator[str]:
-    """Markdown. Where our backbone is none of the table's, ours stand in rows of their own."""
+    """Markdown. Where the table does not have our backbone, our figures get rows of their own."""
     yield f"# {table.title}"
     yield ""
     yield (
@@ -81,27 +81,27 @@ def lines(
         + " | note |"
     )
     yield "|---|" + "---|" * (2 * len(heads) + 1)
-    own = {id(r): o for r, o in zip(rows, found, strict=True)}
+    own = {id(r): o for r, o in zip(rows, computed, strict=True)}
     several = len({r.backbone for r in table.rows}) > 1
     blank = ["–"] * len(heads)
     if several and not any(same_backbone(r.backbone, about["backbone"]) for r in rows):
         own = {}
-        for r, o in zip(rows, found, strict=True):
+        for r, o in zip(rows, computed, strict=True):
             name = f"{about['backbone']}: {r.name}"
             yield _line(name, _own(table, o), blank, _note(o))
     for r in table.rows:
-        mine = own.get(id(r))
+        computed_row = own.get(id(r))
         name = f"{r.backbone}: {r.name}" if several else r.name
-        notes = [_note(mine)] if mine is not None else []
+        notes = [_note(computed_row)] if computed_row is not None else []
         if impossible(table, r):
             notes.append("printed figures fit no confusion matrix of this size")
         published = [_number(v, table.decimals) for v in r.paper]
-        shown = blank if mine is None else _own(table, mine)
+        shown = blank if computed_row is None else _own(table, computed_row)
         yield _line(name, shown, published, "; ".join(n for n in notes if n))
-    yield from _after(table, rows, found)
+    yield from _after(table, rows, computed)
 
 
-def _after(table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours]) -> Iterator[str]:
+def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]) -> Iterator[str]:
     wrong = sum(impossible(table, r) for r in table.rows)
     if table.confusion is not None:
         benchmark, n, positives = table.confusion
@@ -110,16 +110,16 @@ def _after(table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours]) -
             f"{wrong} of {len(table.rows)} printed rows fit no confusion matrix of {n} questions"
             f" with {positives} yes ({benchmark}; unmatched as no, figures rounded)."
         )
-    known = [(r, o) for r, o in zip(rows, found, strict=True) if o.interval is not None]
-    if known:
+    with_interval = [(r, o) for r, o in zip(rows, computed, strict=True) if o.interval is not None]
+    if with_interval:
         yield ""
         yield "Ours with 95 % intervals from resampled clips: " + "; ".join(
             f"{r.name} {100 * sum(o.right) / o.n:.1f} % [{100 * o.interval[0]:.1f},"
             f" {100 * o.interval[1]:.1f}] of {o.n}"
-            for r, o in known if o.interval is not None
+            for r, o in with_interval if o.interval is not None
         )  # fmt: skip
-        base = known[0]
-        pairs = [(r, p) for r, o in known[1:] if (p := mcnemar_of(base[1], o)) is not None]
+        base = with_interval[0]
+        pairs = [(r, p) for r, o in with_interval[1:] if (p := mcnemar_of(base[1], o)) is not None]
         if pairs:
             yield ""
             yield f"McNemar's exact p against {base[0].name}: " + ", ".join(
@@ -127,8 +127,8 @@ def _after(table: PaperTable, rows: Sequence[TableRow], found: Sequence[Ours]) -
             )
 
 
-def _line(name: str, ours: list[str], paper: list[str], note: str) -> str:
-    return "| " + " | ".join([name, *ours, *paper, note]) + " |"
+def _line(name: str, measured: list[str], paper: list[str], note: str) -> str:
+    return "| " + " | ".join([name, *measured, *paper, note]) + " |"
 
 
 def _own(table: PaperTable, one: Ours) -> list[str]:

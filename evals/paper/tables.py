@@ -1,4 +1,4 @@
-"""Reads the published tables. Their figures are data to stand beside ours, never a target."""
+"""Reads the published tables. Their figures are only shown next to ours and are never a target."""
 
 from __future__ import annotations
 
@@ -63,10 +63,12 @@ def table_names() -> list[str]:
 def read_table(name: str) -> PaperTable:
     """A table by name. Raises OptionError."""
     if name not in table_names():
-        raise OptionError(f"there is no table {name!r}", f"Choose of {', '.join(table_names())}")
+        raise OptionError(
+            f"there is no table {name!r}", f"Choose one of {', '.join(table_names())}"
+        )
     record = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     backbone = record.get("backbone", "")
-    known = record.get("confusion")
+    confusion = record.get("confusion")
     return PaperTable(
         name=name,
         title=record["title"],
@@ -80,7 +82,9 @@ def read_table(name: str) -> PaperTable:
         percent=record.get("percent", False),
         fps=record.get("fps"),
         size=record.get("size"),
-        confusion=None if known is None else (known["benchmark"], known["n"], known["positives"]),
+        confusion=None
+        if confusion is None
+        else (confusion["benchmark"], confusion["n"], confusion["positives"]),
     )
 
 

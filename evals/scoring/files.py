@@ -54,7 +54,7 @@ def read_report(folder: Path) -> Report:
 
 
 def links_to_files(folder: Path) -> Links:
-    """Row key → the trace kept for it, beside the report."""
+    """Row key → link to the trace that is kept for it in the report's folder."""
 
     def links(key: str) -> list[tuple[str, str]]:
         name = f"{TRACES}/{key}.macd"
@@ -72,7 +72,7 @@ def plots(report: Report) -> dict[str, str]:
     """Name → SVG: accuracies with their intervals, and how far probabilities can be trusted."""
     from evals.plots import accuracies, reliability  # with matplotlib
 
-    found = {"accuracy": accuracies(report)}
+    drawings = {"accuracy": accuracies(report)}
     methods = tuple(report["methods"][:MOST_PLOTTED])
     regimes: dict[str, Any] = {}
     for split in ("all", *_splits(report)):
@@ -82,8 +82,8 @@ def plots(report: Report) -> dict[str, str]:
         if any(own.values()):
             regimes[split] = {"methods": own}
     if regimes:
-        found["reliability"] = reliability({"regimes": regimes}, methods)
-    return found
+        drawings["reliability"] = reliability({"regimes": regimes}, methods)
+    return drawings
 
 
 def _splits(report: Report) -> list[str]:
@@ -98,8 +98,8 @@ def _part(scores: Report, split: str) -> Report:
 def _rows(report: Report) -> Iterator[tuple[Any, ...]]:
     for q in report["questions"]:
         for method, answer in q["answers"].items():
-            asked = (q["id"], q["clip"], q["split"], q["question"], q["truth"], method)
-            yield (*asked, answer["text"], answer["right"], answer["margin"], answer["key"])
+            question = (q["id"], q["clip"], q["split"], q["question"], q["truth"], method)
+            yield (*question, answer["text"], answer["right"], answer["margin"], answer["key"])
 
 
 def _write_parquet(report: Report, path: Path) -> None:

@@ -91,14 +91,14 @@ def _sections(report: Report, folder: str, links: Links) -> Iterator[str]:
     yield f'<h2 id="{anchor("all")}">all</h2>'
     yield from _lists(every, ("all",), methods, numbers)
     for dimension, value in dict.fromkeys(tuple(z) for q in every for z in q.get("labels", ())):
-        mine = [q for q in every if [dimension, value] in q["labels"]]
+        of_part = [q for q in every if [dimension, value] in q["labels"]]
         yield f"<h2>{_text(dimension)}: {_text(value)}</h2>"
-        yield from _lists(mine, (dimension, value), methods, numbers)
+        yield from _lists(of_part, (dimension, value), methods, numbers)
     for split in dict.fromkeys(q["split"] for q in every):
-        mine = [q for q in every if q["split"] == split]
+        of_part = [q for q in every if q["split"] == split]
         yield f'<h2 id="{anchor(split)}">{_text(split)}</h2>'
-        yield from _lists(mine, (split,), methods, numbers)
-        yield from _table(mine, methods, numbers, folder, links)
+        yield from _lists(of_part, (split,), methods, numbers)
+        yield from _table(of_part, methods, numbers, folder, links)
 
 
 def _lists(
@@ -117,7 +117,7 @@ def _lists(
                 "wrong as before": [q for q in wrong if not q["answers"]["baseline"]["right"]],
             }
         shown = "; ".join(
-            f"{name}: {_names(mine, numbers)}" for name, mine in parts.items() if mine
+            f"{name}: {_names(members, numbers)}" for name, members in parts.items() if members
         )
         yield (
             f'<li id="{anchor(*names, method)}"><b>{_text(find_method(method).title)}</b>'

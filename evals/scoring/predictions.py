@@ -34,20 +34,20 @@ def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
     EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos
     with questions of question_id and response.
     """
-    wanted = {item.id: item for item in items}
-    pairs = list(_pairs(path, wanted))
+    by_id = {item.id: item for item in items}
+    pairs = list(_pairs(path, by_id))
     require_unique(path, (name for name, _ in pairs))
     texts = dict(pairs)
-    unknown = [name for name in texts if name not in wanted]
+    unknown = [name for name in texts if name not in by_id]
     if unknown:
         raise BenchmarkError(
             f"{place(path)} answers {len(unknown)} of {len(texts)} questions that the benchmark"
             f" does not have, the first is {shown(unknown[0])}",
-            f"Use ids such as {shown(next(iter(wanted)))}",
+            f"Use ids such as {shown(next(iter(by_id)))}",
         )
     if not texts:
         raise BenchmarkError(f"{place(path)} holds no prediction", REMEDY)
-    return Predictions(texts, tuple(name for name in wanted if name not in texts))
+    return Predictions(texts, tuple(name for name in by_id if name not in texts))
 
 
 Pair = tuple[str, str | None]
@@ -63,15 +63,15 @@ def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
         return [(str(k), _text(path, str(k), v)) for k, v in value.items()]
     if not isinstance(value, list):
         raise BenchmarkError(f"{place(path)} holds {shown(value)}", REMEDY)
-    found: list[Pair] = []
+    records: list[Pair] = []
     for i, entry in enumerate(value, 1):
         reader = Reader(path, f"entry {i}", entry)
         if "questions" in reader.record:
             inner = reader.list("questions")
-            found += [_record(Reader(path, f"entry {i}", q)) for q in inner]
+            records += [_record(Reader(path, f"entry {i}", q)) for q in inner]
         else:
-            found.append(_record(reader))
-    return found
+            records.append(_record(reader))
+    return records
 
 
 def _record(reader: Reader) -> Pair:
@@ -96,8 +96,8 @@ def _published(path: Path, value: Mapping[str, Any], items: Mapping[str, Item]) 
         for name, entry in videos.items():
             reader = Reader(path, f"{split}, {name}", entry)
             for i, answered in enumerate(reader.list("qa")):
-                one = Reader(path, f"{split}, {name}, question {i + 1}", answered)
-                known = items.get(f"{name}/{i}")
-                if known is not None and one.text("question") != known.question:
-                    raise one.fail("another question is answered than the benchmark asks")
-                yield f"{name}/{i}", _text(path, one.where, one.record.get("prediction"))
+                answer = Reader(path, f"{split}, {name}, question {i + 1}", answered)
+                item = items.get(f"{name}/{i}")
+                if item is not None and answer.text("question") != item.question:
+                    raise answer.fail("another question is answered than the benchmark asks")
+                yield f"{name}/{i}", _text(path, answer.where, answer.record.get("prediction"))

@@ -36,21 +36,21 @@ def make_report(
     """
     texts = {m: {i.id: _text(answers[i.id, m]) for i in items} for m in methods}
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
-    splits = {name: mine for name, mine in splits.items() if mine}
+    splits = {name: members for name, members in splits.items() if members}
     decisive = headline(benchmark.name, items[0], rule)
     scores: dict[str, Report] = {}
     for m in methods:
         flipped = flips(benchmark.name, items, texts[m])
 
-        def scored(mine: Sequence[Item], m: str = m) -> Report:
-            found = figures(benchmark, mine, texts[m], rule)
-            return found | {"calibration": _calibration(benchmark, mine, answers, m, rule)}
+        def scored(members: Sequence[Item], m: str = m) -> Report:
+            scores = figures(benchmark, members, texts[m], rule)
+            return scores | {"calibration": _calibration(benchmark, members, answers, m, rule)}
 
         scores[m] = {
             **scored(items),
             "errors": sum(bool(answers[i.id, m].error) for i in items),
             "left_out": sum(bool(answers[i.id, m].left_out) for i in items),
-            "splits": {s: scored(mine) for s, mine in splits.items()},
+            "splits": {s: scored(members) for s, members in splits.items()},
             "labels": by_label(benchmark, items, texts[m], rule),
             "rules": by_rule(benchmark.name, items, texts[m]),
             "flips": len(flipped),
@@ -85,25 +85,25 @@ def compare(
 
     The correction is over all methods and splits of the report, "all" among them.
     """
-    parts = {"all": [i for mine in splits.values() for i in mine], **splits}
-    found: dict[str, dict[str, Report]] = {}
+    parts = {"all": [i for members in splits.values() for i in members], **splits}
+    comparisons: dict[str, dict[str, Report]] = {}
     for m in (m for m in methods if m != "baseline"):
-        found[m] = {}
-        for name, mine in parts.items():
-            a, b = (hits(benchmark, mine, texts[z], rule) for z in ("baseline", m))
-            d, low, high = mean_difference(a, b, [benchmark.cluster(i) for i in mine])
-            found[m][name] = {
+        comparisons[m] = {}
+        for name, members in parts.items():
+            a, b = (hits(benchmark, members, texts[z], rule) for z in ("baseline", m))
+            d, low, high = mean_difference(a, b, [benchmark.cluster(i) for i in members])
+            comparisons[m][name] = {
                 "change": round(100 * d, 4),
                 "interval": [round(100 * low, 4), round(100 * high, 4)],
                 "p": mcnemar(a, b),
                 "repaired": int((b & ~a).sum()),
                 "spoiled": int((a & ~b).sum()),
-                "like_constant": _like_constant(mine, answers, float(a.mean()), float(b.mean())),
+                "like_constant": _like_constant(members, answers, float(a.mean()), float(b.mean())),
             }
-    cells = [f for parts in found.values() for f in parts.values()]
+    cells = [f for parts in comparisons.values() for f in parts.values()]
     for figure, corrected in zip(cells, holm([f["p"] for f in cells]), strict=True):
         figure["p_holm"] = corrected
-    return found
+    return comparisons
 
 
 def _like_constant(
@@ -111,11 +111,11 @@ def _like_constant(
 ) -> Report | None:
     """Whether a constant on "yes" does the same; None where margins are not known."""
     margins = [answers[i.id, "baseline"].margin for i in items]
-    known = [m for m in margins if m is not None]
-    if len(known) < len(margins) or any(i.kind != "yes-no" for i in items) or method == base:
+    measured = [m for m in margins if m is not None]
+    if len(measured) < len(margins) or any(i.kind != "yes-no" for i in items) or method == base:
         return None
     truth = np.array([i.truth == "yes" for i in items])
-    return constant_like(truth, np.array(known, float), method)
+    return constant_like(truth, np.array(measured, float), method)
 
 
 def _questions(
@@ -126,7 +126,7 @@ def _questions(
     rule: str | None,
 ) -> list[Report]:
     """One object a question: what was asked, and what each method answered."""
-    found = []
+    questions = []
     for item in items:
         decisive = headline(benchmark.name, item, rule)
         answered = {}
@@ -141,11 +141,11 @@ def _questions(
                 "error": row.error,
                 "left_out": row.left_out,
             }
-        found.append({"id": item.id, "clip": item.clip, "split": item.regime,
+        questions.append({"id": item.id, "clip": item.clip, "split": item.regime,
                       "question": item.question, "truth": item.truth,
                       "options": list(item.options), "labels": [list(z) for z in item.labels],
                       "answers": answered})  # fmt: skip
-    return found
+    return questions
 
 
 def _calibration(
@@ -153,11 +153,11 @@ def _calibration(
 ) -> Report | None:
     """How probable right and wrong answers were; None where no probability is known."""
     rows = [(answers[i.id, method], i) for i in items]
-    known = [(r.probability, r, i) for r, i in rows if r.probability is not None and not r.error]
-    if not known:
+    scored = [(r.probability, r, i) for r, i in rows if r.probability is not None and not r.error]
+    if not scored:
         return None
-    right = [headline(benchmark.name, i, rule).right(r.text, i) for _, r, i in known]
-    return calibration([p for p, _, _ in known], right)
+    right = [headline(benchmark.name, i, rule).right(r.text, i) for _, r, i in scored]
+    return calibration([p for p, _, _ in scored], right)
 
 
 def _text(row: Row) -> str | None:
@@ -165,6 +165,6 @@ def _text(row: Row) -> str | None:
 
 
 def _one_answer(splits: Mapping[str, Sequence[Item]]) -> str:
-    yes_no = {s: [i.truth for i in mine] for s, mine in splits.items()
-              if all(i.kind == "yes-no" for i in mine)}  # fmt: skip
+    yes_no = {s: [i.truth for i in members] for s, members in splits.items()
+              if all(i.kind == "yes-no" for i in members)}  # fmt: skip
     return one_answer_note(yes_no)

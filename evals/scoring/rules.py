@@ -1,7 +1,7 @@
 """Scoring rules as published, by name, each with its source; none needs a model.
 
-The rules are written anew from what the sources do, their oddities included: those are what makes
-two published figures differ. `read` gives what an answer says; `right` whether it counts.
+The rules are reimplemented from the sources with their oddities, because these make two published
+figures differ. `read` gives what an answer says; `right` whether it counts.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def choice(text: str | None, item: Item) -> str | None:
     """
     plain = (text or "").strip()
     letters = LETTERS[: len(item.options)]
-    found = _LEADING.match(plain)
-    if found and found[1] in letters:
-        return found[1]
+    match = _LEADING.match(plain)
+    if match and match[1] in letters:
+        return match[1]
     options = [normalised(o) for o in item.options]
     if plain and normalised(plain) in options:
         return LETTERS[options.index(normalised(plain))]
@@ -98,8 +98,8 @@ def choice(text: str | None, item: Item) -> str | None:
 
 def letter_word(text: str | None, item: Item) -> str | None:
     """The first of A to D that is a word of its own, an article at the beginning included."""
-    found = re.search(r"\b([A-D])\b", text or "")
-    return found[1] if found else None
+    match = re.search(r"\b([A-D])\b", text or "")
+    return match[1] if match else None
 
 
 def first_capital(prefixes: tuple[str, ...]) -> Callable[[str | None, Item], str | None]:
@@ -109,15 +109,15 @@ def first_capital(prefixes: tuple[str, ...]) -> Callable[[str | None, Item], str
         plain = (text or "").strip()
         for prefix in prefixes:
             plain = plain.replace(prefix, "")
-        found = re.search("[ABCD]", plain)
-        return found[0] if found else None
+        match = re.search("[ABCD]", plain)
+        return match[0] if match else None
 
     return read
 
 
 def _first_word(text: str | None, item: Item) -> str | None:
-    found = re.match(r"\(?([a-z])(?![a-z])", (text or "").lower())
-    return found[1].upper() if found else None
+    match = re.match(r"\(?([a-z])(?![a-z])", (text or "").lower())
+    return match[1].upper() if match else None
 
 
 def shares_first_word(text: str | None, item: Item) -> bool:
@@ -126,8 +126,8 @@ def shares_first_word(text: str | None, item: Item) -> bool:
     So nothing at all, "(", and a lone bracket are right whatever the truth.
     """
     word = (text or "").lower().split(" ")[0]
-    wanted = f"({item.truth.lower()})"
-    return word.replace(".", "") in wanted or wanted in word
+    truth = f"({item.truth.lower()})"
+    return word.replace(".", "") in truth or truth in word
 
 
 def mvbench_lmms(text: str | None, item: Item) -> str | None:
@@ -140,8 +140,8 @@ def mvbench_lmms(text: str | None, item: Item) -> str | None:
     if listed:
         return listed[1].upper()
     plain = _without_punctuation(plain.replace("\n", " ").replace("\t", " ").strip(), careless=True)
-    found = re.search(r"(?i)\b([A-E])\b", plain)
-    return found[1].upper() if found else None
+    match = re.search(r"(?i)\b([A-E])\b", plain)
+    return match[1].upper() if match else None
 
 
 def exact_letter(text: str | None, item: Item) -> str | None:
@@ -155,9 +155,9 @@ def words(text: str | None, item: Item) -> str | None:
 
 
 def _without_punctuation(text: str, careless: bool = False) -> str:
-    """As the scorers of VQA do: signs beside a blank vanish, others become one.
+    """As the scorers of VQA do: signs next to a blank are removed, others become a blank.
 
-    careless: stops before anything but a digit vanish, even after one.
+    careless: full stops that no digit follows are removed, even after a digit.
     """
     vanish = bool(re.search(r"\d,\d", text))
     out = text
@@ -231,7 +231,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:
-    """The rules for a question of a benchmark; one's own questions take those of their kind."""
+    """The rules for a question of a benchmark; other questions take those of their kind."""
     if benchmark in RULES:
         return RULES[benchmark]
     return {"yes-no": YES_NO, "choice": CHOICE}.get(item.kind, WORDS)

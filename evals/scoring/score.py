@@ -25,12 +25,12 @@ def headline(benchmark: str, item: Item, name: str | None = None) -> Rule:
     rules = rules_for(benchmark, item)
     if name is None:
         return rules[0]
-    found = next((r for r in rules if r.name == name), None)
-    if found is None:
+    rule = next((r for r in rules if r.name == name), None)
+    if rule is None:
         raise OptionError(
-            f"{benchmark} has no rule {name!r}", f"Choose of {', '.join(r.name for r in rules)}"
+            f"{benchmark} has no rule {name!r}", f"Choose one of {', '.join(r.name for r in rules)}"
         )
-    return found
+    return rule
 
 
 def check_rule(benchmark: FileBenchmark, name: str | None) -> None:
@@ -48,23 +48,27 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
     items = benchmark.everything
     splits = {r: [i for i in items if i.regime == r] for r in benchmark.regimes}
     flipped = flips(benchmark.name, items, texts)
-    found: Scores = {
+    scores: Scores = {
         "benchmark": benchmark.name,
         "rule": headline(benchmark.name, items[0], rule).name,
         "source": headline(benchmark.name, items[0], rule).source,
         **figures(benchmark, items, texts, rule),
-        "splits": {name: figures(benchmark, mine, texts, rule) for name, mine in splits.items()},
+        "splits": {
+            name: figures(benchmark, members, texts, rule) for name, members in splits.items()
+        },
         "labels": by_label(benchmark, items, texts, rule),
         "rules": by_rule(benchmark.name, items, texts),
         "flips": flipped[:MOST_FLIPS],
         "flipped": len(flipped),
     }
-    truths = {s: [i.truth for i in mine] for s, mine in splits.items() if s and _is_yes_no(mine)}
+    truths = {
+        s: [i.truth for i in members] for s, members in splits.items() if s and _is_yes_no(members)
+    }
     notes = [one_answer_note(truths), *benchmark.check_sizes()]
     missing = sum(texts.get(i.id) is None for i in items)
     if missing:
         notes.append(f"{missing} of {len(items)} questions have no answer; they count as wrong")
-    return found | {"notes": [n for n in notes if n]}
+    return scores | {"notes": [n for n in notes if n]}
 
 
 def hits(
@@ -110,46 +114,46 @@ def by_label(
 ) -> dict[str, dict[str, Scores]]:
     """Dimension → value → number and accuracy; a question with two tags counts for both."""
     right = hits(benchmark, items, texts, rule)
-    found: dict[str, dict[str, list[bool]]] = {}
+    hits_by_label: dict[str, dict[str, list[bool]]] = {}
     for item, hit in zip(items, right, strict=True):
         for dimension, value in item.labels:
-            found.setdefault(dimension, {}).setdefault(value, []).append(bool(hit))
+            hits_by_label.setdefault(dimension, {}).setdefault(value, []).append(bool(hit))
     return {
         dimension: {
             value: {"n": len(h), "accuracy": round(100 * sum(h) / len(h), 4)}
             for value, h in sorted(values.items())
         }
-        for dimension, values in found.items()
+        for dimension, values in hits_by_label.items()
     }
 
 
 def by_rule(benchmark: str, items: Sequence[Item], texts: Texts) -> dict[str, Scores]:
     """Each rule's own figure, over the questions that it counts."""
-    found: dict[str, Scores] = {}
+    by_name: dict[str, Scores] = {}
     for name in dict.fromkeys(r.name for i in items for r in rules_for(benchmark, i)):
         used = [(r, i) for i in items for r in rules_for(benchmark, i) if r.name == name]
         counted = [(r, i) for r, i in used if not r.drops(texts.get(i.id), i)]
         right = sum(r.right(texts.get(i.id), i) for r, i in counted)
-        found[name] = {
+        by_name[name] = {
             "source": used[0][0].source,
             "n": len(counted),
             "left_out": len(used) - len(counted),
             "right": right,
             "accuracy": round(100 * right / len(counted), 4) if counted else None,
         }
-    return found
+    return by_name
 
 
 def flips(benchmark: str, items: Sequence[Item], texts: Texts) -> list[Scores]:
     """The questions that not every rule judges alike."""
-    found: list[Scores] = []
+    flipped: list[Scores] = []
     for item in items:
         text = texts.get(item.id)
         judged: dict[str, bool | None] = {}
         for rule in rules_for(benchmark, item):
             judged[rule.name] = None if rule.drops(text, item) else rule.right(text, item)
         if len(set(judged.values())) > 1:
-            found.append(
+            flipped.append(
                 {
                     "id": item.id,
                     "question": item.question,
@@ -158,7 +162,7 @@ def flips(benchmark: str, items: Sequence[Item], texts: Texts) -> list[Scores]:
                     "right": judged,
                 }
             )
-    return found
+    return flipped
 
 
 def _is_yes_no(items: Sequence[Item]) -> bool:

@@ -79,7 +79,7 @@ def _kind(figures: Scores) -> str:
 
 
 def _any(figures: Scores) -> list[str]:
-    """What every kind of question has; "–" for open ones, of which no answer is constant."""
+    """What every kind of question has; "–" for open ones, which have no constant answer."""
     bias, kind = figures["bias"], _kind(figures)
     if kind == "words":
         return ["–"] * 4

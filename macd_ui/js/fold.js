@@ -1,5 +1,5 @@
 // @ts-check
-// The form beside the viewer: folded away after a run, and errors shown where the action was.
+// The form next to the viewer: folds it after a run, and shows errors at the action that failed.
 
 /** @import { Status } from "../../viewer/js/types" */
 
@@ -47,11 +47,11 @@ export class Form {
     const button = /** @type {HTMLElement | null} */ (document.querySelector("#fold"));
     if (!columns || !button) return;
     const { activeElement } = document; // a button that was disabled has lost the focus to the body
-    const held = activeElement === document.body || Boolean(this.form()?.contains(activeElement));
+    const hadFocus = activeElement === document.body || Boolean(this.form()?.contains(activeElement));
     columns.classList.toggle("folded", folded);
     button.setAttribute("aria-expanded", String(!folded));
     button.textContent = folded ? "Change clip or question" : "Hide the form";
-    if (folded && held) button.focus({ preventScroll: true });
+    if (folded && hadFocus) button.focus({ preventScroll: true });
     if (!folded && byHand) {
       /** @type {HTMLElement | null} */
       const question = document.querySelector("#question textarea");

@@ -1,5 +1,5 @@
 // @ts-check
-// The filters of a gallery. What is chosen stands in the address after #, so that it can be shared.
+// The filters of a gallery. The choice is kept in the address after #, so that it can be shared.
 
 const NAMES = ["example", "outcome", "method"];
 
@@ -26,9 +26,9 @@ export function start() {
   }
 
   function read() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+    const filters = new URLSearchParams(location.hash.slice(1));
     for (const select of selects) {
-      const value = wanted.get(select.name) || "";
+      const value = filters.get(select.name) || "";
       select.value = [...select.options].some((o) => o.value === value) ? value : "";
     }
     filter();

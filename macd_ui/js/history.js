@@ -102,11 +102,11 @@ export class RunHistory {
     const { status, trace, files } = value || {};
     if (!status || status.running || !trace || !Object.keys(trace.answers).length) return;
     const key = [this.tab, trace.run, trace.backbone, ...Object.keys(trace.answers)].join(" ");
-    const known = this.runs.get(key);
-    this.runs.delete(key); // the newest stands last
+    const former = this.runs.get(key);
+    this.runs.delete(key); // the newest is last
     const run = {
-      key, tab: this.tab, user: this.user, pinned: known?.pinned || false, shownAt: Date.now(), name: known?.name || "trace.macd",
-      trace: whole(trace, known?.trace), content: known?.content || null,
+      key, tab: this.tab, user: this.user, pinned: former?.pinned || false, shownAt: Date.now(), name: former?.name || "trace.macd",
+      trace: whole(trace, former?.trace), content: former?.content || null,
     };
     this.runs.set(key, run);
     this.shown = key;
@@ -177,8 +177,8 @@ export class RunHistory {
  * A trace with its pictures, which are sent only when they are new.
  *
  * @param {Trace} trace
- * @param {Trace | undefined} known
+ * @param {Trace | undefined} former
  */
-function whole(trace, known) {
-  return trace.frames.length || !known ? { ...trace } : { ...trace, frames: known.frames };
+function whole(trace, former) {
+  return trace.frames.length || !former ? { ...trace } : { ...trace, frames: former.frames };
 }

@@ -54,9 +54,9 @@ async function handOver(file, { wanted = () => true, handedOver = () => {} }) {
     input = openTraceInput();
   }
   if (!input || !wanted()) return;
-  const files = new DataTransfer();
-  files.items.add(file);
-  input.files = files.files;
+  const transfer = new DataTransfer();
+  transfer.items.add(file);
+  input.files = transfer.files;
   handedOver();
   input.dispatchEvent(new Event("change", { bubbles: true }));
   await new Promise((done) => {

@@ -1,5 +1,5 @@
 // @ts-check
-// Mounts the viewer in Gradio's page, and joins it with what stands around it there.
+// Mounts the viewer in Gradio's page, and connects it with the parts of that page.
 
 import { Viewer } from "../../viewer/js/viewer.js";
 import { Form } from "./fold.js";

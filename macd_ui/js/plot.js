@@ -1,5 +1,5 @@
 // @ts-check
-// The strength plot beside the viewer: lights up with the canvas, and can be taken away.
+// The strength plot next to the viewer: highlights the canvas's object, and can be hidden.
 
 import { all, contextOf, el, saveFile, savePicture } from "../../viewer/js/dom.js";
 
@@ -12,7 +12,7 @@ function thePlot() {
 }
 
 /**
- * Dims every line but the chosen object's; lines stand in the order of the tracks.
+ * Dims every line but the chosen object's; lines are in the order of the tracks.
  *
  * @param {Viewer} viewer
  * @param {number | null} chosen

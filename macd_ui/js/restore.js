@@ -1,7 +1,7 @@
 // @ts-check
 // Keeps the trace on show in the browser and shows it again when the tab is reloaded, by hand or
 // because the server was restarted and has forgotten every run.
-// A tab that was opened anew restores nothing. Browsers that offer no storage lose only this.
+// A new tab restores nothing. Browsers that offer no storage lose only this.
 
 import { openTrace } from "./open.js";
 
@@ -124,16 +124,16 @@ export class TabRestorer {
   // Gradio notices a lost server only when an event is under way; a page at rest would send its
   // next one to a server that does not know the tab.
   async reloadAfterRestart() {
-    const { app_id: known } = gradioConfig();
-    if (known === undefined || document.visibilityState !== "visible") return;
+    const { app_id: ownApp } = gradioConfig();
+    if (ownApp === undefined || document.visibilityState !== "visible") return;
     const answer = await fetch(new URL("gradio_api/app_id", document.baseURI), { cache: "no-store" });
-    if (!answer.ok || (await answer.json()).app_id === known) return;
+    if (!answer.ok || (await answer.json()).app_id === ownApp) return;
     const typing = Date.now() - this.typedAt < RESTORE.typingMs; // it would be lost
     if (!typing && !this.viewer.state.busy && !this.saving) location.reload();
   }
 
   /**
-   * Storage can fail in many ways; none of them may disturb the page.
+   * Storage can fail in many ways; no failure may disturb the page.
    *
    * @param {() => unknown} work
    */

@@ -32,7 +32,7 @@ export class Strip {
     /** @type {StripValue | null} */
     this.value = null;
     this.clip = "";
-    this.wanted = USUAL_FRAMES;
+    this.frameCount = USUAL_FRAMES;
     /** @type {number[]} */
     this.picked = [];
     this.byHand = false;
@@ -65,7 +65,7 @@ export class Strip {
     document.addEventListener("input", (event) => { // how many frames are evenly spaced
       const input = /** @type {HTMLInputElement} */ (event.target);
       if (!input.closest("#frames")) return;
-      this.wanted = Number(input.value) || USUAL_FRAMES;
+      this.frameCount = Number(input.value) || USUAL_FRAMES;
       this.draw();
     });
   }
@@ -211,8 +211,8 @@ export class Strip {
 
   /** The times of the frames that a run would sample evenly, as far as this can know. */
   sampled() {
-    const part = (this.end - this.start) / this.wanted;
-    return Array.from({ length: this.wanted }, (_, i) => this.start + (i + 0.5) * part);
+    const part = (this.end - this.start) / this.frameCount;
+    return Array.from({ length: this.frameCount }, (_, i) => this.start + (i + 0.5) * part);
   }
 
   draw() {

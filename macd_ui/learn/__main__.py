@@ -29,14 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="FOLDER",
-        help="examples that take a part by their kind, before those of MACD_EXAMPLES_DIR",
+        help="examples that fit a role by their kind, before those of MACD_EXAMPLES_DIR",
     )
-    given = parser.parse_args(arguments)
-    out = Path(given.out)
+    options = parser.parse_args(arguments)
+    out = Path(options.out)
     try:
-        site = Site(given.language, given.home, example_folders(given.examples))
+        site = Site(options.language, options.home, example_folders(options.examples))
         size = write_site(site, out)
-        if given.zip:
+        if options.zip:
             shutil.make_archive(str(out), "zip", out.parent, out.name)
     except MacdError as error:
         print(f"error: {visible(str(error))}", file=sys.stderr)

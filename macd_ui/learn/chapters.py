@@ -117,7 +117,7 @@ def read_chapters(
     files = sorted(((folder or CHAPTERS) / language).glob("[0-9][0-9]-*.toml"))
     if not files:
         raise OptionError(
-            f"there are no chapters in {language!r}", f"Choose of {', '.join(languages())}"
+            f"there are no chapters in {language!r}", f"Choose one of {', '.join(languages())}"
         )
     return [read_chapter(file, values) for file in files]
 
@@ -126,8 +126,8 @@ def read_strings(language: str, folder: Path | None = None) -> dict[str, str]:
     """Texts of the interface. Raises OptionError where one is missing or not a text."""
     base = folder or STRINGS
     texts = _toml(base / f"{language}.toml")
-    wanted = _toml(STRINGS / "en.toml")
-    wrong = sorted(set(wanted) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
+    english = _toml(STRINGS / "en.toml")
+    wrong = sorted(set(english) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
     if wrong:
         raise OptionError(
             f"{language}.toml: {', '.join(wrong)}: missing, unknown or not a text",
@@ -169,7 +169,7 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 class _Table:
-    """A table of TOML of which every key must be asked for once."""
+    """A TOML table whose keys must all be read, so that an unknown key is an error."""
 
     def __init__(self, rest: dict[str, Any], where: str) -> None:
         self.rest, self.where = dict(rest), where
@@ -179,7 +179,9 @@ class _Table:
             raise OptionError(f"{self.where}{key} is missing", "Give it")
         value = self.rest.pop(key)
         if type(value) is not kind:
-            raise OptionError(f"{self.where}{key} is not of type {kind.__name__}", "See chapters.py")
+            raise OptionError(
+                f"{self.where}{key} is not of type {kind.__name__}", "See chapters.py"
+            )
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -200,7 +202,7 @@ class _Table:
         value = self.text(key)
         if value not in names:
             raise OptionError(
-                f"{self.where}{key} is {value!r}", f"Choose of {', '.join(sorted(names))}"
+                f"{self.where}{key} is {value!r}", f"Choose one of {', '.join(sorted(names))}"
             )
         return value
 
@@ -256,7 +258,7 @@ def _step(raw: _Table) -> Step:
         light = raw.one_of("light", set(LIGHTS)) if "light" in raw.rest else ""
         show = raw.texts("show") if "show" in raw.rest else []
         if set(show) - LAYERS:
-            raise OptionError(f"{raw.where}show", f"Choose of {', '.join(sorted(LAYERS))}")
+            raise OptionError(f"{raw.where}show", f"Choose one of {', '.join(sorted(LAYERS))}")
     elif "widget" in raw.rest:
         widget = raw.one_of("widget", set(WIDGETS))
         goals = WIDGETS[widget]

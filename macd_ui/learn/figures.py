@@ -48,44 +48,44 @@ def compute() -> dict[str, Any]:
 
 def report_values(report: dict[str, Any]) -> dict[str, Value]:
     """`report.REGIME.METHOD.FIGURE`, and `report.auc.LEVEL`; see each line below."""
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for regime, row in report["regimes"].items():
         name = regime.replace(" ", "-")
-        found[f"report.{name}.n"] = str(row["n"])
+        values[f"report.{name}.n"] = str(row["n"])
         methods = row["methods"]
         for method, figure in methods.items():
             key = f"report.{name}.{method}"
-            found[f"{key}.right"] = percent(figure["right"][0])
+            values[f"{key}.right"] = percent(figure["right"][0])
             if "delta" in figure:
-                found[f"{key}.delta"] = change(figure["delta"])
-                found[f"{key}.sign"] = sign(figure["delta"])
-                found[f"{key}.repaired"] = str(figure["repaired"])
-                found[f"{key}.spoiled"] = str(figure["spoiled"])
+                values[f"{key}.delta"] = change(figure["delta"])
+                values[f"{key}.sign"] = sign(figure["delta"])
+                values[f"{key}.repaired"] = str(figure["repaired"])
+                values[f"{key}.spoiled"] = str(figure["spoiled"])
             both = figure.get("yes_no") or {}
             for part in ("yes_rate", "false_yes", "recall"):
                 if both.get(part) is not None:
-                    found[f"{key}.{part}"] = percent(both[part])
+                    values[f"{key}.{part}"] = percent(both[part])
             auroc = both.get("margin_auroc")
             base = (methods["baseline"].get("yes_no") or {}).get("margin_auroc")
             if auroc is not None and base is not None:
-                found[f"{key}.auroc"] = f"{auroc:.3f}"
+                values[f"{key}.auroc"] = f"{auroc:.3f}"
                 moved = auroc - base
-                found[f"{key}.ranking"] = 2 if abs(moved) < UNCLEAR else int(moved < 0)
+                values[f"{key}.ranking"] = 2 if abs(moved) < UNCLEAR else int(moved < 0)
                 if "delta" in figure:  # 0: more is right, and nothing is ranked better
                     gained = sign(figure["delta"]) == 0
-                    found[f"{key}.shift"] = int(not (gained and moved < UNCLEAR))
+                    values[f"{key}.shift"] = int(not (gained and moved < UNCLEAR))
             if both.get("always_yes") is not None:
-                found[f"report.{name}.yes-share"] = percent(both["always_yes"])
+                values[f"report.{name}.yes-share"] = percent(both["always_yes"])
         if "macd" in methods and "random-mask" in methods:
             pair = methods["macd"]["delta"], methods["random-mask"]["delta"]
-            found[f"report.{name}.against-random"] = compare(*pair)
+            values[f"report.{name}.against-random"] = compare(*pair)
     for level, row in report["gradient_auc"].items():
         middle, low, high = row["auc"]
-        found[f"report.auc.{level}"] = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
-        found[f"report.auc.{level}.pairs"] = str(row["pairs"])
-        found[f"report.auc.{level}.bin"] = 0 if middle < 0.6 else 1 if middle <= 0.85 else 2
-    found["report.faint-chance"] = int(report["gradient_auc"]["faint"]["auc"][1] > 0.5)
-    return found
+        values[f"report.auc.{level}"] = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+        values[f"report.auc.{level}.pairs"] = str(row["pairs"])
+        values[f"report.auc.{level}.bin"] = 0 if middle < 0.6 else 1 if middle <= 0.85 else 2
+    values["report.faint-chance"] = int(report["gradient_auc"]["faint"]["auc"][1] > 0.5)
+    return values
 
 
 METHODS = ("macd", "macd-swept", "vcd", "mask-all", "random-mask", "reversed", "blank")
@@ -122,22 +122,22 @@ def table_rows() -> list[dict[str, Any]]:
     from evals.doctor import audit_metrics
     from evals.published import FOLDER, read_table
 
-    rows = {row.name: row for row in read_table(FOLDER / f"{TABLE}.csv").rows}
-    made = []
+    published = {row.name: row for row in read_table(FOLDER / f"{TABLE}.csv").rows}
+    rows = []
     for name in ROWS:
-        row = rows[name]
+        row = published[name]
         claim = row.claim("wrong", "rounded")
         assert claim is not None
-        found = audit_metrics(claim)
-        verdict = 0 if not found.possible else 1 if found.beats_always_yes is False else 2
-        made.append({
+        audit = audit_metrics(claim)
+        verdict = 0 if not audit.possible else 1 if audit.beats_always_yes is False else 2
+        rows.append({
             "name": name.partition(", ")[2],
             "figures": {m: _cut(row.figures[m]) for m in PRINTED},
             "verdict": verdict,
-            "possible": found.possible,
-            "example": list(found.example) if found.example else None,
+            "possible": audit.possible,
+            "example": list(audit.example) if audit.example else None,
         })  # fmt: skip
-    return made
+    return rows
 
 
 def table_values() -> dict[str, Value]:

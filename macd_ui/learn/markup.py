@@ -35,16 +35,16 @@ _SPAN = re.compile(
 
 def blocks(text: str) -> list[Block]:
     """The blocks of a text. Raises OptionError for an unknown term or symbol."""
-    found: list[Block] = []
+    parsed: list[Block] = []
     for part in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in part.splitlines()]
         if all(line.startswith("- ") for line in lines):
-            found.append(["ul", [spans(line[2:]) for line in lines]])
+            parsed.append(["ul", [spans(line[2:]) for line in lines]])
         elif all(line.startswith("= ") for line in lines):
-            found += [["formula", spans(line[2:])] for line in lines]
+            parsed += [["formula", spans(line[2:])] for line in lines]
         else:
-            found.append(["p", spans(" ".join(lines))])
-    return found
+            parsed.append(["p", spans(" ".join(lines))])
+    return parsed
 
 
 def spans(text: str) -> list[Span]:
@@ -70,7 +70,7 @@ def _span(kind: str, text: str) -> Span:
     if kind == "sym":
         if text not in SYMBOLS:
             raise OptionError(
-                f"${text}$ is not a symbol of the lessons", f"Choose of {', '.join(SYMBOLS)}"
+                f"${text}$ is not a symbol of the lessons", f"Choose one of {', '.join(SYMBOLS)}"
             )
         return [SYMBOLS[text], text]
     if kind == "term":

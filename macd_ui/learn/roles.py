@@ -1,7 +1,7 @@
-"""Which example plays which part in the lessons.
+"""Which example the lessons show in each role, such as "opening".
 
-Examples are found by their `kind` in the index.json of their folder; the folder that
-MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind takes the part.
+A role takes an example by its `kind` in the index.json of its folder. The folder that
+MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind is preferred.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ROLES = {
     "harmed": ("harmed", "unchanged"),
     "motion": ("motion-leak", "harmed"),
 }
-"""Part → the kinds of example that can play it, the best first; else any example does."""
+"""Role → the kinds of example that fit it, the best first; without one, any example is taken."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """An example in its part. kind: as its index calls it, "" where it does not."""
+class RoleExample:
+    """An example in its role. kind: as its index names it, "" where the index names none."""
 
     role: str
     kind: str
@@ -38,12 +38,12 @@ class Part:
     trace: Trace
 
 
-def cast(folders: list[Path] | None = None) -> dict[str, Part]:
-    """Every part with its example. Raises TraceError where no example can be read at all."""
+def examples_by_role(folders: list[Path] | None = None) -> dict[str, RoleExample]:
+    """An example for every role. Raises TraceError where no example can be read at all."""
     extra = os.environ.get("MACD_EXAMPLES_DIR")
     places = folders or [*([Path(extra)] if extra else []), SHIPPED]
-    known = [(kind, example) for place in places for kind, example in _kinds(place)]
-    return {role: _part(role, kinds, known) for role, kinds in ROLES.items()}
+    candidates = [(kind, example) for place in places for kind, example in _kinds(place)]
+    return {role: _example_for(role, kinds, candidates) for role, kinds in ROLES.items()}
 
 
 def _kinds(folder: Path) -> list[tuple[str, Example]]:
@@ -51,13 +51,15 @@ def _kinds(folder: Path) -> list[tuple[str, Example]]:
     listed = examples_in(folder)  # none where the index cannot be read
     rows = json.loads((folder / "index.json").read_text(encoding="utf-8")) if listed else []
     kinds = {r.get("video"): r.get("kind") for r in rows if isinstance(r, dict)}
-    found = ((kinds.get(example.video.name), example) for example in listed)
-    return [(kind if isinstance(kind, str) else "", example) for kind, example in found]
+    pairs = ((kinds.get(example.video.name), example) for example in listed)
+    return [(kind if isinstance(kind, str) else "", example) for kind, example in pairs]
 
 
-def _part(role: str, kinds: tuple[str, ...], known: list[tuple[str, Example]]) -> Part:
-    order = [row for kind in kinds for row in known if row[0] == kind]
-    for kind, example in [*order, *known]:
+def _example_for(
+    role: str, kinds: tuple[str, ...], candidates: list[tuple[str, Example]]
+) -> RoleExample:
+    order = [row for kind in kinds for row in candidates if row[0] == kind]
+    for kind, example in [*order, *candidates]:
         if example.trace is None:
             continue
         try:
@@ -65,15 +67,15 @@ def _part(role: str, kinds: tuple[str, ...], known: list[tuple[str, Example]]) -
         except TraceError:
             continue
         if {"baseline", "macd"} <= set(trace.answers) and trace.answers["macd"].tokens:
-            return Part(role, kind, example, trace)
+            return RoleExample(role, kind, example, trace)
     raise TraceError("no example has a readable trace", "python -m toyworld.make_examples")
 
 
-def part_values(part: Part) -> dict[str, Value]:
+def example_values(shown: RoleExample) -> dict[str, Value]:
     """What chapters may say of an example, as `example.ROLE.FIGURE`."""
-    trace, key = part.trace, f"example.{part.role}"
+    trace, key = shown.trace, f"example.{shown.role}"
     base, macd = trace.answers["baseline"], trace.answers["macd"]
-    truth = part.example.answer
+    truth = shown.example.answer
     right = [bool(is_right(a.text, truth)) for a in (base, macd)]
     levels = trace.counterfactual
     labels = [t.label for t in trace.tracks]
@@ -82,7 +84,7 @@ def part_values(part: Part) -> dict[str, Value]:
     return {
         f"{key}.question": trace.question,
         f"{key}.truth": truth,
-        f"{key}.drawn": part.example.truth,
+        f"{key}.drawn": shown.example.truth,
         f"{key}.baseline": base.text,
         f"{key}.macd": macd.text,
         f"{key}.alpha": f"{macd.alpha:g}",

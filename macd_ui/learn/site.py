@@ -25,7 +25,7 @@ from macd_ui.examples import SHIPPED
 from macd_ui.gallery.site import File
 from macd_ui.learn.chapters import HERE, LIGHTS, Chapter, languages, read_chapters, read_strings
 from macd_ui.learn.figures import figures
-from macd_ui.learn.roles import ROLES, Part, cast
+from macd_ui.learn.roles import ROLES, RoleExample, examples_by_role
 from macd_ui.learn.values import all_values, lean_of, lesson
 from macd_ui.learn.worksheet import worksheet
 from viewer import payload, status, style
@@ -67,7 +67,8 @@ _INDEX = """<!doctype html>
 class Site:
     """The course in one language; safe to share between threads. Files are made when asked for.
 
-    home: address of the Debug page, "" where there is none. folders: of examples, see `cast`.
+    home: address of the Debug page, "" where there is none. folders: of examples, see
+    `examples_by_role`.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Site:
         if language not in languages():
             raise OptionError(
                 f"there is no course in {visible(language)[:40]!r}",
-                f"Choose of {', '.join(languages())}",
+                f"Choose one of {', '.join(languages())}",
             )
         if home and not home.startswith(("http://", "https://", "../")):
             raise OptionError(
@@ -86,19 +87,19 @@ class Site:
         self.language, self.home, self.folders = language, home, folders
         self._lock = threading.RLock()
         self._made: dict[str, File] = {}
-        self._parts: dict[str, Part] | None = None
+        self._examples: dict[str, RoleExample] | None = None
 
     @property
-    def parts(self) -> dict[str, Part]:
+    def examples(self) -> dict[str, RoleExample]:
         """The examples of the course, read once. Raises TraceError."""
         with self._lock:
-            if self._parts is None:
-                self._parts = cast(self.folders)
-            return self._parts
+            if self._examples is None:
+                self._examples = examples_by_role(self.folders)
+            return self._examples
 
     def chapters(self) -> list[Chapter]:
-        """The chapters, with the figures and examples of now. Raises OptionError, TraceError."""
-        return read_chapters(self.language, all_values(self.parts))
+        """The chapters, with the current figures and examples. Raises OptionError, TraceError."""
+        return read_chapters(self.language, all_values(self.examples))
 
     def paths(self) -> list[str]:
         """Every file of the course."""
@@ -129,7 +130,7 @@ class Site:
         kind, _, which = name.partition("-")
         data: dict[str, Callable[[], dict[str, Any]]] = {
             "course": self.course,
-            "part": lambda: self._part(which),
+            "part": lambda: self._example(which),
             "lesson": lambda: lesson(which),
         }
         content = data[kind]()
@@ -163,7 +164,7 @@ class Site:
                 for c in self.chapters()
             ],
             "lights": LIGHTS,
-            "parts": {role: self._about(part) for role, part in self.parts.items()},
+            "parts": {role: self._about(example) for role, example in self.examples.items()},
             "home": self.home,
             "table": figures()["table"],
             "changes": figures()["changes"],
@@ -172,18 +173,18 @@ class Site:
         edition = hashlib.sha256(as_text({"": tests}).encode()).hexdigest()[:16]
         return content | {"edition": edition}
 
-    def _about(self, part: Part) -> dict[str, str]:
+    def _about(self, shown: RoleExample) -> dict[str, str]:
         # the Debug page lists shipped examples and those of MACD_EXAMPLES_DIR
         return {
-            "question": part.trace.question,
-            "truth": part.example.answer,
-            "debug": f"{self.home}{part.example.link}" if self.home else "",
+            "question": shown.trace.question,
+            "truth": shown.example.answer,
+            "debug": f"{self.home}{shown.example.link}" if self.home else "",
         }
 
-    def _part(self, role: str) -> dict[str, Any]:
-        part = self.parts[role]
-        data, _ = shrink(payload(part.trace, status()), 1000 * MOST_KB)
-        return {"payload": data, "lean": lean_of(part)}
+    def _example(self, role: str) -> dict[str, Any]:
+        shown = self.examples[role]
+        data, _ = shrink(payload(shown.trace, status()), 1000 * MOST_KB)
+        return {"payload": data, "lean": lean_of(shown)}
 
 
 def write_site(site: Site, folder: Path) -> int:

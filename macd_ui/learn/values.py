@@ -1,7 +1,7 @@
 """What the placeholders of the chapters stand for: key → text, or the number of a wording.
 
 report.…, companion.…, table.…   committed figures, see `figures`
-example.ROLE.…                   of the trace that plays the part, see `roles`
+example.ROLE.…                   of the example in that role, see `roles`
 frames.…, fade.…, quiz.…, …      of what `toyworld.make_lessons` computed, below
 """
 
@@ -15,7 +15,7 @@ from core.errors import TraceError
 from core.shipped import assets
 from macd_ui.learn.chapters import Value
 from macd_ui.learn.figures import figures, percent
-from macd_ui.learn.roles import Part, part_values
+from macd_ui.learn.roles import RoleExample, example_values
 
 LESSONS = assets() / "learn"
 PARTS = ("habits", "frames", "fade", "lean", "caption", "quiz")
@@ -36,11 +36,11 @@ def lesson(name: str) -> dict[str, Any]:
     return content
 
 
-def all_values(parts: dict[str, Part]) -> dict[str, Value]:
+def all_values(examples: dict[str, RoleExample]) -> dict[str, Value]:
     """Every key that a chapter may name."""
     values: dict[str, Value] = dict(figures()["values"])
-    for part in parts.values():
-        values |= part_values(part)
+    for example in examples.values():
+        values |= example_values(example)
     return values | frames_values() | fade_values() | other_values()
 
 
@@ -89,11 +89,11 @@ def fade_values() -> dict[str, Value]:
     }
 
 
-def lean_of(part: Part) -> dict[str, Any] | None:
+def lean_of(shown: RoleExample) -> dict[str, Any] | None:
     """The measured effects of an example's objects; None for one that was not measured."""
-    row: dict[str, Any] | None = lesson("lean").get(part.kind)
-    known = row is not None and row["labels"] == [t.label for t in part.trace.tracks]
-    return row if known else None
+    row: dict[str, Any] | None = lesson("lean").get(shown.kind)
+    matches = row is not None and row["labels"] == [t.label for t in shown.trace.tracks]
+    return row if matches else None
 
 
 def other_values() -> dict[str, Value]:

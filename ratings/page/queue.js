@@ -71,18 +71,18 @@ export class Queue {
   /** @returns {[string, RatingEvent][]} what waits, each tab's in the order it was made */
   pending() {
     /** @type {[string, RatingEvent][]} */
-    const found = [...this.memory];
+    const entries = [...this.memory];
     try {
       for (let i = 0; i < localStorage.length; i++) {
         const key = localStorage.key(i);
         if (key === null || !key.startsWith(this.scope)) continue;
         const text = localStorage.getItem(key);
-        if (text !== null) found.push([key, JSON.parse(text)]);
+        if (text !== null) entries.push([key, JSON.parse(text)]);
       }
     } catch {
       this.storeWorks = false;
     }
-    return found.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+    return entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   }
 
   /** @param {number} ms */

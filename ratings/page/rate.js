@@ -214,8 +214,8 @@ class RatingPage {
 
   /** @param {Task} task @returns {Promise<Item>} */
   load(task) {
-    const known = this.items.get(task.id);
-    if (known) return known;
+    const cached = this.items.get(task.id);
+    if (cached) return cached;
     const loading = this.fetchItem(task);
     this.items.set(task.id, loading);
     for (const id of [...this.items.keys()].slice(0, -3)) this.items.delete(id);
@@ -224,10 +224,10 @@ class RatingPage {
 
   /** @param {Task} task @returns {Promise<Item>} */
   async fetchItem(task) {
-    const wanted = ["clip", ...task.ratings.keys()];
+    const names = ["clip", ...task.ratings.keys()];
     const [item, ...clips] = await Promise.all([
       askJson(this.code, `/rate/api/item/${task.id}`),
-      ...wanted.map(async (which) => {
+      ...names.map(async (which) => {
         const answer = await ask(this.code, `/rate/api/media/${task.id}/${which}`);
         return unpack(await answer.arrayBuffer());
       }),
@@ -317,9 +317,9 @@ class RatingPage {
     if (reply) {
       banner("");
       const busy = new Set(this.queue.pending().map(([, event]) => event.task));
-      for (const known of reply.tasks) {
-        const task = this.tasks.find((t) => t.id === known.id);
-        if (task && !busy.has(task.id)) task.ratings = known.ratings;
+      for (const saved of reply.tasks) {
+        const task = this.tasks.find((t) => t.id === saved.id);
+        if (task && !busy.has(task.id)) task.ratings = saved.ratings;
       }
       Object.assign(this.feedback, reply.feedback);
       this.showFeedback();

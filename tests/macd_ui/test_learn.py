@@ -19,7 +19,7 @@ from macd_ui.learn.__main__ import main
 from macd_ui.learn.chapters import CHAPTERS, HERE, STRINGS, read_chapter, read_strings
 from macd_ui.learn.figures import FILE, as_text, compute, figures
 from macd_ui.learn.markup import blocks, spans
-from macd_ui.learn.roles import ROLES, cast, part_values
+from macd_ui.learn.roles import ROLES, example_values, examples_by_role
 from macd_ui.learn.routes import routes
 from macd_ui.learn.site import Site, write_site
 from macd_ui.learn.values import LESSONS, PARTS, all_values, lesson
@@ -78,7 +78,7 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
         ("{{n}}", "{{unknown}}", "unknown"),
         ("{{n}}", "{{right?one}}", "chooses no wording"),
         ("[[masks|mask]]", "[[wibble]]", "no term"),
-        ("[[masks|mask]]", "$Q$", "not a symbol"),
+        ("[[masks|mask]]", "$Q$", "is not a symbol"),
         ('["one", "two"]', '["one"]', "options"),
         ('"{{right}}"', "2", "answer is 2"),
         ('view = "opening"', 'view = "nobody"', "nobody"),
@@ -154,7 +154,7 @@ def test_there_are_eight_chapters_that_ask_first(site):
 
 def test_a_choice_that_is_not_foreseen_in_a_figure_is_noticed(site, tmp_path):
     """Every wording of every chapter, whatever the figures are tomorrow."""
-    values = all_values(site.parts)
+    values = all_values(site.examples)
     for file in SOURCES:
         for key, wordings in re.findall(r"\{\{([^{}?|]+)\?([^{}]*)\}\}", file.read_text()):
             for case in range(len(wordings.split("|"))):
@@ -184,11 +184,11 @@ def test_the_habits_are_those_of_the_world():
 
 
 def test_measured_effects_are_of_the_shipped_traces(site):
-    for part in cast([SHIPPED]).values():
-        if part.trace.tracks:
-            row = lesson("lean")[part.kind]
-            assert row["labels"] == [t.label for t in part.trace.tracks]
-            assert np.allclose(row["gradient"], part.trace.steps[0].gradient, atol=1e-4)
+    for example in examples_by_role([SHIPPED]).values():
+        if example.trace.tracks:
+            row = lesson("lean")[example.kind]
+            assert row["labels"] == [t.label for t in example.trace.tracks]
+            assert np.allclose(row["gradient"], example.trace.steps[0].gradient, atol=1e-4)
 
 
 def test_every_string_is_used_and_every_used_one_is_there():
@@ -226,14 +226,14 @@ def test_a_teachers_example_takes_its_part(tmp_path):
     (tmp_path / "own.mp4").write_bytes(b"not read here")
     row = {"video": "own.mp4", "title": "Own", "kind": "repaired", "question": trace.question}
     (tmp_path / "index.json").write_text(json.dumps([row | {"truth": "", "answer": "no"}]))
-    parts = cast([tmp_path, SHIPPED])
-    assert set(parts) == set(ROLES)
-    assert parts["opening"].example.name == "own"
-    assert parts["motion"].example.name != "own"
-    assert part_values(parts["opening"])["example.opening.question"] == trace.question
+    examples = examples_by_role([tmp_path, SHIPPED])
+    assert set(examples) == set(ROLES)
+    assert examples["opening"].example.name == "own"
+    assert examples["motion"].example.name != "own"
+    assert example_values(examples["opening"])["example.opening.question"] == trace.question
     assert Site(folders=[tmp_path, SHIPPED]).chapters()
     with pytest.raises(TraceError, match="no example"):
-        cast([tmp_path / "nothing"])
+        examples_by_role([tmp_path / "nothing"])
 
 
 def test_the_export_is_small_and_asks_nothing_of_the_network(tmp_path, site):

@@ -65,8 +65,8 @@ export function readHash(hash, trace) {
       Object.fromEntries(LAYERS.map((layer) => [layer, on.includes(layer)])));
   }
   const alpha = Number(parts.get("alpha")), beta = Number(parts.get("beta"));
-  const told = parts.has("alpha") && parts.has("beta") && alpha >= 0 && alpha <= 20 && beta >= 0 && beta <= 1;
-  return { changes, rule: told ? { alpha, beta } : null };
+  const hasRule = parts.has("alpha") && parts.has("beta") && alpha >= 0 && alpha <= 20 && beta >= 0 && beta <= 1;
+  return { changes, rule: hasRule ? { alpha, beta } : null };
 
   /** @param {string} name */
   function named(name) {
@@ -104,16 +104,16 @@ export class Address {
 
   /** @param {Trace} trace */
   restore(trace) {
-    const told = readHash(location.hash, trace);
-    if (!told) return false;
-    this.state.set(told.changes);
-    if (told.rule && this.place.rule) this.place.rule = told.rule;
+    const linked = readHash(location.hash, trace);
+    if (!linked) return false;
+    this.state.set(linked.changes);
+    if (linked.rule && this.place.rule) this.place.rule = linked.rule;
     this.state.set({});
     this.written = writeHash(this.state, this.place.rule);
     return true;
   }
 
-  // After each drawing: what was chosen stands in the address a moment later.
+  // After each drawing: writes the choice into the address a moment later.
   draw() {
     if (!this.state.trace || this.state.running) return;
     clearTimeout(this.waiting);

@@ -8,7 +8,7 @@ import { visible } from "./text.js";
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
 
-const CANDIDATES = 12; // that a token can be held against
+const CANDIDATES = 12; // most candidates to compare a token with
 const PATCHES = ["2x2", "3x3", "4x4", "6x6", "8x8"];
 const AT_FIRST = ["gradient", "attention"];
 const ANSWERS = ["macd", "baseline"]; // whose tokens can be measured
@@ -118,15 +118,15 @@ export class AskEvidence {
   }
 
   /**
-   * The candidates that the token can be held against.
+   * The candidates that the token can be compared with.
    *
    * @param {TokenStep | undefined} step
    * @param {Evidence[]} measured
    */
   offer(step, measured) {
     const others = step ? step.texts.filter((_, i) => step.candidates[i] !== step.token).slice(0, CANDIDATES) : [];
-    const known = measured.flatMap(({ target }) => target.against_text ?? []);
-    const texts = [...new Set([...known, ...others])].filter((text) => text !== "");
+    const measuredTexts = measured.flatMap(({ target }) => target.against_text ?? []);
+    const texts = [...new Set([...measuredTexts, ...others])].filter((text) => text !== "");
     this.against.replaceChildren(el("option", { value: "" }, "nothing: its logit alone"),
       ...texts.map((text) => el("option", { value: text }, visible(text))));
     this.against.value = measured.length ? measured[0].target.against_text ?? "" : "";

@@ -1,5 +1,5 @@
 // @ts-check
-// Another run beside the one on show: its frame of the same time, and its answer token by token.
+// Another run next to the current one: its frame of the same time, and its answer token by token.
 
 import { alignTokens, nearestFrame, probabilityOf } from "./align.js";
 import { contextOf, el } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Would any mask do the same? MACD's choice beside random masks, trivial ones, and a constant.
+// Would any mask do the same? Compares MACD's choice with random masks, trivial ones, and a constant.
 
 import { el } from "./dom.js";
 import { listed } from "./headline.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// The figures beside the maps: shares of objects and frames, agreement, sanity check, knock-outs,
+// The figures next to the maps: shares of objects and frames, agreement, sanity check, knock-outs,
 // and the token's probability after each layer.
 
 import { all, el } from "./dom.js";
@@ -109,12 +109,12 @@ function checks(evidence, kind, maps, names) {
   const out = [`Rank correlation with the map for a head of random weights: ${sanity}. Near 1, the map does not depend on the token.`];
   const agreement = evidence.agreement.filter((a) => a.first === kind || a.second === kind);
   const others = [...new Set(agreement.map((a) => (a.first === kind ? a.second : a.first)))];
-  const told = others.map((other) => {
+  const agreements = others.map((other) => {
     /** @type {(view: string) => string} */
     const under = (view) => correlation(agreement.find((a) => a.view === view && (a.first === other || a.second === other))?.correlation);
     return `with ${(names.get(other) || other).toLowerCase()} ${under("video")} under V, ${under("counterfactual")} under V_d`;
   });
-  return told.length ? [...out, `Agreement (rank correlation of magnitudes): ${told.join("; ")}.`] : out;
+  return agreements.length ? [...out, `Agreement (rank correlation of magnitudes): ${agreements.join("; ")}.`] : out;
 }
 
 /**

@@ -106,10 +106,10 @@ export class Flips {
     }));
     this.grid.replaceChildren(...cells);
     this.drawTicks(constants);
-    const told = [...names.values()];
-    this.svg = flipSvg(places, here, told, this.words.textContent || "", constants);
-    this.grid.setAttribute("aria-label", `Token chosen over α and β: ${told.map((n) => n.text).join(", ")}`);
-    this.legend.replaceChildren(...told.map(({ text, colour, k }) =>
+    const legendEntries = [...names.values()];
+    this.svg = flipSvg(places, here, legendEntries, this.words.textContent || "", constants);
+    this.grid.setAttribute("aria-label", `Token chosen over α and β: ${legendEntries.map((n) => n.text).join(", ")}`);
+    this.legend.replaceChildren(...legendEntries.map(({ text, colour, k }) =>
       el("span", {}, el("i", { class: `mv-flip mv-pattern-${k % 4}`, style: { "--object": colour } }), ` ${text} `)));
   }
 }
@@ -137,11 +137,11 @@ function ticksDown(betas) {
  *
  * @param {[number, number, string][]} places
  * @param {[number, number]} here
- * @param {Named[]} told
+ * @param {Named[]} legendEntries
  * @param {string} words
  * @param {Constants} constants
  */
-function flipSvg(places, here, told, words, constants) {
+function flipSvg(places, here, legendEntries, words, constants) {
   const { alphas, betas } = constants.flips;
   const side = 12, width = alphas.length * side, height = betas.length * side;
   /** @type {(tag: string, attributes: Record<string, string | number>, text?: string) => Element} */
@@ -152,7 +152,7 @@ function flipSvg(places, here, told, words, constants) {
     return node;
   };
   const root = make("svg", {
-    viewBox: `-48 -8 ${width + 60} ${height + 68 + 18 * told.length}`,
+    viewBox: `-48 -8 ${width + 60} ${height + 68 + 18 * legendEntries.length}`,
     "font-family": "system-ui, sans-serif", "font-size": 12, "shape-rendering": "crispEdges",
   });
   /** @type {(i: number, j: number) => { x: number, y: number }} */
@@ -174,7 +174,7 @@ function flipSvg(places, here, told, words, constants) {
   root.append(make("text", { x: width / 2, y: height + 30, "text-anchor": "middle" }, "α"),
     make("text", { x: -44, y: height / 2, "text-anchor": "middle" }, "β"));
   root.append(make("text", { x: 0, y: height + 46 }, words));
-  told.forEach(({ text, colour }, n) => {
+  legendEntries.forEach(({ text, colour }, n) => {
     const y = height + 54 + 18 * n;
     root.append(make("rect", { x: 0, y, width: side, height: side, fill: colour }));
     root.append(make("text", { x: 18, y: y + 10 }, text));

@@ -111,8 +111,8 @@ function outcome(trace, baseline, macd) {
  */
 export function verdictMark(answer, truth) {
   if (answer.right === null) return null;
-  const said = answer.right ? "right" : `wrong: the true answer is ${truth}`;
-  return el("span", { class: answer.right ? "mv-right" : "mv-wrong", role: "img", title: said, "aria-label": said },
+  const verdict = answer.right ? "right" : `wrong: the true answer is ${truth}`;
+  return el("span", { class: answer.right ? "mv-right" : "mv-wrong", role: "img", title: verdict, "aria-label": verdict },
     answer.right ? " ✓" : " ✗");
 }
 
@@ -123,14 +123,14 @@ export function verdictMark(answer, truth) {
  */
 function notes(trace) {
   const { final } = trace;
-  const found = [];
+  const remarks = [];
   if (final && final.loss !== null && final.base_loss !== null && final.loss <= final.base_loss) {
-    found.push(`This mask did not raise the query loss (${final.base_loss.toFixed(3)} with the video, `
+    remarks.push(`This mask did not raise the query loss (${final.base_loss.toFixed(3)} with the video, `
       + `${final.loss.toFixed(3)} with the mask), although the ascent climbs it.`);
   }
   if (trace.undetected.length) {
-    found.push(`The question names ${listed(trace.undetected.map((noun) => `“${noun}”`))}, which no track `
+    remarks.push(`The question names ${listed(trace.undetected.map((noun) => `“${noun}”`))}, which no track `
       + "is called: it was not detected, or is not there, so no mask can be chosen for it.");
   }
-  return found;
+  return remarks;
 }

@@ -87,8 +87,8 @@ export class Heat {
    */
   picture(view, frame) {
     const key = `${view} ${frame}`;
-    const known = this.drawn.get(key);
-    if (known) return known;
+    const cached = this.drawn.get(key);
+    if (cached) return cached;
     const values = this.values[view];
     const [rows, columns] = this.grid, cells = rows * columns;
     if (!values || (frame + 1) * cells > values.length) return null;

@@ -1,5 +1,5 @@
 // @ts-check
-// The occlusion report: the measured effect of masking each object alone, beside its gradient.
+// The occlusion report: the measured effect of masking each object alone, with its gradient.
 
 import { el } from "./dom.js";
 import { signed } from "./text.js";
@@ -27,12 +27,12 @@ export class OcclusionPanel {
 
   /** @param {Trace} trace */
   load(trace) {
-    const known = trace.occlusion;
+    const report = trace.occlusion;
     const able = this.state.server && trace.final !== null && trace.tracks.length > 0;
-    this.root.hidden = !known && !able;
-    this.ask.hidden = Boolean(known) || !able;
-    this.hint.hidden = Boolean(known);
-    this.body.replaceChildren(...(known ? this.table(trace, known) : []));
+    this.root.hidden = !report && !able;
+    this.ask.hidden = Boolean(report) || !able;
+    this.hint.hidden = Boolean(report);
+    this.body.replaceChildren(...(report ? this.table(trace, report) : []));
   }
 
   /** @param {boolean} now */

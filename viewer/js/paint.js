@@ -189,7 +189,7 @@ export class Painter {
 }
 
 /**
- * Whether a point lies in an outline, by the rule of crossings, so that a hole is none of it.
+ * Whether a point lies in an outline, by the rule of crossings, so that a hole is outside.
  *
  * @param {Outline} outline
  * @param {number} u

@@ -1,5 +1,5 @@
 // @ts-check
-// Which two answers the panels show beside each other: one of the video alone, and one that
+// Which two answers the panels show side by side: one of the video alone, and one that
 // contrasts it with a second view. Pure functions, no DOM.
 
 /** @import { Answer, Pair, Trace } from "./types" */
@@ -14,7 +14,7 @@ export function isContrast(answer) {
 }
 
 /**
- * The answers that can stand as the contrast. MACD's is one before its first token came.
+ * The answers that can be the contrast. MACD's is one before its first token came.
  *
  * @param {Trace} trace
  */
@@ -23,7 +23,7 @@ export function contrasts(trace) {
 }
 
 /**
- * The answers that can stand as the reference: those of one view that have tokens.
+ * The answers that can be the reference: those of one view that have tokens.
  *
  * @param {Trace} trace
  */
@@ -44,8 +44,8 @@ export function choosePair(trace, wished) {
   /** @type {(answers: Answer[], wish: string | null, usual: string) => string | null} */
   const pick = (answers, wish, usual) => {
     const names = answers.map((a) => a.method);
-    const known = [wish, usual].find((name) => name !== null && names.includes(name));
-    return known ?? names[0] ?? null;
+    const choice = [wish, usual].find((name) => name !== null && names.includes(name));
+    return choice ?? names[0] ?? null;
   };
   return {
     reference: pick(references(trace), wished.reference, "baseline"),

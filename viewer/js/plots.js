@@ -29,10 +29,10 @@ export function linePlot({ lines, across, down }) {
   const x = (i) => left + (n > 1 ? (i / (n - 1)) * width : width / 2);
   /** @type {(v: number) => number} */
   const y = (v) => top + (1 - v) * height;
-  const told = lines.map((l) => `${l.name} ${l.values.map((v) => v.toFixed(3)).join(" ")}`).join("; ");
+  const values = lines.map((l) => `${l.name} ${l.values.map((v) => v.toFixed(3)).join(" ")}`).join("; ");
   const root = svg("svg", {
     class: "mv-plot", viewBox: `0 0 ${left + width + 60} ${top + height + 36}`, role: "img",
-    "aria-label": `${down} ${across}: ${told}`,
+    "aria-label": `${down} ${across}: ${values}`,
   });
   for (const v of [0, 0.5, 1]) {
     root.append(svg("line", { class: "mv-plot-grid", x1: left, x2: left + width, y1: y(v), y2: y(v) }),

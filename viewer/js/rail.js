@@ -101,12 +101,12 @@ export class Rail {
   rank() {
     const { shown, method, token } = this.state;
     const changes = shown.occlusion && method === "baseline" ? shown.occlusion.token_change : [];
-    const known = changes.length > 0 && token < changes[0].length;
-    const effect = known ? changes.map((row) => row[token]) : [];
+    const isMeasured = changes.length > 0 && token < changes[0].length;
+    const effect = isMeasured ? changes.map((row) => row[token]) : [];
     const order = effect.map((_, k) => k).sort((a, b) => Math.abs(effect[b]) - Math.abs(effect[a]));
     for (const place of all(this.list, "[data-effect]")) {
       const k = Number(place.dataset.effect);
-      place.textContent = known
+      place.textContent = isMeasured
         ? `hiding it alone: ${signed(effect[k])} to this token's log p (rank ${order.indexOf(k) + 1})` : "";
     }
   }

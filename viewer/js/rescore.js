@@ -5,7 +5,7 @@
 
 /**
  * Candidates of one token under both views -> rows with score, probabilities and head membership;
- * exact: whether every token of the head is stored, so that `after` is no mere upper bound. A token
+ * exact: whether every token of the head is stored, so that `after` is exact and not just an upper bound. A token
  * that was scored by another rule than the linear one holds its weights; α, β and head do not count.
  *
  * @param {TokenStep} step
@@ -46,8 +46,8 @@ export function rescore(step, alpha, beta, head = "probability") {
     r.after = Math.exp(r.score - top) / total;
     if (r.score > rows[chosen].score) chosen = i;
   });
-  const known = step.floor !== null && step.floor !== undefined;
-  const exact = Boolean(step.complete) || cut > baseTop || (known && cut >= Number(step.floor));
+  const hasFloor = step.floor !== null && step.floor !== undefined;
+  const exact = Boolean(step.complete) || cut > baseTop || (hasFloor && cut >= Number(step.floor));
   return { rows, chosen, exact };
 }
 
@@ -79,18 +79,18 @@ export function flipPoints(step, beta, head, limit) {
   let now = lines.reduce((best, r) =>
     (r.base > best.base || (r.base === best.base && r.difference > best.difference) ? r : best));
   let alpha = 0;
-  const found = [{ alpha: 0, row: now }];
+  const flips = [{ alpha: 0, row: now }];
   for (;;) {
     const { base, difference } = now;
     const steeper = lines.filter((r) => r.difference > difference);
-    if (!steeper.length) return found;
+    if (!steeper.length) return flips;
     const meets = steeper.map((r) => (base - r.base) / (r.difference - difference));
     const first = Math.min(...meets);
-    if (first > limit) return found;
+    if (first > limit) return flips;
     now = steeper.filter((_, i) => meets[i] <= first + 1e-12)
       .reduce((best, r) => (r.difference > best.difference ? r : best));
     alpha = Math.max(alpha, first);
-    found.push({ alpha, row: now });
+    flips.push({ alpha, row: now });
   }
 }
 

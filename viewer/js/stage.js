@@ -26,7 +26,7 @@ export class Stage {
     this.state = state;
     /** @type {Map<string, HTMLImageElement>} */
     this.images = new Map();
-    /** @type {string | undefined} the first source frame, by which a new clip is known */
+    /** @type {string | undefined} the first source frame, which identifies the clip */
     this.first = undefined;
     /** @type {((context: CanvasRenderingContext2D) => void)[]} drawn between the picture and the masks */
     this.overlays = [];
@@ -39,7 +39,7 @@ export class Stage {
     this.zoom = new Zoom(this.canvas, () => { if (state.trace) state.set({}); }, () => state.draws);
     this.caption = el("div", { class: "mv-caption" });
     this.note = el("p", { class: "mv-note", hidden: true });
-    this.tools = el("div", { class: "mv-tools" }); // what works on the picture stands beside it
+    this.tools = el("div", { class: "mv-tools" }); // tools for the picture are next to it
     this.layers = el("div", { class: "mv-layers", role: "group", "aria-label": "Layers" });
     this.scrub = el("input", {
       type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": "Frame",
@@ -251,9 +251,9 @@ export class Stage {
    * @returns {FrameMasks}
    */
   masks(frame) {
-    const known = this.maskCache.get(frame) || frameMasks(this.state.shown, frame);
-    this.maskCache.set(frame, known);
-    return known;
+    const masks = this.maskCache.get(frame) || frameMasks(this.state.shown, frame);
+    this.maskCache.set(frame, masks);
+    return masks;
   }
 
   draw() {
@@ -302,16 +302,16 @@ export class Stage {
   /** @param {MouseEvent} event */
   pick(event) {
     if (this.state.tool || this.zoom.dragged) return;
-    const found = this.under(event);
-    this.state.set({ track: found === this.state.track ? null : found });
+    const pointed = this.under(event);
+    this.state.set({ track: pointed === this.state.track ? null : pointed });
   }
 
   /** @param {MouseEvent} event */
   point(event) {
     const { tool, trace, hover } = this.state;
     if (!trace || (tool && tool !== "click")) return;
-    const found = this.under(event, tool === "click");
-    if (found !== hover) this.state.set({ hover: found });
+    const pointed = this.under(event, tool === "click");
+    if (pointed !== hover) this.state.set({ hover: pointed });
   }
 
   /**

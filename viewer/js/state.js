@@ -28,7 +28,7 @@ export class State {
     /** Whose token is chosen. */
     this.method = "macd";
     this.picked = false;
-    /** @type {Pair} the answers that the reader chose to see beside each other */
+    /** @type {Pair} the answers that the reader chose to see side by side */
     this.wished = { reference: null, contrast: null };
     this.playing = false;
     this.speed = 1;
@@ -61,7 +61,7 @@ export class State {
     return this.trace;
   }
 
-  /** @returns {Answer | undefined} the answer of one view that others are held against */
+  /** @returns {Answer | undefined} the answer of one view that others are compared with */
   get reference() {
     const { reference } = choosePair(this.shown, this.wished);
     return reference === null ? undefined : this.shown.answers[reference];

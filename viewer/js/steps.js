@@ -47,7 +47,7 @@ export class Steps {
     this.drawn = "";
     if (this.root.hidden) return;
     this.slider.max = String(this.last);
-    this.plots.hidden = this.last < 2; // a line through two points says no more than the objects' list
+    this.plots.hidden = this.last < 2; // a line through two points adds nothing to the objects' list
     if (!this.plots.hidden) this.plots.replaceChildren(this.strengthPlot(trace), this.lossPlot(trace));
   }
 
@@ -127,10 +127,10 @@ export class Steps {
       name: "", colour: "", dash: "1 3", class: "mv-line mv-line-frames",
       values: [...trace.steps.map((s) => s.frame_strength[g]), end],
     }));
-    const told = tracks.map((track, k) =>
+    const endings = tracks.map((track, k) =>
       `${track.id} ${track.label} from ${trace.r0} to ${final.strength[k].toFixed(3)}`).join(", ");
     return this.plot("Strength by step", [...groups, ...rows], this.cursors[0], trace.r0,
-      `Strength by ascent step: ${told || "no objects"}. Grey: frame groups. The level line is r0 = ${trace.r0}.`);
+      `Strength by ascent step: ${endings || "no objects"}. Grey: frame groups. The level line is r0 = ${trace.r0}.`);
   }
 
   /** @param {Trace} trace */

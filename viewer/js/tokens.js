@@ -21,7 +21,7 @@ export class Tokens {
     /** @type {Rule | null} */
     this.rule = null;
     this.version = 0;
-    this.said = "";
+    this.spoken = "";
     this.drawn = "";
     /** @type {(Answer | undefined)[]} the reference and the contrast that the strips were built for */
     this.built = [];
@@ -51,7 +51,7 @@ export class Tokens {
   }
 
   /**
-   * A list of the answers that can stand in one place of the pair, when there are several.
+   * A list of the answers to choose from for one place of the pair, when there are several.
    *
    * @param {keyof Pair} place
    */
@@ -91,7 +91,7 @@ export class Tokens {
   }
 
   /**
-   * Moving α or β scores the stored logits anew, in the browser.
+   * Moving α or β scores the stored logits again, in the browser.
    *
    * @param {keyof Rule} name
    * @param {number} value
@@ -188,7 +188,7 @@ export class Tokens {
       ? `The rule ${contrast.rule} takes neither α nor β; each token shows the weights it was chosen with.` : "";
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
     if (trace.former && contrast?.method === "macd") this.strips.append(this.formerStrip(trace.former));
-    this.verdict.textContent = this.said = this.say(answers, parts);
+    this.verdict.textContent = this.spoken = this.say(answers, parts);
   }
 
   // Why the answer in hand cannot be decoded on; empty where it can.
@@ -228,7 +228,7 @@ export class Tokens {
     }
     this.verdict.textContent = moved && left >= 0
       ? this.tellTurn(answer, left, instead, ended)
-      : this.said;
+      : this.spoken;
     const why = this.whyNotAgain();
     this.again.hidden = !this.state.server || !moved;
     this.again.textContent = left >= 0 ? "Continue decoding from here" : "Apply these values";
@@ -368,7 +368,7 @@ export class Tokens {
 }
 
 /**
- * Whose strip a token stands in.
+ * Which answer's strip a token is in.
  *
  * @param {HTMLElement} button
  */

@@ -1,6 +1,6 @@
 // @ts-check
 // One component: fed a trace (see payload.py), everything else happens in the browser.
-// It knows nothing of the page around it: whoever mounts it gives what it may ask and tell.
+// It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
 import { Address } from "./address.js";
 import { Beside } from "./beside.js";
@@ -166,7 +166,7 @@ export class Viewer {
     const { contrast, reference } = this.state;
     const shown = [contrast, reference].map((answer) => answer?.method);
     if (!this.state.picked || !shown.includes(this.state.method)) this.state.method = shown.find(Boolean) ?? "macd";
-    if (former && !fresh && this.state.track !== null) { // the same object, wherever it stands now
+    if (former && !fresh && this.state.track !== null) { // the same object, at its new index
       const chosen = former.tracks[this.state.track];
       const now = trace.tracks.findIndex((t) => chosen && t.id === chosen.id);
       this.state.track = now < 0 ? null : now;

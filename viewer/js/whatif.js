@@ -108,7 +108,7 @@ export class WhatIf {
     this.root.hidden = !this.state.server || !trace.final || !trace.answers.macd;
     if (this.root.hidden) return;
     if (this.pending) this.name(null); // it was drawn on another state of the trace
-    this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.told(trace, e))));
+    this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.describe(trace, e))));
     this.busy(this.state.busy);
   }
 
@@ -116,7 +116,7 @@ export class WhatIf {
    * @param {Trace} trace
    * @param {Edit} edit
    */
-  told(trace, edit) {
+  describe(trace, edit) {
     /** @type {(id: number | undefined) => string} */
     const name = (id) => {
       const track = trace.tracks.find((t) => t.id === id);

@@ -7,7 +7,7 @@ import { el } from "./dom.js";
 /** @import { Area } from "./paint.js" */
 
 const LARGEST = 8, FACTOR = 1.5;
-const DRAGGED_PX = 4; // what moves further is no click
+const DRAGGED_PX = 4; // a longer movement is not a click
 
 export class Zoom {
   /**
@@ -20,9 +20,9 @@ export class Zoom {
     this.changed = changed;
     this.drawing = drawing;
     this.scale = 1;
-    /** @type {Point} what stands in the middle, in shares of the picture */
+    /** @type {Point} the point in the middle, in shares of the picture */
     this.centre = [0.5, 0.5];
-    /** Whether the last press moved the picture, so that its end is no click. */
+    /** Whether the last press moved the picture, so that its end is not a click. */
     this.dragged = false;
     /** @type {Map<number, Point>} where the fingers are, in shares of the canvas */
     this.fingers = new Map();
@@ -95,8 +95,8 @@ export class Zoom {
   by(factor, at = [0.5, 0.5]) {
     const scale = Math.min(LARGEST, Math.max(1, this.scale * factor));
     /** @type {(i: 0 | 1) => number} */
-    const kept = (i) => this.centre[i] + (at[i] - 0.5) * (1 / this.scale - 1 / scale);
-    this.set(scale, [kept(0), kept(1)]);
+    const centreAt = (i) => this.centre[i] + (at[i] - 0.5) * (1 / this.scale - 1 / scale);
+    this.set(scale, [centreAt(0), centreAt(1)]);
   }
 
   /**

@@ -33,23 +33,23 @@ def main(argv: list[str] | None = None) -> int:
 
 def write_task(benchmark: str, data: Path, tasks: Path) -> str:
     """Writes documents and task file; returns the task's name."""
-    found = open_files(benchmark, data.absolute())
+    opened = open_files(benchmark, data.absolute())
     name = f"macd_{benchmark.replace('-', '_')}"
     folder = (tasks / name).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    videos = {a.id: str(a.video) for a in found.asked}
+    videos = {a.id: str(a.video) for a in opened.asked}
     docs = [
         {"question_id": i.id, "question": i.question, "before": i.before, "after": i.after,
          "answer": i.truth, "split": i.regime, "video": videos[i.id],
-         "cluster": found.cluster(i), "benchmark": benchmark}
-        for i in found.everything
+         "cluster": opened.cluster(i), "benchmark": benchmark}
+        for i in opened.everything
     ]  # fmt: skip
     lines = "".join(json.dumps(d) + "\n" for d in docs)
     (folder / "docs.jsonl").write_text(lines, encoding="utf-8")
     functions = Path(__file__).parent / "task_functions.py"
     (folder / "utils.py").write_text(functions.read_text(encoding="utf-8"), encoding="utf-8")
     text = _TASK.format(name=name, docs=json.dumps(str(folder / "docs.jsonl")),
-                        tokens=found.max_tokens)  # fmt: skip
+                        tokens=opened.max_tokens)  # fmt: skip
     (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     return name
 

@@ -49,9 +49,9 @@ class MacdStudio(lmms):
         options = RunOptions()
         self.options = replace(options, video=replace(options.video, frames=int(frames)))
         self.lm = load_backbone(backbone)
-        found = load_detector(detector, self.lm.info.device)
+        loaded_detector = load_detector(detector, self.lm.info.device)
         clips = SimpleNamespace(clip=lambda key: read_clip(Path(key), self.options.video))
-        self.preparing = Preparing(clips, found, self.options)  # type: ignore[arg-type]
+        self.preparing = Preparing(clips, loaded_detector, self.options)  # type: ignore[arg-type]
         self.batch_size = int(batch_size)
 
     def generate_until(self, requests: list[Any]) -> list[GenerationResult]:
@@ -83,7 +83,7 @@ class MacdStudio(lmms):
         return GenerationResult(row.text, TokenCounts(output_tokens=len(self.lm.tokens(row.text))))
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-        """Not offered: contrastive scores are no likelihoods."""
+        """Not offered: contrastive scores are not likelihoods."""
         raise NotImplementedError("macd_studio generates; it has no likelihoods")
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a task of MACD Studio's benchmarks does; copied beside its YAML, as lmms-eval wants it."""
+"""What a task of MACD Studio's benchmarks does; copied next to its YAML, as lmms-eval requires."""
 
 from __future__ import annotations
 

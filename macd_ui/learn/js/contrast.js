@@ -1,5 +1,5 @@
 // @ts-check
-// Widgets of two views' logits: the slider over runs, bars to pull, and a constant beside contrast.
+// Widgets of two views' logits: the slider over runs, bars to drag, and a constant next to contrast.
 
 import { el } from "../../../viewer/js/dom.js";
 import { flipPoints, rescore } from "../../../viewer/js/rescore.js";
@@ -234,8 +234,8 @@ export function bias(place) {
       name: token.texts[i].trim(), value: p[i], kind: i === target ? "cut" : "video", top: i === best,
     })), say("p_video")));
     const same = macd.text === baseline.text;
-    const given = { answer: token.texts[best].trim(), macd: macd.text.trim(), alpha: macd.alpha, delta: signed(delta, 1) };
-    output.textContent = same ? say("shift_equal") : say(best === target ? "shift_same" : "shift_plain", given);
+    const values = { answer: token.texts[best].trim(), macd: macd.text.trim(), alpha: macd.alpha, delta: signed(delta, 1) };
+    output.textContent = same ? say("shift_equal") : say(best === target ? "shift_same" : "shift_plain", values);
     if (same ? delta !== 0 : best === target) done();
   }
 }

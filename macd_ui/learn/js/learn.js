@@ -37,12 +37,12 @@ class Page {
   }
 
   begin() {
-    addEventListener("hashchange", () => this.open(this.wanted(), true));
-    this.open(this.wanted(), false);
+    addEventListener("hashchange", () => this.open(this.chapterInAddress(), true));
+    this.open(this.chapterInAddress(), false);
   }
 
   /** The chapter in the address, else where the reader was. */
-  wanted() {
+  chapterInAddress() {
     const names = [...this.course.chapters.map((c) => c.name), RESULTS];
     const named = decodeURIComponent(location.hash.slice(1));
     return names.find((n) => n === named) || names.find((n) => n === this.store.state.at) || names[0];
@@ -129,7 +129,7 @@ class Page {
       if (store.state.answers[chapter.name]) this.reveal(chapter, after);
     }
     this.main.append(this.turn(number));
-    if (!store.kept) this.main.append(el("p", { class: "ln-note" }, say("not_kept")));
+    if (!store.works) this.main.append(el("p", { class: "ln-note" }, say("not_kept")));
   }
 
   /**
@@ -227,7 +227,7 @@ class Page {
 
 /** @param {string} id */
 function place(id) {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`the page has no place for ${id}`);
-  return found;
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no place for ${id}`);
+  return element;
 }

@@ -15,7 +15,7 @@ const GOALS = {
   token: (state) => state.picked,
 };
 
-/** @type {Map<string, Viewer>} one for each part, as a viewer has no end */
+/** @type {Map<string, Viewer>} one for each role, because a viewer cannot be removed */
 const viewers = new Map();
 
 /** @param {Place} place */

@@ -12,28 +12,28 @@ export class Predict {
   /**
    * @param {{ id: string, question: Span[], options: Span[][], answer: number, reveal: boolean,
    *   glossary: Record<string, string>, say: Say, locked: Locked | undefined,
-   *   onLock: (locked: Omit<Locked, "at">) => void }} given reveal: whether the right answer is shown
+   *   onLock: (locked: Omit<Locked, "at">) => void }} setup reveal: whether the right answer is shown
    */
-  constructor(given) {
-    this.given = given;
-    const { say, id } = given;
-    this.options = this.radios(`${id}-answer`, given.options.map((o) => el("span", {}, inline(o, given.glossary))));
+  constructor(setup) {
+    this.setup = setup;
+    const { say, id } = setup;
+    this.options = this.radios(`${id}-answer`, setup.options.map((o) => el("span", {}, inline(o, setup.glossary))));
     this.sure = this.radios(`${id}-sure`, CONFIDENCES.map((c, i) => el("span", {},
       say("confidence_value", { n: Math.round(100 * c) }),
       i === 0 ? el("small", {}, say("confidence_guess")) : null,
       i === CONFIDENCES.length - 1 ? el("small", {}, say("confidence_sure")) : null)));
     this.error = el("p", { class: "ln-error", role: "alert" });
-    this.button = el("button", { type: "submit", class: "ln-main-button" }, say(given.reveal ? "lock" : "lock_quiet"));
+    this.button = el("button", { type: "submit", class: "ln-main-button" }, say(setup.reveal ? "lock" : "lock_quiet"));
     this.result = el("p", { class: "ln-result", role: "status", tabindex: "-1" });
     this.root = el("form", {
       class: "ln-predict", on: { submit: (/** @type {Event} */ e) => this.submit(e) },
     },
     el("h2", { class: "ln-kicker" }, say("predict")),
-    el("fieldset", { class: "ln-options" }, el("legend", {}, inline(given.question, given.glossary)),
+    el("fieldset", { class: "ln-options" }, el("legend", {}, inline(setup.question, setup.glossary)),
       this.options.map((r) => r.label)),
     el("fieldset", { class: "ln-sure" }, el("legend", {}, say("confidence")), this.sure.map((r) => r.label)),
     this.error, this.button, this.result);
-    if (given.locked) this.show(given.locked);
+    if (setup.locked) this.show(setup.locked);
   }
 
   /**
@@ -50,7 +50,7 @@ export class Predict {
   /** @param {Event} event */
   submit(event) {
     event.preventDefault();
-    const { say, answer, locked } = this.given;
+    const { say, answer, locked } = this.setup;
     if (locked) return;
     const choice = this.options.findIndex((r) => r.input.checked);
     const sure = this.sure.findIndex((r) => r.input.checked);
@@ -61,16 +61,16 @@ export class Predict {
       return;
     }
     this.error.textContent = "";
-    const made = { choice, confidence: CONFIDENCES[sure], right: choice === answer };
-    this.given.onLock(made);
-    this.show({ ...made, at: "" });
+    const prediction = { choice, confidence: CONFIDENCES[sure], right: choice === answer };
+    this.setup.onLock(prediction);
+    this.show({ ...prediction, at: "" });
     this.result.focus();
   }
 
   /** @param {Locked} locked */
   show(locked) {
-    const { say, answer, reveal } = this.given;
-    this.given.locked = locked;
+    const { say, answer, reveal } = this.setup;
+    this.setup.locked = locked;
     this.button.hidden = true;
     this.root.classList.add("ln-locked");
     this.options.forEach(({ input, label }, i) => {

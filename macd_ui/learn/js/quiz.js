@@ -1,5 +1,5 @@
 // @ts-check
-// Clips of which the reader predicts what MACD makes of the answer. Before the course nothing is
+// Clips for which the reader predicts how MACD changes the answer. Before the course nothing is
 // revealed, so that the same kind of question can be asked again after it.
 
 import { el } from "../../../viewer/js/dom.js";
@@ -15,7 +15,7 @@ export const OUTCOMES = ["right", "same", "wrong"];
 
 /**
  * @param {{ root: HTMLElement, quiz: Quiz, set: "before" | "after", course: Course, store: Store, say: Say,
- *   changed: () => void }} given
+ *   changed: () => void }} setup
  */
 export function mountQuiz({ root, quiz, set, course, store, say, changed }) {
   const items = quiz[set];
@@ -57,12 +57,12 @@ export function mountQuiz({ root, quiz, set, course, store, say, changed }) {
  * @param {Say} say
  */
 function withoutScore(token, say) {
-  const made = logitTable(token, 0, 0, say);
-  for (const row of made.querySelectorAll("tr")) {
+  const table = logitTable(token, 0, 0, say);
+  for (const row of table.querySelectorAll("tr")) {
     row.lastElementChild?.remove();
     row.classList.remove("ln-top");
   }
-  return made;
+  return table;
 }
 
 /**

@@ -8,7 +8,7 @@ const KEY = "macd-learn";
 export class Store {
   /** @param {string} edition of the course: answers to another one do not count here */
   constructor(edition) {
-    this.kept = true;
+    this.works = true;
     /** @type {Kept} */
     this.state = fresh(edition);
     try {
@@ -16,7 +16,7 @@ export class Store {
       const read = text ? JSON.parse(text) : null;
       if (isKept(read) && read.edition === edition) this.state = read;
     } catch {
-      this.kept = false;
+      this.works = false;
     }
   }
 
@@ -24,7 +24,7 @@ export class Store {
     try {
       localStorage.setItem(KEY, JSON.stringify(this.state));
     } catch {
-      this.kept = false;
+      this.works = false;
     }
   }
 
