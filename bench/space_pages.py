@@ -14,6 +14,9 @@ from bench.space import WAIT_S, Space
 from ratings.store import Study
 
 SAVED = "() => document.getElementById('saved').textContent.startsWith('All saved')"
+SETTLED = """([changes, level]) => document.querySelectorAll('.mv-edits li').length === changes
+  && document.querySelector('.mv-object .mv-level').innerText.trim().startsWith(level)
+  && !document.querySelector('.mv-whatif .mv-segments button').disabled"""
 OPEN_ITEM = "task => document.body.dataset.item && document.body.dataset.item !== task"
 
 
@@ -61,10 +64,9 @@ def change_level(page: Page) -> str:
     before = level.inner_text().split()[0]
     wanted = "1 mask" if before == "0" else "0 keep"
     page.locator(".mv-edit-object").get_by_role("button", name=wanted).click()
-    page.wait_for_function("document.querySelectorAll('.mv-edits li').length === 1")
-    assert level.inner_text().split()[0] == wanted[0], level.inner_text()
+    page.wait_for_function(SETTLED, arg=[1, wanted[0]])
     page.get_by_role("button", name="Undo").click()
-    page.wait_for_function("document.querySelectorAll('.mv-edits li').length === 0")
+    page.wait_for_function(SETTLED, arg=[0, before])
     return f"{before} to {wanted[0]} and back"
 
 
