@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import snapshot_download
+import httpx
+from huggingface_hub import (
+    constants,
+    get_hf_file_metadata,
+    get_session,
+    hf_hub_url,
+    snapshot_download,
+)
 from huggingface_hub.errors import DryRunError
+from huggingface_hub.file_download import repo_folder_name
+from huggingface_hub.utils import WeakFileLock, build_hf_headers
 from tqdm.std import tqdm  # type: ignore[import-untyped]
 
 from core.errors import BackboneNotFound, Cancelled, MacdError
@@ -18,6 +30,11 @@ from core.types import Progress
 FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
 """What is fetched of a model: no pickled weights, no other formats, no code."""
 WEIGHTS = ".safetensors"
+SHA256 = 64
+HASH = re.compile(rf"[0-9a-f]{{40}}|[0-9a-f]{{{SHA256}}}")
+"""What names a file: of a large one its SHA-256, of others a hash of git."""
+SIDE_BY_SIDE, PIECE = 4, 2**18
+"""Files that are downloaded at once, and bytes that are written at once."""
 
 
 def fetch(
@@ -46,8 +63,13 @@ def fetch(
     size = sum(f.file_size for f in listed if f.will_download)
     amount = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
     progress.begin(f"Downloading {source}, {amount}")
+    weights = [f for f in listed if f.will_download and f.filename.endswith(WEIGHTS)]
+    counted = bar(progress, sum(f.file_size for f in weights))(total=size)
     try:
-        return str(snapshot_download(source, tqdm_class=downloading(progress, size), **request))
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            list(pool.map(lambda f: _go_on(source, f.commit_hash, f.filename, counted), weights))
+        silent = bar(Progress())
+        return str(snapshot_download(source, tqdm_class=silent, **request))
     except (MacdError, OSError, ValueError):
         raise
     except Exception as error:  # whatever the network provokes
@@ -55,6 +77,66 @@ def fetch(
             f"the download of {source!r} broke off ({type(error).__name__})",
             "Run it again: it goes on where it stopped",
         ) from error
+
+
+def _go_on(source: str, commit: str, name: str, counted: Any) -> None:
+    """Downloads a file into the client's cache, from where an earlier attempt broke off.
+
+    The client itself begins a file again; it gets the files whose hash the hub does not tell.
+    Raises OSError where what came is not the file.
+    """
+    url = hf_hub_url(source, name, revision=commit)
+    about = get_hf_file_metadata(url)
+    if about.size is None or not HASH.fullmatch(about.etag or ""):
+        return
+    folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=source, repo_type="model")
+    blob = folder / "blobs" / str(about.etag)
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    part = blob.with_name(f"{blob.name}.part")
+    with WeakFileLock(blob.with_name(f"{blob.name}.lock")):  # of several processes, one downloads
+        if blob.exists():
+            return
+        if _size(part) > about.size:
+            part.unlink()
+        counted.update(_size(part))
+        while (there := _size(part)) < about.size:
+            try:
+                _receive(url, part, counted)
+            except httpx.TransportError:
+                if _size(part) <= there:
+                    raise
+            if _size(part) <= there:  # as long as it goes on, it is asked again
+                raise httpx.RemoteProtocolError("nothing came")
+        if len(blob.name) == SHA256 and _sha256(part) != blob.name:
+            part.unlink()
+            raise OSError(f"{name} came damaged, and was deleted")
+        part.replace(blob)
+
+
+def _receive(url: str, part: Path, counted: Any) -> None:
+    """Adds what the hub sends of the rest of a file. Raises errors of httpx."""
+    there = _size(part)
+    headers = build_hf_headers() | {"Accept-Encoding": "identity"}
+    if there:
+        headers["Range"] = f"bytes={there}-"
+    with get_session().stream("GET", url, headers=headers, follow_redirects=True) as answer:
+        answer.raise_for_status()
+        goes_on = answer.status_code == httpx.codes.PARTIAL_CONTENT
+        if there and not goes_on:
+            counted.update(-there)
+        with part.open("ab" if goes_on else "wb") as file:
+            for piece in answer.iter_raw(PIECE):
+                file.write(piece)
+                counted.update(len(piece))
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _downloaded_before(source: str, request: dict[str, Any], why: BaseException) -> str:
@@ -66,21 +148,6 @@ def _downloaded_before(source: str, request: dict[str, Any], why: BaseException)
     if not folder or not any(f.name.endswith(WEIGHTS) for f in Path(folder).iterdir()):
         raise OSError(f"the hub answered: {why}") from why
     return folder
-
-
-def downloading(progress: Progress, total: int) -> type[Any]:
-    """What the hub's client takes for a class of progress bars; `total`: bytes to come.
-
-    The client has a bar of files and one of bytes from the network too; bytes on disk count.
-    """
-    silent, counted = bar(Progress()), bar(progress, total)
-
-    class Bar(tqdm):  # type: ignore[misc]
-        def __new__(cls, *args: Any, **named: Any) -> Any:
-            on_disk = named.get("unit") == "B" and "Download" not in named.get("desc", "")
-            return (counted if on_disk else silent)(*args, **named)
-
-    return Bar
 
 
 def bar(progress: Progress, total: int | None = None) -> type[Any]:
