@@ -62,7 +62,7 @@ def test_a_gallery_is_committed_and_shown_by_the_next_start(folder, tmp_path):
         hub.refuses = {}
         done = python(hub, tmp_path, *command)
         assert done.stdout == "2 runs in the dataset owner/runs\n", done.stderr
-        assert hub.created[0]["private"]
+        assert hub.created[0]["visibility"] == "private"
         kept = {n for n in hub.files if not n.startswith(".")}
         assert kept == {"repaired.macd", "small.macd", "index.json"}
         assert [a for a in hub.asked if a.startswith("PUT /objects/")] == uploaded
