@@ -102,6 +102,14 @@ TABLES: dict[str, Rows] = {
         "second view": "stage_views_ms",
         "a token of an answer": "stage_token_ms",
     },
+    "From nothing to the page: a clean clone, empty caches, `make bench ARGS=start`": {
+        "the clone with its history, MB": "start_clone_mb",
+        "the installed environment, MB": "start_environment_mb",
+        "cloning, s": "start_clone_s",
+        "installing, s": "start_install_s",
+        "`make run` after it, until the page answers, s": "start_serve_s",
+        "all of it, s": "start_whole_s",
+    },
     "Reading and the page": {
         "16 frames of a 20 s 720p clip, over plain sequential PyAV": "decode16_over_pyav",
         "trace file of 8 frames, kB": "trace_kb_8_frames",
@@ -200,7 +208,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
 def _shown(figures: dict[str, Any], key: str) -> str:
     if key not in figures:
         return "not measured"
-    plain = key.endswith(("_ms", "_s", "_kb")) or key.startswith("trace_kb")
+    plain = key.endswith(("_ms", "_s", "_kb", "_mb")) or key.startswith("trace_kb")
     value = float(figures[key])
     if plain:
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.server import ROOT
@@ -63,14 +64,22 @@ def leave_network(conditions: dict[str, str]) -> dict[str, str]:
 class Space:
     """The app as a Space starts it; ends and removes what it made with the block.
 
-    checkout: the tracked files, read-only. writable: HOME and the temporary folder.
+    checkout: the tracked files, read-only. writable: HOME and the temporary folder. prepare: makes
+    files there before the start, and gives environment variables.
     """
 
-    def __init__(self, port: int, network: dict[str, str], conditions: dict[str, str]) -> None:
+    def __init__(
+        self,
+        port: int,
+        network: dict[str, str],
+        conditions: dict[str, str],
+        prepare: Callable[[Space], dict[str, str]] = lambda space: {},
+    ) -> None:
         self.port, self.url = port, f"http://127.0.0.1:{port}/"
-        self._network, self.conditions = network, conditions
+        self._network, self.conditions, self._prepare = network, conditions, prepare
 
     def __enter__(self) -> Space:
+        self._owner: int | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="space-check-"))
         try:
             self._start()
@@ -84,6 +93,8 @@ class Space:
         self.checkout = copy_checkout(self.folder / "app")
         self.writable = [self.folder / "home", self.folder / "tmp"]
         drop = self._choose_user()
+        more = self._prepare(self)
+        self.give_away()
         self.before = snapshot([self.checkout])
         self.log = self.folder / "log"
         self.began = time.monotonic()
@@ -91,12 +102,19 @@ class Space:
             self.process = subprocess.Popen(
                 [*drop, sys.executable, "app.py"],
                 cwd=self.checkout,
-                env=self._environment(),
+                env=self._environment() | more,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+
+    def give_away(self) -> None:
+        """Lets the app's user have what was made in the folders that it may write to."""
+        if self._owner is not None:
+            for folder in self.writable:
+                for path in [folder, *folder.rglob("*")]:
+                    os.chown(path, self._owner, self._owner)
 
     def _choose_user(self) -> list[str]:
         """The command before the app's, which gives up what a Space's user does not have."""
@@ -109,8 +127,7 @@ class Space:
         other = ["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups",
                  *WITHOUT_PRIVILEGES]  # fmt: skip
         if _runs([*other, "sh", "-c", f'"{sys.executable}" -c "import torch"']):
-            for folder in self.writable:
-                os.chown(folder, OTHER_USER, OTHER_USER)
+            self._owner = OTHER_USER
             conditions["user"] = f"uid {OTHER_USER}"
             return other
         conditions["user"] = f"root without capabilities: uid {OTHER_USER} cannot run this Python"

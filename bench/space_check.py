@@ -21,8 +21,10 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
+from bench import space_pages
 from bench.server import FLAGS, ROOT
 from bench.space import HOST, WAIT_S, Space, StartError, free_port, leave_network
+from bench.space_pages import open_form, run
 
 PORT = 7860
 PAINTED = "the shipped trace is painted"
@@ -101,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with Space(port, network, report.conditions) as space:
             check(space, report, options.short)
+        if not options.short:
+            with Space(port, network, report.conditions, space_pages.make_study) as space:
+                check_study(space, report)
     except StartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -139,13 +144,21 @@ def check(space: Space, report: Report, short: bool) -> None:
         check_headers(space, report)
         check_public(page, report)
         with report.step("an example runs"):
-            run(page)
+            run(page, QUESTION)
+        with report.step("α is moved, and the answer follows") as tell:
+            tell(space_pages.rescore(page))
+        with report.step("a mask's level is changed by hand") as tell:
+            tell(space_pages.change_level(page))
+        with report.step("another method is compared") as tell:
+            tell(space_pages.compare(page, QUESTION))
         with report.step("the page runs inside a page of huggingface.co"):
             check_frame(context.new_page(), space, "https://huggingface.co/spaces/owner/name", True)
         with report.step("another site cannot hold it in a frame"):
             check_frame(context.new_page(), space, "https://example.org/", False)
         with report.step("the gallery shows a run") as tell:
             tell(check_gallery(context.new_page(), space))
+        with report.step("the course takes a prediction") as tell:
+            tell(space_pages.learn(context.new_page(), space))
         if not short:
             check_files(page, space, report)
             with report.step("a program opens and rescores a trace") as tell:
@@ -170,6 +183,19 @@ def check(space: Space, report: Report, short: bool) -> None:
     lines = [z for z in space.logged().splitlines() if re.match(r"[\w.]*Error\b|.* ERROR ", z)]
     problems = [z for z in lines if WITHOUT_SPACES not in z]
     report.add("the log holds no error", not problems, "; ".join(problems)[:200])
+
+
+def check_study(space: Space, report: Report) -> None:
+    """A Space that serves a rating study: a rater's answers are kept, also when it is stopped."""
+    space.wait_until_open()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        with report.step("a rater rates") as tell:
+            tell(space_pages.rate(browser.new_page(), space))
+        browser.close()
+    with report.step("the study is whole after SIGTERM") as tell:
+        assert space.stop() == 0, space.logged()[-200:]
+        tell(space_pages.command(space, "check").strip())
 
 
 def check_headers(space: Space, report: Report) -> None:
@@ -235,21 +261,6 @@ def check_public(page: Page, report: Report) -> None:
             page.wait_for_selector(".mv-token")
 
 
-def run(page: Any, question: str = QUESTION) -> None:
-    """Asks another question than the page shows about the form's clip, and waits for the answer."""
-    fold = page.locator("#fold[aria-expanded=false]")
-    if fold.count():  # the form is folded away after a run
-        fold.click()
-    page.locator("#question textarea").fill(question)
-    page.locator("#run").click()
-    page.wait_for_function(
-        """(question) => document.querySelector('.mv-question').textContent === question
-          && document.querySelector('.mv-strip[data-method=macd] .mv-token')
-          && !document.querySelector('#run').disabled""",
-        arg=question,
-    )
-
-
 def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
     """Raises AssertionError if a page of this site can hold the app in a frame, or cannot."""
     page.set_default_timeout(1000 * WAIT_S)
@@ -263,7 +274,7 @@ def check_frame(page: Page, space: Space, site: str, allowed: bool) -> None:
             frame = page.frame_locator("#app")
             frame.locator(".mv-token").first.wait_for()
             # an event of the page needs the cookie, which here is one of a third party
-            run(page.frames[1])
+            run(page.frames[1], QUESTION)
         else:
             page.goto(site, wait_until="load")
             page.wait_for_timeout(1000)
@@ -311,6 +322,7 @@ def check_files(page: Page, space: Space, report: Report) -> None:
     clip = space.folder / "own clip.mp4"
     shutil.copy(ROOT / "assets" / "examples" / "small.mp4", clip)
     with report.step("an uploaded clip runs"):
+        open_form(page)
         page.set_input_files("#video input[type=file]", clip)
         page.get_by_text(clip.name[-4:]).first.wait_for()
         page.wait_for_function("document.querySelector('#differs').innerText.includes('own clip')")

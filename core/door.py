@@ -191,7 +191,7 @@ def run_video(
             clip.result,
             question,
             lambda: _backbone(backbone, device, loading),
-            lambda: _detector(detector, device),
+            lambda: _detector(detector, device, loading),
             options,
             methods=methods,
             loading=loading,
@@ -242,10 +242,10 @@ def _backbone(named: str | Path | VideoLM, device: str, loading: Progress) -> Vi
     return load_backbone(str(named), device, loading) if isinstance(named, str | Path) else named
 
 
-def _detector(named: str | Path | Detector, device: str) -> Detector:
+def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:
     from core.backbones.base import device_of
     from core.objects.detect import load_detector
 
     if isinstance(named, str | Path):
-        return load_detector(str(named), device_of(device).type)
+        return load_detector(str(named), device_of(device).type, progress)
     return named

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -46,6 +46,7 @@ from core.views.context import MethodContext
 from core.views.records import MaskedView
 from core.words import count
 
+_Model = TypeVar("_Model")
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]
 STAGES: tuple[Stage, ...] = ("video", "detect", "track", "load", "ascent", "views", "decode")
 
@@ -168,7 +169,8 @@ def run(
     video: a file, or a call that gives its clip, for a caller that already reads it.
     lm, detector: called when first needed, so that loading can go on beside decoding.
     methods: further decoders by name; they share what can be shared with MACD and the baseline.
-    loading: where `lm` reports how far it is; passed on as events of the stage "load".
+    loading: where `detector` and then `lm` report how far they are; passed on as events of the
+    stages "detect" and "load".
     answer_outside: False where a backbone is not to answer about a clip outside its training data;
     the run is then one of `masks_only`.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
@@ -185,8 +187,9 @@ def run(
     state = _Run(_opening(clip, question, options), cancelled, list(clip.notes))
     state.timed("video", began)
     try:
-        tracks = yield from _tracks(state, clip, detector, options, cache)
-        model, encoded = yield from _load(state, clip, question, lm, loading or Progress())
+        loading = loading or Progress()
+        tracks = yield from _tracks(state, clip, detector, options, cache, loading)
+        model, encoded = yield from _load(state, clip, question, lm, loading)
         if not answer_outside and state.trace.outside_domain:
             options = replace(options, masks_only=True)
             state.update_trace(options=options)
@@ -304,10 +307,11 @@ def _tracks(
     detector: Callable[[], Detector],
     options: RunOptions,
     cache: StageCache,
+    progress: Progress,
 ) -> Generator[Event, None, tuple[Track, ...]]:
     yield Event("detect", 0.0, "Looking for objects", run.trace)
     began = time.monotonic()
-    finder = detector()
+    finder = yield from _loaded(run, "detect", detector, progress, "Loading the detector")
     chosen = prompted(finder, options.detect, run.trace.question)
     single = len(clip.dense_frames) == 0
     frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
@@ -396,17 +400,7 @@ def _load(
     yield Event("load", 0.0, "Loading the backbone", run.trace)
     run.raise_if_cancelled("load")
     began = time.monotonic()
-    loaded = run_in_thread(lm)
-    try:
-        while not wait([loaded], PATIENCE_S).done:
-            message = progress.message or "Loading the backbone"
-            yield Event("load", progress.fraction, message, run.trace)
-            run.raise_if_cancelled("load")
-    except BaseException:  # stopped, or the tab was closed: reading weights disturbs other models
-        progress.stopped = True
-        wait([loaded], STOPPING_S)
-        raise
-    model = loaded.result()
+    model = yield from _loaded(run, "load", lm, progress, "Loading the backbone")
     run.timed("load", began)
     began = time.monotonic()
     encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
@@ -429,9 +423,26 @@ def _load(
     return model, encoded
 
 
-def run_in_thread(call: Callable[[], VideoLM]) -> Future[VideoLM]:
+def _loaded(
+    run: _Run, stage: Stage, call: Callable[[], _Model], progress: Progress, message: str
+) -> Generator[Event, None, _Model]:
+    """The model that a call loads beside this thread, with an event of the stage while it does."""
+    progress.begin("")
+    loaded = run_in_thread(call)
+    try:
+        while not wait([loaded], PATIENCE_S).done:
+            yield Event(stage, progress.fraction, progress.message or message, run.trace)
+            run.raise_if_cancelled(stage)
+    except BaseException:  # stopped, or the tab was closed: reading weights disturbs other models
+        progress.stopped = True
+        wait([loaded], STOPPING_S)
+        raise
+    return loaded.result()
+
+
+def run_in_thread(call: Callable[[], _Model]) -> Future[_Model]:
     """The call's result, from a thread that does not hold up the end of the process."""
-    future: Future[VideoLM] = Future()
+    future: Future[_Model] = Future()
 
     def work() -> None:
         try:

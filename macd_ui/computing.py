@@ -32,7 +32,7 @@ def run_events(
         lambda: job.clip,
         job.question,
         lambda: store.backbone(job.backbone, loading),
-        lambda: store.detector(job.detector),
+        lambda: store.detector(job.detector, loading),
         job.options,
         methods=job.methods,
         cache=cache,

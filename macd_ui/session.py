@@ -377,14 +377,14 @@ class Store:
         lm: VideoLM = self._kept(("backbone", name), load)
         return lm
 
-    def detector(self, name: str) -> Detector:
-        """A loaded detector, the same for all sessions."""
+    def detector(self, name: str, progress: Progress | None = None) -> Detector:
+        """A loaded detector, the same for all sessions; progress: updated while it loads."""
 
         def load() -> Detector:
             from core.backbones.base import device_of
             from core.objects.detect import load_detector
 
-            return load_detector(name, device_of().type)
+            return load_detector(name, device_of().type, progress)
 
         detector: Detector = self._kept(("detector", name), load)
         return detector

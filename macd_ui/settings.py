@@ -68,6 +68,7 @@ class ServerSettings:
     public run may compute. log_content: whether questions, file names and error texts are logged.
     study: a study file whose raters are served; everything but /rate is then the organiser's.
     gallery: a folder of traces that everybody who sees the page may see; None: the examples.
+    gallery_dataset: a dataset on the hub whose traces are that folder.
     mcp: programs of this machine may use it as an MCP server. gpu_quota: runs are charged to a
     quota of the visitor, as on a Space whose GPUs are shared.
     study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
@@ -88,6 +89,7 @@ class ServerSettings:
     log_content: bool = False
     study: str | None = None
     gallery: str | None = None
+    gallery_dataset: str | None = None
     mcp: bool = False
     gpu_quota: bool = False
     study_dataset: str | None = None
@@ -239,6 +241,13 @@ def read_settings(
         " (default: MACD_GALLERY, else `gallery` in a Space's bucket, else the shipped examples)",
     )
     parser.add_argument(
+        "--gallery-dataset",
+        metavar="OWNER/NAME",
+        default=env.get("MACD_GALLERY_DATASET") or None,
+        help="a dataset on the hub whose traces /gallery shows instead, fetched at the start: for a"
+        " Space without a bucket (default: MACD_GALLERY_DATASET; token: HF_TOKEN)",
+    )
+    parser.add_argument(
         "--results",
         type=_folder,
         metavar="FOLDER",
@@ -292,6 +301,7 @@ def read_settings(
         study_dataset=args.study_dataset,
         study_login=args.study is not None and args.study_login,
         gallery=args.gallery,
+        gallery_dataset=args.gallery_dataset,
         results=args.results,
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),

@@ -21,10 +21,13 @@ def serving(
     bytes_per_s: float = 1e9,
     breaks_at: int | None = None,
     failing: bool = False,
+    sent: list[tuple[str, int, int]] | None = None,
 ) -> Iterator[str]:
     """Address of a hub that has one model, `somebody/model`, with the files of a folder.
 
-    breaks_at: bytes of a file after which the connection is closed; failing: it only answers 500.
+    breaks_at: byte of a file at which every connection is closed that reaches it; failing: it only
+    answers 500. sent: it goes on within a file where a request asks for that, and notes the name,
+    the first byte and how many bytes of a file it has sent.
     """
     files = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
     files["model.onnx"] = b"not wanted"
@@ -45,14 +48,22 @@ def serving(
             self.end_headers()
             if self.command == "HEAD":
                 return
+            name, first = self.path.split("?")[0].rsplit("/", 1)[-1], self._first()
             for at in range(0, len(body), 500_000):
-                if breaks_at is not None and at >= breaks_at:
+                if breaks_at is not None and first + at >= breaks_at:
                     self.close_connection = True
                     self.connection.close()
                     return
                 part = body[at : at + 500_000]
                 self.wfile.write(part)
+                if sent is not None and "/resolve/" in self.path:
+                    sent.append((name, first + at, len(part)))
                 time.sleep(len(part) / bytes_per_s)
+
+        def _first(self) -> int:
+            """The first byte that is asked for."""
+            asked = self.headers.get("Range", "") if sent is not None else ""
+            return int(asked.removeprefix("bytes=").partition("-")[0] or 0)
 
         def do_GET(self) -> None:
             path = self.path.split("?")[0]
@@ -72,7 +83,10 @@ def serving(
                 self._json({"id": "somebody/model", "sha": REVISION, "siblings": []})
             elif path.startswith("/somebody/model/resolve/") and name in files:
                 about = {"X-Repo-Commit": REVISION, "ETag": f'"{_etag(files[name])}"'}
-                self._send(200, files[name], about)
+                if first := self._first():
+                    whole = len(files[name])
+                    about["Content-Range"] = f"bytes {first}-{whole - 1}/{whole}"
+                self._send(206 if first else 200, files[name][first:], about)
             else:
                 missing = "RepoNotFound" if "/somebody/model" not in path else "EntryNotFound"
                 self._send(404, b"", {"X-Error-Code": missing})

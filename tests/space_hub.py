@@ -1,4 +1,4 @@
-"""The part of a model hub that a deployment speaks to: it keeps one Space in memory."""
+"""The part of a model hub that a deployment speaks to: it keeps one Space or dataset in memory."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class SpaceHub:
             return 200, {}
         if path.endswith(".git/info/lfs/objects/batch"):
             return 200, {"transfer": "basic", "objects": [
-                o | {"actions": {"upload": {"href": f"{self.address}/objects/{o['oid']}"}}}
+                o if o["oid"] in self.stored  # what is there is not asked for again
+                else o | {"actions": {"upload": {"href": f"{self.address}/objects/{o['oid']}"}}}
                 for o in json.loads(body)["objects"]
             ]}  # fmt: skip
         if path == "/api/validate-yaml":
             return 200, {"errors": [], "warnings": []}
-        place = re.fullmatch(r"/api/spaces/([^/]+/[^/]+)(/.*)?", path)
+        place = re.fullmatch(r"/api/(?:spaces|datasets)/([^/]+/[^/]+)(/.*)?", path)
         if place is None or not self.created:
             return 404, {"error": "nothing here"}
         return self._of_space(method, place[2] or "", body)
@@ -57,9 +58,10 @@ class SpaceHub:
     def _create(self, told: dict) -> tuple[int, object]:
         there = bool(self.created)
         self.created.append(told)
-        url = f"{self.address}/spaces/{told['organization']}/{told['name']}"
+        kind = f"{told['type']}s"
+        url = f"{self.address}/{kind}/{told['organization']}/{told['name']}"
         if not there:
-            self.hardware = told["hardware"]
+            self.hardware = told.get("hardware", "")
             self.variables |= {v["key"]: v["value"] for v in told.get("variables", ())}
             self.files[".gitattributes"] = b"*.safetensors filter=lfs\n"
         return (409 if there else 200), {"url": url, "error": "it exists"}
@@ -120,6 +122,9 @@ def serving() -> Iterator[SpaceHub]:
                 body = self._chunks()
             path = urlsplit(self.path).path
             known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+            if "/resolve/" in path:
+                self._file(path.partition(f"/resolve/{REVISION}/")[2])
+                return
             if not known and not path.startswith("/objects/"):
                 status, told = 401, {"error": "who are you?"}
             else:
@@ -131,6 +136,17 @@ def serving() -> Iterator[SpaceHub]:
             self.end_headers()
             self.wfile.write(content)
 
+        def _file(self, name: str) -> None:
+            hub.asked.append(f"{self.command} {name}")
+            content = hub.files.get(name, b"")
+            self.send_response(200 if name in hub.files else 404)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("X-Repo-Commit", REVISION)
+            self.send_header("ETag", f'"{_sha1(content)}"')
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
         def _chunks(self) -> bytes:
             body = b""
             while size := int(self.rfile.readline(), 16):
@@ -139,7 +155,7 @@ def serving() -> Iterator[SpaceHub]:
             self.rfile.readline()
             return body
 
-        do_POST = do_PUT = do_GET
+        do_POST = do_PUT = do_HEAD = do_GET
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     hub.address = f"http://127.0.0.1:{server.server_port}"

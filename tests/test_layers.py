@@ -15,7 +15,7 @@ HOUSES = {
     "evals": {"core", "toyworld"},
     "ratings": {"core"},
     "macd_ui": {"core", "viewer", "evals", "ratings"},
-    "bench": {"core", "viewer", "toyworld", "macd_ui", "evals"},
+    "bench": {"core", "viewer", "toyworld", "macd_ui", "evals", "ratings"},
 }
 OWNERS = {
     "ultralytics": ["core/objects/detect.py", "toyworld/train_detector.py"],
@@ -105,8 +105,9 @@ STAGES: dict[str, set[str]] = {
     "media.video": {"media"},
     "objects.detect": {"shipped", "objects"},
     "objects.regions": set(),
-    "objects.detect_hf": {"hub"},
+    "objects.detect_hf": {"fetching", "hub"},
     "hub": set(),
+    "fetching": set(),
     "objects.track": set(),
     "masking.masks": set(),
     "masking.random_masks": {"masking"},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import DryRunError, GatedRepoError
+from huggingface_hub.errors import GatedRepoError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils.logging import disable_progress_bar
@@ -17,22 +17,15 @@ from transformers.utils.logging import disable_progress_bar
 from core.backbones.base import BackboneInfo, VideoLM, device_of
 from core.backbones.catalogue import CATALOGUE, largest_within
 from core.backbones.hf import HfVideoLM
-from core.backbones.progress import downloading, reading_weights
-from core.errors import (
-    BackboneCorrupt,
-    BackboneNotFound,
-    MacdError,
-    OutOfMemory,
-    UnsupportedBackbone,
-)
+from core.backbones.progress import reading_weights
+from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
+from core.fetching import WEIGHTS, fetch
 from core.hub import reachable
 from core.shipped import shipped
 from core.types import Progress
 
 disable_progress_bar()
 
-FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
-"""What is fetched of a model: no pickled weights, no other formats, no code."""
 FAMILIES: dict[str, tuple[str, str]] = {
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", "qwen2_vl:Qwen2VL"),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl:Qwen25VL"),
@@ -211,42 +204,11 @@ def _download(
     online: bool,
     room: tuple[torch.device, torch.dtype],
 ) -> str:
-    """The local folder of a hub model; files that exist already are not downloaded again."""
-    progress.begin(f"Looking for {source}")
-    request: dict[str, Any] = {"revision": revision or None, "allow_patterns": FILES}
-    if not online:
-        return _downloaded_before(source, request, ConnectionError("nothing, it cannot be reached"))
-    try:
-        listed = snapshot_download(source, dry_run=True, **request)
-    except DryRunError as error:  # it answers, but not to this
-        return _downloaded_before(source, request, error.__cause__ or error)
-    if weights_gb(source) is None:  # its files are taken for bfloat16
-        whole = sum(f.file_size for f in listed if _is_weights(f.filename))
-        check_memory(source, UNPLANNED * whole / 1e9, *room)
-    size = sum(f.file_size for f in listed if f.will_download)
-    amount = f"{size / 1e9:.1f} GB" if size > 1e9 else f"{size / 1e6:.0f} MB"
-    progress.begin(f"Downloading {source}, {amount}")
-    try:
-        return str(snapshot_download(source, tqdm_class=downloading(progress, size), **request))
-    except (MacdError, OSError, ValueError):
-        raise
-    except Exception as error:  # whatever the network provokes
-        raise BackboneNotFound(
-            f"the download of {source!r} broke off ({type(error).__name__})",
-            "Run it again: it goes on where it stopped",
-        ) from error
+    """The local folder of a hub model, whose memory is checked before it is downloaded."""
 
+    def fits(listed: Sequence[Any]) -> None:
+        if weights_gb(source) is None:  # its files are taken for bfloat16
+            whole = sum(f.file_size for f in listed if f.filename.endswith(WEIGHTS))
+            check_memory(source, UNPLANNED * whole / 1e9, *room)
 
-def _is_weights(name: str) -> bool:
-    return name.endswith(".safetensors")
-
-
-def _downloaded_before(source: str, request: dict[str, Any], why: BaseException) -> str:
-    """The folder of a model that is whole on this disk; raises OSError, with why, if none is."""
-    try:
-        folder = str(snapshot_download(source, local_files_only=True, **request))
-    except OSError:
-        folder = ""
-    if not folder or not any(_is_weights(f.name) for f in Path(folder).iterdir()):
-        raise OSError(f"the hub answered: {why}") from why
-    return folder
+    return fetch(source, revision, progress, online, check=fits)

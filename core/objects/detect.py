@@ -20,7 +20,7 @@ from core.errors import DetectorError
 from core.objects.regions import REGIONS
 from core.options import DetectOptions
 from core.shipped import shipped
-from core.types import Detections, Floats, Outline, Pixels
+from core.types import Detections, Floats, Outline, Pixels, Progress
 from core.validation import shown
 
 BATCH = 8
@@ -158,12 +158,13 @@ def only(detections: Detections, classes: tuple[str, ...]) -> Detections:
     return Detections(detections.boxes[kept], detections.scores[kept], labels, outlines)
 
 
-def load_detector(name: str, device: str = "cpu") -> Detector:
+def load_detector(name: str, device: str = "cpu", progress: Progress | None = None) -> Detector:
     """A detector by name ("toyworld", "yolo11n" … "yolo11x-seg", "rt-detr", "d-fine",
     "grounding-dino", "grid", "motion"), by file (.pt, .onnx), or by the folder of a transformers
     detector.
 
-    Raises DetectorError where the weights are missing or unusable.
+    progress: updated while it is downloaded. Raises DetectorError where the weights are missing or
+    unusable.
     """
     check_detector(name)
     if name in REGIONS:
@@ -176,7 +177,9 @@ def load_detector(name: str, device: str = "cpu") -> Detector:
     if name in HUB or path.is_dir():
         from core.objects.detect_hf import load_hf_detector
 
-        return load_hf_detector(name, device)
+        return load_hf_detector(name, device, progress)
+    if progress is not None and not Path(f"{name}.pt").is_file():
+        progress.begin(f"Looking for {name}, else downloading it")
     return Yolo(name, Path(f"{name}.pt"), device)
 
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.errors import DetectorError
+from core.errors import DetectorError, MacdError
+from core.fetching import fetch
 from core.hub import reachable
 from core.options import DetectOptions
-from core.types import Detections, Pixels
+from core.types import Detections, Pixels, Progress
 
 BATCH = 4
 HUB = {
@@ -124,8 +125,11 @@ def _detections(
     )
 
 
-def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
-    """A detector by short name or folder; raises DetectorError where it cannot be had."""
+def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None = None) -> ClosedSet:
+    """A detector by short name or folder; progress: updated while it is downloaded.
+
+    Raises DetectorError where it cannot be had, Cancelled once `progress` was stopped.
+    """
     from transformers import (
         AutoModelForObjectDetection,
         AutoModelForZeroShotObjectDetection,
@@ -134,13 +138,12 @@ def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
     from transformers import AutoConfig, AutoImageProcessor  # isort: skip
 
     source, revision = HUB.get(name, (name, None))
-    online = Path(source).is_dir() or reachable()
-    safe: dict[str, Any] = {
-        "trust_remote_code": False,
-        "local_files_only": Path(source).is_dir() or not online,
-        "revision": revision,
-    }
+    local = Path(source).is_dir()
+    online = local or reachable()
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
+        if not local:
+            source = fetch(source, revision, progress or Progress(), online, broken=DetectorError)
         grounded = AutoConfig.from_pretrained(source, **safe).model_type == "grounding-dino"
         model_class: Any = (
             AutoModelForZeroShotObjectDetection if grounded else AutoModelForObjectDetection
@@ -148,6 +151,8 @@ def load_hf_detector(name: str, device: str = "cpu") -> ClosedSet:
         model = model_class.from_pretrained(source, use_safetensors=True, **safe).to(device)
         processor_class: Any = AutoProcessor if grounded else AutoImageProcessor
         processor = processor_class.from_pretrained(source, **safe)
+    except MacdError:
+        raise
     except Exception as error:  # whatever the hub, the reader of weights or a config provokes
         if not online:
             raise DetectorError(

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.errors import MacdError, OptionError
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         settings = read_settings(arguments)
         set_up(data_folder())
+        settings = with_gallery(settings)
     except MacdError as error:
         raise SystemExit(f"error: {error}") from None
     for line in warnings_of(settings):
@@ -33,6 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         serve(settings, stopped)
     except MacdError as error:
         raise SystemExit(f"error: {error}") from None
+
+
+def with_gallery(settings: ServerSettings) -> ServerSettings:
+    """The settings with the traces of the gallery's dataset, if one is named.
+
+    A hub that fails holds up no start: what was there without it is shown. Raises OptionError for
+    what is not the name of a dataset.
+    """
+    if settings.gallery_dataset is None:
+        return settings
+    from macd_ui.gallery.dataset import DatasetError, pull
+
+    try:
+        return replace(settings, gallery=str(pull(settings.gallery_dataset)))
+    except DatasetError as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return settings
 
 
 def warnings_of(settings: ServerSettings) -> list[str]:

@@ -49,10 +49,10 @@ def free_port():
         return s.getsockname()[1]
 
 
-def serve(port, **env):
+def serve(port, command=("app.py",), **env):
     """The page as `python app.py` serves it; the process and its address, once it answers."""
     process = subprocess.Popen(
-        [sys.executable, "app.py"],
+        [sys.executable, *command],
         cwd=ROOT,
         env=os.environ | {"GRADIO_SERVER_PORT": str(port)} | env,
         stdout=subprocess.DEVNULL,
@@ -78,25 +78,40 @@ def server():
     process.wait(timeout=PATIENCE_S)
 
 
+@pytest.fixture(scope="session")
+def quiet():
+    """Parts of the messages on the console that are no errors of the page."""
+    return QUIET
+
+
 @pytest.fixture
-def page(browser, server):
+def page(browser, server, quiet):
     """A fresh page; errors on its console, or requests to other hosts, fail the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     problems = []
 
+    def met(text):
+        if not any(part in text for part in quiet):
+            problems.append(text)
+
     def heard(message):
-        if message.type == "error" and message.text not in QUIET:
-            problems.append(message.text)
+        if message.type == "error":
+            met(message.text)
 
     def asked(request):
         if not request.url.startswith((server, "data:", "blob:")):
             problems.append(f"asked {request.url}")
 
+    def failed(request):  # what the page's own policy stopped has reached nobody
+        if request.failure == "csp" and f"asked {request.url}" in problems:
+            problems.remove(f"asked {request.url}")
+
     page.on("console", heard)
-    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.on("pageerror", lambda e: met(str(e)))
     page.on("request", asked)
+    page.on("requestfailed", failed)
     page.goto(server)
     yield page
     seen = list(problems)  # closing a page breaks off what it still waits for

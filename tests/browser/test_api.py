@@ -1,5 +1,8 @@
 """The three public endpoints, as `gradio_client` calls them; everything else is private."""
 
+import re
+import shutil
+
 import numpy as np
 import pytest
 from gradio_client import Client, handle_file
@@ -37,6 +40,21 @@ def test_a_trace_can_be_computed_rescored_and_opened(client, toy_mp4):
     base = [int(np.argmax(t.base)) for t in trace.answers["macd"].tokens]
     picked = [t.candidates[i] for t, i in zip(trace.answers["macd"].tokens, base, strict=True)]
     assert [r["token"] for r in rows] == picked
+
+
+@pytest.mark.long
+def test_the_printed_example_runs_as_it_stands(server, toy_mp4, tmp_path, monkeypatch):
+    """But for the server's port."""
+    page = (ROOT / "docs" / "page.md").read_text()
+    (snippet,) = (s for s in re.findall(r"```python\n(.*?)```", page, re.S) if "Client(" in s)
+    assert "http://127.0.0.1:7860" in snippet
+    shutil.copy(toy_mp4, tmp_path / "clip.mp4")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(snippet.replace("http://127.0.0.1:7860", server), "docs/page.md", "exec"), names)
+    made = load(names["file"])
+    assert made.question == names["summary"]["question"] == "Is there a dog in the video?"
+    assert [t["was"] for t in names["tokens"]] == [t.text for t in made.answers["macd"].tokens]
 
 
 def test_what_is_wrong_is_told(client, tmp_path, toy_mp4):

@@ -53,7 +53,7 @@ class NarrowLM(ByteLM):
 def store(monkeypatch):
     store = Store()
     monkeypatch.setattr(store, "backbone", lambda name, *_: NarrowLM())
-    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
     monkeypatch.setattr("macd_ui.showing.offered", lambda settings: None)
     yield store
     store.close()

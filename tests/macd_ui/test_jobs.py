@@ -22,7 +22,7 @@ from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 def store(monkeypatch):
     store = Store()
     monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
     yield store
     store.close()
 
@@ -171,7 +171,7 @@ def test_what_is_refused_changes_nothing_on_the_page(handlers, make_video, chang
 
 
 def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video, monkeypatch):
-    def fail(name):
+    def fail(name, *_):
         raise DetectorError(f"there is no detector {name!r}", "Choose another")
 
     handlers.unfold_plot(True, "me")
@@ -181,7 +181,7 @@ def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video,
         shown = store.session("me").trace
         monkeypatch.setattr(store, "detector", fail)
         updates = list(handlers.run(values(make_video("b.mp4"), detector="x"), "me"))
-        monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+        monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
         last = updates[-1]
         state = last["viewer"]["status"]
         assert "no detector 'x'" in state["error"]

@@ -28,7 +28,7 @@ def called(monkeypatch):
     """The tools by name, over stand-ins for the models."""
     store = Store()
     monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
     yield {t.__name__: t for t in tools(store)}
     store.close()
 

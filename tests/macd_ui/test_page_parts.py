@@ -45,7 +45,7 @@ def trace(tmp_path_factory):
 def store(monkeypatch):
     store = Store()
     monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
     yield store
     store.close()
 

@@ -30,7 +30,7 @@ def handlers(monkeypatch):
     monkeypatch.setattr(Counted, "looked", 0)
     monkeypatch.setattr(questions, "PAUSE_S", 0)
     monkeypatch.setattr(store, "backbone", lambda name, *_: lm)
-    monkeypatch.setattr(store, "detector", lambda name: Counted())
+    monkeypatch.setattr(store, "detector", lambda name, *_: Counted())
     yield Handlers(store, examples())
     store.close()
 
@@ -86,7 +86,7 @@ def test_one_click_runs_again_with_regions(handlers, make_video, monkeypatch):
     list(handlers.run(asked, "me"))
     trace = handlers.store.session("me").trace
     names = []
-    monkeypatch.setattr(handlers.store, "detector", lambda n: names.append(n) or BoxDetector())
+    monkeypatch.setattr(handlers.store, "detector", lambda n, *_: names.append(n) or BoxDetector())
     action = {"do": "detect", "run": identity(trace), "detector": "motion"}
     first, *_, last = run_with_detector(handlers, action, asked | {"question": "other?"}, "me")
     assert first == {"detector": "motion", "question": trace.question}

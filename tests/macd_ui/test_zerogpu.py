@@ -187,7 +187,7 @@ def page(fake, monkeypatch):
     """The page's handlers on a public Space with shared GPUs."""
     store = Store(settings=ServerSettings(public=True, gpu_quota=True))
     monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name: BoxDetector())
+    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
     zerogpu.load_models(store)
     yield Handlers(store, []), store, fake
     store.close()
