@@ -99,6 +99,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "question": trace.question,
         "clip": trace.clip.name,
         "backbone": trace.backbone.name,
+        "recorded": trace.backbone.is_recorded,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
         "frames": [data_uri(f) for f in trace.frames] if frames else [],
@@ -213,12 +214,14 @@ def can_compare(trace: Trace) -> bool:
     levels = trace.counterfactual
     masked = levels is not None and (levels.level.any() or levels.frame_level.any())
     done = trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
-    return bool(masked) and done and trace.options.decode.search == "greedy"
+    greedy = trace.options.decode.search == "greedy"
+    return bool(masked) and done and greedy and not trace.backbone.is_recorded
 
 
 def can_measure(trace: Trace) -> bool:
     """Whether the evidence of a token can be measured: the model's frames and levels are there."""
     known = trace.model_frames is not None and trace.counterfactual is not None
+    known = known and not trace.backbone.is_recorded
     return known and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
 
 

@@ -28,7 +28,7 @@ export class OcclusionPanel {
   /** @param {Trace} trace */
   load(trace) {
     const known = trace.occlusion;
-    const able = this.state.server && trace.final !== null && trace.tracks.length > 0;
+    const able = this.state.server && !trace.recorded && trace.final !== null && trace.tracks.length > 0;
     this.root.hidden = !known && !able;
     this.ask.hidden = Boolean(known) || !able;
     this.hint.hidden = Boolean(known);

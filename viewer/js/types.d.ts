@@ -57,6 +57,8 @@ export interface Trace {
   times: number[];
   groups: number[][];
   mask: MaskRecipe;
+  /** Whether another program computed the trace, so that no model here can change it. */
+  recorded: boolean;
   r0: number;
   tau: number;
   /** Whether strengths stay as the ascent left them instead of becoming levels. */
