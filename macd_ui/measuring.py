@@ -44,7 +44,7 @@ def change_events(
         yield from evidence_events(bench, options, join=True, stopped=stopped)
         return
     if what == "redecode":
-        bench.redecode(action["alpha"], action["beta"])
+        bench.redecode(action["alpha"], action["beta"], action["method"])
     elif what == "controls":
         bench.measure_controls()
     else:
@@ -61,4 +61,6 @@ def expected_s(
         options = read_evidence_options(action["evidence"])
         return estimator.reading(work, readings_of(options, len(trace.tracks), len(trace.groups)))
     kind = str(action["edit"].get("kind")) if what == "edit" else what
+    if what == "redecode" and action["method"] != "macd":
+        kind = "level"  # as after one: another second view is read, and an answer decoded
     return estimator.change(work, kind, len(trace.tracks))

@@ -32,6 +32,7 @@ from core.types import (
     Trace,
 )
 from core.whatif.constant import same_by_constant
+from core.whatif.redecodable import why_not_redecode
 from viewer.constants import constants
 from viewer.evidence import evidence_costs, evidence_payload
 
@@ -158,7 +159,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         },
         "answers": {
             name: _answer(a, trace.truth, trace if pixels else None)
-            | {"constant": _constant(trace, a)}
+            | {"constant": _constant(trace, a), "cannot_redecode": why_not_redecode(trace, name)}
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],

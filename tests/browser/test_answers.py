@@ -171,6 +171,26 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
     assert "is left out" in page.locator(".mv-stage .mv-note").first.inner_text()
 
 
+def test_any_linear_answer_is_decoded_on_and_others_say_why(bare):
+    trace = traced(objects=2, steps=3)
+    page = show(bare, trace)
+    again = page.locator(".mv-live button")
+    page.locator(".mv-methods tr[data-method=vcd] button").click()
+    page.locator(".mv-live input").first.fill("4")
+    assert again.is_enabled()
+    again.click()
+    (action,) = page.evaluate("window.sent")
+    assert (action["do"], action["method"], action["alpha"]) == ("redecode", "vcd", 4)
+
+    named = trace.answers | {"mine": replace(trace.answers["vcd"], method="mine")}
+    page = show(bare, replace(trace, answers=named))
+    page.locator(".mv-methods tr[data-method=mine] button").click()
+    page.locator(".mv-live input").first.fill("4")
+    assert again.is_disabled()
+    reasons = page.locator(".mv-tokens > .mv-note").all_inner_texts()
+    assert any(r.startswith("No method here is called 'mine'") for r in reasons), reasons
+
+
 def test_the_recorded_pictures_of_a_second_view_are_shown(bare):
     """Another program's pictures lie on the canvas while its second view is switched on."""
     frames = np.full((2, 24, 32, 3), 40, np.uint8)
