@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.errors import OptionError
 from core.figures.style import COLOURS
 from core.masking.masks import REACH
-from core.media.webp import encode_picture
+from core.media.webp import picture_uri
 from core.methods import find_method
 from core.question import nouns
 from core.traces.reproduce import command, snippet
@@ -103,7 +103,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "recorded": trace.backbone.is_recorded,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
-        "frames": [data_uri(f) for f in trace.frames] if frames else [],
+        "frames": [picture_uri(f) for f in trace.frames] if frames else [],
         "model": _model(trace, pixels),
         "times": _list(trace.times),
         "groups": [list(g) for g in trace.groups],
@@ -274,7 +274,7 @@ def _model(trace: Trace, pixels: bool) -> dict[str, Any] | None:
     return {
         "size": [width, height],
         "content": list(frames.content),
-        "frames": [data_uri(f) for f in frames.pixels] if pixels else [],
+        "frames": [picture_uri(f) for f in frames.pixels] if pixels else [],
         "fit": fit_of(frames),
     }
 
@@ -293,7 +293,7 @@ def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | Non
     if frames is None or trace is None or trace.model_frames is None:
         return None
     return [
-        None if np.array_equal(shown, read) else data_uri(shown)
+        None if np.array_equal(shown, read) else picture_uri(shown)
         for shown, read in zip(frames, trace.model_frames.pixels, strict=True)
     ]
 
@@ -359,8 +359,3 @@ def _list(array: NDArray[Any]) -> list[float]:
 def _bits(hidden: NDArray[np.bool_]) -> str:
     """One bit per vision token, as base64."""
     return base64.b64encode(np.packbits(hidden).tobytes()).decode()
-
-
-def data_uri(frame: NDArray[np.uint8]) -> str:
-    """One frame as a WebP data URI."""
-    return "data:image/webp;base64," + base64.b64encode(encode_picture(frame)).decode()
