@@ -121,6 +121,7 @@ def test_an_alpha_of_its_own_leaves_every_other_answer(bench, traces):
     assert [e.target.answer for e in changed.evidence] == ["macd"]
 
 
+@pytest.mark.long
 def test_a_change_by_hand_after_it_starts_from_the_new_values(bench):
     bench.redecode(LATER.alpha, LATER.beta, "mask-all")
     track = bench.trace.tracks[0].id
