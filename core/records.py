@@ -12,6 +12,8 @@ from typing import Any, Self
 from core.options import DetectOptions
 from core.validation import Flag, Many, Maybe, Number, Words, ruled, rules_of
 
+RECORDED = "recorded"
+"""The family of a backbone whose trace another program computed, see `core.recording`."""
 NAME, LINE, TEXT = Words(200), Words(2000), Words(100_000)
 COUNT = Number(0, 10**9, whole=True)
 _PATH, _SIDE = Words(4096), Number(1, 2**16, whole=True)
@@ -88,6 +90,11 @@ class BackboneRecord(Record):
     cap_pixels_per_frame: bool | None = ruled(None, Maybe(Flag()))
     prompt: str = ruled("", TEXT)
     pixel_mean: tuple[float, ...] = ruled((), Many(Number(-1e6, 1e6), 0, 16))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether another program computed the trace, so that no model here can go on from it."""
+        return self.family == RECORDED
 
 
 @dataclass(frozen=True, kw_only=True)

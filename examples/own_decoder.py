@@ -24,7 +24,6 @@ timing = {"total_num_frames": len(frames), "fps": fps, "frames_indices": [*range
 fixed = {"do_sample_frames": False, "do_resize": False, "return_tensors": "pt"}
 inputs = processor(text=[prompt], videos=[frames], video_metadata=[timing], **fixed)
 video = inputs["pixel_values_videos"]
-blank = torch.zeros_like(video)  # zero is the mean colour
 
 
 @torch.no_grad()
@@ -41,7 +40,7 @@ def decode(alpha):
     tokens, base, counter = [], [], []
     while len(tokens) < MOST_TOKENS and processor.tokenizer.eos_token_id not in tokens:
         base.append(logits_of(video, tokens))
-        counter.append(logits_of(blank, tokens))
+        counter.append(logits_of(0 * video, tokens))  # zero is the mean colour
         scores = (1 + alpha) * base[-1] - alpha * counter[-1]
         head = base[-1].softmax(-1) >= BETA * base[-1].softmax(-1).max()
         tokens.append(int(scores.masked_fill(~head, -torch.inf).argmax()))
@@ -50,7 +49,9 @@ def decode(alpha):
 
 baseline = {"name": "baseline", **decode(0.0)}
 own = {"name": "own", **decode(ALPHA), "alpha": ALPHA, "beta": BETA, "view": {"kind": "blank"}}
+colour = [255 * mean for mean in processor.video_processor.image_mean]  # of the blank video
+own["shown"] = {"mask": torch.ones(frames.shape[:3]), "fill": colour}  # or pictures like frames
 parts = {"tokenizer": processor.tokenizer, "tracks": clip.tracks}
-trace = core.record(clip.frames, clip.times, clip.question, answers=[baseline, own], **parts)
+trace = core.record(frames, clip.times, clip.question, answers=[baseline, own], **parts)
 core.save(trace, sys.argv[1] if len(sys.argv) > 1 else "own.macd")
 print({name: answer.text for name, answer in trace.answers.items()}, *trace.warnings)

@@ -26,13 +26,14 @@ DOCS = ROOT / "docs"
 FIRST = "page.md"
 PACKAGES = ("core", "evals", "macd_ui", "ratings", "toyworld", "viewer")
 BESIDE = (
-    "app.py", "setup.py", "pyproject.toml", "requirements.txt", "requirements-dev.txt",
-    "constraints.txt", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
-    "THIRD_PARTY_NOTICES.md",
+    "app.py", "assets/page.css", "setup.py", "pyproject.toml", "requirements.txt",
+    "requirements-dev.txt", "constraints.txt", "Makefile", "README.md", "CHANGELOG.md",
+    "CONTRIBUTING.md", "LICENSE", "THIRD_PARTY_NOTICES.md",
 )  # fmt: skip
-"""Files of a checkout that belong to the source."""
+"""Files of a checkout that belong to the source; weights and examples are data beside it."""
 SUFFIXES = (".py", ".js", ".ts", ".css", ".toml", ".json", ".md", ".html", ".typed")
 LARGEST = 2_000_000
+"""Bytes of a file that is still source; what is larger holds figures or pictures."""
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 UNKNOWN = "There is no such document. /docs/page.md is about the page."
 POLICY = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
@@ -112,7 +113,7 @@ def source_archive() -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
             part = file.relative_to(ROOT)
-            plain = file.suffix in SUFFIXES or part.name in BESIDE
+            plain = file.suffix in SUFFIXES or str(part) in BESIDE
             hidden = any(p.startswith((".", "__pycache__", "node_modules")) for p in part.parts)
             if plain and not hidden and file.is_file() and file.stat().st_size <= LARGEST:
                 archive.write(file, str(part))

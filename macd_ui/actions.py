@@ -30,7 +30,8 @@ def plain_action(action: Mapping[str, Any]) -> dict[str, Any]:
     if what == "evidence":
         return {"do": what, "evidence": evidence_of(action)}
     if what == "redecode":
-        return {"do": what} | {name: _finite(action.get(name)) for name in ("alpha", "beta")}
+        values = {name: _finite(action.get(name)) for name in ("alpha", "beta")}
+        return {"do": what, "method": _name(action.get("method", "macd"))} | values
     return {"do": what, "edit": action["edit"]} if what == "edit" else {"do": what}
 
 
@@ -49,6 +50,13 @@ def evidence_of(action: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: raw[name] for name in EVIDENCE if name in raw}
     read_evidence_options(chosen)
     return chosen
+
+
+def _name(value: Any) -> str:
+    """An answer's name, of which nothing else is known."""
+    if not isinstance(value, str):
+        raise NO_CHANGE
+    return value
 
 
 def _finite(value: Any) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import Cancelled, TraceError
 from core.types import Trace
+from core.whatif.redecodable import redecodable
 from macd_ui import zerogpu
 from macd_ui.actions import NO_CHANGE, PLACES, plain_action
 from macd_ui.estimate import STAGES, work_of_trace
@@ -81,6 +82,8 @@ class Changes(Jobs):
         what = str(action["do"])
         edit = read_edit(action.get("edit"), trace) if what == "edit" else None
         plain = plain_action(action)
+        if what == "redecode":
+            redecodable(trace, plain["method"])  # raises before anything is waited for
         expected = expected_s(self.store.estimator, work_of_trace(trace), trace, plain)
         with ExitStack() as stack:
             stack.enter_context(self.store.quota.job(session.visitor))

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 MAX_SEED = 10**9
+"""Seeds are whole numbers below this."""
 PER_REGIME = 9
 """Questions that are drawn of each regime; one of all of them is asked."""
 COUNTED_TOO = "yes-bias"
@@ -20,7 +21,7 @@ COUNTED_TOO = "yes-bias"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawn clip on disk, its question and the true answer."""
+    """A drawn clip on disk (video: its path), its question and the true answer."""
 
     seed: int
     video: str
@@ -39,7 +40,10 @@ def fresh_seed() -> int:
 
 
 def draw(seed: int, folder: Path) -> Drawn:
-    """Draws a clip and writes it into a new folder in `folder`, as `draw-SEED.mp4`."""
+    """Draws a clip and writes it into a new folder in `folder`, as `draw-SEED.mp4`.
+
+    The same seed gives the same clip, question and truth.
+    """
     # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
     import numpy as np
 

@@ -64,7 +64,7 @@ class Handlers(Runs, Changes):
         try:
             session.show(example.load_trace(), example.link)
         except TraceError as error:
-            return out | self._refused(session, error, "form")
+            return out | self.refused(session, error, "form")
         return out | self._shown(session, status(message=example.message, done=STAGES))
 
     def visit(self, name: str | None, key: str) -> Updates:
@@ -116,7 +116,7 @@ class Handlers(Runs, Changes):
             return
         except MacdError as error:
             if not stopped():
-                yield self._refused(session, error, "clip") | {"strip": {}}
+                yield self.refused(session, error, "clip") | {"strip": {}}
             return
         if stopped():
             return
@@ -155,7 +155,7 @@ class Handlers(Runs, Changes):
         try:
             trace = load(path)
         except TraceError as error:
-            return self._refused(session, error, "open")
+            return self.refused(session, error, "open")
         finally:  # what is in the file is in memory now
             self.store.uploads.release(key, path)
         example = self._example_of(trace)
@@ -165,7 +165,8 @@ class Handlers(Runs, Changes):
         form: Updates = {"example": example, "question": trace.question, "video": None} | NO_STRIP
         return form | self._shown(session, status(done=STAGES))
 
-    def _refused(self, session: Session, error: MacdError, where: str) -> Updates:
+    def refused(self, session: Session, error: MacdError, where: str) -> Updates:
+        """The trace on show as it is, with the error at that part of the page."""
         return {"viewer": self._view(session, None, status(error=str(error), where=where))}
 
     def _example_of(self, trace: Trace) -> int | None:

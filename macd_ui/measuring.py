@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from core.evidence.cost import readings_of
 from core.evidence.options import read_evidence_options
 from core.types import Edit, Trace
+from macd_ui.actions import NO_CHANGE
 from macd_ui.estimate import Estimator, Work
 
 if TYPE_CHECKING:
@@ -35,20 +36,22 @@ def change_events(
     from core.evidence.run import evidence_events
     from core.pipeline import Event
 
-    what = action["do"]
     if edit is not None:
         yield from bench.change(edit)
         return
-    if what == "evidence":
-        options = read_evidence_options(action["evidence"])
-        yield from evidence_events(bench, options, join=True, stopped=stopped)
-        return
-    if what == "redecode":
-        bench.redecode(action["alpha"], action["beta"])
-    elif what == "controls":
-        bench.measure_controls()
-    else:
-        bench.measure_occlusion()
+    match action["do"]:
+        case "evidence":
+            options = read_evidence_options(action["evidence"])
+            yield from evidence_events(bench, options, join=True, stopped=stopped)
+            return
+        case "redecode":
+            bench.redecode(action["alpha"], action["beta"], action["method"])
+        case "controls":
+            bench.measure_controls()
+        case "occlusion":
+            bench.measure_occlusion()
+        case _:
+            raise NO_CHANGE
     yield Event("done", 1.0, "complete", bench.trace)
 
 
@@ -61,4 +64,6 @@ def expected_s(
         options = read_evidence_options(action["evidence"])
         return estimator.reading(work, readings_of(options, len(trace.tracks), len(trace.groups)))
     kind = str(action["edit"].get("kind")) if what == "edit" else what
+    if what == "redecode" and action["method"] != "macd":
+        kind = "level"  # as after one: another second view is read, and an answer decoded
     return estimator.change(work, kind, len(trace.tracks))

@@ -1,4 +1,4 @@
-"""Which real backbone and detector fit this machine, for those whose clip is no drawn one."""
+"""Which real backbone and detector fit this machine, for clips that are not of the toy world."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ from core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
 from macd_ui.settings import EMBEDDED, ServerSettings
 
 SHARE = 0.8
-"""Of the memory that is there, what a model may take."""
+"""Of the memory that is there, what a run may take at most, [0, 1]."""
 PATIENCE_S = 120.0
 """The largest model whose runs are not expected to take longer is offered, else the smallest."""
 MATMUL = 1024
 """Side of the matrices by which this machine's speed is measured."""
+UNPLANNED_TFLOPS = 8.0
+"""10¹² operations of a run, for each 10⁹ parameters of a model that was not planned."""
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """memory_gb: of the GPU, else of this process. tflops: measured on a product of matrices."""
+    """What a model would run on. memory_gb: 10⁹ bytes of the GPU, else of this process.
+
+    tflops: 10¹² operations a second, measured on a product of matrices.
+    """
 
     device: str
     memory_gb: float
@@ -48,7 +53,7 @@ DETECTORS = {
     "yolo11n": "YOLO11n · 2.6 M parameters · AGPL-3.0",
     "rt-detr": "RT-DETR R50 · 43 M parameters · Apache-2.0",
 }
-"""Those that are offered, the faster first."""
+"""Detectors that are offered, with what is known of them in words; the faster first."""
 
 
 def offered(settings: ServerSettings, machine: Machine | None = None) -> RealModels | None:
@@ -82,14 +87,14 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
 
 
 def needed_gb(model: CatalogueEntry, machine: Machine) -> float:
-    """Memory of a run with MACD; a CPU holds float32, twice the planned bfloat16."""
+    """10⁹ bytes of a run with MACD; a CPU holds float32, twice the planned bfloat16."""
     return model.needed_gb * (1 if machine.device == "cuda" else 2)
 
 
 def seconds_of(model: CatalogueEntry, machine: Machine) -> float:
     """Reading both views and the gradient, from the planned FLOPs; detector and tokens excluded."""
     plan = planned(model.hub_id)
-    tflops = float(plan["macd_tflops"]) if plan else 8.0 * model.billions
+    tflops = float(plan["macd_tflops"]) if plan else UNPLANNED_TFLOPS * model.billions
     return tflops / machine.tflops
 
 

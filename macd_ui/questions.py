@@ -13,9 +13,10 @@ from core.objects.regions import REGIONS
 from core.question import clean_question
 from macd_ui import zerogpu
 from macd_ui.showing import Updates
-from viewer import identity, status
+from viewer import identity
 
 if TYPE_CHECKING:
+    from core.types import Trace
     from macd_ui.handlers import Handlers
     from macd_ui.session import Session
 
@@ -26,7 +27,7 @@ PAUSE_S = 0.3
 
 
 def read_questions(text: Any) -> list[str]:
-    """One question a line, each once. Raises OptionError or QuestionError."""
+    """1 to MOST questions, one on each line, each once. Raises OptionError or QuestionError."""
     lines = [line.strip() for line in text.splitlines()] if isinstance(text, str) else []
     questions = list(dict.fromkeys(line for line in lines if line))
     if not 1 <= len(questions) <= MOST:
@@ -47,7 +48,7 @@ def ask_several(
     try:
         questions = read_questions(text)
     except MacdError as error:
-        yield {"viewer": handlers._view(session, None, status(error=str(error), where="form"))}
+        yield handlers.refused(session, error, "form")
         return
     if not zerogpu.active():  # there each run has a process of its own
         from core.pipeline import StageCache
@@ -68,13 +69,10 @@ def ask_several(
             session.cache.forget_read()
 
 
-def _answered(session: Session, before: Any) -> bool:
+def _answered(session: Session, before: Trace | None) -> bool:
     """Whether the last run gave a whole trace: after one that failed, the others would too."""
-    return (
-        session.trace is not before
-        and session.trace is not None
-        and (session.trace.status == "complete")
-    )
+    trace = session.trace
+    return trace is not None and trace is not before and trace.status == "complete"
 
 
 def run_with_detector(
@@ -84,9 +82,16 @@ def run_with_detector(
     session = handlers.store.session(key)
     name = action.get("detector") if isinstance(action, Mapping) else None
     trace = session.trace or (handlers.first and handlers.first[1])
-    if name not in tuple(REGIONS) or not trace or action.get("run") != identity(trace):
-        words = "this cannot be run again from here. Choose the detector in the settings, and run"
-        yield {"viewer": handlers._view(session, None, status(error=words, where="form"))}
+    if (
+        not isinstance(name, str)
+        or name not in REGIONS
+        or not trace
+        or action.get("run") != identity(trace)
+    ):
+        error = OptionError(
+            "this cannot be run again from here", "Choose the detector in the settings, and run"
+        )
+        yield handlers.refused(session, error, "form")
         return
     chosen = {"detector": name, "question": trace.question}
     yield dict(chosen)

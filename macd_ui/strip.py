@@ -5,7 +5,7 @@ Read by the same bounded process as a run reads its frames, with the same limits
 
 from __future__ import annotations
 
-import base64
+import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from core.errors import OptionError
 from core.media.video import OWN_MACHINE, ReadLimits
-from core.media.webp import encode_picture
+from core.media.webp import picture_uri
 from core.options import VideoOptions
 from core.types import Clip, Pixels
 from core.validation import Part, refuse_unknown
@@ -56,26 +56,24 @@ def video_options(options: VideoOptions, chosen: Any) -> VideoOptions:
 
 
 def strip_value(clip: Clip, longest_s: float) -> dict[str, Any]:
-    """What the page draws a strip from. longest_s: the longest range that a run reads."""
+    """What the page draws a strip from, as plain values; times in seconds.
+
+    longest_s: the longest range that a run reads, seconds.
+    """
     return {
         "name": clip.name,
         "duration": round(clip.duration, 3),
         "longest": longest_s,
         "times": [round(float(t), 3) for t in clip.times],
-        "pictures": [_data_uri(frame) for frame in clip.frames],
+        "pictures": [picture_uri(smaller(frame, SIDE)) for frame in clip.frames],
         "size": [clip.size[0], clip.size[1]],
     }
-
-
-def _data_uri(frame: Pixels) -> str:
-    content = encode_picture(smaller(frame, SIDE))
-    return f"data:image/webp;base64,{base64.b64encode(content).decode()}"
 
 
 def smaller(frame: Pixels, side: int) -> Pixels:
     """A frame (H, W, 3) with a long side of at most `side` pixels, by means over whole blocks."""
     height, width = frame.shape[:2]
-    by = -(-max(height, width) // side)
+    by = math.ceil(max(height, width) / side)
     if by == 1:
         return frame
     h, w = max(1, height // by), max(1, width // by)

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.words import count, visible
 
-Row = Sequence[str]
 DASH = "–"
+BOLD = "\0"
+"""Around words that stand out: a sign that no text from outside holds."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A heading (level 1 or 2), a paragraph, or a table whose first row is its head."""
+    """A heading ("h1", "h2"), a paragraph ("p"), or a "table" whose first row is its head.
+
+    text: of all but a table, BOLD around what stands out.
+    """
 
     kind: str
     text: str = ""
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-def markdown(f: dict[str, Any]) -> str:
+def markdown(report: dict[str, Any]) -> str:
     """The report as Markdown; texts from outside cannot become markup."""
-    return "\n\n".join(_markdown(b) for b in blocks(f)) + "\n"
+    return "\n\n".join(_markdown(b) for b in blocks(report)) + "\n"
 
 
-def html_page(f: dict[str, Any]) -> str:
+def html_page(report: dict[str, Any]) -> str:
     """The report as a page of its own, without scripts and without other files."""
-    body = "\n".join(_html(b) for b in blocks(f))
+    body = "\n".join(_html(b) for b in blocks(report))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -46,26 +49,30 @@ STYLE = (
 )
 
 
-def blocks(f: dict[str, Any]) -> list[Block]:
-    """Everything the report says, in order."""
-    study = f["study"]
-    out = [Block("h1", "Rating study"), *_head(f), Block("h2", "How the masks are rated")]
-    out += [Block("table", rows=_arm_table(f)), Block("p", _paper_line(f)), *_differences(f)]
-    out += [Block("h2", "Agreement"), *_agreement(f)]
-    out += [Block("h2", "What raters say about the gradient"), *_gradient(f)]
-    out += [Block("h2", "Raters"), *_raters(f)]
+def blocks(report: dict[str, Any]) -> list[Block]:
+    """Everything the report says, in order. report: as `ratings.report.figures` gives it."""
+    study = report["study"]
+    out = [Block("h1", "Rating study"), *_head(report), Block("h2", "How the masks are rated")]
+    out += [
+        Block("table", rows=_arm_table(report)),
+        Block("p", _paper_line(report)),
+        *_differences(report),
+    ]
+    out += [Block("h2", "Agreement"), *_agreement(report)]
+    out += [Block("h2", "What raters say about the gradient"), *_gradient(report)]
+    out += [Block("h2", "Raters"), *_raters(report)]
     out += [Block("h2", "How this was planned"), Block("table", rows=_plan_table(study))]
     return out
 
 
-def _head(f: dict[str, Any]) -> list[Block]:
-    study = f["study"]
+def _head(report: dict[str, Any]) -> list[Block]:
+    study = report["study"]
     out = []
     if study["simulated_raters"]:
         out.append(
             Block(
                 "p",
-                f"**SIMULATED.** {study['simulated_raters']} of"
+                f"{BOLD}SIMULATED.{BOLD} {study['simulated_raters']} of"
                 f" {count(study['raters_invited'], 'rater')} are programs (python -m ratings"
                 " simulate). These figures say nothing about any mask; they show what the report"
                 " looks like.",
@@ -86,37 +93,37 @@ def _head(f: dict[str, Any]) -> list[Block]:
     return out
 
 
-def _arm_table(f: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+def _arm_table(report: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     rows: list[tuple[str, ...]] = [("mask", "ratings", "mean", "SD", "P(rating ≥ 4)", "1 2 3 4 5")]
-    for arm, a in f["arms"].items():
+    for arm, a in report["arms"].items():
         rows.append((
             arm, str(a["ratings"]), _with_interval(a["mean"]), _with_interval(a["sd"]),
             _share(a["at_least_4"]), " ".join(map(str, a["counts"])),
         ))  # fmt: skip
-    for arm, p in f["paper"]["arms"].items():
+    for arm, p in report["paper"]["arms"].items():
         good = f"{p['at_least_4']:.0%}"
         rows.append((f"{arm}, the paper's", DASH, f"{p['mean']:.2f}", f"{p['sd']:.2f}", good, DASH))
     return tuple(rows)
 
 
-def _paper_line(f: dict[str, Any]) -> str:
+def _paper_line(report: dict[str, Any]) -> str:
     return (
         f"In brackets 95 % intervals over clips and raters. The paper's rows are theirs, not ours"
-        f" ({f['paper']['what']})."
+        f" ({report['paper']['what']})."
     )
 
 
-def _differences(f: dict[str, Any]) -> list[Block]:
+def _differences(report: dict[str, Any]) -> list[Block]:
     out = []
     for title, parts in (
-        ("", f["differences"]),
-        (f"Without {', '.join(f['named'])}", f["differences_without_named"]),
+        ("", report["differences"]),
+        (f"Without {', '.join(report['named'])}", report["differences_without_named"]),
     ):
         for other, d in parts.items():
-            area = f["areas"][other]
+            area = report["areas"][other]
             text = (
                 f"{title + ': ' if title else ''}{d['first']} less {other}, paired:"
-                f" **{_with_interval(d['difference'], sign=True)}**"
+                f" {BOLD}{_with_interval(d['difference'], sign=True)}{BOLD}"
                 f" over {count(d['pairs'], 'pair')}."
             )
             if not title:
@@ -145,12 +152,12 @@ def power_line(meter: dict[str, Any], half_width: float | None) -> str:
     return f"{now}± 0.15 takes more raters and more clips: neither alone is enough."
 
 
-def _agreement(f: dict[str, Any]) -> list[Block]:
-    a, sides = f["agreement"], f["sides"]
+def _agreement(report: dict[str, Any]) -> list[Block]:
+    a, sides = report["agreement"], report["sides"]
     out = [
         Block(
             "p",
-            f"Krippendorff's alpha, ordinal: **{_with_interval(a['alpha'])}** over"
+            f"Krippendorff's alpha, ordinal: {BOLD}{_with_interval(a['alpha'])}{BOLD} over"
             f" {count(a['masks'], 'mask')} with two ratings or more.",
         )
     ]
@@ -170,12 +177,13 @@ def _agreement(f: dict[str, Any]) -> list[Block]:
     return out
 
 
-def _gradient(f: dict[str, Any]) -> list[Block]:
-    g = f["gradient"]
+def _gradient(report: dict[str, Any]) -> list[Block]:
+    g = report["gradient"]
     text = (
         "Rank correlation, over"
         f" {count(len(g['objects']), 'object')}, of the gradient of the query loss with how much"
-        f" more raters give to masks that hide the object: **{_with_interval(g['correlation'])}**."
+        " more raters give to masks that hide the object:"
+        f" {BOLD}{_with_interval(g['correlation'])}{BOLD}."
     )
     out = [Block("p", text)]
     if g["objects"]:
@@ -189,22 +197,24 @@ def _gradient(f: dict[str, Any]) -> list[Block]:
     return out
 
 
-def _raters(f: dict[str, Any]) -> list[Block]:
-    if not f["raters"]:
+def _raters(report: dict[str, Any]) -> list[Block]:
+    if not report["raters"]:
         return [Block("p", "Nobody has rated yet.")]
     head = ("rater", "done", "ratings", "known items", "repeats equal", "SD", "with others",
             "seconds", "named because")  # fmt: skip
     rows = [head]
-    for q in f["raters"]:
+    for q in report["raters"]:
         rows.append((
             _who(q), f"{q['done']:.0%}", str(q["ratings"]), _percent(q["gold"]),
             _percent(q["repeat_same"]), _number(q["spread"]), _number(q["others"]),
             _number(q["seconds"], 1), "; ".join(q["reasons"]) or DASH,
         ))  # fmt: skip
     out = [Block("table", rows=tuple(rows))]
-    if f["conflicts"]:
+    if report["conflicts"]:
         out.append(
-            Block("p", f"{count(f['conflicts'], 'rating')} changed one of another tab or device.")
+            Block(
+                "p", f"{count(report['conflicts'], 'rating')} changed one of another tab or device."
+            )
         )
     return out
 
@@ -227,30 +237,35 @@ def _percent(value: float | None) -> str:
     return DASH if value is None else f"{value:.0%}"
 
 
-def _with_interval(e: dict[str, float | None], sign: bool = False) -> str:
-    plus = "+" if sign else ""
-    if e["value"] is None:
+def _with_interval(estimate: dict[str, float | None], sign: bool = False) -> str:
+    """A value with its interval; sign: with + where it is positive."""
+    if estimate["value"] is None:
         return DASH
-    value = f"{e['value']:{plus}.2f}".replace("-", "−")
-    if e["low"] is None or e["high"] is None:
+    value = _signed(estimate["value"], 2) if sign else _number(estimate["value"])
+    if estimate["low"] is None or estimate["high"] is None:
         return value
-    return f"{value} [{e['low']:.2f}, {e['high']:.2f}]".replace("[-", "[−").replace(", -", ", −")
+    return f"{value} [{_number(estimate['low'])}, {_number(estimate['high'])}]"
 
 
-def _share(e: dict[str, float | None]) -> str:
-    if e["value"] is None:
+def _share(estimate: dict[str, float | None]) -> str:
+    if estimate["value"] is None:
         return DASH
-    if e["low"] is None or e["high"] is None:
-        return f"{e['value']:.0%}"
-    return f"{e['value']:.0%} [{e['low']:.0%}, {e['high']:.0%}]"
+    if estimate["low"] is None or estimate["high"] is None:
+        return f"{estimate['value']:.0%}"
+    return f"{estimate['value']:.0%} [{estimate['low']:.0%}, {estimate['high']:.0%}]"
 
 
 def _escaped(text: str) -> str:
-    """A cell or a paragraph: no markup of others, no line break."""
-    flat = " ".join(visible(text).split())
-    for sign in ("\\", "|", "<", "`", "_"):
-        flat = flat.replace(sign, f"\\{sign}" if sign != "<" else "&lt;")
-    return flat
+    """A cell or a paragraph as Markdown: no markup of others, no line break."""
+    flat = BOLD.join(_parts(text))
+    for sign in ("\\", "|", "`", "_", "*"):
+        flat = flat.replace(sign, f"\\{sign}")
+    return flat.replace("<", "&lt;").replace("](", "]\\(").replace(BOLD, "**")
+
+
+def _parts(text: str) -> list[str]:
+    """The text on one line, cut where bold begins and ends: every second part is bold."""
+    return [visible(part) for part in " ".join(text.split()).split(BOLD)]
 
 
 def _markdown(block: Block) -> str:
@@ -272,7 +287,7 @@ def _html(block: Block) -> str:
 
 
 def _html_text(text: str) -> str:
-    parts = html.escape(" ".join(visible(text).split())).split("**")
+    parts = map(html.escape, _parts(text))
     return "".join(f"<b>{p}</b>" if i % 2 else p for i, p in enumerate(parts))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
+import pytest
 import torch
 import transformers as tf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -12,7 +13,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from core.backbones.base import BackboneInfo
 from core.backbones.load import adapter_of
 
-NAMES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm")
+NAMES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "llava_next_video")
+SAMPLED = ("llava_next_video",)
+"""Families that `make test` tries by their gradient and their processor alone."""
+EVERY = [pytest.param(n, marks=pytest.mark.long) if n in SAMPLED else n for n in NAMES]
 TEXT = (
     "Is there a dog in the video? Which way does it move? seconds Frame You are provided the "
     "following series of frames from a video. Frame from user assistant User Assistant yes no "
@@ -23,6 +27,7 @@ OF_FAMILY = {
     "internvl": ["<img>", "</img>", "<IMG_CONTEXT>", "<video>"],
     "smolvlm": ["<fake_token_around_image>", "<image>", "<video>", "<global-img>",
                 "<end_of_utterance>"],
+    "llava_next_video": ["<image>", "<video>"],
 }  # fmt: skip
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -140,6 +145,22 @@ def _parts(family: str):
             chat_template=TEMPLATE.replace("VIDEO", "<video>\n"),
         )
         return config, tf.InternVLForConditionalGeneration, own
+    if family == "llava_next_video":
+        config = tf.LlavaNextVideoConfig(
+            text_config=_text(model_type="llama"),
+            vision_config=vision | {"model_type": "clip_vision_model", "num_hidden_layers": 3,
+                                    "image_size": 56, "patch_size": 14, "projection_dim": 32},
+            image_token_index=ids["<image>"], video_token_index=ids["<video>"],
+        )  # fmt: skip
+        own = tf.LlavaNextVideoProcessor(
+            image_processor=tf.LlavaNextImageProcessor(),
+            tokenizer=words,
+            video_processor=tf.LlavaNextVideoVideoProcessor(),
+            patch_size=14,
+            vision_feature_select_strategy="default",
+            chat_template=TEMPLATE.replace("VIDEO", "<video>\n"),
+        )
+        return config, tf.LlavaNextVideoForConditionalGeneration, own
     config = tf.SmolVLMConfig(
         text_config=_text(model_type="llama"),
         vision_config=vision | {"image_size": 56, "patch_size": 14},
@@ -178,7 +199,7 @@ def outer(lm, encoded, video, extra=(), seconds=2.0):
     ids = torch.cat([encoded.input_ids, torch.tensor([list(extra)], dtype=torch.long)], 1)
     given = {k: v for k, v in encoded.inputs.items() if k != "position_ids"}
     pixels = encoded.layout(video)
-    if lm.info.family == "smolvlm":
+    if lm.info.family in ("smolvlm", "llava_next_video"):
         pixels = pixels[None]
     if lm.info.family.startswith("qwen"):
         given["mm_token_type_ids"] = torch.where(ids == lm.vision_token, 2, 0).int()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.errors import OptionError
 from core.figures.style import COLOURS
 from core.masking.masks import REACH
-from core.media.webp import encode_picture
+from core.media.webp import picture_uri
 from core.methods import find_method
 from core.question import nouns
 from core.traces.reproduce import command, snippet
@@ -32,6 +32,7 @@ from core.types import (
     Trace,
 )
 from core.whatif.constant import same_by_constant
+from core.whatif.redecodable import why_not_redecode
 from viewer.constants import constants
 from viewer.evidence import evidence_costs, evidence_payload
 
@@ -99,9 +100,10 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "question": trace.question,
         "clip": trace.clip.name,
         "backbone": trace.backbone.name,
+        "recorded": trace.backbone.is_recorded,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
-        "frames": [data_uri(f) for f in trace.frames] if frames else [],
+        "frames": [picture_uri(f) for f in trace.frames] if frames else [],
         "model": _model(trace, pixels),
         "times": _list(trace.times),
         "groups": [list(g) for g in trace.groups],
@@ -157,7 +159,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         },
         "answers": {
             name: _answer(a, trace.truth, trace if pixels else None)
-            | {"constant": _constant(trace, a)}
+            | {"constant": _constant(trace, a), "cannot_redecode": why_not_redecode(trace, name)}
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
@@ -213,12 +215,14 @@ def can_compare(trace: Trace) -> bool:
     levels = trace.counterfactual
     masked = levels is not None and (levels.level.any() or levels.frame_level.any())
     done = trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
-    return bool(masked) and done and trace.options.decode.search == "greedy"
+    greedy = trace.options.decode.search == "greedy"
+    return bool(masked) and done and greedy and not trace.backbone.is_recorded
 
 
 def can_measure(trace: Trace) -> bool:
     """Whether the evidence of a token can be measured: the model's frames and levels are there."""
     complete = trace.model_frames is not None and trace.counterfactual is not None
+    complete = complete and not trace.backbone.is_recorded
     return complete and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
 
 
@@ -270,7 +274,7 @@ def _model(trace: Trace, pixels: bool) -> dict[str, Any] | None:
     return {
         "size": [width, height],
         "content": list(frames.content),
-        "frames": [data_uri(f) for f in frames.pixels] if pixels else [],
+        "frames": [picture_uri(f) for f in frames.pixels] if pixels else [],
         "fit": fit_of(frames),
     }
 
@@ -289,7 +293,7 @@ def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | Non
     if frames is None or trace is None or trace.model_frames is None:
         return None
     return [
-        None if np.array_equal(shown, read) else data_uri(shown)
+        None if np.array_equal(shown, read) else picture_uri(shown)
         for shown, read in zip(frames, trace.model_frames.pixels, strict=True)
     ]
 
@@ -355,8 +359,3 @@ def _list(array: NDArray[Any]) -> list[float]:
 def _bits(hidden: NDArray[np.bool_]) -> str:
     """One bit per vision token, as base64."""
     return base64.b64encode(np.packbits(hidden).tobytes()).decode()
-
-
-def data_uri(frame: NDArray[np.uint8]) -> str:
-    """One frame as a WebP data URI."""
-    return "data:image/webp;base64," + base64.b64encode(encode_picture(frame)).decode()

@@ -13,7 +13,8 @@ from typing import Any
 
 from PIL import Image
 
-PREFIX = "data:image/webp;base64,"
+from core.media.webp import URI_PREFIX
+
 QUALITIES = ((90, 1.0), (75, 1.0), (60, 1.0), (45, 0.75), (30, 0.5))
 """WebP qualities and scales of the sides, tried in this order."""
 
@@ -53,17 +54,17 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
         return {k: _mapped(v, change) for k, v in value.items()}
     if isinstance(value, list):
         return [_mapped(v, change) for v in value]
-    if isinstance(value, str) and value.startswith(PREFIX):
+    if isinstance(value, str) and value.startswith(URI_PREFIX):
         return change(value)
     return value
 
 
 def _coarser(uri: str, quality: int, scale: float) -> str:
     """The picture at this quality; unchanged where that would not make it smaller."""
-    content = base64.b64decode(uri.removeprefix(PREFIX))
+    content = base64.b64decode(uri.removeprefix(URI_PREFIX))
     with Image.open(io.BytesIO(content), formats=["WEBP"]) as image:
         small = webp(image.convert("RGB"), quality, round(max(image.size) * scale))
-    return PREFIX + base64.b64encode(small).decode() if len(small) < len(content) else uri
+    return URI_PREFIX + base64.b64encode(small).decode() if len(small) < len(content) else uri
 
 
 def webp(image: Image.Image, quality: int, side: int) -> bytes:

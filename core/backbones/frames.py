@@ -1,4 +1,4 @@
-"""What InternVL and SmolVLM share: frames are images of a fixed size, in place of `<video>`."""
+"""What families share whose frames are images of a fixed size, in place of `<video>`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FramesVLM(HfVideoLM):
 
     def shape(self, out: Mapping[str, Any], frames: int) -> tuple[int, int, int, int]:
         """See `HfVideoLM.shape`."""
-        height, width = out["pixel_values"].shape[-2:]
+        height, width = out[self.pixels].shape[-2:]
         return frames, 3, height, width
 
     def reads(self, size: tuple[int, int]) -> bool:

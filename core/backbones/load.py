@@ -32,6 +32,10 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "qwen3_vl": ("Qwen3VLForConditionalGeneration", "qwen3_vl:Qwen3VL"),
     "internvl": ("InternVLForConditionalGeneration", "internvl:InternVL"),
     "smolvlm": ("SmolVLMForConditionalGeneration", "smolvlm:SmolVLM"),
+    "llava_next_video": (
+        "LlavaNextVideoForConditionalGeneration",
+        "llava_next_video:LlavaNextVideo",
+    ),
 }
 """config.model_type → name of transformers' class, and module and class of the adapter."""
 UNPLANNED = 1.2

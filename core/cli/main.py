@@ -23,18 +23,19 @@ from core.cli.edit_flags import add_edit_flags, read_edit_flag
 from core.cli.flags import add_flags, options_of
 from core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from core.errors import MacdError, OptionError
-from core.methods import METHODS
-from core.options import PlanOptions
+from core.methods import METHODS, contrast_of
+from core.options import ContrastOptions, PlanOptions
 from core.rules import rule_names
 from core.traces.bundle import check_target, load, save
 from core.validation import shown
 from core.views import view_names
 from core.whatif.edits import check_changeable, read_edits
+from core.whatif.redecodable import redecodable
 from core.words import visible
 
 if TYPE_CHECKING:
     from core.pipeline import Event
-    from core.types import Trace
+    from core.types import Edit, Trace
 
 
 EDIT = (
@@ -163,6 +164,13 @@ def _add_edit(edit: argparse.ArgumentParser) -> None:
     edit.add_argument("--alpha", type=float, help="another contrast strength (greedy answers only)")
     edit.add_argument("--beta", type=float, help="another plausibility head (greedy answers only)")
     edit.add_argument(
+        "--method",
+        default="macd",
+        metavar="NAME",
+        help="whose α and β those are, of the trace's answers with two views under the linear rule"
+        " (default: macd); MACD's answer follows where it shares them",
+    )
+    edit.add_argument(
         "--measure", action="store_true", help="measure what hiding each object alone does"
     )
     edit.add_argument(
@@ -181,13 +189,8 @@ def _edit(args: argparse.Namespace) -> Trace:
     check_backbone(backbone)
     check_changeable(trace)
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
-    rule = trace.options.contrast
-    alpha, beta = (
-        getattr(rule, name) if value is None else value
-        for name, value in (("alpha", args.alpha), ("beta", args.beta))
-    )
-    replace(rule, alpha=alpha, beta=beta)  # raises where one is out of range
     edits = read_edits(raw_edits, trace)
+    contrast = _contrast(args, trace, edits)
     from core.backbones import load_backbone
     from core.whatif.workbench import Workbench
 
@@ -198,13 +201,32 @@ def _edit(args: argparse.Namespace) -> Trace:
         *_, last = bench.change(edit)
         if last.message != "complete":
             print(f"  edit    {last.message}", file=sys.stderr, flush=True)
-    if args.alpha is not None or args.beta is not None:
-        bench.redecode(alpha, beta)
+    if contrast is not None:
+        bench.redecode(contrast.alpha, contrast.beta, args.method)
     if args.measure:
         bench.measure_occlusion()
     if args.controls:
         bench.measure_controls()
     return bench.trace
+
+
+def _contrast(
+    args: argparse.Namespace, trace: Trace, edits: Sequence[Edit]
+) -> ContrastOptions | None:
+    """The α and β to decode an answer on with; None where neither was named."""
+    if args.alpha is None and args.beta is None:
+        if args.method != "macd":
+            raise OptionError("--method was given without α and β", "Give --alpha or --beta too")
+        return None
+    method = redecodable(trace, args.method)
+    if args.method != "macd" and any(edit.kind != "label" for edit in edits):
+        raise OptionError(
+            f"changes of masks and levels drop the answer of {args.method}",
+            "Leave them out, or leave --method out",
+        )
+    former = contrast_of(method.view, trace.options)
+    named = {n: v for n in ("alpha", "beta") if (v := getattr(args, n)) is not None}
+    return replace(former, **named)  # raises where one is out of range
 
 
 def _evidence(args: argparse.Namespace) -> Trace:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from core.errors import OptionError
-from core.media.webp import encode_picture
+from core.media.webp import picture_uri
 from core.types import Pixels, Trace
 
 if TYPE_CHECKING:
@@ -59,10 +58,9 @@ def as_image(frame: Pixels, row: int, column: int, figure: go.Figure) -> None:
     import plotly.graph_objects as go
 
     height, width = frame.shape[:2]
-    uri = "data:image/webp;base64," + base64.b64encode(encode_picture(frame)).decode()
     figure.add_trace(
-        go.Image(source=uri, x0=0.5 / width, y0=0.5 / height, dx=1 / width, dy=1 / height,
-                 hoverinfo="skip"),
+        go.Image(source=picture_uri(frame), x0=0.5 / width, y0=0.5 / height, dx=1 / width,
+                 dy=1 / height, hoverinfo="skip"),
         row=row, col=column,
     )  # fmt: skip
     axis: dict[str, Any] = {

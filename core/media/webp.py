@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,6 +17,7 @@ LOSSLESS_PIXELS = 160 * 160
 """Frames that only show something are stored without loss up to this size."""
 PICTURE_PIXELS = 2_400_000
 """Of one frame: decoding takes about 12 bytes a pixel besides the result."""
+URI_PREFIX = "data:image/webp;base64,"
 REMEDY = "Save the trace again from the run, or ask for another copy"
 
 
@@ -33,6 +35,11 @@ def _encode(height: int, width: int, pixels: bytes, exact: bool) -> bytes:
     else:
         frame.save(out, "WEBP", quality=80, method=2)
     return out.getvalue()
+
+
+def picture_uri(frame: Pixels) -> str:
+    """One frame (H, W, 3) as a WebP data URI, for pages and figures."""
+    return URI_PREFIX + base64.b64encode(encode_picture(frame)).decode()
 
 
 def picture_size(content: bytes) -> tuple[int, int]:

@@ -8,7 +8,7 @@ package imports no torch: a view's module is loaded when it is first used.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.errors import OptionError
@@ -84,6 +84,19 @@ def contrast_of(view: str, options: RunOptions) -> ContrastOptions:
             return options.tcd.contrast
         case _:
             return options.contrast
+
+
+def with_contrast(view: str, options: RunOptions, contrast: ContrastOptions) -> RunOptions:
+    """The options with another α, β and cut where `contrast_of` reads those of the view."""
+    match view:
+        case "vcd":
+            return replace(options, vcd=replace(options.vcd, contrast=contrast))
+        case "sid":
+            return replace(options, sid=replace(options.sid, contrast=contrast))
+        case "tcd":
+            return replace(options, tcd=replace(options.tcd, contrast=contrast))
+        case _:
+            return replace(options, contrast=contrast)
 
 
 METHODS: dict[str, Method] = {

@@ -6,5 +6,14 @@ and β, as those of this project's own runs. Imports no torch: tensors are hande
 
 from core.recording.answers import AnswerRecord, StepRecord, TokenText
 from core.recording.build import TrackRecord, record
+from core.recording.pictures import MaskRecord, ShownRecord
 
-__all__ = ["AnswerRecord", "StepRecord", "TokenText", "TrackRecord", "record"]
+__all__ = [
+    "AnswerRecord",
+    "MaskRecord",
+    "ShownRecord",
+    "StepRecord",
+    "TokenText",
+    "TrackRecord",
+    "record",
+]

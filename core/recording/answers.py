@@ -13,10 +13,11 @@ from core.decoding.steps import make_answer, make_token_step, score_token
 from core.errors import NumericalError, OptionError
 from core.options import ContrastOptions, RunOptions
 from core.recording.arrays import describe_shape, read_array, read_mapping, require
+from core.recording.pictures import ShownRecord, read_shown
 from core.records import TEXT
 from core.rules import ScoreRule, Setting, find_rule
 from core.traces.schema import ANSWER, VIEW
-from core.types import Answer, ShownView
+from core.types import Answer, Pixels, ShownView
 from core.validation import Number, Part
 from core.views.records import MaskedView, NoView, OtherView, View, view_from
 from core.words import count
@@ -54,6 +55,9 @@ class AnswerRecord(TypedDict):
     alpha, beta, head: of the linear rule, by default those of the options. text: where it is more
     than the tokens' texts together. view: what the second view was, as `core.views.records` writes
     it, such as `{"kind": "blank"}`; by default the video behind the masks if levels are given.
+    shown: what the second view showed in place of the frames, (T, H, W, 3) uint8 of their shape,
+    or the mask it hid them behind, `{"mask": (T, H, W), "fill": (3,)}`. further_shown: the same,
+    or None, for each second view after the first.
     """
 
     name: str
@@ -68,6 +72,8 @@ class AnswerRecord(TypedDict):
     head: NotRequired[str]
     text: NotRequired[str]
     view: NotRequired[View | Mapping[str, Any]]
+    shown: NotRequired[ShownRecord | None]
+    further_shown: NotRequired[Sequence[ShownRecord | None]]
 
 
 _WANTED = {0: "Leave counter out", 1: "Give counter alone at every token"}
@@ -113,6 +119,7 @@ class AnswerReader:
     """Reads the answers of one trace, which share their vocabulary.
 
     masked: the second view where an answer does not give its own, None if there are no masks.
+    frames: (T, H, W, 3), what the pictures of second views must have the shape of.
     """
 
     def __init__(
@@ -122,9 +129,10 @@ class AnswerReader:
         token_text: TokenText,
         end_tokens: frozenset[int],
         masked: MaskedView | None,
+        frames: Pixels,
     ) -> None:
         self.question, self.options, self.end_tokens = question, options, end_tokens
-        self.token_text, self.masked = token_text, masked
+        self.token_text, self.masked, self.frames = token_text, masked, frames
         self.vocabulary = 0
         self.texts: dict[int, str] = {}
         self.warnings: list[str] = []
@@ -181,11 +189,34 @@ class AnswerReader:
         text = ANSWER.rules["text"].read(fields.get("text", words), f"{path}.text")
         made = make_answer(name, text, steps, self.end_tokens, rule)
         unknown = OtherView("recorded", "a second view that was not described")
+        pictures = self._shown(fields, path, seconds)
         return replace(
             made,
             view=self._view(fields.get("view"), path, seconds > 0),
-            further=(ShownView(unknown),) * (seconds - 1),
+            shown=pictures[0],
+            further=tuple(ShownView(unknown, shown) for shown in pictures[1:]),
         )
+
+    def _shown(self, fields: Mapping[str, Any], path: str, seconds: int) -> list[Pixels | None]:
+        """The pictures of every second view, None where none were handed over; at least one."""
+        further = fields.get("further_shown", [None] * (seconds - 1))
+        if not isinstance(further, Sequence) or len(further) != max(0, seconds - 1):
+            raise OptionError(
+                f"{path}.further_shown is not a list of"
+                f" {count(max(0, seconds - 1), 'second view')} after the first",
+                "Give pictures or None for each entry of further",
+            )
+        shown = fields.get("shown")
+        if shown is not None and not seconds:
+            raise OptionError(
+                f"{path} has pictures of a second view but logits of one view only",
+                "Leave shown out",
+            )
+        named = [("shown", shown), *((f"further_shown[{k}]", z) for k, z in enumerate(further))]
+        return [
+            None if value is None else read_shown(value, f"{path}.{name}", self.frames)
+            for name, value in named
+        ]
 
     def _rule(self, fields: Mapping[str, Any], path: str, seconds: int) -> ScoreRule:
         name = fields.get("rule", "linear" if seconds else "plain")

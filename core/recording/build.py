@@ -23,9 +23,10 @@ from core.recording.arrays import (
     read_vector,
     require,
 )
-from core.traces.reproduce import RECORDED
-from core.traces.schema import BACKBONE, CLIP, DETECTOR, FRAMES, REAL, TRACK
-from core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Pixels, Trace, Track
+from core.recording.pictures import frames_as_read, read_frames
+from core.records import RECORDED
+from core.traces.schema import BACKBONE, CLIP, DETECTOR, REAL, TRACK
+from core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
 from core.validation import Part
 from core.views.records import MaskedView
 from core.words import count
@@ -82,7 +83,8 @@ def record(
         times: (T,) seconds, rising.
         question: as it was asked.
         answers: one or more, under any names. The viewer shows two of them side by side, one of the
-            video alone and one with a second view; with three or more it compares them all.
+            video alone and one with a second view; with three or more it compares them all. One
+            that hands over `shown` has the pictures of its second view on the frames' canvas.
         token_text: the text of a token id; asked for the candidates that are kept, not for all.
         end_tokens: ids that end an answer, which are left out of its text; none by default.
         tokenizer: instead of both, such as one of transformers: `decode([id])` gives the text of a
@@ -118,7 +120,7 @@ def record(
     >>> trace.answers["mine"].text, trace.warnings
     ('yes', ())
     """
-    pixels = _frames(frames)
+    pixels = read_frames(frames)
     seconds = read_array(times, "times")
     if seconds.shape != (len(pixels),) or (np.diff(seconds) < 0).any():
         raise OptionError(
@@ -140,7 +142,7 @@ def record(
             frame_mask=chosen.mask.frame_mask,
         )
     texts, ends = _vocabulary(token_text, end_tokens, tokenizer)
-    reader = AnswerReader(asked, chosen, texts, ends, masked)
+    reader = AnswerReader(asked, chosen, texts, ends, masked, pixels)
     made = reader.read(answers)
     contrast = None if options is not None or "contrast" in parts else _first_contrast(made)
     height, width = pixels.shape[1:3]
@@ -164,6 +166,7 @@ def record(
         backbone=BACKBONE.read({"name": decoder, "family": RECORDED}, "decoder"),
         detector=DETECTOR.read({"name": RECORDED} if objects else {}, "detector"),
         options=replace(chosen, contrast=contrast) if contrast else chosen,
+        model_frames=frames_as_read(pixels, seconds, [*made.values()]),
         mask=chosen.mask,
         tracks=objects,
         steps=ascent,
@@ -202,18 +205,6 @@ def _first_contrast(answers: Mapping[str, Answer]) -> ContrastOptions | None:
     return None if first is None else Part(ContrastOptions()).read(
         {"alpha": first.alpha, "beta": first.beta, "head": first.head}, "contrast"
     )  # fmt: skip
-
-
-def _frames(value: ArrayLike) -> Pixels:
-    pixels = np.asarray(value)
-    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] != 3 or not pixels.size:
-        raise OptionError(
-            f"frames are {pixels.dtype} {pixels.shape}",
-            "Give RGB pictures as uint8 from 0 to 255, shaped (T, H, W, 3)",
-        )
-    if len(pixels) > FRAMES:
-        raise OptionError(f"there are {len(pixels)} frames", f"Give at most {FRAMES}")
-    return pixels
 
 
 def _tracks(tracks: Sequence[TrackRecord | Track], frames: int) -> tuple[Track, ...]:

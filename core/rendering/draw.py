@@ -67,15 +67,15 @@ def drawn_frames(trace: Trace, shots: Shots, evidence: EvidenceMap | None) -> It
             nearest = int(np.abs(trace.times - time).argmin())
             picture = blend_heat(picture, evidence.values[nearest], strongest, extent(trace))
         scene = np.ascontiguousarray(picture[..., ::-1])  # annotators draw in BGR
-        found, names, levels = _objects_at(trace, float(time), size)
+        objects, names, levels = _objects_at(trace, float(time), size)
         for level in sorted(set(levels)):
             fill = LEVEL_FILL.get(level, PARTLY_FILLED)
             if fill and evidence is None:
-                those = found[np.array(levels) == level]
-                scene = sv.ColorAnnotator(opacity=fill, **by_index).annotate(scene, those)
-        scene = paths.annotate(scene, found)
-        scene = boxes.annotate(scene, found)
-        scene = labels.annotate(scene, found, labels=names)
+                alike = objects[np.array(levels) == level]
+                scene = sv.ColorAnnotator(opacity=fill, **by_index).annotate(scene, alike)
+        scene = paths.annotate(scene, objects)
+        scene = boxes.annotate(scene, objects)
+        scene = labels.annotate(scene, objects, labels=names)
         yield np.ascontiguousarray(scene[..., ::-1])
 
 
@@ -100,8 +100,9 @@ def blend_heat(picture: Pixels, values: Floats, strongest: float, corners: list[
 def choose_map(trace: Trace, kind: str, view: str, index: int) -> EvidenceMap | None:
     """The map to draw; None where the trace holds none and none was asked for.
 
-    kind: "" for the first there is. index: of the token's evidence in the trace, from 1; 0 for the
-    last. Raises OptionError for one that the trace does not hold.
+    kind: "" for the first there is. view: "video" or "counterfactual". index: of the token's
+    evidence in the trace, from 1; 0 for the last. Raises OptionError for one that the trace does
+    not hold.
     """
     if not trace.evidence and not kind and not index:
         return None
@@ -115,7 +116,10 @@ def choose_map(trace: Trace, kind: str, view: str, index: int) -> EvidenceMap | 
         if one.view == view and kind in ("", one.kind):
             return one
     kinds = ", ".join(dict.fromkeys(m.kind for m in evidence.maps))
-    raise OptionError(f"the trace holds no map {kind!r}", f"Choose of {kinds}, or measure it")
+    asked = f"map {kind!r}" if kind else "map"
+    raise OptionError(
+        f"the trace holds no {asked} under the view {view!r}", f"Choose of {kinds}, or measure it"
+    )
 
 
 def _strongest(values: Floats) -> float:
@@ -133,17 +137,17 @@ def _objects_at(
     trace: Trace, time: float, size: tuple[int, int]
 ) -> tuple[sv.Detections, list[str], list[float]]:
     """What is seen at a time, in pixels; labels, and levels (0 before the ascent)."""
-    found = trace.counterfactual
+    counterfactual = trace.counterfactual
     rows, names, levels, numbers = [], list[str](), list[float](), []
     for k, track in enumerate(trace.tracks):
         box = box_at(track.boxes, track.state != LOST, trace.times, time)
         if box is None:
             continue
-        level = float(found.level[k]) if found is not None else 0.0
-        said = {1.0: "masked", 0.0: "kept"}.get(level, f"masked to {level:g}")
+        level = float(counterfactual.level[k]) if counterfactual is not None else 0.0
+        state = {1.0: "masked", 0.0: "kept"}.get(level, f"masked to {level:g}")
         rows.append(box * (size[1], size[0], size[1], size[0]))
         plain = track.label.encode("ascii", "replace").decode()  # all that the font can draw
-        names.append(f"{track.id} {plain}" + (f", {said}" if found is not None else ""))
+        names.append(f"{track.id} {plain}" + (f", {state}" if counterfactual is not None else ""))
         levels.append(level)
         numbers.append((k, track.id))
     boxes = np.array(rows, np.float32).reshape(-1, 4)

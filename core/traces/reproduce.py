@@ -14,9 +14,6 @@ from core.errors import OptionError
 from core.records import BackboneRecord, DetectorRecord
 from core.types import Trace
 
-RECORDED = "recorded"
-"""The family of the backbone of a trace that another program computed, see core.recording."""
-
 
 def command(trace: Trace) -> str:
     """The command line that computes the trace, with only the options that are not the default.
@@ -112,7 +109,7 @@ def snippet(trace: Trace) -> str:
 
 
 def _check_repeatable(trace: Trace) -> None:
-    if trace.backbone.family == RECORDED:
+    if trace.backbone.is_recorded:
         raise OptionError(
             "another program computed this trace", "Run that program to compute it again"
         )

@@ -123,8 +123,13 @@ def read_edits(raws: Sequence[Any], trace: Trace) -> list[Edit]:
 def check_changeable(trace: Trace) -> None:
     """Raises OptionError where the trace does not hold what a change starts from.
 
-    Also where no run takes the trace's options.
+    Also where no run takes the trace's options, and where another program computed the trace.
     """
+    if trace.backbone.is_recorded:
+        raise OptionError(
+            "another program computed this trace, so no model here can change it",
+            "Change it in that program, and record it again",
+        )
     trace.options.check_runnable()
     if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
         raise OptionError("this run was not finished", "Run it again, then change it")

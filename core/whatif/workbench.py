@@ -12,14 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from core.backbones.base import VideoLM
-from core.decoding.loop import ViewBatch, answer, redecode
-from core.decoding.steps import score_token
 from core.errors import OptionError
 from core.methods.macd import Ascending, CounterfactualRead, macd_events
 from core.methods.run import Decoding
-from core.options import ContrastOptions
 from core.pipeline import Event
-from core.rules.linear import Linear
 from core.types import (
     EDIT_FIELDS,
     RANDOM_MASKS,
@@ -31,7 +27,6 @@ from core.types import (
     Track,
 )
 from core.views.context import MethodContext
-from core.views.masked import read_view
 from core.whatif.controls import measure_controls
 from core.whatif.edits import (
     MAX_EDITS,
@@ -42,6 +37,7 @@ from core.whatif.edits import (
     read_edits,
 )
 from core.whatif.occlusion import measure
+from core.whatif.redecoding import Redecoder
 
 __all__ = ["EDIT_FIELDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 
@@ -65,7 +61,7 @@ class Workbench:
                 "Choose the backbone that made the trace",
             )
         self.context = MethodContext(lm, self.encoded, trace.tracks, self.options)
-        self._batch: ViewBatch | None = None
+        self._redecoder = Redecoder(self.context)
 
     def change(self, edit: Edit) -> Generator[Event, None, None]:
         """Runs again what one change invalidates; the last event holds the new trace.
@@ -84,8 +80,9 @@ class Workbench:
         try:
             yield from self._change(edit, tracks, before)
         except BaseException:  # what was begun is taken back, so that the next change starts whole
-            self.context, self.trace, self._batch = case, before, None
+            self.context, self.trace = case, before
             self.context.tracks = before.tracks
+            self._redecoder = Redecoder(case)
             raise
         yield Event("done", 1.0, "complete", self.trace)
 
@@ -117,6 +114,7 @@ class Workbench:
             former = self.context
             self.context = MethodContext(self.lm, self.encoded, tracks, self.options)
             self.context.seed_cache("base prefill", None, former.read)
+            self._redecoder = Redecoder(self.context)
             yield from self._compute(now, None)
 
     def _compute(self, trace: Trace, counterfactual: Counterfactual | None) -> Iterator[Event]:
@@ -150,62 +148,18 @@ class Workbench:
                     if not finished:
                         done = len(answered.tokens) / options.decode.max_tokens
                         yield Event("decode", done, answered.text, trace)
-                    self._batch = batch
+                    self._redecoder.keep("macd", batch)
         self.trace = replace(trace, status="complete")
 
-    def redecode(self, alpha: float, beta: float) -> Trace:
-        """The MACD answer under another α and β: from the first token they change, by cropping.
+    def redecode(self, alpha: float, beta: float, method: str = "macd") -> Trace:
+        """An answer under another α and β: from the first token they change, by cropping.
 
-        What changes is judged on the candidates that the trace holds. Raises OptionError for α or β
-        out of range and for a search that is not greedy.
+        See `core.whatif.redecoding`. Raises OptionError for α or β out of range, and for an answer
+        that cannot be decoded on.
         """
-        if self.options.decode.search != "greedy":
-            raise OptionError(
-                "only a greedy answer can be decoded on", "Run again with the new α and β"
-            )
-        contrast = replace(self.options.contrast, alpha=alpha, beta=beta)
-        self.options = replace(self.options, contrast=contrast)
-        self.context.options = self.options
-        began = time.monotonic()
-        kept, token = self._kept_until(contrast)
-        batch = self._standing_batch()
-        steps = list(self.trace.answers["macd"].tokens)
-        if token is not None:
-            changed = replace(steps[kept], token=token, text=self.lm.token_text(token))
-            after = redecode(batch, kept, token, Linear(contrast), self.options.decode)
-            steps = [*steps[:kept], changed, *after]
-        before = self.trace.answers["macd"]
-        answered = replace(
-            answer(self.lm, "macd", steps, Linear(contrast)),
-            shown=before.shown,
-            view=before.view,
-        )
-        answers = {n: a for n, a in self.trace.answers.items() if n == "baseline"}
-        answers["macd"] = _timed(answered, began)
-        self.trace = replace(
-            self.trace, controls=None, evidence=(), answers=answers, options=self.options
-        )
+        self.trace = self._redecoder.redecode(self.trace, method, alpha, beta)
+        self.options = self.trace.options
         return self.trace
-
-    def _kept_until(self, contrast: ContrastOptions) -> tuple[int, int | None]:
-        """How many tokens the new rule leaves unchanged, and the one that it chooses next."""
-        for step in self.trace.answers["macd"].tokens:
-            scores = score_token(Linear(contrast), step.base, step.others, step.index)[1]
-            token = int(step.candidates[int(scores.argmax())])
-            if token != step.token:
-                return step.index, token
-        return len(self.trace.answers["macd"].tokens), None
-
-    def _standing_batch(self) -> ViewBatch:
-        """Both views' caches with the present answer in them; made once, then only cropped."""
-        if self._batch is None:
-            assert self.trace.counterfactual is not None
-            second = read_view(self.context, self.trace.counterfactual, self.options.mask)
-            self._batch = ViewBatch(self.lm, self.context.base, second.state)
-            for step in self.trace.answers["macd"].tokens:
-                if step.token not in self.lm.end_tokens:
-                    self._batch.step([step.token])
-        return self._batch
 
     def measure_controls(self, draws: int = RANDOM_MASKS) -> Trace:
         """The trace with MACD's masks beside controls; see `core.whatif.controls`."""

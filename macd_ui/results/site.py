@@ -134,7 +134,7 @@ def _files_report(report: Report, folder: Path) -> Opened:
     setting = report.get("setting")
     if isinstance(setting, dict):  # where the data lie on this machine is nobody's business
         setting = setting | {"data": Path(setting["data"]).name}
-    public = json.dumps(report | ({"setting": setting} if setting else {}), ensure_ascii=False)
+    public = report | ({"setting": setting} if setting else {})
     return Opened(
         keys,
         {

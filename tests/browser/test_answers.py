@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import core
 from core.decoding.contrast import kept_candidates, log_partition
+from core.traces.bundle import pack, unpack
 from core.types import TokenStep
 from tests.browser.states import show, traced
 
@@ -167,3 +169,62 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
     left_out = next(i for i in range(len(trace.frames)) if i not in frames)
     page.locator(".mv-transport .mv-scrub").first.fill(str(left_out))
     assert "is left out" in page.locator(".mv-stage .mv-note").first.inner_text()
+
+
+def test_any_linear_answer_is_decoded_on_and_others_say_why(bare):
+    trace = traced(objects=2, steps=3)
+    page = show(bare, trace)
+    again = page.locator(".mv-live button")
+    page.locator(".mv-methods tr[data-method=vcd] button").click()
+    page.locator(".mv-live input").first.fill("4")
+    assert again.is_enabled()
+    again.click()
+    (action,) = page.evaluate("window.sent")
+    assert (action["do"], action["method"], action["alpha"]) == ("redecode", "vcd", 4)
+
+    named = trace.answers | {"mine": replace(trace.answers["vcd"], method="mine")}
+    page = show(bare, replace(trace, answers=named))
+    page.locator(".mv-methods tr[data-method=mine] button").click()
+    page.locator(".mv-live input").first.fill("4")
+    assert again.is_disabled()
+    reasons = page.locator(".mv-tokens > .mv-note").all_inner_texts()
+    assert any(r.startswith("No method here is called 'mine'") for r in reasons), reasons
+
+
+def test_the_recorded_pictures_of_a_second_view_are_shown(bare):
+    """Another program's pictures lie on the canvas while its second view is switched on."""
+    frames = np.full((2, 24, 32, 3), 40, np.uint8)
+    shown = frames.copy()
+    shown[1] = (200, 30, 60)  # the first frame is shown as it is
+    row = np.array([2.0, 1.9], np.float32)
+    answers = [
+        {"name": "plain", "tokens": [0], "base": [row]},
+        {"name": "mine", "tokens": [0], "base": [row], "counter": [row], "shown": shown},
+    ]
+    trace = core.record(
+        frames, [0.0, 1.0], "Is it?", answers=answers, token_text={0: "yes", 1: "no"}
+    )
+    page = show(bare, unpack(pack(trace)))
+    second = page.get_by_role("button", name="Second view")
+
+    def middle():
+        return page.evaluate(
+            """async () => { await new Promise((r) => setTimeout(r, 50));
+            const canvas = document.querySelector('.mv-stage canvas');
+            const at = [canvas.width / 2, canvas.height / 2, 1, 1];
+            return [...canvas.getContext('2d').getImageData(...at).data].slice(0, 3); }"""
+        )
+
+    def pictured(colour):
+        for _ in range(100):  # a picture is drawn once it is decoded
+            if np.abs(np.subtract(middle(), colour)).max() <= 3:
+                return True
+        return False
+
+    assert second.is_enabled()
+    page.locator(".mv-transport .mv-scrub").first.fill("1")
+    assert pictured((40, 40, 40))
+    second.click()
+    assert pictured((200, 30, 60))
+    page.locator(".mv-transport .mv-scrub").first.fill("0")
+    assert pictured((40, 40, 40))

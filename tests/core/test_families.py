@@ -18,7 +18,7 @@ from core.masking.objective import query_loss
 from core.options import AscentOptions, DecodeOptions, MaskOptions
 from core.rules.plain import Plain
 from core.types import SEEN, Clip, Track
-from tests.families import NAMES, outer, tiny
+from tests.families import EVERY, NAMES, outer, tiny
 
 pytestmark = pytest.mark.matrix
 QUESTION = "Is there a dog in the video?"
@@ -40,7 +40,7 @@ def make_clip(frames=4, seed=0, step=1.0):
     return Clip(pictures, times, pictures[:0], np.zeros(0), "x.mp4", "0", frames * step, (80, 60))
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=EVERY)
 def lm(request) -> HfVideoLM:
     return tiny(request.param)
 

@@ -10,6 +10,7 @@ from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode
 from transformers.video_utils import VideoMetadata
 
+from core.backbones.llava_next_video import LlavaNextVideo
 from core.backbones.resize import cap_pixels, resampling_of
 from core.types import Clip
 from tests.families import NAMES, tiny
@@ -57,6 +58,20 @@ def test_the_filter_in_the_trace_is_the_one_frames_are_resized_with(name):
     resized = base.resize(video, picture, size, video.resample)
     by_name = base.resize(video, picture, size, InterpolationMode(told))
     assert torch.equal(resized, by_name)
+
+
+def test_whole_frames_reach_a_model_whose_processor_would_crop_them():
+    bars = np.zeros((2, 60, 120, 3), np.uint8)
+    bars[:, :, :12], bars[:, :, -12:] = 255, 255
+    clip = Clip(bars, np.array([0.0, 1.0]), bars[:0], np.zeros(0), "x.mp4", "0", 2.0, (120, 60))
+    given = copy.copy(tiny("llava_next_video").processor)
+    given.video_processor = tf.LlavaNextVideoVideoProcessor()
+    lm = LlavaNextVideo(tiny("llava_next_video").model, given, tiny("llava_next_video").info)
+    read = lm.native_frames(clip)
+    assert read.shape == (2, 56, 56, 3)
+    assert read[:, :, 0].min() > 200
+    assert read[:, :, -1].min() > 200
+    assert given.video_processor.do_center_crop  # the caller's own is left as it was
 
 
 def test_the_filter_is_found_by_trying():

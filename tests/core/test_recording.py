@@ -18,6 +18,7 @@ from core.traces.bundle import pack, unpack
 from core.traces.reproduce import command, snippet
 from core.traces.summary import as_text
 from core.types import LOST
+from core.whatif.edits import check_changeable
 from viewer.payload import payload
 
 ROOT = Path(__file__).parents[2]
@@ -242,6 +243,74 @@ def test_tracks_of_another_trace_are_taken():
     assert pack(again) == pack(first)
 
 
+FRAMES = told()["frames"]
+PICTURES = np.random.default_rng(1).integers(0, 255, (T, 24, 32, 3), np.uint8)
+
+
+def with_pictures(shown, **changes):
+    """The answers, MACD's with what its second view showed."""
+    baseline, macd = told()["answers"]
+    return told(answers=[baseline, macd | {"shown": shown} | changes])
+
+
+def test_the_pictures_of_the_second_view_are_kept_and_shown():
+    trace = unpack(pack(core.record(**with_pictures(PICTURES))))
+    np.testing.assert_array_equal(trace.answers["macd"].shown, PICTURES)
+    np.testing.assert_array_equal(trace.model_frames.pixels, FRAMES)
+    assert trace.model_frames.times.tolist() == [0.0, 0.5, 1.0]
+    assert trace.answers["baseline"].shown is None
+    shown = payload(trace)["trace"]
+    assert len(shown["model"]["frames"]) == T
+    assert all(
+        picture.startswith("data:image/webp") for picture in shown["answers"]["macd"]["shown"]
+    )
+    assert core.record(**told()).model_frames is None  # nothing to store beside them
+
+
+def test_the_second_view_follows_from_its_mask():
+    mask = np.zeros((T, 24, 32))
+    mask[1], mask[2, :, :16] = 0.25, 1
+    trace = core.record(**with_pictures({"mask": mask, "fill": [255, 0, 100]}))
+    shown = trace.answers["macd"].shown
+    np.testing.assert_array_equal(shown[0], FRAMES[0])
+    np.testing.assert_array_equal(shown[1], (0.75 * FRAMES[1] + [63.75, 0, 25]).round())
+    assert (shown[2, :, :16] == (255, 0, 100)).all()
+    np.testing.assert_array_equal(shown[2, :, 16:], FRAMES[2, :, 16:])
+    blurred = core.record(**with_pictures({"mask": mask, "fill": PICTURES}))
+    np.testing.assert_array_equal(blurred.answers["macd"].shown[2, :, :16], PICTURES[2, :, :16])
+
+
+def test_every_further_second_view_has_its_own_pictures():
+    rows = [s | {"further": [logits(200 + j)]} for j, s in enumerate(steps())]
+    answer = {"name": "three", "steps": rows, "rule": "mean-views"}
+    given = {"shown": PICTURES, "further_shown": [FRAMES[::-1]]}
+    trace = unpack(pack(core.record(**told(answers=[answer | given]))))
+    np.testing.assert_array_equal(trace.answers["three"].shown, PICTURES)
+    np.testing.assert_array_equal(trace.answers["three"].further[0].shown, FRAMES[::-1])
+    alone = unpack(pack(core.record(**told(answers=[answer | {"further_shown": [PICTURES]}]))))
+    assert alone.answers["three"].shown is None
+    np.testing.assert_array_equal(alone.answers["three"].further[0].shown, PICTURES)
+    with pytest.raises(OptionError, match=r"answers\[0\].further_shown is not a list of 1 second"):
+        core.record(**told(answers=[answer | {"further_shown": []}]))
+
+
+def test_pictures_that_no_file_holds_are_refused(monkeypatch):
+    pixels = T * 24 * 32
+    monkeypatch.setattr("core.recording.pictures.ALL_PIXELS", 3 * pixels)
+    core.record(**with_pictures(PICTURES))
+    monkeypatch.setattr("core.recording.pictures.ALL_PIXELS", 3 * pixels - 1)
+    with pytest.raises(OptionError, match="3 frames of 32 × 24 pixels"):
+        core.record(**with_pictures(PICTURES))
+
+
+def test_no_model_here_changes_what_another_program_computed():
+    trace = core.record(**with_pictures(PICTURES))
+    with pytest.raises(OptionError, match="another program computed"):
+        check_changeable(trace)
+    shown = payload(trace)["trace"]
+    assert (shown["measurable"], shown["comparable"], shown["recorded"]) == (False, False, True)
+
+
 def answer_with(**changes):
     return {"answers": [{"name": "x", "steps": steps(1)} | changes]}
 
@@ -250,7 +319,6 @@ def step_with(**changes):
     return {"answers": [{"name": "x", "steps": [steps(1)[0] | changes]}]}
 
 
-FRAMES = told()["frames"]
 HOLE = logits(0).copy()
 HOLE[3] = -np.inf
 BAD = {
@@ -315,6 +383,25 @@ BAD = {
         {"answers": [{"name": "x", "steps": steps(1, two=False), "view": {"kind": "blank"}}]},
         "gives a second view"),
     "a view of no kind": (answer_with(view={"kind": 3}), "view.kind"),
+    "pictures of floats": (answer_with(shown=FRAMES / 255), r"answers\[0\].shown is float64"),
+    "pictures of other frames": (answer_with(shown=FRAMES[1:]), r"shown is uint8 \(2, 24, 32, 3\)"),
+    "pictures of another size": (answer_with(shown=FRAMES[:, 1:]), r"frames' shape \(3, 24, 32, 3"),
+    "pictures of rows that differ": (answer_with(shown=[[1], [1, 2]]), "shown is not an array"),
+    "pictures without a view": (
+        {"answers": [{"name": "x", "steps": steps(1, two=False), "shown": FRAMES}]}, "Leave shown"),
+    "pictures of a view that is not there": (
+        answer_with(further_shown=[FRAMES]), "not a list of 0 second views"),
+    "a mask without a fill": (answer_with(shown={"mask": FRAMES[..., 0] / 255}), "fill is missing"),
+    "a mask over 1": (answer_with(shown={"mask": FRAMES[..., 0], "fill": [0] * 3}),
+                      r"shown.mask holds a value outside 0 to 1"),
+    "a mask of other frames": (answer_with(shown={"mask": [[0.5]], "fill": [0] * 3}),
+                               r"mask is an array \(1, 1\)"),
+    "a fill that is no colour": (
+        answer_with(shown={"mask": FRAMES[..., 0] / 255, "fill": 3}), "fill is one number"),
+    "a fill below black": (
+        answer_with(shown={"mask": FRAMES[..., 0] / 255, "fill": [-1, 0, 0]}), "0 to 255"),
+    "a mask that is not finite": (
+        answer_with(shown={"mask": FRAMES[..., 0] * np.nan, "fill": [0] * 3}), "not finite"),
     "a token outside": (step_with(token=V), r"steps\[0\].token is 400"),
     "a token below": (step_with(token=-1), r"steps\[0\].token is -1"),
     "half a token": (step_with(token=1.5), "token is 1.5"),
@@ -370,6 +457,8 @@ def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, cap
             assert mine_step.base_log_z == pytest.approx(step.base_log_z, abs=1e-3)
     assert own.answers["own"].text != own.answers["baseline"].text
     assert own.answers["own"].view.kind == "blank"
+    theirs = project.answers["blank"].shown.astype(int)
+    assert np.abs(own.answers["own"].shown.astype(int) - theirs).max() <= 1
 
 
 def test_the_example_is_short():

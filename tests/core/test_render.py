@@ -97,6 +97,8 @@ def test_maps_are_chosen_by_kind_view_and_token():
     for words in (("attention", "video", 0), ("", "video", 2)):
         with pytest.raises(OptionError, match="the trace holds"):
             choose_map(trace, *words)
+    with pytest.raises(OptionError, match="no map under the view 'difference'"):
+        choose_map(trace, "", "difference", 0)
     with pytest.raises(OptionError, match="of 0 tokens"):
         choose_map(replace(trace, evidence=()), "gradient", "video", 0)
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.errors import OptionError
 from core.options import DecodeOptions, RunOptions
 from core.types import Answer, Counterfactual, Trace
 from macd_ui.estimate import STAGES, Estimator, Work, work_of
+from macd_ui.measuring import change_events, expected_s
 from tests.fakes import clip
 
 LENGTH = 8  # tokens of every answer of the synthetic model
@@ -137,6 +139,21 @@ def test_changes_by_hand_cost_what_they_invalidate():
     for kind, seconds_ in expected.items():
         assert estimator.change(SHORT, kind) == pytest.approx(seconds_), kind
     assert estimator.change(SHORT, "occlusion", 3) == pytest.approx(3 * cost["views"])
+
+
+def test_decoding_another_answer_on_reads_its_view_too():
+    estimator = Estimator()
+    estimator.learn(SHORT, trace_of(SHORT))
+    cost, action = seconds(SHORT), {"do": "redecode", "alpha": 1.0, "beta": 0.1}
+    answer, trace = cost["decode"] / 2, trace_of(SHORT)
+    for method, wanted in (("macd", answer), ("vcd", cost["views"] + answer)):
+        expected = expected_s(estimator, SHORT, trace, action | {"method": method})
+        assert expected == pytest.approx(wanted), method
+
+
+def test_an_action_that_is_none_measures_nothing():
+    with pytest.raises(OptionError, match="not a change"):
+        list(change_events(object(), {"do": "levels"}))
 
 
 def test_the_work_is_read_off_clip_and_options():

@@ -274,7 +274,9 @@ def test_the_page_leads_to_its_docs_and_its_source():
     archive = zipfile.ZipFile(io.BytesIO(client.get("/source.zip").content))
     names = set(archive.namelist())
     assert {"macd_ui/about.py", "core/pipeline.py", "viewer/js/viewer.js", "LICENSE"} <= names
-    assert not [n for n in names if "__pycache__" in n or n.startswith((".", "assets/", "tests/"))]
+    data = {n for n in names if n.startswith("assets/")}
+    assert data == {"assets/page.css"}  # which the page cannot start without
+    assert not [n for n in names if "__pycache__" in n or n.startswith((".", "tests/"))]
     locked = TestClient(Starlette(routes=about.routes(ServerSettings(auth="users"))))
     locked.app.cookie_id, locked.app.tokens = "x", {}
     assert locked.get("/source.zip").status_code == 401

@@ -307,6 +307,8 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
 @pytest.mark.parametrize(
     ("action", "where"),
     [({"do": "edit", "edit": 3}, "whatif"), ({"do": "redecode", "alpha": "x"}, "tokens"),
+     ({"do": "redecode", "alpha": 1, "beta": 0.1, "method": "bus"}, "tokens"),
+     ({"do": "redecode", "alpha": 1, "beta": 0.1, "method": 3}, "tokens"),
      ({"do": "undo", "run": "other"}, "whatif"), ({"do": "occlusion", "run": "other"}, "occlusion"),
      ({"do": "ledger", "run": "other"}, "occlusion")],
 )  # fmt: skip

@@ -112,7 +112,9 @@ def test_nothing_of_the_folder_but_its_data_is_served(folder):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script-src" not in policy
-    assert "/home/somebody" not in client.get("/results/report.json").text
+    given = client.get("/results/report.json")
+    assert "/home/somebody" not in given.text
+    assert given.json()["questions"] == a_report()["questions"]  # an object, for programs
     assert str(folder.parent) not in client.get("/results/questions.html").text
     trace = client.get(f"/results/t/{KEYS['macd']}.html")
     assert "unsafe-eval" not in trace.headers["content-security-policy"]

@@ -163,7 +163,7 @@ def test_more_arms_and_single_screens_are_compared_too(tmp_path):
 
 
 def test_texts_from_outside_stay_texts(tmp_path):
-    bad = "<img src=x onerror=alert(1)> | [x](javascript:1) `a` \x1b[2J"
+    bad = "<img src=x onerror=alert(1)> | [x](javascript:1) `a` **b** \x1b[2J"
     sources = [source(0, question=bad, name=f"{bad}.mp4"), source(1, problem=bad)]
     create_study(tmp_path / "s.db", sources, StudyPlan(seed=1))
     with Study(tmp_path / "s.db") as study:
@@ -173,6 +173,12 @@ def test_texts_from_outside_stay_texts(tmp_path):
     assert "<img" not in page
     assert "<img" not in text
     assert "\x1b" not in page + text
+    assert "<b>b</b>" not in page
+    assert "**b**" not in text
+    assert "](" not in text
+    assert "**b**" in page  # as it was written
+    assert "**SIMULATED.**" in text
+    assert "<b>SIMULATED.</b>" in page
     cells = [line for line in text.splitlines() if line.startswith("| ")]
     assert all(line.endswith(" |") for line in cells)
 

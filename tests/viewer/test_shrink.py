@@ -7,8 +7,8 @@ import json
 import numpy as np
 from PIL import Image
 
-from viewer.payload import data_uri
-from viewer.shrink import PREFIX, as_text, shrink, without_pictures
+from core.media.webp import URI_PREFIX, picture_uri
+from viewer.shrink import as_text, shrink, without_pictures
 
 
 def noisy(seed, side=96):
@@ -16,11 +16,11 @@ def noisy(seed, side=96):
 
 
 def opened(uri):
-    return Image.open(io.BytesIO(base64.b64decode(uri.removeprefix(PREFIX))))
+    return Image.open(io.BytesIO(base64.b64decode(uri.removeprefix(URI_PREFIX))))
 
 
 def example():
-    pictures = [data_uri(noisy(i)) for i in range(4)]
+    pictures = [picture_uri(noisy(i)) for i in range(4)]
     return {"trace": {"frames": pictures, "question": "a < b & c > d </script>", "boxes": [0.5]},
             "shown": {"macd": [None, pictures[0]]}}  # fmt: skip
 
@@ -50,7 +50,7 @@ def test_pictures_become_as_coarse_as_needed():
 def test_a_coarser_picture_still_shows_the_same():
     ramp = np.tile(np.linspace(0, 255, 96).astype(np.uint8)[None, :, None], (96, 1, 3))
     ramp[30:60, 30:60] = (250, 20, 20)
-    data = {"frames": [data_uri(ramp)] + [data_uri(noisy(0))] * 3}
+    data = {"frames": [picture_uri(ramp)] + [picture_uri(noisy(0))] * 3}
     smaller, _ = shrink(data, len(as_text(data)) // 4)
     seen = np.asarray(opened(smaller["frames"][0]).convert("RGB").resize((96, 96)), np.float64)
     assert np.abs(seen - ramp).mean() < 8

@@ -28,7 +28,7 @@ export class OcclusionPanel {
   /** @param {Trace} trace */
   load(trace) {
     const report = trace.occlusion;
-    const able = this.state.server && trace.final !== null && trace.tracks.length > 0;
+    const able = this.state.server && !trace.recorded && trace.final !== null && trace.tracks.length > 0;
     this.root.hidden = !report && !able;
     this.ask.hidden = Boolean(report) || !able;
     this.hint.hidden = Boolean(report);

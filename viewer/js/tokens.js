@@ -40,7 +40,7 @@ export class Tokens {
     };
     this.again = el("button", {
       type: "button", class: "mv-button", hidden: true,
-      on: { click: () => { if (this.rule) send({ do: "redecode", ...this.rule }); } },
+      on: { click: () => this.continueDecoding(send) },
     }, "Continue decoding from here");
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.reason = el("p", { class: "mv-note" });
@@ -191,11 +191,16 @@ export class Tokens {
     this.verdict.textContent = this.spoken = this.say(answers, parts);
   }
 
-  // Why the answer in hand cannot be decoded on; empty where it can.
+  /** @param {Send} send */
+  continueDecoding(send) {
+    const { contrast } = this.state;
+    if (this.rule && contrast) send({ do: "redecode", method: contrast.method, ...this.rule });
+  }
+
+  // Why the answer in hand cannot be decoded on, as a sentence; empty where it can.
   whyNotAgain() {
-    const { shown, contrast } = this.state;
-    if (contrast?.method !== "macd") return "Only MACD's answer can be decoded on with other values.";
-    return shown.again?.command ? "" : "No model here computed this answer, so it cannot be decoded on.";
+    const why = this.state.contrast?.cannot_redecode ?? "";
+    return why && `${why[0].toUpperCase()}${why.slice(1)}.`;
   }
 
   // Marks where the moved α and β would choose otherwise; what follows belongs to another path.

@@ -57,6 +57,8 @@ export interface Trace {
   times: number[];
   groups: number[][];
   mask: MaskRecipe;
+  /** Whether another program computed the trace, so that no model here can change it. */
+  recorded: boolean;
   r0: number;
   tau: number;
   /** Whether strengths stay as the ascent left them instead of becoming levels. */
@@ -182,6 +184,8 @@ export interface Answer {
   further: ShownView[];
   /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
   constant?: string;
+  /** Why it cannot be decoded on under another α and β; empty where it can. */
+  cannot_redecode?: string;
 }
 
 export interface ShownView {
@@ -343,7 +347,7 @@ export type Action =
   | { do: "controls" }
   | { do: "evidence"; evidence: EvidenceRequest }
   | { do: "detect"; detector: string }
-  | { do: "redecode"; alpha: number; beta: number };
+  | { do: "redecode"; method: string; alpha: number; beta: number };
 export type Send = (action: Action) => void;
 
 /** What surrounds a viewer; each part may be missing. */

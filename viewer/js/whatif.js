@@ -105,7 +105,7 @@ export class WhatIf {
 
   /** @param {Trace} trace */
   load(trace) {
-    this.root.hidden = !this.state.server || !trace.final || !trace.answers.macd;
+    this.root.hidden = !this.state.server || trace.recorded || !trace.final || !trace.answers.macd;
     if (this.root.hidden) return;
     if (this.pending) this.name(null); // it was drawn on another state of the trace
     this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.describe(trace, e))));

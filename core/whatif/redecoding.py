@@ -1,0 +1,165 @@
+"""Another α and β for a finished answer: decodes it on from the first token that they change."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from core.backbones.base import DecodeState
+from core.decoding.loop import ViewBatch, answer, redecode
+from core.decoding.steps import score_token
+from core.errors import NotApplicable, OptionError
+from core.methods import Method, contrast_of, find_method, with_contrast
+from core.methods.run import FixedAnswer, prepare
+from core.options import ContrastOptions
+from core.rules.base import ScoreRule
+from core.rules.linear import Linear
+from core.types import Answer, TokenStep, Trace
+from core.views.context import MethodContext
+from core.views.masked import read_view
+from core.views.records import View
+from core.whatif.redecodable import redecodable
+
+CLOSE = 1e-3
+"""Levels and shares of a view that is built again are equal up to this."""
+
+
+class Redecoder:
+    """Keeps the caches of the answers that are decoded on, each as its present tokens leave it.
+
+    context: of the trace that is given to `redecode`; its options are changed with the answers.
+    """
+
+    def __init__(self, context: MethodContext) -> None:
+        self.context = context
+        self._batches: dict[str, ViewBatch] = {}
+
+    def keep(self, name: str, batch: ViewBatch | None) -> None:
+        """The caches of an answer that was just decoded."""
+        self._batches = {} if batch is None else {name: batch}
+
+    def redecode(self, trace: Trace, name: str, alpha: float, beta: float) -> Trace:
+        """The trace with one answer under another α and β.
+
+        Views that share the contrast of the run share its α and β: MACD's answer follows, and
+        other answers that these values would change are left out, as is what was measured on them.
+        Raises OptionError for α or β out of range, and for an answer that cannot be decoded on.
+        """
+        method = redecodable(trace, name)
+        former = self.context.options
+        contrast = replace(contrast_of(method.view, former), alpha=alpha, beta=beta)
+        options = with_contrast(method.view, former, contrast)
+        before = self._rules(trace)
+        self.context.options = options
+        try:
+            after = self._rules(trace)
+            answers: dict[str, Answer] = {}
+            for other, old in trace.answers.items():
+                same = after[other] is not None and before[other] == after[other]
+                if other == name or (other == "macd" and not same):
+                    answers[other] = self._decode_on(trace, redecodable(trace, other), contrast)
+                elif other == "baseline" or same:
+                    answers[other] = old
+        except BaseException:  # the next change starts from the options of the trace
+            self.context.options, self._batches = former, {}
+            raise
+        self._batches = {n: b for n, b in self._batches.items() if n in answers}
+        if answers.get("macd") is trace.answers.get("macd"):
+            evidence = tuple(e for e in trace.evidence if e.target.answer != name)
+            return replace(trace, evidence=evidence, answers=answers, options=options)
+        return replace(trace, controls=None, evidence=(), answers=answers, options=options)
+
+    def _rules(self, trace: Trace) -> dict[str, ScoreRule | FixedAnswer | None]:
+        """How each answer is scored under the present options; None where that is not known."""
+        rules: dict[str, ScoreRule | FixedAnswer | None] = {}
+        for name in trace.answers:
+            try:
+                method = find_method(name)
+                fixed = method.fixed
+                rules[name] = FixedAnswer(fixed) if fixed else method.rule_for(self.context)
+            except (OptionError, NotApplicable):
+                rules[name] = None
+        return rules
+
+    def _decode_on(self, trace: Trace, method: Method, contrast: ContrastOptions) -> Answer:
+        """The answer under the new contrast: kept as far as that chooses the same tokens.
+
+        What changes is judged on the candidates that the trace holds.
+        """
+        began = time.monotonic()
+        lm, former, rule = self.context.lm, trace.answers[method.name], Linear(contrast)
+        steps = list(former.tokens)
+        kept, token = _kept_until(steps, rule)
+        if token is not None:
+            batch = self._standing_batch(trace, method)
+            changed = replace(steps[kept], token=token, text=lm.token_text(token))
+            after = redecode(batch, kept, token, rule, self.context.options.decode)
+            steps = [*steps[:kept], changed, *after]
+        spent = round(1000 * (time.monotonic() - began), 1)
+        return replace(
+            answer(lm, method.name, steps, rule),
+            shown=former.shown,
+            view=former.view,
+            ms=spent,
+            total_ms=spent,
+        )
+
+    def _standing_batch(self, trace: Trace, method: Method) -> ViewBatch:
+        """Both views' caches with the present answer in them; made once, then only cropped."""
+        if method.name not in self._batches:
+            base, second = self._views(trace, method)
+            batch = ViewBatch(self.context.lm, base, second)
+            for step in trace.answers[method.name].tokens:
+                if step.token not in self.context.lm.end_tokens:
+                    batch.step([step.token])
+            self._batches[method.name] = batch
+        return self._batches[method.name]
+
+    def _views(self, trace: Trace, method: Method) -> tuple[DecodeState, DecodeState]:
+        """The video and the method's second view, prefilled. Raises OptionError, see `redecode`."""
+        context = self.context
+        if method.name == "macd":
+            assert trace.counterfactual is not None
+            second = read_view(context, trace.counterfactual, context.options.mask)
+            assert second.state is not None
+            return context.base, second.state
+        context.start_method()
+        if trace.steps and not trace.edits:  # the ascent of the run need not be taken again
+            key = (context.options.mask, context.options.ascent)
+            context.seed_cache("ascent", key, trace.steps)
+        views = prepare(context, method)
+        assert not isinstance(views, FixedAnswer)
+        if not _is_same_view(views.seconds[0].record, trace.answers[method.name].view):
+            raise OptionError(
+                f"the second view of {method.name} cannot be built again as the trace has it",
+                "Run the clip again with the new α and β",
+            )
+        (state,) = views.others
+        return views.base, state
+
+
+def _kept_until(steps: list[TokenStep], rule: Linear) -> tuple[int, int | None]:
+    """How many tokens the rule leaves unchanged, and the one that it chooses next."""
+    for step in steps:
+        scores = score_token(rule, step.base, step.others, step.index)[1]
+        token = int(step.candidates[int(scores.argmax())])
+        if token != step.token:
+            return step.index, token
+    return len(steps), None
+
+
+def _is_same_view(one: View, other: View) -> bool:
+    """Whether two views are of one kind, with the same levels and frames up to rounding."""
+    a, b = one.as_dict(), other.as_dict()
+    if a.keys() != b.keys():
+        return False
+    for name, value in a.items():
+        if name in ("level", "frame_level"):
+            levels = np.asarray(value), np.asarray(b[name])
+            if levels[0].shape != levels[1].shape or not np.allclose(*levels, atol=CLOSE):
+                return False
+        elif name not in ("boxes", "random") and value != b[name]:
+            return False
+    return True
