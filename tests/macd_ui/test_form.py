@@ -218,7 +218,16 @@ def test_a_seed_draws_the_same_clip_again(tmp_path):
     assert (one.question, one.truth) != (other.question, other.truth)
     assert Path(one.video).read_bytes() == Path(two.video).read_bytes()
     from core.media.video import read_clip
+    from evals.benchmarks.toyworld import ToyWorld
 
+    items = [i for i in ToyWorld().items("test", draws.PER_REGIME) if i.kind != "caption"]
+
+    def place(seed):
+        return int(np.random.default_rng(seed).integers(len(items)))
+
+    same = next(seed for seed in range(8, 9999) if place(seed) == place(7))
+    again = draws.draw(same, tmp_path)  # the same place of another world
+    assert Path(one.video).read_bytes() != Path(again.video).read_bytes()
     assert read_clip(one.video).title == TITLE == DRAWN_TITLE
 
 
@@ -236,6 +245,9 @@ def test_a_real_model_that_fits_is_offered():
     assert small.backbone == "HuggingFaceTB/SmolVLM2-256M-Video-Instruct"
     assert small.detector in ("yolo11n", "rt-detr")
     assert offered(ServerSettings(), replace(SLOW, memory_gb=0.5)) is None
+    tight = replace(SLOW, memory_gb=2.0)  # float32 on a CPU takes twice what a GPU takes
+    assert offered(ServerSettings(), tight) is None
+    assert offered(ServerSettings(), replace(tight, device="cuda")) is not None
 
 
 def test_a_public_page_offers_only_what_its_operator_listed():
