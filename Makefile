@@ -52,7 +52,7 @@ gpu-check: $(VENV)/.ready
 fuzz: $(VENV)/.ready-dev
 	MACD_FUZZ_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest tests/fuzz -s $(ARGS)
 
-# about ten minutes a module; mutmut stays out of the other commands
+# two to twelve minutes a module beside other work; mutmut stays out of the other commands
 mutants: $(VENV)/.ready-dev
 	$(BIN)/pip install --quiet -c constraints.txt mutmut==3.8.1
 	$(BIN)/python -m scripts.mutants $(ARGS)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 SURVIVED, NOTICED, NO_TEST, TIMED_OUT = "survived", "noticed", "no test", "timed out"
-AT_LEAST_S, TIMES_AS_LONG = 60.0, 40.0
+AT_LEAST_S, TIMES_AS_LONG = 60.0, 10.0
 """A mutant has timed out after that many seconds and times the duration of its tests."""
 
 

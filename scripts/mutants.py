@@ -31,19 +31,16 @@ from scripts.mutant_session import NO_TEST, SURVIVED
 ROOT = Path(__file__).parents[1]
 NOT_COPIED = (".git", ".venv", "runs", "*.pyc", "__pycache__", "node_modules")
 PROCESSES = 2
-GENERATE = """
-from mutmut import __main__ as mutmut
-from mutmut.mutation.trampoline import set_mutant_under_test
+PLANT = """
+import sys
+from pathlib import Path
+from mutmut.__main__ import create_mutants_for_file
 
-set_mutant_under_test("mutant_generation")
-mutmut.makedirs(mutmut.Path("mutants"), exist_ok=True)
-mutmut.copy_src_dir()
-mutmut.copy_also_copy_files()
-mutmut.setup_source_paths()
-mutmut.store_lines_covered_by_tests()
-mutmut.create_mutants(1)
+made = create_mutants_for_file(Path(sys.argv[1]), Path("mutants") / sys.argv[1])
+if made.error:
+    raise made.error
 """
-"""The first half of `mutmut run`, which plants every mutant in a copy."""
+"""Writes a module with all its mutants into mutmut's copy."""
 
 Change = tuple[str, str, str]
 """Function, removed lines and added lines of a mutant."""
@@ -73,12 +70,10 @@ def run_module(module: str, tests: list[str], reasons: dict[Change, str]) -> Res
     Raises `RuntimeError` with the end of the output where the tests fail without a mutant.
     """
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy = Path(folder) / "checkout"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
-        _configure(copy, module)
-        verdicts = _judge(copy, module, tests)
+        mutants = plant_mutants(Path(folder), module)
+        verdicts = _judge(Path(folder), module, mutants, tests)
         unnoticed = [mutant for mutant, v in verdicts.items() if v in (SURVIVED, NO_TEST)]
-        changes = _changes(copy / "mutants" / module, unnoticed)
+        changes = describe_changes(Path(folder) / "mutants" / module, unnoticed)
     return Result(
         module,
         len(verdicts),
@@ -87,45 +82,48 @@ def run_module(module: str, tests: list[str], reasons: dict[Change, str]) -> Res
     )
 
 
-def _judge(copy: Path, module: str, tests: list[str]) -> dict[str, str]:
-    """What became of each mutant, by its name; see `mutant_session`."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "."}
-    planted, task, verdicts = copy / "mutants", copy / "task.json", copy / "verdicts.json"
-    run = {"env": environment, "capture_output": True, "text": True, "check": False}
-    made = subprocess.run([sys.executable, "-c", GENERATE], cwd=copy, **run)
-    meta = planted / f"{module}.meta"
-    if not meta.is_file():
-        raise RuntimeError(f"mutmut did not change {module}:\n{made.stderr[-2000:]}")
-    mutants = list(json.loads(meta.read_text())["exit_code_by_key"])
-    asked = {"mutants": mutants, "tests": tests, "processes": PROCESSES, "verdicts": str(verdicts)}
-    task.write_text(json.dumps(asked))
-    session = [sys.executable, "-m", "scripts.mutant_session", str(task)]
-    judged = subprocess.run(session, cwd=planted, **run)
-    if judged.returncode:
-        raise RuntimeError(f"{module} was not judged:\n{judged.stdout[-2000:]}{judged.stderr}")
-    found: dict[str, str] = json.loads(verdicts.read_text())
-    return found
-
-
-def _configure(copy: Path, module: str) -> None:
-    top = module.split("/")[0]
-    others = sorted(
-        p.name for p in copy.iterdir() if p.name not in (top, "tests", "pyproject.toml")
-    )
+def plant_mutants(folder: Path, module: str) -> list[str]:
+    """Copies the checkout to folder/mutants, with every mutant in the module; their names."""
+    copy = folder / "mutants"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
     settings: dict[str, Any] = {
-        "source_paths": [top],
+        "source_paths": [module.split("/")[0]],
         "only_mutate": [module],
-        "also_copy": others,
         "do_not_mutate_patterns": [r"^\s*raise ", r'^\s*f?"'],
-        "use_git_change_detection": False,
     }
     # a JSON list of plain strings is a TOML list too
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     with (copy / "pyproject.toml").open("a") as file:
         file.write("\n[tool.mutmut]\n" + "\n".join(lines) + "\n")
+    (folder / module).parent.mkdir(parents=True)
+    for name in ("pyproject.toml", module):
+        shutil.copy2(copy / name, folder / name)
+    _run([sys.executable, "-c", PLANT, module], folder, f"mutmut did not change {module}")
+    meta = json.loads((copy / f"{module}.meta").read_text())
+    return list(meta["exit_code_by_key"])
 
 
-def _changes(planted: Path, mutants: list[str]) -> list[Change]:
+def _judge(folder: Path, module: str, mutants: list[str], tests: list[str]) -> dict[str, str]:
+    """What became of each mutant, by its name; see `mutant_session`."""
+    task, verdicts = folder / "task.json", folder / "verdicts.json"
+    asked = {"mutants": mutants, "tests": tests, "processes": PROCESSES, "verdicts": str(verdicts)}
+    task.write_text(json.dumps(asked))
+    session = [sys.executable, "-m", "scripts.mutant_session", str(task)]
+    _run(session, folder / "mutants", f"{module} was not judged")
+    judged: dict[str, str] = json.loads(verdicts.read_text())
+    return judged
+
+
+def _run(command: list[str], folder: Path, failed: str) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "."}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{failed}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def describe_changes(planted: Path, mutants: list[str]) -> list[Change]:
     """What each of the mutants changes, from mutmut's module, which holds every version."""
     lines = planted.read_text().splitlines()
     versions = {

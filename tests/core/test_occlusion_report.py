@@ -21,7 +21,10 @@ ANSWER = (104, 105, 33)
 class InPlaceLM(ByteLM):
     """Appends to the cache it is handed, as real caches do."""
 
+    steps = 0
+
     def step(self, state, tokens):
+        self.steps += 1
         for (_, read), token in zip(state.cache, tokens, strict=True):
             read.append(token)
         rows = [self._logits(features, read)[-1] for features, read in state.cache]
@@ -78,6 +81,8 @@ def test_every_object_is_masked_alone(count):
     rng = np.random.default_rng(0)
     gradient, level = rng.normal(size=count), np.ones(count)
     made = measure(lm, view, base, list(ANSWER), gradient.astype(np.float32), level)
+    # the last token is not read: the video and each batch of eight take one step for each other
+    assert lm.steps == (len(ANSWER) - 1) * (1 + -(-count // 8))
     plain_loss, plain = read_alone(lm, view, [0.0] * count)
     for k in range(count):
         loss, tokens = read_alone(lm, view, np.eye(count)[k])
