@@ -53,6 +53,8 @@ def test_tokens_of_equal_probability_enter_the_nucleus_by_their_ids():
     every_other = nucleus(np.tile([-np.inf, 1.0], 64), 1.0, 0.5)
     assert np.flatnonzero(every_other).tolist() == list(range(1, 65, 2))
     assert nucleus(np.zeros(64), 1.0, 0.5).tolist() == [1 / 32] * 32 + [0.0] * 32
+    few = np.random.default_rng(6).integers(0, 3, 400).astype(float)
+    np.testing.assert_allclose(nucleus(few, 1.0, 0.5), nucleus_by_definition(few, 1.0, 0.5))
 
 
 def test_the_partition_is_summed_in_float64():
@@ -114,6 +116,13 @@ def test_winners_that_differ_by_less_than_float32_can_tell(seed):
     assert sorted(winners(base, counter)) == expected
 
 
+def test_ties_up_to_rounding_are_wins():
+    base = np.linspace(100.1, 300.1, 50)
+    counter = (21 * base - 8) / 20  # every score is 8 at α = 20
+    assert np.ptp(21 * base - 20 * counter) > 0
+    assert sorted(winners(base, counter)) == list(range(50))
+
+
 def flips_by_definition(base, counter, inside, limit):
     """Exactly: the best line right after every α at which two of them meet."""
     lines = {i: (Fraction(base[i]), Fraction(base[i]) - Fraction(counter[i])) for i in inside}
@@ -170,6 +179,10 @@ def test_of_two_views_every_winner_is_kept_and_of_others_the_best():
     assert kept_candidates([base, counter, counter], 1, -np.inf, chosen=0).tolist() == [0]
     assert kept_candidates([base], 1, -np.inf, chosen=3).tolist() == [0, 3]
     for seed in range(5):
+        logits = np.random.default_rng(seed).permutation(3000) * 0.01
+        assert kept_candidates([logits], 1, -np.inf, chosen=7).tolist() == sorted(
+            {7, int(logits.argmax())}, key=lambda i: -logits[i]
+        )
         many = np.random.default_rng(seed).normal(size=3000)
         best = np.argsort(-many)[:100].tolist()
         assert kept_candidates([many], 100, -np.inf, chosen=best[0]).tolist() == best
