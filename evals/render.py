@@ -2,7 +2,8 @@
 
 A marker is `<!-- figures:NAME -->`, then what is written, then `<!-- /figures -->`; in a line of
 prose as well as around a table. NAME is the kind of figure and where it stands, with slashes:
-`change/co-occurrence/macd`. `--check` only says which pages are out of date.
+`change/co-occurrence/macd`; `former/…` takes it from the report of the backbone that shipped
+before, former-backbone.json. `--check` only says which pages are out of date.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ METHOD_AT = {
 }
 """Kind of figure → position of its method in the rest of the name."""
 NOT_MEASURED = "not measured"
+FORMER = "former"
+"""Begins the name of a figure that is from the former backbone's report."""
 
 
 def rendered(text: str, report: Report) -> str:
@@ -115,12 +118,16 @@ def rendered(text: str, report: Report) -> str:
 
     def write(mark: re.Match[str]) -> str:
         kind, *where = mark[2].split("/")
+        source = report
+        if kind == FORMER:
+            kind, *where = where
+            source = report.get(FORMER, {"methods": []})
         at = METHOD_AT.get(kind)
-        unknown = at is not None and at < len(where) and where[at] not in report["methods"]
-        if SECTIONS.get(kind, "regimes") not in report or unknown:
+        unknown = at is not None and at < len(where) and where[at] not in source["methods"]
+        if SECTIONS.get(kind, "regimes") not in source or unknown:
             return f"{mark[1]}{NOT_MEASURED}{mark[4]}"
         try:
-            value = KINDS[kind](report, *where)
+            value = KINDS[kind](source, *where)
         except (KeyError, TypeError, IndexError, StopIteration):
             raise OptionError(
                 f"the report has no figures {shown(mark[2])}",
@@ -132,12 +139,19 @@ def rendered(text: str, report: Report) -> str:
     return MARKER.sub(write, text)
 
 
-def with_companion(report: Report, folder: Path) -> Report:
-    """The report with the figures that `evals.companion` stored in its folder, if any."""
-    path = folder / "companion.json"
-    if not path.is_file():
-        return report
-    return report | {"companion": json.loads(path.read_text(encoding="utf-8"))}
+BESIDE = {"companion": "companion.json", FORMER: "former-backbone.json"}
+"""Part of a report → the file beside it that holds it, where there is one."""
+
+
+def with_files(report: Report, folder: Path) -> Report:
+    """The report with what other commands stored in its folder: see BESIDE."""
+    parts = {name: folder / file for name, file in BESIDE.items()}
+    read = {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name, path in parts.items()
+        if path.is_file()
+    }
+    return report | read
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -148,7 +162,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     late = 0
     try:
-        report = with_companion(load(args.report), args.report)
+        report = with_files(load(args.report), args.report)
         for name in PAGES:
             path = ROOT / name
             before = path.read_text(encoding="utf-8")

@@ -28,6 +28,7 @@ class Example:
 
     answer: the true answer as a model would give it; "" where it is not known.
     tries: how many clips were drawn until this one showed what was looked for; 0 where nobody did.
+    searched: how many were drawn in all, where the search went on for a better one; else 0.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Example:
     trace: Path | None
     answer: str = ""
     tries: int = 0
+    searched: int = 0
 
     @property
     def message(self) -> str:
@@ -44,7 +46,10 @@ class Example:
         text = f"{self.title}. {self.truth}"
         if not self.tries:
             return text
-        return f"{text} Chosen by its outcome: number {self.tries:,} of the clips drawn for it."
+        chosen = f"{text} Chosen by its outcome: number {self.tries:,} of the"
+        if self.searched <= self.tries:
+            return f"{chosen} clips drawn for it."
+        return f"{chosen} {self.searched:,} clips drawn for it, with the fewest controls alike."
 
     @property
     def name(self) -> str:
@@ -117,16 +122,17 @@ def _listed(folder: Path) -> list[Example]:
                 video=video,
                 trace=trace if trace.is_file() else None,
                 answer=texts["answer"],
-                tries=_tries(row),
+                tries=_count(row, "tries"),
+                searched=_count(row, "searched"),
             )
         )
     return found
 
 
-def _tries(row: dict[str, Any]) -> int:
-    """Its count of tries; 0 where that is missing or no count."""
-    tries = row.get("tries", 0)
-    return tries if isinstance(tries, int) and 0 < tries < 10**9 else 0
+def _count(row: dict[str, Any], name: str) -> int:
+    """A count of clips; 0 where it is missing or not a count."""
+    count = row.get(name, 0)
+    return count if type(count) is int and 0 < count < 10**9 else 0
 
 
 def _texts(row: Any) -> dict[str, str] | None:

@@ -80,7 +80,7 @@ def what_if(page: Page, clip: Path) -> None:
 def compare(page: Page, clip: Path) -> None:
     """Methods side by side, computed on the spot."""
     page.click("#compare button >> nth=0")
-    for name in ("VCD", "SID", "TCD", "Every object hidden", "Reversed signs", "Blank video"):
+    for name in ("VCD", "SID", "TCD", "Every object masked", "Reversed signs", "Blank video"):
         page.get_by_label(name, exact=True).check()
     page.click("#run")
     page.wait_for_selector(".mv-methods tr[data-method=blank]")

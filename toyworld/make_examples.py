@@ -143,6 +143,9 @@ def find(kind: Kind, seed: int, tries: int, lm: VideoLM, detector: Detector) -> 
         kept, least = written
         if not kind.selective or not least[0]:
             break
+    else:
+        if kept is not None:
+            kept["searched"] = tries
     print(kind.name, kept and {n: kept[n] for n in ("tries", "answers", "controls")}, flush=True)
     return kept
 

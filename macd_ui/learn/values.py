@@ -68,6 +68,7 @@ def frames_values() -> dict[str, Value]:
         "frames.words": str(len(data["tokens"])),
         "frames.vocabulary": str(data["vocabulary"]),
         "frames.first": {data["usual"]: 0, data["truth"]: 1}.get(best, 2),
+        "frames.best": best,
         "frames.first-p": percent(max(first), 0),
         "frames.last-p": percent(last[words.index(data["truth"])], 0),
     }

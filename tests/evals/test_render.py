@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import OptionError
-from evals.render import NOT_MEASURED, PAGES, REPORT, ROOT, main, rendered, with_companion
+from evals.render import NOT_MEASURED, PAGES, REPORT, ROOT, main, rendered, with_files
 from evals.report import load, markdown
 
 
@@ -30,7 +30,7 @@ def report():
 def test_the_pages_hold_the_report_s_figures(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert text.count("<!-- figures:") >= 1
-    assert rendered(text, with_companion(load(REPORT), REPORT)) == text
+    assert rendered(text, with_files(load(REPORT), REPORT)) == text
 
 
 def test_the_committed_report_is_what_its_json_says():

@@ -58,7 +58,7 @@ def serving(settings=None, grace_s=3600.0):
     store = Store(grace_s, settings)
     store.lm = HeldLM()
     store.backbone = lambda name, *_: store.lm
-    store.detector = lambda name: BoxDetector()
+    store.detector = lambda name, *_: BoxDetector()
     page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
     store.tab_states = TabStates(page)
     with socket.socket() as free:

@@ -1,0 +1,35 @@
+"""Examples say how they were chosen, and a bad index costs no more than its own rows."""
+
+import json
+
+import pytest
+
+from macd_ui.examples import SHIPPED, examples_in
+
+ROW = {"title": "A title", "question": "Is it?", "truth": "It is.", "video": "a.mp4"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "ending"),
+    [
+        ({}, "It is."),
+        ({"tries": 1200}, "number 1,200 of the clips drawn for it."),
+        ({"tries": 7, "searched": 7}, "number 7 of the clips drawn for it."),
+        ({"tries": 7, "searched": 3000}, "number 7 of the 3,000 clips drawn for it, with the"),
+        ({"tries": True, "searched": 3000}, "It is."),
+        ({"tries": -1}, "It is."),
+        ({"tries": "7"}, "It is."),
+        ({"tries": 7, "searched": 2.5}, "number 7 of the clips drawn for it."),
+    ],
+)
+def test_the_message_says_how_an_example_was_chosen(tmp_path, counts, ending):
+    (tmp_path / "a.mp4").touch()
+    (tmp_path / "index.json").write_text(json.dumps([ROW | counts, {"title": "no video"}]))
+    (example,) = examples_in(tmp_path)
+    assert ending in example.message
+    assert ("Chosen by its outcome" in example.message) == ("number" in ending)
+
+
+def test_every_shipped_example_says_after_how_many_clips():
+    for example in examples_in(SHIPPED):
+        assert f"number {example.tries:,} of the" in example.message
