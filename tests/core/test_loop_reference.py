@@ -120,6 +120,7 @@ def test_logits_stand_in_the_order_of_the_views(names):
 @pytest.mark.parametrize("names", ["b", "bq", "bpq", "bpqrs"])
 def test_hypotheses_are_kept_apart_under_every_view(names):
     base, *others = states(names)
+    assert rows_of(ViewBatch(LM, base, others, 2)) == table(names, [], [])
     batch = ViewBatch(LM, base, others, 3)
     assert batch.rows == 3
     assert rows_of(batch) == table(names, [], [], [])

@@ -318,6 +318,14 @@ def test_an_object_is_looked_for_as_long_as_a_gap_may_last(rate, gap, identities
     assert len(tracks) == identities
 
 
+@pytest.mark.parametrize(("pause", "identities"), [(0.7, 1), (2.5, 2)])
+def test_time_counts_not_the_number_of_frames(pause, identities):
+    """Nothing was read for a while: the next frame follows at once, but later."""
+    dense = np.concatenate([np.arange(20) / 10, 1.9 + pause + np.arange(20) / 10])
+    before, after = walk(range(20), "dog", speed=0.0), walk(range(20, 40), "cat", speed=0.0)
+    assert len(run(before, after, dense=dense)[0]) == identities
+
+
 def test_frames_without_any_detection_end_a_beginning():
     """What was seen once before an empty frame does not begin the track after it."""
     rows = {0: square("dog", 0.9, 0.1, 0.1)} | walk(range(2, 20), speed=0.0)
