@@ -111,7 +111,7 @@ def compare(
     >>> import core
     >>> core.compare("clip.mp4", "Is there a dog?", methods=["mcad"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    core.errors.OptionError: there is no method 'mcad'. Choose of baseline, macd, ...
+    core.errors.OptionError: there is no method 'mcad'. Choose one of baseline, macd, ...
     """
     return trace(video, question, methods=methods, **options)
 

@@ -110,7 +110,7 @@ def check_plan(plan: StudyPlan) -> None:
     for arm in plan.arms:
         if arm not in ARMS and arm != BY_HAND:
             raise OptionError(
-                f"there is no arm {arm[:40]!r}", f"Choose of {', '.join([*ARMS, BY_HAND])}"
+                f"there is no arm {arm[:40]!r}", f"Choose one of {', '.join([*ARMS, BY_HAND])}"
             )
     if len(set(plan.arms)) != len(plan.arms) or len(plan.arms) < 2:
         raise OptionError("a study compares at least two different arms", "Name them by --arms")

@@ -76,7 +76,7 @@ def content_of(study: Study, kind: str) -> bytes:
         return "".join(lines).encode("utf-8", "surrogatepass")
     if kind == "parquet":
         return as_parquet(list(rows(study)))
-    raise OptionError(f"there is no format {kind[:40]!r}", f"Choose of {', '.join(FORMATS)}")
+    raise OptionError(f"there is no format {kind[:40]!r}", f"Choose one of {', '.join(FORMATS)}")
 
 
 def rows(study: Study) -> Iterator[dict[str, Any]]:

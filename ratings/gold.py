@@ -92,7 +92,7 @@ def _side(raw: Any, path: str, ids: set[int]) -> KnownSide:
     hidden = tuple(int(_ID.read(z, f"{path}.hide") or 0) for z in hide)
     if not set(hidden) <= ids:
         listed = ", ".join(map(str, sorted(ids))) or "none"
-        raise OptionError(f"{path}.hide names a track that is not there", f"Choose of {listed}")
+        raise OptionError(f"{path}.hide names a track that is not there", f"Choose one of {listed}")
     low = int(_RATING.read(raw.get("low", 1), f"{path}.low") or 1)
     high = int(_RATING.read(raw.get("high", 5), f"{path}.high") or 5)
     if low > high:

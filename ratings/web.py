@@ -286,7 +286,7 @@ class StudySite:
         self._check_organiser(request)
         kind = request.query_params.get("format", "csv")
         if kind not in FORMATS:
-            raise OptionError("there is no such format", f"Choose of {', '.join(FORMATS)}")
+            raise OptionError("there is no such format", f"Choose one of {', '.join(FORMATS)}")
         return _file_of(content_of(self.study, kind), f"events.{kind}")
 
 

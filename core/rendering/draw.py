@@ -118,7 +118,8 @@ def choose_map(trace: Trace, kind: str, view: str, index: int) -> EvidenceMap | 
     kinds = ", ".join(dict.fromkeys(m.kind for m in evidence.maps))
     asked = f"map {kind!r}" if kind else "map"
     raise OptionError(
-        f"the trace holds no {asked} under the view {view!r}", f"Choose of {kinds}, or measure it"
+        f"the trace holds no {asked} under the view {view!r}",
+        f"Choose one of {kinds}, or measure it",
     )
 
 

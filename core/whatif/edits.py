@@ -81,7 +81,7 @@ def _kind(raw: Any) -> str:
     kind = raw.get("kind") if isinstance(raw, Mapping) else None
     if not isinstance(kind, str) or kind not in EDIT_FIELDS:
         raise OptionError(
-            "this is not a change that can be made", f"Choose of {', '.join(EDIT_FIELDS)}"
+            "this is not a change that can be made", f"Choose one of {', '.join(EDIT_FIELDS)}"
         )
     return kind
 

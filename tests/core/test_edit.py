@@ -91,7 +91,7 @@ def test_no_edit_at_all_is_said_and_saves_the_same(tmp_path, capsys):
         (["--frames", "-1=1"], "no frame group -1"),
         (["--drop", "dog"], "'dog' is not of the form ID"),
         (["--edit", "{"], "is not of the form JSON"),
-        (["--edit", '{"kind": "explode"}'], "Choose of level, frames"),
+        (["--edit", '{"kind": "explode"}'], "Choose one of level, frames"),
         (["--edit", '{"kind": "level", "track": 1.5, "level": 1}'], "there is no object 1.5"),
         (["--alpha", "-1"], "alpha is -1.0"),
         (["--beta", "nan"], "beta is nan"),

@@ -129,7 +129,7 @@ def test_the_command_writes_a_film_of_the_trace_and_of_its_clip(trace, tmp_path,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--out", "x.avi"], "no name for a film"),
+        (["--out", "x.avi"], "not a name for a film"),
         (["--out", "/no/such/folder/x.mp4"], "there is no folder"),
         (["--out", "x.mp4", "--kind", "gradient"], "the evidence of 0 tokens"),
         (["--out", "x.mp4", "--video", str(CLIP.with_name("small.mp4"))], "is not the clip"),
