@@ -24,6 +24,8 @@ ROWS = (
 )
 """Of the paper's table, by their labels: one of each verdict."""
 PRINTED = ("precision", "recall", "f1", "accuracy")
+FORMER = "co-occurrence"
+"""The regime of the former backbone's report that the lessons speak of."""
 UNCLEAR = 0.005
 """A change of AUROC below this is called none."""
 
@@ -39,8 +41,10 @@ def compute() -> dict[str, Any]:
     """The file's content, from its sources."""
     report = json.loads((RESULTS / "report.json").read_text(encoding="utf-8"))
     companion = json.loads((RESULTS / "companion.json").read_text(encoding="utf-8"))
+    former = json.loads((RESULTS / "former-backbone.json").read_text(encoding="utf-8"))
+    values = report_values(report) | companion_values(companion) | table_values()
     return {
-        "values": report_values(report) | companion_values(companion) | table_values(),
+        "values": values | former_values(former),
         "table": table_rows(),
         "changes": changes(report),
     }
@@ -86,6 +90,17 @@ def report_values(report: dict[str, Any]) -> dict[str, Value]:
         values[f"report.auc.{level}.bin"] = 0 if middle < 0.6 else 1 if middle <= 0.85 else 2
     values["report.faint-chance"] = int(report["gradient_auc"]["faint"]["auc"][1] > 0.5)
     return values
+
+
+def former_values(report: dict[str, Any]) -> dict[str, Value]:
+    """`former.REGIME.…`: the same of the backbone that shipped before, where it shows a shift."""
+    part = report | {"regimes": {FORMER: report["regimes"][FORMER]}}
+    name = f"report.{FORMER}."
+    return {
+        "former." + key.removeprefix("report."): value
+        for key, value in report_values(part).items()
+        if key.startswith(name)
+    }
 
 
 METHODS = ("macd", "macd-swept", "vcd", "mask-all", "random-mask", "reversed", "blank")

@@ -1,6 +1,6 @@
 """What the placeholders of the chapters stand for: key → text, or the number of a wording.
 
-report.…, companion.…, table.…   committed figures, see `figures`
+report.…, former.…, companion.…, table.…   committed figures, see `figures`
 example.ROLE.…                   of the example in that role, see `roles`
 frames.…, fade.…, quiz.…, …      of what `toyworld.make_lessons` computed, below
 """
