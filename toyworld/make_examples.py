@@ -96,7 +96,7 @@ def measured(trace: Trace, lm: VideoLM) -> Trace:
 
 
 Alike = tuple[bool, int, int]
-"""How much of what MACD does its controls do too, the least first: see `alike`."""
+"""How far a trace's controls do the same as MACD, as a key to sort by: see `alike`."""
 
 
 def alike(trace: Trace) -> Alike:

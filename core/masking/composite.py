@@ -167,7 +167,7 @@ def fill_for(encoded: Encoded, options: MaskOptions) -> Tensor:
 
 
 def _blur(video: Tensor, sigma: float) -> Tensor:
-    reach = max(1, round(2.5 * sigma))
+    reach = max(1, round(2.5 * sigma))  # with sigma as above always less than the shorter side
     at = torch.arange(-reach, reach + 1, dtype=video.dtype, device=video.device)
     kernel = torch.exp(-0.5 * (at / sigma) ** 2)
     kernel = (kernel / kernel.sum()).expand(video.shape[1], 1, -1)

@@ -47,7 +47,8 @@ def push(dataset: str, folder: Path) -> int:
     check_name(dataset)
     site = Site([folder])
     runs = site.refresh()
-    for file, problem in site.problems.items():
+    if site.problems:
+        file, problem = next(iter(site.problems.items()))
         raise OptionError(f"{visible(file.name)[:100]} cannot be read ({problem})", "Leave it out")
     if not runs:
         raise OptionError(
