@@ -19,6 +19,7 @@ FLAGS = (
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
 QUIET = ("Method not implemented.",)  # printed by the page's own framework
+BROKEN_OFF = ("AbortError", "Connection errored out", "Failed to fetch")  # by leaving a document
 
 
 def chromium_path():
@@ -108,11 +109,25 @@ def page(browser, server, quiet):
         if request.failure == "csp" and f"asked {request.url}" in problems:
             problems.remove(f"asked {request.url}")
 
+    def leaves_document(navigate):
+        """`navigate`, which breaks off what the document that it leaves still waits for."""
+
+        def left(*args, **kwargs):
+            before = len(problems)
+            response = navigate(*args, **kwargs)
+            problems[before:] = [
+                text for text in problems[before:] if not any(part in text for part in BROKEN_OFF)
+            ]
+            return response
+
+        return left
+
     page.on("console", heard)
     page.on("pageerror", lambda e: met(str(e)))
     page.on("request", asked)
     page.on("requestfailed", failed)
     page.goto(server)
+    page.reload, page.goto = leaves_document(page.reload), leaves_document(page.goto)
     yield page
     seen = list(problems)  # closing a page breaks off what it still waits for
     context.close()

@@ -323,6 +323,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_page):
     from axe_playwright_python.sync_playwright import Axe
 
     page = new_page(place.link())
+    page.locator("h1:visible").wait_for()
     assert Axe().run(page).response["violations"] == []
     begin(page)
     page.keyboard.press("4")
