@@ -123,6 +123,7 @@ def open_case(
     views = dict(zip(VIEWS, (context.encoded.video, counter), strict=True))
     layers = read_layers(options.layers, lm.depth)
     read_layers(options.knock_out_layers, lm.depth)
+    bench.check_weights()
     return EvidenceCase(context, target, prefix, views, options, layers, stopped)
 
 

@@ -38,6 +38,7 @@ from core.whatif.edits import (
 )
 from core.whatif.occlusion import measure
 from core.whatif.redecoding import Redecoder
+from core.whatif.same_weights import TraceContext
 
 __all__ = ["EDIT_FIELDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 
@@ -45,7 +46,8 @@ __all__ = ["EDIT_FIELDS", "Edit", "Workbench", "edited_tracks", "read_edit", "re
 class Workbench:
     """A trace with the model that made it, ready for changes; keeps prefills and caches.
 
-    Raises OptionError where the trace was not finished or its options cannot be read.
+    Raises OptionError where the trace was not finished, its options cannot be read, or, at the
+    first use of the model, other weights made it.
     """
 
     def __init__(self, trace: Trace, lm: VideoLM) -> None:
@@ -60,8 +62,12 @@ class Workbench:
                 f"{lm.info.name} reads this question in another prompt than the trace holds",
                 "Choose the backbone that made the trace",
             )
-        self.context = MethodContext(lm, self.encoded, trace.tracks, self.options)
+        self.context: MethodContext = TraceContext(trace, lm, self.encoded)
         self._redecoder = Redecoder(self.context)
+
+    def check_weights(self) -> None:
+        """Raises OptionError where other weights made the trace; reads the video once for it."""
+        _ = self.context.read
 
     def change(self, edit: Edit) -> Generator[Event, None, None]:
         """Runs again what one change invalidates; the last event holds the new trace.

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from core.errors import OptionError
+from core.evidence.options import EvidenceOptions
+from core.evidence.run import evidence_events
 from core.masking.masks import draw_masks
 from core.masking.objective import loss_of
 from core.options import AscentOptions, ContrastOptions, RunOptions, options_from
@@ -267,6 +269,38 @@ def test_another_backbone_is_told(trace, toyworld):
     other = replace(trace, backbone=replace(trace.backbone, prompt="Something else"))
     with pytest.raises(OptionError, match="another prompt"):
         Workbench(other, toyworld)
+
+
+def moved_logits(trace, by):
+    """The trace as other weights would have made it: its first logits moved up and down."""
+    baseline = trace.answers["baseline"]
+    first = baseline.tokens[0]
+    signs = np.where(np.arange(len(first.base)) % 2, -1, 1).astype(np.float32)
+    first = replace(first, base=first.base + by * signs)
+    baseline = replace(baseline, tokens=(first, *baseline.tokens[1:]))
+    return replace(trace, answers=trace.answers | {"baseline": baseline})
+
+
+def test_other_weights_of_the_same_name_are_refused(trace, toyworld):
+    bench = Workbench(moved_logits(trace, 2.0), toyworld)
+    track = trace.tracks[0].id
+    for change in (
+        lambda: changed(bench, kind="level", track=track, level=0.5),
+        lambda: changed(bench, kind="drop", track=track),
+        bench.measure_controls,
+        bench.measure_occlusion,
+        lambda: list(evidence_events(bench, EvidenceOptions(kinds=("gradient",)))),
+    ):
+        with pytest.raises(OptionError, match=r"differ by 2\.0 .*"):
+            change()
+    assert bench.trace.edits == ()
+    assert changed(bench, kind="label", track=track, label="wolf").tracks[0].label == "wolf"
+
+
+def test_rounding_is_no_other_model(trace, toyworld):
+    bench = Workbench(moved_logits(trace, 0.3), toyworld)
+    out = changed(bench, kind="level", track=trace.tracks[0].id, level=0.5)
+    assert len(out.edits) == 1
 
 
 def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
