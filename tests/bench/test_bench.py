@@ -42,6 +42,7 @@ def test_shallow_models_tell_the_flops_of_a_deep_one(small, monkeypatch, how):
     assert told == pytest.approx(counted(deep, **how), rel=1e-9)
 
 
+@pytest.mark.long
 def test_the_whole_model_is_timed_and_weighed(small):
     found = deep.timed(large.Depth(1, 1, 2), runs=1, device="cpu")
     assert {"e2e_macd1_over_base_3b_cpu", "token2_over_1_3b_cpu"} <= set(found)

@@ -128,6 +128,7 @@ def test_the_map_stands_where_its_cells_are_and_moves_with_the_frame(opened):
     assert max(map(abs, difference(page, 1, 3))) < 40
 
 
+@pytest.mark.long
 def test_figures_beside_the_map_are_those_of_the_trace(opened):
     page = opened()
     unfold(page)
@@ -155,6 +156,7 @@ def test_figures_beside_the_map_are_those_of_the_trace(opened):
     assert "holds nothing of" in page.locator(".mv-evidence").inner_text()
 
 
+@pytest.mark.long
 def test_the_address_holds_what_is_chosen(opened):
     page = opened()
     assert "#" not in page.url  # nothing was chosen yet

@@ -38,6 +38,7 @@ def test_the_first_screen_answers(page):
     assert [title.split(":")[0] for title in titles[20:]] == list(names)
 
 
+@pytest.mark.long
 def test_the_tour_and_the_legend_explain(page):
     page.wait_for_selector(".mv-token")
     counter = page.get_by_role("button", name="Counterfactual")

@@ -23,6 +23,7 @@ def findings(page):
     ]
 
 
+@pytest.mark.long
 def test_the_page_explains_itself_and_leads_on(page):
     page.wait_for_selector(".mv-token")
     lead = page.locator("#lead")

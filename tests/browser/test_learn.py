@@ -261,6 +261,7 @@ def test_the_whole_path_by_keyboard(open_course, size):
     assert stored(page)["answers"] == {}
 
 
+@pytest.mark.long
 def test_a_chapter_is_fit_for_a_phone_in_the_dark(open_course):
     page = open_course(SIZES[0], color_scheme="dark", reduced_motion="reduce")
     page.evaluate("(n) => { location.hash = n; }", names(page)[2])

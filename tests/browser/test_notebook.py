@@ -10,6 +10,7 @@ pytestmark = pytest.mark.browser
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
 
 
+@pytest.mark.long
 def test_the_frame_shows_the_trace_and_reaches_nothing_else(browser):
     context = browser.new_context(offline=True)
     page = context.new_page()

@@ -92,6 +92,7 @@ def words(ids):
     return [WORDS[i].replace(" ", "␣") for i in ids]
 
 
+@pytest.mark.long
 def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     trace = recorded()
     page = opened(trace)

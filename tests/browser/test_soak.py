@@ -12,6 +12,7 @@ from macd_ui.examples import examples
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 def test_a_visitor_runs_changes_and_opens(server, toy_mp4):
     with Visitor(server, random.Random(0)) as visitor:
         visitor.fill(visitor.upload(toy_mp4), elem_id="video")

@@ -128,6 +128,7 @@ def test_redo_stands_beside_undo(bare):
     assert [a["do"] for a in sent(page)] == ["redo"]
 
 
+@pytest.mark.long
 def test_an_error_unfolds_the_tools_it_belongs_to(bare):
     trace = traced(objects=2, steps=3)
     page = show(bare, trace)
@@ -186,6 +187,7 @@ def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
     assert page.locator(".mv-object").first.get_attribute("aria-pressed") == "true"
 
 
+@pytest.mark.long
 def test_two_fingers_zoom_and_draw_nothing(browser):
     context = browser.new_context(has_touch=True)
     page = context.new_page()

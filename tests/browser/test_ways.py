@@ -117,7 +117,8 @@ def test_pictures_can_be_taken_away(page, tmp_path):
     assert len(json.loads(kept["strengths.json"])["data"]) >= 2
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_our_components_are_accessible(page, server, scheme):
     page.goto(f"{server}?__theme={scheme}")
     page.wait_for_selector(".mv-token")

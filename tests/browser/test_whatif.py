@@ -138,6 +138,7 @@ def test_each_object_can_be_measured(page, tmp_path):
     assert ranks == list(range(1, len(effects) + 1))
 
 
+@pytest.mark.long
 def test_the_flip_map_opens(page):
     page.wait_for_selector(".mv-token")
     page.locator(".mv-strip[data-method=macd] .mv-token").first.click()

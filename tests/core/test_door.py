@@ -120,6 +120,7 @@ def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
     assert ("Both views read", 1.0) in heard
 
 
+@pytest.mark.long
 def test_methods_are_compared(toyworld, toy_detector, toy_mp4):
     models = {"backbone": toyworld, "detector": toy_detector}
     clip = read_clip(toy_mp4, core.options.VideoOptions(frames=4))

@@ -46,6 +46,7 @@ def trace(toy_mp4, toyworld, toy_detector):
     return last.trace
 
 
+@pytest.mark.long
 def test_the_snippet_computes_the_trace_again(trace, toy_mp4, toyworld, capsys):
     bench = Workbench(trace, toyworld)
     *_, last = bench.change(Edit("level", track=trace.tracks[0].id, level=0.0))

@@ -176,6 +176,7 @@ def test_what_names_other_views_than_the_rule_takes_is_refused(name, message):
         find_method(name)
 
 
+@pytest.mark.long
 def test_the_command_runs_and_lists_it(toy_mp4, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["compare", "--help"])

@@ -175,6 +175,7 @@ def test_without_a_client_it_is_refused_before_serving(study, environment):
     assert not read_settings(["--study-login"]).study_login  # there is no study to sign in to
 
 
+@pytest.mark.long
 def test_the_page_starts_without_the_packages_of_a_login():
     """They are no requirement of the page: `make run` does not install them."""
     code = (

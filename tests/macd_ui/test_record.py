@@ -33,7 +33,8 @@ def listed(tmp_path, make_video):
     return path
 
 
-@pytest.mark.parametrize("family", ["smolvlm", pytest.param("qwen2_vl", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["smolvlm", "qwen2_vl"])
 def test_a_list_is_recorded_on_a_real_architecture(family, listed, tmp_path):
     out = tmp_path / "out"
     entries = read_list(listed)

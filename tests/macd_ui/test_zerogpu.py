@@ -121,6 +121,7 @@ def test_nothing_that_a_worker_changes_comes_back(fake, clip):
     assert model.readings == 0
 
 
+@pytest.mark.long
 def test_a_run_longer_than_it_declared_keeps_what_it_has(fake, clip):
     zerogpu.MODELS["backbone", "toyworld"] = SlowLM(quick=1)
     fake.scale = 3 / zerogpu.seconds_of_run(job_of(clip))

@@ -126,6 +126,7 @@ def test_a_disk_that_is_full_for_the_process(study_path):
     check_study(study_path)
 
 
+@pytest.mark.long
 def test_sixteen_raters_at_once_over_http(study_path):
     with Study(study_path) as study:
         codes = study.invite(16)

@@ -69,6 +69,7 @@ def test_the_table_is_that_of_the_ratings(simulated, report):
     assert difference == pytest.approx(np.nanmean(paired_matrix(simulated)))
 
 
+@pytest.mark.long
 def test_raters_who_favour_what_the_gradient_names_show_it(report, tmp_path):
     """In these clips the dog has the larger gradient and MACD hides it, so the sign is planted."""
     assert report["gradient"]["correlation"]["value"] > 0.3

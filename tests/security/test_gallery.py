@@ -1,6 +1,7 @@
 """The gallery behind the gate of a real server, with and without users."""
 
 import httpx
+import pytest
 
 from core.traces.bundle import save
 from macd_ui.examples import examples
@@ -21,6 +22,7 @@ def test_it_is_open_to_whoever_sees_the_page(store):
         assert httpx.request(method, store.url + path, trust_env=False).status_code == 404
 
 
+@pytest.mark.long
 def test_users_alone_see_it_where_they_log_in(tmp_path):
     users = tmp_path / "users"
     users.write_text(f"ada:{hash_password('correct horse')}\n")

@@ -15,6 +15,7 @@ from core.errors import OptionError, TraceError
 from core.figures import figure_names
 from core.masking.masks import draw_masks
 from core.traces.bundle import load, pack, save, unpack
+from tests.samples import sampled
 from tests.small_trace import npy, put_together, read_everywhere, small_trace, taken_apart
 from viewer.export import standalone
 
@@ -280,7 +281,14 @@ SHOWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SHOWN)
+SAMPLE = (
+    "half a pair in the clip's name", "nothing told of the clip", "half of the options told",
+    "no answers", "no baseline", "a stopped run", "the last piece is empty", "floors are NaN",
+    "strange text in question", "strange text in tracks.0.label", "strange text in a warning",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sampled(SHOWN, SAMPLE))
 def test_what_loads_is_read_everywhere(name, tmp_path, capsys):
     manifest, members = taken_apart(CONTENT)
     SHOWN[name](manifest, members)

@@ -142,7 +142,7 @@ def next_run(server):
     return words(visitor.send("run", video=clip(visitor), question="is it?"))
 
 
-@pytest.mark.parametrize("tabs", [4, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tabs", [2, pytest.param(200, marks=pytest.mark.long)])
 def test_tabs_that_are_closed_leave_nothing(tabs):
     with serving() as server:
         before = count(server)
