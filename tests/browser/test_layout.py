@@ -3,6 +3,7 @@
 import pytest
 
 from tests.browser.states import HEIGHT, LONG_NAME, WIDTHS, show, traced
+from viewer import payload
 
 pytestmark = pytest.mark.browser
 SAMPLE = (390, 1440)
@@ -57,6 +58,16 @@ def test_tools_stand_beside_the_picture_and_stay_with_it(bare, width):
         for part in (".mv-stage .mv-canvas", ".mv-whatif"):
             place = box(page, part)
             assert 0 <= place["y"] < HEIGHT / 2, part
+
+
+def test_a_pointer_that_rests_does_not_break_the_next_run(bare):
+    page = show(bare, traced(), 1440)
+    page.locator(".mv-object").nth(9).hover()
+    assert page.evaluate("window.viewer.state.hover") == 9
+    fewer = payload(traced(objects=2))["trace"] | {"run": "another"}
+    page.evaluate("(trace) => window.viewer.load(trace)", fewer)
+    assert page.locator(".mv-object").count() == 2
+    assert page.evaluate("window.viewer.state.hover") is None
 
 
 def test_a_phone_stacks_candidates_and_keeps_their_roles(bare):

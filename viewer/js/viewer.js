@@ -162,6 +162,8 @@ export class Viewer {
       const wished = { reference: null, contrast: null };
       Object.assign(this.state, { frame: 0, track: null, token: 0, tool: null, step: null, picked: false, wished });
     }
+    const same = former && former.tracks.length === trace.tracks.length;
+    if (fresh || !same) this.state.hover = null; // the pointer rests on an index of the former objects
     if (this.state.step !== null && this.state.step >= trace.steps.length) this.state.step = null;
     const { contrast, reference } = this.state;
     const shown = [contrast, reference].map((answer) => answer?.method);
