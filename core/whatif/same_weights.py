@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.backbones.base import Encoded, VideoLM
+from core.backbones.host import to_host
 from core.errors import OptionError
 from core.masking.ascent import BaseRead
 from core.types import Trace
@@ -39,7 +40,7 @@ class TraceContext(MethodContext):
         """See `MethodContext.read`."""
         read = super().read
         if self._trace is not None:
-            check_same_weights(self._trace, read.state.logits[0].double().cpu().numpy())
+            check_same_weights(self._trace, to_host(read.state.logits[0]).astype(np.float64))
             self._trace = None
         return read
 
