@@ -125,11 +125,13 @@ def test_the_form_asks_for_what_is_shown_or_the_page_says_so(page, toy_mp4, tmp_
     run(page, "Is there a dog in the video?")
     notes(page, "^$")
 
+    page.wait_for_selector("#save:enabled")
     with page.expect_download() as download:
         page.locator("#save").focus()
         page.keyboard.press("Enter")
     saved = tmp_path / "own.macd"
     download.value.save_as(saved)
+    open_form(page)
     page.locator("#example input").click()
     page.get_by_role("option").first.click()
     page.wait_for_function(
