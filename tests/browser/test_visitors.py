@@ -14,7 +14,9 @@ from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 SOON_MS = PATIENCE_MS
-MESSAGE = "() => (document.querySelector('.mv-message') || {}).textContent || ''"
+MESSAGE = """() => (document.querySelector('.mv-message') || {}).textContent
+  || [...document.querySelectorAll('.mv-error')].map((e) => e.textContent).join(' ').trim()"""
+"""What the page says; an error stands where the action was."""
 
 
 def says(page, pattern):
