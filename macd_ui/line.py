@@ -39,8 +39,10 @@ class Line:
     def __len__(self) -> int:
         return len(self._tickets)
 
-    def enter(self, expected_s: float | None = None) -> Ticket:
+    def enter(self, expected_s: float | None = None, is_run: bool = True) -> Ticket:
         """A place at the end. expected_s: how long the job will compute, None if not known.
+
+        is_run: somebody asked for it; else it is the server's own work.
 
         Raises LineFull.
         """
@@ -50,7 +52,7 @@ class Line:
                     f"{self.max_waiting} runs wait for this server's device already",
                     "Try again in some minutes, or run the project on a machine of your own",
                 )
-            ticket = Ticket(self, expected_s)
+            ticket = Ticket(self, expected_s, is_run)
             self._tickets.append(ticket)
             return ticket
 
@@ -63,8 +65,8 @@ class Line:
 class Ticket:
     """A place in the line; leave it, or use it as a context manager, to let the next one in."""
 
-    def __init__(self, line: Line, expected_s: float | None) -> None:
-        self._line = line
+    def __init__(self, line: Line, expected_s: float | None, is_run: bool) -> None:
+        self._line, self.is_run = line, is_run
         self._left_s, self._told_at = expected_s, line.clock()
 
     @property
@@ -72,6 +74,11 @@ class Ticket:
         """How many jobs come first; 0: this one may compute."""
         tickets = self._line._tickets
         return tickets.index(self) if self in tickets else 0
+
+    @property
+    def runs_ahead(self) -> int:
+        """How many of the jobs before this one somebody asked for."""
+        return sum(t.is_run for t in self._line._tickets[: self.ahead])
 
     @property
     def wait_s(self) -> float | None:

@@ -412,7 +412,7 @@ class Store:
         def load() -> None:
             try:
                 lm, detector = self.backbone("toyworld"), self.detector("toyworld")
-                with self.line.enter() as ticket:
+                with self.line.enter(is_run=False) as ticket:
                     while not ticket.wait(1.0):
                         pass
                     try_out(lm, detector)

@@ -28,7 +28,10 @@ def out_of_time_in_words(turn: Turn) -> str:
 
 def place_in_words(ticket: Ticket) -> str:
     """How many come first, and how long that may take."""
-    runs = "1 run" if ticket.ahead == 1 else f"{ticket.ahead} runs"
+    count = ticket.runs_ahead
+    if not count:
+        return "Waiting until the models are ready"
+    runs = "1 run" if count == 1 else f"{count} runs"
     seconds = ticket.wait_s
     about = "" if seconds is None else f", about {max(1, round(seconds))} s"
     return f"Waiting: {runs} before yours{about}"

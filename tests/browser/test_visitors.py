@@ -68,7 +68,7 @@ def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, 
     question = second.locator(".mv-question").inner_text()
     open_form(second)
     second.click("#run")
-    told = says(second, "Waiting")
+    told = says(second, "Waiting: ")
     assert re.match(r"Waiting: 1 run before yours(, about \d+ s)?$", told)
     second.click("#stop")
     says(second, "Stopped while waiting")

@@ -59,6 +59,15 @@ def test_the_expected_wait_adds_up_and_falls_while_the_first_computes():
     assert place_in_words(line.enter()) == "Waiting: 3 runs before yours"
 
 
+def test_what_the_server_does_itself_is_no_run():
+    line = Line()
+    line.enter(is_run=False)
+    first = line.enter()
+    assert first.ahead == 1
+    assert place_in_words(first) == "Waiting until the models are ready"
+    assert place_in_words(line.enter()) == "Waiting: 1 run before yours"
+
+
 def test_a_full_line_says_what_to_do():
     line = Line(max_waiting=2)
     for _ in range(3):
