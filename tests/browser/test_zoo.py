@@ -182,7 +182,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     )
     np.testing.assert_allclose(shape(page), clip.aspect, rtol=0.01)
     open_what_if(page)
-    if clip.objects:
+    if clip.objects and picked(page) != 0:  # a reload keeps the chosen object
         page.locator(".mv-object").first.click()
     set_level(page, row, level)
     settled(page, changes + 1)
