@@ -71,6 +71,7 @@ def test_mcnemar_is_a_coin_toss_over_the_discordant(a, b):
     tail = sum(math.comb(n, k) for k in range(max(gained, lost), n + 1)) / 2**n
     assert stats.mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail))
     assert stats.mcnemar(a.astype(float), b.astype(int)) == stats.mcnemar(a, b)
+    assert stats.mcnemar(a.astype(int), b.astype(float)) == stats.mcnemar(a, b)
 
 
 @pytest.mark.parametrize("seed", [0, 5])
@@ -140,6 +141,13 @@ def test_means_with_spread_are_resampled(seed):
     assert difference == pytest.approx((b.mean() - a.mean(), *interval(expected)))
 
 
+@pytest.mark.parametrize("hit", [0, 1])
+def test_one_question_shows_next_to_nothing(hit):
+    """A hit or a miss in one draw rules out only shares below 2.5 % or above 97.5 %."""
+    made = stats.clustered_share(np.array([bool(hit)]), ["clip"])
+    assert made == pytest.approx((hit, 0.025 * hit, 0.975 + 0.025 * hit))
+
+
 def test_nothing_has_no_mean():
     assert is_nan(stats.clustered_share(np.zeros(0), []))
     assert is_nan(stats.mean_difference(np.zeros(0), np.zeros(0), []))
@@ -200,7 +208,10 @@ def test_the_area_is_the_share_of_pairs_in_order():
         # float32 inside
         expected = draws(area, seed)
         np.testing.assert_allclose(drawn, expected, atol=1e-5)
+        assert drawn.dtype == np.float64
     assert np.isnan(expected).any()
+    _, unseeded = stats.resampled_auroc(positive, score, CLUSTERS)
+    np.testing.assert_array_equal(unseeded, stats.resampled_auroc(positive, score, CLUSTERS, 0)[1])
 
 
 @pytest.mark.parametrize("kind", [True, False])
