@@ -254,7 +254,8 @@ def test_the_tracker_is_asked_for_what_the_options_say(scripted, rate, aspect):
     """ByteTrack counts its buffer in thirtieths of a second; it sees boxes in the frame's shape."""
     made = scripted([[(0, -1)]] * 9)
     dense = 3 + np.arange(9) / rate
-    detections = [frame_of([("dog", 0.25 + i / 16, (8, 16, 24, 48), None)]) for i in range(9)]
+    box = np.array([[0.125, 0.25, 0.375, 0.75]])  # the tracker computes in float32 all the same
+    detections = [Detections(box, np.array([0.25 + i / 16]), ("dog",)) for i in range(9)]
     options, detect = TrackOptions(max_gap=1.5), DetectOptions(confidence=0.625)
     track(detections, dense, dense, options, detect, aspect)
     (tracker,) = made
@@ -308,6 +309,34 @@ def test_of_two_names_each_takes_the_beginning_that_is_left(scripted):
     times = np.arange(3.0)
     tracks, _ = track([frame_of(rows) for rows in frames], times, times, TrackOptions(smoothing=0))
     assert sorted((t.boxes[0, 1] * GRID, t.boxes[1, 1] * GRID) for t in tracks) == [(0, 1), (12, 2)]
+
+
+def test_of_two_frames_one_confirms_the_other(scripted):
+    """In a clip of two frames too, what was seen in one of them only is no track."""
+    times, between = np.arange(2.0), np.array([0.4, 0.6])
+    for first, states in (((40, 40), []), ((0, 3), [[SEEN, SEEN]])):
+        scripted([[(0, -1)], [(0, 1)]])
+        frames = [frame_of(squares(first)), frame_of(squares((0, 0)))]
+        tracks, _ = track(frames, times, between)
+        assert [t.state.tolist() for t in tracks] == states
+
+
+def test_half_a_frame_and_what_rounding_adds_is_seen(scripted):
+    """Frames a second apart: a microsecond more than half a second is still forgiven."""
+    scripted([[(0, -1)], *[[(0, 1)]] * 3])
+    dense, times = np.arange(4.0), -np.array([0.5, 0.5 + 1e-6, 0.5 + 2e-6])
+    (t,), _ = track([frame_of(squares((0, 0)))] * 4, dense, times)
+    assert t.state.tolist() == [SEEN, SEEN, LOST]
+
+
+def test_outlines_are_kept_to_four_digits(scripted):
+    scripted([[(0, -1)], [(0, 1)]])
+    ring = np.array([[0.125, 0.125], [0.25, 0.25], [0.1875, 0.3125]], np.float32)
+    frame = frame_of([("dog", 0.9, (0, 0, 24, 36), (ring,))])
+    times = np.arange(2.0)
+    (t,), _ = track([frame] * 2, times, times)
+    expected = [[0.3333, 0.2222], [0.6667, 0.4444], [0.5, 0.5556]]
+    np.testing.assert_allclose(t.outlines[0][0], expected, rtol=1e-6)
 
 
 def test_what_the_detector_does_not_outline_has_no_outlines(scripted):
