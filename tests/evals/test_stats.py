@@ -141,6 +141,23 @@ def test_means_with_spread_are_resampled(seed):
     assert difference == pytest.approx((b.mean() - a.mean(), *interval(expected)))
 
 
+def test_means_are_drawn_by_the_seed_which_is_0():
+    """So many clusters of so many sizes that no two seeds draw the same percentiles."""
+    rng = np.random.default_rng(9)
+    clusters = rng.integers(0, 40, 200)
+    a, b = rng.integers(0, 2, (2, 200))
+    for function, asked, values in (
+        (stats.clustered_share, (b,), b),
+        (stats.mean_difference, (a, b), b - a),
+    ):
+        by_seed = [
+            stats.bootstrap_ratio(values, np.ones(200), clusters, seed=seed) for seed in (0, 1, 2)
+        ]
+        assert len(set(by_seed)) == 3
+        assert [function(*asked, clusters, seed=seed) for seed in (0, 1, 2)] == by_seed
+        assert function(*asked, clusters) == by_seed[0]
+
+
 @pytest.mark.parametrize("hit", [0, 1])
 def test_one_question_shows_next_to_nothing(hit):
     """A hit or a miss in one draw rules out only shares below 2.5 % or above 97.5 %."""
@@ -162,6 +179,13 @@ def test_sign_flips_are_counted_one_by_one(difference):
     ]
     expected = np.mean([f >= abs(sum(sums)) for f in flipped])
     assert stats.sign_flip(difference, CLUSTERS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("ups", [35, 42, 50, 111])
+def test_the_chance_of_any_sum_is_1_and_no_more(ups):
+    """Of an odd number of ±1 every sum is at least 1 from 0; what is added up rounds above 1."""
+    difference = np.array([1] * ups + [-1] * (ups - 1))
+    assert stats.sign_flip(difference, range(len(difference))) == 1.0
 
 
 @pytest.mark.parametrize("estimate", [0.3, -0.3, 0.0])
