@@ -175,6 +175,8 @@ def test_candidates_by_their_definition(views, floor):
 def test_of_two_views_every_winner_is_kept_and_of_others_the_best():
     base, counter = np.array([3.0, 2.0, 1.0, 0.0]), np.array([3.0, 2.5, 0.0, 0.0])
     assert winners(base, counter).tolist() == [0, 2]
+    # of equal logits the one that the other view makes less of is ahead at every α
+    assert winners(np.array([3.0, 2.0, 2.0]), np.array([3.0, 1.9, 1.8])).tolist() == [0, 2]
     assert kept_candidates([base, counter], 1, -np.inf, chosen=0).tolist() == [0, 2]
     assert kept_candidates([base, counter, counter], 1, -np.inf, chosen=0).tolist() == [0]
     assert kept_candidates([base], 1, -np.inf, chosen=3).tolist() == [0, 3]
@@ -222,6 +224,8 @@ def test_the_cut_and_the_score_by_hand():
     assert plausibility_mask(base, 0.5, "raw").tolist() == [True, True, True, False]
     assert above([1.0, 3.0, 2.0], 2.0).tolist() == [False, True, True]
     assert above([1.0, 3.0, 2.0], 9.0).tolist() == [False, True, False]
+    # a floor that float32 would round to the logit
+    assert above(np.array([3.0, 1.0], np.float32), 1 + 1e-9).tolist() == [True, False]
     inside = score(base, counter, 0.5, 0.5)
     assert inside.tolist() == [2.5, -np.inf, 0.75, -np.inf]
     raw = score(base, counter, 0.5, 0.5, "raw")

@@ -15,6 +15,7 @@ from core.options import ContrastOptions, DecodeOptions
 from core.rules.linear import Linear
 from core.rules.mean_views import MeanViews
 from core.rules.plain import Plain
+from core.types import StepWeights
 
 VOCABULARY, END = 9, 8
 
@@ -214,6 +215,27 @@ def test_greedy_tokens_are_those_of_the_formula(names, most):
         assert step.weights is None
         assert set(np.argsort(-z)[:2]) <= set(step.candidates.tolist())
     assert base.cache[0][1] == other.cache[0][1] == []
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_rule_weighs_by_the_index_of_the_token(first):
+    class Growing(Linear):
+        """Counts the second view more from token to token."""
+
+        def weigh(self, base, others, index):
+            return StepWeights(1.0, (0.5 * index,))
+
+    (base, other), prefix = states("bq"), [4, 1][:first]
+    batch = ViewBatch(LM, base, other)
+    for token in prefix:
+        batch.step([token])
+    rule = Growing(ContrastOptions(2.0, 0.05))
+    made = [s.token for s in continue_decoding(batch, rule, DecodeOptions(max_tokens=5), first)]
+    expected = list(prefix)
+    for index in range(first, 5):
+        z, z_other = (LM.row(name, expected) for name in "bq")
+        expected.append(int((z + 0.5 * index * z_other).argmax()))
+    assert made == expected[first:]
 
 
 def test_rules_may_take_no_view_or_two():

@@ -44,6 +44,9 @@ def test_a_path_notes_all_of_a_row():
     assert path.outlines == [None, outline]
     np.testing.assert_array_equal(path.boxes, [rows.boxes[1], rows.boxes[0]])
     assert {b.dtype for b in path.boxes} == {np.dtype(np.float32)}
+    exact = Path()
+    exact.see(0, replace(rows, boxes=rows.boxes.astype(np.float64)), 0)
+    assert exact.boxes[0].dtype == np.float32
     later = a_path([9], [(0.5, 0.5, 0.6, 0.6)], "cow", 0.5)
     path.join(later)
     assert (path.index, path.labels) == ([4, 7, 9], ["dog", "cat", "cow"])
@@ -147,6 +150,14 @@ def test_half_a_diagonal_away_is_another_object():
     near, far = moved(0.1 + 0.147, 0.1 + 0.196), moved(0.1 + 0.153, 0.1 + 0.204)
     assert len(joined(a_path([0], [moved(0.1, 0.1)]), a_path([5], [near]))) == 1
     assert len(joined(a_path([0], [moved(0.1, 0.1)]), a_path([5], [far]))) == 2
+    # exactly half of one, with what keeps it above 0
+    diagonal = np.float32(0.5) + np.float32(1e-6)
+    exact = a_path([0], [(0.5, 0, diagonal, 0)]), a_path([5], [(0, 0, 0.5, 0)])
+    assert _distance(*exact, TIMES) == 0.5
+    assert len(joined(*exact)) == 2
+    # a point has no diagonal, but a place
+    points = [a_path([i], [(x, 0.2, x, 0.2)]) for i, x in ((0, 0.1), (5, 0.2))]
+    assert len(joined(*points)) == 2
 
 
 def walk(frames, label="dog", score=0.9, speed=0.01, y=0.1):
@@ -244,7 +255,8 @@ def test_outlines_are_those_of_the_nearest_sighting_in_shares_of_its_box():
 
 
 @pytest.mark.parametrize(
-    ("frames", "min_seen", "needed"), [(41, 3, 4), (6, 3, 3), (2, 3, 2), (41, 1, 2), (9, 3, 4)]
+    ("frames", "min_seen", "needed"),
+    [(41, 3, 4), (6, 3, 3), (2, 3, 2), (41, 1, 2), (9, 3, 4), (8, 3, 3)],
 )
 def test_short_clips_need_fewer_sightings(frames, min_seen, needed):
     """A third of the clip is enough, but one sighting must confirm the first."""

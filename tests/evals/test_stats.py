@@ -71,6 +71,7 @@ def test_mcnemar_is_a_coin_toss_over_the_discordant(a, b):
     tail = sum(math.comb(n, k) for k in range(max(gained, lost), n + 1)) / 2**n
     assert stats.mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail))
     assert stats.mcnemar(a.astype(float), b.astype(int)) == stats.mcnemar(a, b)
+    assert stats.mcnemar(a.astype(int), b.astype(float)) == stats.mcnemar(a, b)
 
 
 @pytest.mark.parametrize("seed", [0, 5])
@@ -140,6 +141,30 @@ def test_means_with_spread_are_resampled(seed):
     assert difference == pytest.approx((b.mean() - a.mean(), *interval(expected)))
 
 
+def test_means_are_drawn_by_the_seed_which_is_0():
+    """So many clusters of so many sizes that no two seeds draw the same percentiles."""
+    rng = np.random.default_rng(9)
+    clusters = rng.integers(0, 40, 200)
+    a, b = rng.integers(0, 2, (2, 200))
+    for function, asked, values in (
+        (stats.clustered_share, (b,), b),
+        (stats.mean_difference, (a, b), b - a),
+    ):
+        by_seed = [
+            stats.bootstrap_ratio(values, np.ones(200), clusters, seed=seed) for seed in (0, 1, 2)
+        ]
+        assert len(set(by_seed)) == 3
+        assert [function(*asked, clusters, seed=seed) for seed in (0, 1, 2)] == by_seed
+        assert function(*asked, clusters) == by_seed[0]
+
+
+@pytest.mark.parametrize("hit", [0, 1])
+def test_one_question_shows_next_to_nothing(hit):
+    """A hit or a miss in one draw rules out only shares below 2.5 % or above 97.5 %."""
+    made = stats.clustered_share(np.array([bool(hit)]), ["clip"])
+    assert made == pytest.approx((hit, 0.025 * hit, 0.975 + 0.025 * hit))
+
+
 def test_nothing_has_no_mean():
     assert is_nan(stats.clustered_share(np.zeros(0), []))
     assert is_nan(stats.mean_difference(np.zeros(0), np.zeros(0), []))
@@ -154,6 +179,13 @@ def test_sign_flips_are_counted_one_by_one(difference):
     ]
     expected = np.mean([f >= abs(sum(sums)) for f in flipped])
     assert stats.sign_flip(difference, CLUSTERS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("ups", [35, 42, 50, 111])
+def test_the_chance_of_any_sum_is_1_and_no_more(ups):
+    """Of an odd number of ±1 every sum is at least 1 from 0; what is added up rounds above 1."""
+    difference = np.array([1] * ups + [-1] * (ups - 1))
+    assert stats.sign_flip(difference, range(len(difference))) == 1.0
 
 
 @pytest.mark.parametrize("estimate", [0.3, -0.3, 0.0])
@@ -200,7 +232,10 @@ def test_the_area_is_the_share_of_pairs_in_order():
         # float32 inside
         expected = draws(area, seed)
         np.testing.assert_allclose(drawn, expected, atol=1e-5)
+        assert drawn.dtype == np.float64
     assert np.isnan(expected).any()
+    _, unseeded = stats.resampled_auroc(positive, score, CLUSTERS)
+    np.testing.assert_array_equal(unseeded, stats.resampled_auroc(positive, score, CLUSTERS, 0)[1])
 
 
 @pytest.mark.parametrize("kind", [True, False])
