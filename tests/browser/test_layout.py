@@ -101,3 +101,9 @@ def test_fourteen_objects_are_told_apart_by_number_and_colour(bare):
     last.scroll_into_view_if_needed()
     place = last.bounding_box()
     assert 0 <= place["y"] <= HEIGHT - place["height"]
+
+
+def test_without_objects_no_effect_of_one_is_offered(bare):
+    page = show(bare, traced(objects=0), 1440)
+    assert page.locator(".mv-tokens").is_visible()
+    assert not page.locator(".mv-occlusion").is_visible()

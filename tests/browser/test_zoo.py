@@ -211,7 +211,7 @@ def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
 
     k = found.index(label)
     frame = int(np.flatnonzero(trace.tracks[k].state == SEEN)[0])
-    page.locator(".mv-scrub").fill(str(frame))
+    page.get_by_label("Frame", exact=True).fill(str(frame))
     page.locator(f".mv-object[data-track='{k}']").click()
     open_what_if(page)
     set_level(page, 0, "0 keep" if trace.counterfactual.level[k] else "1 mask")

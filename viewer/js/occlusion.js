@@ -29,7 +29,7 @@ export class OcclusionPanel {
   load(trace) {
     const report = trace.occlusion;
     const able = this.state.server && !trace.recorded && trace.final !== null && trace.tracks.length > 0;
-    this.root.hidden = !report && !able;
+    this.root.hidden = !Object.keys(trace.answers).length || (!report && !able);
     this.ask.hidden = Boolean(report) || !able;
     this.hint.hidden = Boolean(report);
     this.body.replaceChildren(...(report ? this.table(trace, report) : []));
