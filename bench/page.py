@@ -60,7 +60,8 @@ _MOVE = """([selector, top]) => {
 _RESCORE = """
   const logits = () => Array.from({ length: 512 }, () => 10 * Math.random());
   const step = { candidates: [...Array(512).keys()], texts: Array(512).fill("x"),
-    base: logits(), counter: logits(), base_log_z: 20, weights: null };
+    base: logits(), counter: logits(), base_log_z: 20, weights: null, further: [],
+    further_log_z: [] };
   const times = Array.from({ length: 20 }, (_, i) => {
     const began = performance.now();
     for (let t = 0; t < 64; t++) rescore(step, i / 10, 0.1);
@@ -204,6 +205,7 @@ def _warm(page: Page) -> dict[str, float]:
     out["page_rescore_64x512_ms"] = page.evaluate(
         f"(() => {{ const {{ rescore }} = {bundle(JS / 'rescore.js')};\n {_RESCORE} }})()"
     )
+    _open_form(page)
     page.fill("#question textarea", QUESTION)
     page.wait_for_timeout(1000)
     began = time.perf_counter()

@@ -40,6 +40,7 @@ def shown(page):
     return page.locator("#runs > li:visible").count()
 
 
+@pytest.mark.long
 def test_it_opens_from_disk_and_filters(offline, gallery):
     folder, runs = gallery
     page = offline

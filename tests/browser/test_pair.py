@@ -146,6 +146,7 @@ def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     assert "against ours longer" in page.locator(".mv-methods thead").inner_text()
 
 
+@pytest.mark.long
 def test_each_contrast_shows_its_own_second_view(opened):
     page = opened(recorded())
     page.wait_for_function("document.querySelector('.mv-stage canvas').width > 0")

@@ -334,6 +334,7 @@ def test_members_that_no_trace_has_are_refused(content):
         unpack(rebuilt(content, add))
 
 
+@pytest.mark.long
 def test_a_run_of_very_many_pixels_can_still_be_opened(trace):
     """Source frames get smaller, and without the model's own frames it can only be shown."""
     many = 100

@@ -76,6 +76,7 @@ def test_a_piece_counts_in_full_for_everybody_who_needs_it():
     assert case.whole_cost(Cost(1.0, 10), case.needs()) == Cost(1.0, 10)
 
 
+@pytest.mark.long
 def test_the_peaks_of_a_run_are_each_methods_own(toyworld, toy_detector, toy_mp4):
     methods = ("vcd", "mask-all")
     *_, last = run(

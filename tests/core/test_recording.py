@@ -434,6 +434,7 @@ def test_a_blank_question_is_refused():
     assert issubclass(QuestionError, MacdError)
 
 
+@pytest.mark.long
 def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, capsys, toyworld):
     out = tmp_path / "own.macd"
     monkeypatch.setattr(sys, "argv", ["own_decoder.py", str(out)])

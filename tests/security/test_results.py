@@ -3,6 +3,7 @@
 import json
 
 import httpx
+import pytest
 
 from macd_ui.serving.passwords import hash_password
 from macd_ui.settings import ServerSettings
@@ -15,6 +16,7 @@ def test_a_server_without_results_has_none(store):
     assert httpx.get(f"{store.url}/results/", trust_env=False).status_code == 404
 
 
+@pytest.mark.long
 def test_users_alone_see_them_and_nobody_writes(tmp_path):
     users = tmp_path / "users"
     users.write_text(f"ada:{hash_password('correct horse')}\n")
