@@ -160,6 +160,7 @@ def test_any_flipped_bytes_open_or_are_refused(content, data):
         pass
 
 
+@pytest.mark.long
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -202,6 +203,7 @@ def test_a_pickle_in_an_array_is_never_run(content, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.long
 def test_a_missing_file_and_a_zip_bomb(tmp_path):
     with pytest.raises(TraceError, match="there is no trace"):
         load(tmp_path / "no.macd")

@@ -94,6 +94,7 @@ def test_importing_and_loading_take_neither_torch_nor_plots(tmp_path):
     assert core.load(out).question == core.load(EXAMPLES / "repaired.macd").question
 
 
+@pytest.mark.long
 def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
     from core.pipeline import run
 

@@ -131,6 +131,7 @@ def test_the_occlusion_report_stays_on_the_device(family):
     assert found.token_change.shape == (2, 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gradient", sampled(["exact", "base"], ["base"]))
 def test_the_ascent_and_its_way_back_stay_on_the_device(family, gradient):
     with dry_run("meta"):

@@ -129,6 +129,7 @@ def test_an_area_that_only_scaling_gives():
     assert found.area_ratio == pytest.approx(1, abs=TOLERANCE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_the_area_is_measured_at_full_size(seed, monkeypatch):
     # six pixels tell little of an area: what matches there must be measured again

@@ -59,6 +59,7 @@ def test_the_snippet_computes_the_trace_again(trace, toy_mp4, toyworld, capsys):
     assert again.counterfactual.loss == pytest.approx(last.trace.counterfactual.loss, abs=1e-6)
 
 
+@pytest.mark.long
 def test_the_command_says_what_differs(trace):
     words = shlex.split(command(trace), comments=True)
     args = _parser().parse_args(words[3:])

@@ -28,6 +28,7 @@ def counted(toyworld, monkeypatch):
     return looked
 
 
+@pytest.mark.long
 def test_a_second_question_reads_the_video_no_more_and_answers_the_same(toy_mp4, toyworld, counted):
     alone = traced(toy_mp4, SECOND, toyworld, StageCache())
     without = sum(counted)
