@@ -23,6 +23,8 @@ PYTHON ?= python3
 ARGS ?=
 WORKERS ?= 2
 export OMP_WAIT_POLICY := PASSIVE
+# many processes start: without its caches each would compile every module anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser clean
 

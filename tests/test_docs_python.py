@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text()
 
 
+@pytest.mark.long
 def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.S)

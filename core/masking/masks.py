@@ -42,9 +42,10 @@ def draw_masks(
             outside=np.pad(inner.outside, ((0, 0), *around)),
         )
     height, width = size
-    raw = np.zeros((len(tracks), frames, height, width), np.float32)
+    boxes = np.concatenate([t.boxes for t in tracks]) if tracks else np.zeros((0, 4), np.float32)
+    raw = soft_boxes(boxes, size, options.pad, options.feather)
+    raw = raw.reshape(len(tracks), frames, height, width)
     for k, t in enumerate(tracks):
-        raw[k] = soft_boxes(t.boxes, size, options.pad, options.feather)
         if options.shape == "outline":
             for i, outline in enumerate(t.outlines[:frames]):
                 if outline is not None and raw[k, i].any():
@@ -68,19 +69,31 @@ def soft_boxes(boxes: Floats, size: tuple[int, int], pad: float, feather: float)
 
     pad and feather are shares of the short side; the mask is ½ at `pad` outside the box.
     """
+    down, across = soft_edges(boxes, size, pad, feather)
+    masks = np.empty((len(boxes), *size), np.float32)
+    return np.multiply(down[:, :, None], across[:, None, :], out=masks, casting="same_kind")
+
+
+def soft_edges(
+    boxes: Floats, size: tuple[int, int], pad: float, feather: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The factors of `soft_boxes` by row (T, H) and by column (T, W); 0 where there is no box."""
     height, width = size
     short = min(size)
     grow, slope = pad * short, 1 / max(feather * short, 1e-3)
-    lost = ~np.isfinite(boxes).all(axis=1)
-    x0, y0, x1, y1 = (
-        np.nan_to_num(boxes)[:, i, None] * (width, height, width, height)[i] for i in range(4)
-    )
-    x, y = np.arange(width) + 0.5, np.arange(height) + 0.5
-    across = _sigmoid((x - x0 + grow) * slope) * _sigmoid((x1 + grow - x) * slope)
-    down = _sigmoid((y - y0 + grow) * slope) * _sigmoid((y1 + grow - y) * slope)
-    masks = (down[:, :, None] * across[:, None, :]).astype(np.float32)
-    masks[lost | (x1 <= x0)[:, 0] | (y1 <= y0)[:, 0]] = 0
-    return masks
+    known = np.isfinite(boxes).all(axis=1, keepdims=True)
+    x0, y0, x1, y1 = np.split(np.where(known, boxes, 0), 4, axis=1)
+    down = _edges(y0 * height, y1 * height, height, grow, slope)
+    across = _edges(x0 * width, x1 * width, width, grow, slope)
+    return np.where(known & (x1 > x0) & (y1 > y0), down, 0), across
+
+
+def _edges(
+    low: Floats, high: Floats, pixels: int, grow: float, slope: float
+) -> NDArray[np.float64]:
+    """Rises at `low` and falls at `high` (T, 1), each `grow` further out: (T, pixels) in [0, 1]."""
+    at = np.arange(pixels) + 0.5
+    return _sigmoid((at - low + grow) * slope) * _sigmoid((high + grow - at) * slope)
 
 
 def soft_outline(
@@ -158,9 +171,12 @@ def share_overlap(masks: Floats, confidence: Floats) -> Floats:
     if len(masks) < 2:
         return masks
     weighted = masks * np.maximum(confidence, 1e-6)[:, None, None, None]
-    total = weighted.sum(axis=0, keepdims=True)
-    share = np.divide(weighted, total, out=np.zeros_like(weighted), where=total > 1e-12)
-    return np.asarray(share * np.minimum(masks.sum(axis=0, keepdims=True), 1), np.float32)
+    total = weighted.sum(axis=0)
+    most = np.minimum(masks.sum(axis=0), 1)
+    most[total <= 1e-12] = 0
+    weighted /= np.maximum(total, 1e-12)
+    weighted *= most
+    return np.asarray(weighted, np.float32)
 
 
 def combine_masks(

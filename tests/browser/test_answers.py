@@ -150,6 +150,7 @@ def test_methods_go_by_their_titles_and_are_marked(bare):
     assert label.startswith("Second view of MACD, frame 1: the frames behind the masks")
 
 
+@pytest.mark.long
 def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
     trace = traced(objects=2, steps=3)
     page = show(bare, trace)
@@ -171,6 +172,7 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
     assert "is left out" in page.locator(".mv-stage .mv-note").first.inner_text()
 
 
+@pytest.mark.long
 def test_any_linear_answer_is_decoded_on_and_others_say_why(bare):
     trace = traced(objects=2, steps=3)
     page = show(bare, trace)

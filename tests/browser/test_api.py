@@ -26,6 +26,7 @@ def test_only_three_endpoints_are_public(client):
     assert not told["unnamed_endpoints"]
 
 
+@pytest.mark.long
 def test_a_trace_can_be_computed_rescored_and_opened(client, toy_mp4):
     question = "Is there a dog in the video?"
     options = {"contrast": {"alpha": 2.0, "beta": 0.05}}

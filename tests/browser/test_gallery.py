@@ -92,6 +92,7 @@ def test_each_run_opens_in_the_full_viewer(offline, gallery):
     page.wait_for_selector("#runs")
 
 
+@pytest.mark.long
 def test_every_run_is_small(gallery):
     folder, runs = gallery
     for run in runs:

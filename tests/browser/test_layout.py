@@ -60,6 +60,7 @@ def test_tools_stand_beside_the_picture_and_stay_with_it(bare, width):
             assert 0 <= place["y"] < HEIGHT / 2, part
 
 
+@pytest.mark.long
 def test_a_pointer_that_rests_does_not_break_the_next_run(bare):
     page = show(bare, traced(), 1440)
     page.locator(".mv-object").nth(9).hover()

@@ -191,6 +191,7 @@ def test_the_organiser_sees_progress_and_the_traces(place, new_page):
     page.wait_for_selector(".mv-token")  # the page with the traces
 
 
+@pytest.mark.long
 def test_what_cannot_be_sent_waits_in_the_browser(place, new_page):
     """Offline, answers of 500 and 507: shown as unsaved, sent again; a closed tab loses nothing."""
     link = place.link()
@@ -219,6 +220,7 @@ def test_what_cannot_be_sent_waits_in_the_browser(place, new_page):
     assert other.locator("[aria-checked=true]").all_inner_texts() == ["2", "5"]
 
 
+@pytest.mark.long
 def test_the_tick_comes_only_after_the_commit(place, new_page):
     page = new_page(place.link())
     task = begin(page)
@@ -319,6 +321,7 @@ def test_by_touch_on_a_phone(place, new_page):
     assert stored == [(4,), (2,)]
 
 
+@pytest.mark.long
 def test_nothing_stands_in_the_way_of_a_screen_reader(place, new_page):
     from axe_playwright_python.sync_playwright import Axe
 

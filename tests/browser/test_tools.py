@@ -73,6 +73,7 @@ def test_masks_appear_as_soon_as_drawing_is_chosen(bare):
     assert soft.get_attribute("aria-pressed") == "false"
 
 
+@pytest.mark.long
 def test_a_new_object_is_asked_for_its_name(bare):
     page = open_tools(bare)
     naming = page.get_by_label("Name of the new object")
@@ -109,6 +110,7 @@ def test_a_click_masks_what_the_outline_holds(bare):
     assert action["edit"] == {"kind": "level", "track": 1, "level": 0 if level == 1 else 1}
 
 
+@pytest.mark.long
 def test_redo_stands_beside_undo(bare):
     trace = traced(objects=2, steps=3)
     page = open_tools(bare, trace)

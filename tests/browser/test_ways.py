@@ -47,6 +47,7 @@ def test_a_trace_dropped_on_the_viewer_opens(page):
     )
 
 
+@pytest.mark.long
 def test_keys(page):
     page.wait_for_selector(".mv-token")
     root = page.locator(".mv-root")

@@ -154,6 +154,7 @@ def seen(toyworld, toy_mp4):
     return toyworld.encode(read_clip(toy_mp4), "Which animal is in the video?")
 
 
+@pytest.mark.long
 def test_pruning_everything_but_nothing_is_no_pruning(toyworld, seen):
     plain = toyworld.prefill(seen, seen.video)
     whole = toyworld.prefill(seen, seen.video, Prune(2, 1.0))
@@ -264,6 +265,7 @@ def test_compare_on_the_command_line(toy_mp4, capsys):
     assert main(["compare", str(toy_mp4), "what?", "--methods", "nonsense"]) == 2
 
 
+@pytest.mark.long
 def test_one_step_costs_four_prefills_and_objects_cost_nothing(toyworld, toy_mp4):
     from bench.trace import flop_ratios
 

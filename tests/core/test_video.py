@@ -207,6 +207,7 @@ def test_real_clips(real):
         assert clip.duration > people * 0.9
 
 
+@pytest.mark.long
 def test_reading_ends_when_nobody_waits(make_video):
     """Cancelled as soon as it is asked, with the decoder ended."""
     asked = []

@@ -159,6 +159,7 @@ def children():
     return found
 
 
+@pytest.mark.long
 def test_no_way_of_ending_leaves_a_process_or_a_file(one_gop, tmp_path, monkeypatch):
     """Read whole, refused, out of time, and cancelled while either way of reading is taken."""
     started = []

@@ -22,7 +22,7 @@ from tests.zoo import ZOO, drawn_boxes, make_zoo, read_index, write_clip
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "Is there a dog in the video?"
-SAMPLE = ("rotated.mp4", "wide-pixels.mp4")
+SAMPLE = ("rotated.mp4",)
 """Run by default; the others are marked `long`."""
 FRESH = ("rotated.mp4", "1-frame.mp4")
 """Edited in a fresh process by default; those of all others are compared in a `long` test."""
@@ -283,6 +283,7 @@ def test_native_frames_are_those_of_the_processor(trace_of, toyworld, name):
     assert len(last.occlusion.loss_change) == ZOO[name].objects
 
 
+@pytest.mark.long
 def test_without_objects_what_needs_one_is_told(trace_of, toyworld):
     _, path = trace_of("0-objects.mp4")
     opened = load(path)

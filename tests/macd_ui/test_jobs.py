@@ -71,6 +71,7 @@ def test_who_waits_hears_the_place_and_computes_when_it_is_their_turn(handlers, 
     third.close()
 
 
+@pytest.mark.long
 def test_stop_works_while_waiting_and_others_move_up(handlers, store, make_video):
     video = make_video()
     first = handlers.run(values(video), "one")

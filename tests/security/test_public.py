@@ -131,6 +131,7 @@ def asked_for_much(server):
     return words(visitor.send("run", video=clip(visitor), question="is it?", frames=33))
 
 
+@pytest.mark.long
 def test_the_page_is_bounded_where_others_use_it(public):
     assert "video.frames is 33" in asked_for_much(public)
     with serving() as private:
@@ -139,6 +140,7 @@ def test_the_page_is_bounded_where_others_use_it(public):
         assert "ascent.steps is 21" in told[1]["error"]
 
 
+@pytest.mark.long
 def test_a_run_over_its_time_is_stopped_and_shown():
     with serving(ServerSettings(public=True, run_seconds=0.0)) as server:
         visitor = Visitor(server.url)

@@ -114,6 +114,7 @@ def test_a_session_without_a_tab_ends_and_one_with_a_tab_stays():
         assert not store._sessions
 
 
+@pytest.mark.long
 def test_what_the_framework_keeps_of_a_tab_goes_with_it():
     with serving(grace_s=3600) as store:
         holder, queue = store.page.state_holder, store.page._queue

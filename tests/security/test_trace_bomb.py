@@ -22,6 +22,7 @@ from core.traces.format import (
 )
 from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F401 - fixtures
 from tests.patience import PATIENCE_S
+from tests.samples import sampled
 
 ROOT = Path(__file__).parents[2]
 MOST_MB = 300
@@ -200,8 +201,9 @@ OPENED = {
     "most values": as_many_values_as_allowed,
 }
 
-SAMPLE = ("most pixels", "most second views", "most candidates", "long texts")
-"""Of the largest files, those that every run of the tests opens."""
+BOMBS = ("100 flat frames of 4096²", "a manifest of 90 MB", "too many candidates")
+LARGEST = ("most pixels",)
+"""Of the files that are refused and of the largest that open, those of every run of the tests."""
 
 
 def measure(path, threads=1):
@@ -212,7 +214,7 @@ def measure(path, threads=1):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", sampled(REFUSED, BOMBS))
 def test_a_bomb_is_refused_before_it_takes_memory(content, tmp_path, name):  # noqa: F811
     change, words = REFUSED[name]
     (tmp_path / "bomb.macd").write_bytes(rebuilt(content, change))
@@ -224,9 +226,7 @@ def test_a_bomb_is_refused_before_it_takes_memory(content, tmp_path, name):  # n
 
 
 @pytest.mark.parametrize("threads", [1, pytest.param(4, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.long) for n in OPENED]
-)
+@pytest.mark.parametrize("name", sampled(OPENED, LARGEST))
 def test_the_largest_files_open_within_the_bound(content, tmp_path, name, threads):  # noqa: F811
     (tmp_path / "large.macd").write_bytes(rebuilt(content, OPENED[name]))
     found = measure(tmp_path / "large.macd", threads)

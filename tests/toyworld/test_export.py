@@ -7,13 +7,14 @@ from core.media.video import read_clip
 from core.options import VideoOptions
 from evals.benchmarks import find_benchmark
 from evals.benchmarks.files import Sampling
+from tests.samples import sampled
 from toyworld.__main__ import main
 from toyworld.export import FORMATS, _Writer, export
 
 FEW = Sampling(VideoOptions(frames=4, dense_fps=2.0))
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(scope="module", params=sampled(FORMATS, ("eventhallusion", "questions")))
 def exported(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     n = 3 if request.param == "video-pope" else 2 if request.param == "perception-test" else 1
@@ -61,6 +62,7 @@ def test_splits_have_one_answer_as_released(exported):
     assert truths == {"entire": {"no"}, "misleading": {"no"}, "interleave": {"yes"}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exported", ["mvbench"], indirect=True)
 def test_a_part_of_a_video_is_what_is_sampled(exported):
     _, folder, _ = exported
@@ -85,6 +87,7 @@ def test_a_video_is_cut_where_its_mapping_says(exported):
     assert clip.times.max() < 4.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exported", ["video-mme"], indirect=True)
 def test_frames_are_sampled_by_rate_and_size(exported):
     _, folder, _ = exported

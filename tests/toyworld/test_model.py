@@ -63,6 +63,7 @@ def steps(trainer, n):
             return
 
 
+@pytest.mark.long
 def test_training_resumes_where_it_stopped(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train_backbone, "COVERED_FLAT", 1.0)
     schedule = Schedule(vision_steps=1, vision_batch=2, steps=3, batch=2)
