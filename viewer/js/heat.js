@@ -12,6 +12,8 @@ export const HEAT_VIEWS = [["video", "V"], ["counterfactual", "V_d"], ["differen
 
 /** Colours of the strongest evidence for and against: blue and orange, as in the tables. */
 const FOR = [33, 102, 172], AGAINST = [179, 88, 6];
+const KEPT = 64; // enlarged maps, of 1.8 MB each at most
+
 /** Viridis, for maps without a sign, which reads the same in greys. */
 const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
@@ -71,6 +73,8 @@ export class Heat {
     if (video && counterfactual) this.values.difference = video.map((v, i) => v - counterfactual[i]);
     /** @type {Map<string, HTMLCanvasElement>} */
     this.drawn = new Map();
+    /** @type {Map<string, HTMLCanvasElement>} */
+    this.kept = new Map();
   }
 
   /** @param {HeatView} view */
@@ -122,9 +126,34 @@ export class Heat {
     context.rect(area.x, area.y, area.w, area.h); // what lies on padding is not of the video
     context.clip();
     context.globalAlpha = opacity;
-    context.imageSmoothingEnabled = true;
-    context.drawImage(picture, area.x + x0 * area.w, area.y + y0 * area.h, (x1 - x0) * area.w, (y1 - y0) * area.h);
+    const [w, h] = [Math.round((x1 - x0) * area.w), Math.round((y1 - y0) * area.h)];
+    context.drawImage(this.enlarged(picture, `${view} ${frame}`, w, h), area.x + x0 * area.w, area.y + y0 * area.h);
     context.restore();
+  }
+
+  /**
+   * A frame's map in the size in which it is shown; the last ones are kept, as making one takes
+   * longer than anything else of a frame.
+   *
+   * @param {HTMLCanvasElement} picture
+   * @param {string} key
+   * @param {number} width
+   * @param {number} height
+   */
+  enlarged(picture, key, width, height) {
+    const name = `${key} ${width} ${height}`;
+    const canvas = this.kept.get(name) || el("canvas", { width, height });
+    if (!this.kept.delete(name)) {
+      const context = contextOf(canvas);
+      context.imageSmoothingEnabled = true;
+      context.drawImage(picture, 0, 0, width, height);
+    }
+    this.kept.set(name, canvas); // the last one used is the last one to go
+    for (const oldest of this.kept.keys()) {
+      if (this.kept.size <= KEPT) break;
+      this.kept.delete(oldest);
+    }
+    return canvas;
   }
 }
 
