@@ -65,6 +65,7 @@ class EvidenceCase:
         self.tokens_of_frame = rows, columns
         self.grid = grid_of(rows, columns)
         self._states: dict[str, DecodeState] = {}
+        self._unhidden: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def raise_if_stopped(self) -> None:
         """Raises Cancelled where the rest is not needed any more."""
@@ -121,9 +122,15 @@ class EvidenceCase:
         hidden = self.lm.answer_hidden(self.encoded, videos, self.prefix, reuse=self.state(view))
         return to_host(self.read(hidden).double()), to_host(self.read_random(hidden))
 
+    def unhidden(self, view: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """`scores` of the view itself, (1,) each, read once."""
+        if view not in self._unhidden:
+            self._unhidden[view] = self.scores(view, self.views[view][None])
+        return self._unhidden[view]
+
     def score(self, view: str) -> float:
         """The target's number under a view."""
-        number = float(self.scores(view, self.views[view][None])[0][0])
+        number = float(self.unhidden(view)[0][0])
         if not np.isfinite(number):
             raise NumericalError(
                 "the token's logit is not finite", "Load the model in float32, or another token"

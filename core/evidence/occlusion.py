@@ -48,7 +48,7 @@ def spread_losses(case: EvidenceCase, view: str, batches: Iterable[list[Piece]])
     that begin at the same frame.
     """
     masks = case.over(view)
-    before, before_random = case.scores(view, case.views[view][None])
+    before, before_random = case.unhidden(view)
     values = np.zeros((len(case.encoded.video), *case.grid))
     lost: list[float] = []
     lost_random: list[float] = []
