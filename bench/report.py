@@ -165,7 +165,8 @@ def workers_lines(figures: dict[str, Any] | None) -> list[str]:
         "|---|---|",
     ]
     rows = {
-        "two workers on Ray over one": figures["two_over_one"],
+        "two workers on Ray over one, each on a core of its own": figures["two_over_one"],
+        "two workers on Ray over one, free to use all cores": figures["two_over_one_any_core"],
         "four methods together over one by one, questions a second": figures["sharing"],
     }
     return lines + [

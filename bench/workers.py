@@ -1,22 +1,27 @@
-"""Questions a second: two workers on Ray against one with as many threads each, and sharing.
+"""Questions a second: two workers on Ray against one with a core each, and sharing.
 
 `python -m bench.workers` exports drawn clips, answers them in fresh folders and writes
-bench/results/workers.json, which `python -m bench.report` shows. Loading the models is not counted:
-every worker has loaded them, and has answered a clip, before the clock starts. Sharing is what
-methods of one question have in common, against the same methods asked one by one. All measurements
-are taken in turn, `--runs` times, and the medians are compared.
+bench/results/workers.json, which `python -m bench.report` shows. Loading the models is not
+counted: every worker has loaded them, and has answered a clip, before the clock starts. A worker
+has a core of its own, whatever it starts: one that is free to use all cores reads the next clip on
+another, so that a second worker gains little where there are two. That is measured beside it.
+Sharing is what methods of one question have in common, against the same methods asked one by one.
+All measurements are taken in turn, `--runs` times, and the medians are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
+import os
 import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -72,6 +77,7 @@ def measure(clips: int, threads: int = 1, runs: int = 3) -> Figures:
     shared = medians["process"] / len(METHODS)
     single = 1 / sum(1 / medians[f"process {m}"] for m in METHODS)
     two, one = medians.get("ray 2"), medians.get("ray 1")
+    free_two, free_one = medians.get("ray 2, any core"), medians.get("ray 1, any core")
     return {
         "clips": len(groups),
         "questions": sum(map(len, groups)) // len(METHODS),
@@ -81,6 +87,11 @@ def measure(clips: int, threads: int = 1, runs: int = 3) -> Figures:
         "answers_per_s_one_worker": one,
         "answers_per_s_two_workers": two,
         "two_over_one": None if two is None or one is None else two / one,
+        "answers_per_s_one_worker_any_core": free_one,
+        "answers_per_s_two_workers_any_core": free_two,
+        "two_over_one_any_core": None
+        if free_two is None or free_one is None
+        else free_two / free_one,
         "questions_per_s_shared": shared,
         "questions_per_s_one_by_one": single,
         "sharing": shared / single,
@@ -104,13 +115,27 @@ def _measurements(
 
         for workers in (1, 2):
 
-            def on_ray(workers: int = workers) -> float:
+            def on_ray(workers: int = workers, own_core: bool = True) -> float:
                 # an engine that reports its actors waits until each has loaded its models
-                engine = ray_engine(workers, threads=threads, started=lambda pid: None)
+                cores = iter(sorted(os.sched_getaffinity(0)) * workers)
+                started = (lambda pid: _hold(pid, next(cores))) if own_core else lambda pid: None
+                engine = ray_engine(workers, threads=threads, started=started)
                 return rows_a_second(engine, setting, groups, workers * each)
 
             measurements[f"ray {workers}"] = on_ray
+            measurements[f"ray {workers}, any core"] = partial(on_ray, own_core=False)
     return measurements
+
+
+def _hold(pid: int, core: int) -> None:
+    """Keeps a process, with what it starts from now on, on one core (Linux)."""
+    for thread in _threads(pid):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setaffinity(thread, {core})
+
+
+def _threads(pid: int) -> Iterator[int]:
+    return (int(task.name) for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 def main() -> None:

@@ -1,6 +1,9 @@
 """The bench of workers: what it counts, and that a small one runs."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -44,8 +47,8 @@ def test_an_answer_that_failed_is_no_throughput():
 
 def test_ratios_are_those_of_the_measurements(monkeypatch):
     speeds = {"process": 8.0, "ray 1": 3.0, "ray 2": 5.7} | {
-        f"process {m}": 4.0 for m in workers.METHODS
-    }
+        "ray 1, any core": 5.0, "ray 2, any core": 6.0
+    } | {f"process {m}": 4.0 for m in workers.METHODS}  # fmt: skip
     monkeypatch.setattr(workers, "export", lambda *how: None)
     monkeypatch.setattr(workers, "groups_of", lambda *how: [[1] * 8] * 3)
     taken = {name: iter([0.1, value, 100.0]) for name, value in speeds.items()}
@@ -54,13 +57,30 @@ def test_ratios_are_those_of_the_measurements(monkeypatch):
     })  # fmt: skip
     found = workers.measure(1, runs=3)
     assert found["two_over_one"] == pytest.approx(1.9)
+    assert found["two_over_one_any_core"] == pytest.approx(1.2)
     assert found["questions"] == 6
     assert (found["questions_per_s_shared"], found["questions_per_s_one_by_one"]) == (2.0, 1.0)
     assert found["sharing"] == 2.0
     shown = "\n".join(report.workers_lines(found | {"machine": {"cores": 2, "processor": "x",
                                                                 "date": "d"}}))  # fmt: skip
     assert "1.90×" in shown
+    assert "1.20×" in shown
     assert "2.00×" in shown
+
+
+def test_a_worker_and_what_it_starts_keep_to_one_core():
+    core = max(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    task = (
+        "import os, subprocess, sys; sys.stdin.readline(); print(os.sched_getaffinity(0));"
+        "subprocess.run([sys.executable, '-c', 'import os; print(os.sched_getaffinity(0))'])"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-u", "-c", task], text=True, **pipes)
+    workers._hold(process.pid, core)
+    said, _ = process.communicate("go\n")
+    assert said.splitlines() == [str({core})] * 2
+    assert os.sched_getaffinity(0) == before
 
 
 def test_what_was_not_measured_says_so():
