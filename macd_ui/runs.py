@@ -223,8 +223,8 @@ class Runs(Jobs):
         if trace is None or not can_compare(trace) or turn.is_over() or zerogpu.active():
             return  # on a shared GPU it would take more of the visitor's quota
         expected = controls_ms(trace)
-        if expected is None or expected > AUTOMATIC_MS:
-            return
+        if expected is None or expected > AUTOMATIC_MS or any(t.outlines for t in trace.tracks):
+            return  # random places for outlines take longer than reading the views
         session.comparing = True
         try:
             bench = self._bench(session, trace, job.backbone)

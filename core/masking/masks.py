@@ -54,10 +54,15 @@ def draw_masks(
                     )
         for stroke in t.brush:
             raw[k] = brushed(raw[k], t.boxes, stroke, options.feather)
-    if options.swept and frames:
+    return finish_masks(raw, tracks, options)
+
+
+def finish_masks(raw: Floats, tracks: Sequence[Track], options: MaskOptions) -> MaskSet:
+    """Masks drawn each by itself (K, T, H, W) → what `draw_masks` returns of them."""
+    if options.swept and raw.size:
         # docs/methods.md, step 3: a mask that moves with its object would reveal the motion
         raw = np.broadcast_to(raw.max(axis=1, keepdims=True), raw.shape).copy()
-    covered = raw.max(axis=0) if len(tracks) else np.zeros((frames, height, width), np.float32)
+    covered = raw.max(axis=0) if len(tracks) else np.zeros(raw.shape[1:], np.float32)
     outside = np.ones_like(covered) if options.frame_mask == "whole" else 1 - covered
     if options.overlap == "normalise":
         raw = share_overlap(raw, np.array([t.confidence for t in tracks], np.float32))

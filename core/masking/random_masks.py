@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.masking.masks import combine_masks, draw_masks
+from core.masking.masks import combine_masks, draw_masks, finish_masks
 from core.options import MaskOptions
-from core.types import Track
+from core.types import MaskSet, Track
 
 Float64Array = NDArray[np.float64]
 
@@ -88,7 +88,14 @@ def place_at_random(
     def hidden(placed: Sequence[Track], order: Float64Array, at: tuple[int, int]) -> float:
         return hidden_pixels(placed, level, order, groups, at, options)
 
-    target, target_coarse = (hidden(tracks, frame_levels, at) for at in (size, coarse))
+    stamps = _Stamps(tracks, 1 + max((f for g in groups for f in g), default=-1), coarse, options)
+
+    def hidden_roughly(placed: Sequence[Track], order: Float64Array) -> float:
+        if not stamps.needed:
+            return hidden(placed, order, coarse)
+        return _hidden(stamps.at(placed), placed, level, order, groups, options)
+
+    target, target_coarse = hidden(tracks, frame_levels, size), hidden_roughly(tracks, frame_levels)
     drawn: list[tuple[float, tuple[Track, ...], Float64Array]] = []
     placements: list[RandomPlacement] = []
 
@@ -101,7 +108,7 @@ def place_at_random(
     for _ in range(TRIES):
         placed = tuple(_with_path(t, p, rng) for t, p in zip(tracks, pools, strict=True))
         order = rng.permutation(frame_levels)
-        ratio = _ratio(hidden(placed, order, coarse), target_coarse)
+        ratio = _ratio(hidden_roughly(placed, order), target_coarse)
         drawn.append((abs(ratio - 1), placed, order))
         if abs(ratio - 1) <= _COARSE_TOLERANCE:
             ratio = _ratio(hidden(placed, order, size), target)
@@ -127,9 +134,55 @@ def hidden_pixels(
     """Σ M over frames and pixels of (H, W) `size`; arguments as in `place_at_random`."""
     frames = 1 + max((f for g in groups for f in g), default=-1)
     masks = draw_masks(tracks, frames, size, options)
+    return _hidden(masks, tracks, level, frame_level, groups, options)
+
+
+def _hidden(
+    masks: MaskSet,
+    tracks: Sequence[Track],
+    level: Sequence[float] | NDArray[Any],
+    frame_level: Sequence[float] | NDArray[Any],
+    groups: Sequence[Sequence[int]],
+    options: MaskOptions,
+) -> float:
     confidence = [t.confidence for t in tracks]
     union = combine_masks(masks, level, frame_level, groups, confidence, options)
     return float(union.sum(dtype=np.float64))
+
+
+class _Stamps:
+    """Masks that are drawn once and moved by whole pixels, for shapes that take long to draw.
+
+    needed: whether any mask is more than a box.
+    """
+
+    def __init__(
+        self, tracks: Sequence[Track], frames: int, size: tuple[int, int], options: MaskOptions
+    ) -> None:
+        outlined = options.shape == "outline"
+        self.needed = any(t.brush or (outlined and t.outlines) for t in tracks)
+        self._options = options
+        if self.needed:
+            middle = [_placed(t, np.full((len(t.boxes), 2), 0.5), 1.0) for t in tracks]
+            alone = replace(options, overlap="raw", swept=False, frame_mask="off")
+            self._drawn = draw_masks(middle, frames, size, alone).objects
+
+    def at(self, placed: Sequence[Track]) -> MaskSet:
+        """About the masks of the tracks at other places."""
+        raw = np.zeros_like(self._drawn)
+        height, width = raw.shape[2:]
+        for k, track in enumerate(placed):
+            shifts = (_centres(track.boxes)[0] - 0.5) * (width, height)
+            for i in np.flatnonzero(np.isfinite(shifts[: len(raw[k]), 0])):
+                dx, dy = np.rint(shifts[i]).astype(int)
+                to, source = _overlap(dy, height), _overlap(-dy, height)
+                raw[k, i, to, _overlap(dx, width)] = self._drawn[k, i, source, _overlap(-dx, width)]
+        return finish_masks(raw, placed, self._options)
+
+
+def _overlap(shift: int, pixels: int) -> slice:
+    """Where what is moved by `shift` still lies inside."""
+    return slice(max(0, shift), max(0, min(pixels, pixels + shift)))
 
 
 def is_moved(before: Track, after: Track) -> bool:

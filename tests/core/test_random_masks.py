@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.masking import masks
 from core.masking.masks import combine_masks, draw_masks
 from core.masking.random_masks import (
     SCALES,
     TOLERANCE,
+    _Stamps,
     hidden_pixels,
     is_moved,
     place_at_random,
@@ -108,6 +110,43 @@ def test_objects_of_usual_size_are_moved_and_hide_the_same_area(seed):
     hidden = hidden_pixels(found.tracks, level, found.frame_level, GROUPS, SIZE, options)
     assert hidden == pytest.approx(wanted, rel=TOLERANCE)
     assert placement_warnings(found.as_dict()) == []
+
+
+def outlined(number, centre, extent=(0.25, 0.5)):
+    """A track that stays, whose outline is a triangle."""
+    box = np.concatenate(
+        [np.subtract(centre, np.divide(extent, 2)), np.add(centre, np.divide(extent, 2))]
+    )
+    boxes = np.tile(box.astype(np.float32), (FRAMES, 1))
+    triangle = np.array([[0, 0], [1, 0.25], [0.5, 1]], np.float32)
+    state = np.full(FRAMES, SEEN, np.int8)
+    return Track(number, "dog", 0.9, boxes, state, FRAMES, outlines=((triangle,),) * FRAMES)
+
+
+def test_a_moved_outline_is_the_one_drawn_there():
+    options = MaskOptions(pad=0.01, feather=0.005)
+    tracks = [outlined(1, (0.5, 0.5)), outlined(2, (0.25, 0.5))]
+    stamps = _Stamps(tracks, FRAMES, SIZE, options)
+    assert stamps.needed
+    placed = [outlined(1, (0.75, 0.5)), outlined(2, (0.375, 0.25))]  # 16, 8 and 9 whole pixels away
+    wanted = draw_masks(placed, FRAMES, SIZE, options)
+    moved = stamps.at(placed)
+    np.testing.assert_allclose(moved.objects, wanted.objects, atol=2e-4)
+    np.testing.assert_allclose(moved.outside, wanted.outside, atol=2e-4)
+    assert not _Stamps([a_track(np.random.default_rng(0), 1, 0.3)], FRAMES, SIZE, options).needed
+
+
+def test_outlines_are_not_drawn_for_every_placement(monkeypatch):
+    drawn = []
+    real = masks.soft_outline
+    monkeypatch.setattr(masks, "soft_outline", lambda *how: drawn.append(how[2]) or real(*how))
+    # side by side they hide more than one behind the other, so that no placement is good enough
+    tracks = [outlined(1, (0.4, 0.5)), outlined(2, (0.42, 0.5)), outlined(3, (0.44, 0.5))]
+    size = (72, 128)
+    found = place_at_random(tracks, [1.0, 1.0, 1.0], [0.0] * 3, GROUPS, size)
+    assert found.tries > 20
+    coarse = sum(1 for at in drawn if at != size)
+    assert coarse == len(tracks) * FRAMES
 
 
 def test_placements_differ_by_seed_and_repeat():

@@ -38,7 +38,9 @@ def compared(store, monkeypatch, trace, meanwhile=lambda session: None):
 
 
 def quick():
-    return replace(small_trace(), timings_ms={"views": 10.0})
+    trace = small_trace()
+    boxes = tuple(replace(t, outlines=()) for t in trace.tracks)
+    return replace(trace, tracks=boxes, timings_ms={"views": 10.0})
 
 
 def test_a_quick_comparison_is_shown_by_itself(store, monkeypatch):
@@ -65,3 +67,6 @@ def test_a_slow_comparison_waits_for_the_button(store, monkeypatch):
     assert (updates, session.trace) == ([], bare)
     unknown = replace(quick(), timings_ms={})
     assert compared(store, monkeypatch, unknown)[0] == []
+    frames = len(quick().frames)
+    outlined = tuple(replace(t, outlines=(None,) * frames) for t in quick().tracks)
+    assert compared(store, monkeypatch, replace(quick(), tracks=outlined))[0] == []
