@@ -101,7 +101,7 @@ def test_the_printed_client_runs_against_the_printed_server(tmp_path):
 def answers(url):
     """Whether a server answers there."""
     try:
-        return httpx.get(url, timeout=30.0, trust_env=False).status_code == 200
+        return httpx.get(url, timeout=PATIENCE_S, trust_env=False).status_code == 200
     except httpx.HTTPError:
         return False
 
