@@ -80,7 +80,7 @@ gallery: $(VENV)/.ready
 record-gallery: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.gallery.record $(ARGS)
 
-# ARGS="--quick" without the tests; the clone goes into a temporary folder
+# ARGS="--quick" without the tests, "--final" for the commit to be tagged; the clone goes into a temporary folder
 release-check: $(VENV)/.ready-dev
 	$(BIN)/python -m scripts.release_check $(ARGS)
 
