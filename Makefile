@@ -1,6 +1,6 @@
 # make run    install, then serve the page on the embedded default
 # make test   install, then run the tests (a browser is installed where it is missing)
-# make test-all  every test, the long suites whole
+# make test-all  every test, the long suites whole, the MCP client too
 # make check  lint, types (of the JavaScript too) and every test
 # make test-matrix  the families against the oldest and newest supported transformers
 # make gpu-check  every family on CUDA with random weights: time and peak memory as JSON
@@ -10,6 +10,8 @@
 # make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
 # make gallery  write the shipped examples as a static site; ARGS="OUT TRACES…" for others
+# make mcp    install beside, then serve the page with tools for MCP clients (docs/mcp.md)
+# make mcp-check  use every tool of that server with the official client
 # make learn  write the course as a static site, and as a zip to hand out; ARGS="OUT --zip"
 # make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
@@ -19,6 +21,7 @@
 # make headroom  which balanced regimes can judge how a method chooses objects
 VENV := .venv
 BIN := $(VENV)/bin
+MCP := .venv-mcp
 PYTHON ?= python3
 ARGS ?=
 WORKERS ?= 2
@@ -26,7 +29,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser clean
+.PHONY: mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -41,6 +44,15 @@ test: $(VENV)/.ready-dev browser
 # the long suites too, of which `make test` runs a named sample
 test-all: $(VENV)/.ready-dev browser
 	$(PYTEST) $(ARGS)
+	$(if $(ARGS),,$(MAKE) mcp-check)
+
+# ARGS="--port 7861" where 7860 is taken
+mcp: $(MCP)/.ready
+	$(MCP)/bin/python app.py --mcp $(ARGS)
+
+# about a minute; without ARGS also a part of `make test-all`
+mcp-check: $(MCP)/.ready-dev
+	$(MCP)/bin/python -m pytest tests/security/test_mcp.py tests/macd_ui/test_mcp.py $(ARGS)
 
 # the family tests against the oldest and the newest supported transformers
 test-matrix: $(VENV)/.ready-dev
@@ -70,7 +82,7 @@ gallery: $(VENV)/.ready
 record-gallery: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.gallery.record $(ARGS)
 
-# ARGS="--quick" without the tests; the clone goes into a temporary folder
+# ARGS="--quick" without the tests, "--final" for the commit to be tagged; the clone goes into a temporary folder
 release-check: $(VENV)/.ready-dev
 	$(BIN)/python -m scripts.release_check $(ARGS)
 
@@ -149,5 +161,14 @@ $(VENV)/.ready-dev: requirements-dev.txt $(VENV)/.ready
 	scripts/install.sh $(VENV) $(PYTHON) requirements-dev.txt
 	touch $@
 
+# its packages exclude some of the versions in $(VENV)
+$(MCP)/.ready: requirements-mcp.txt requirements.txt constraints-mcp.txt constraints.txt scripts/install.sh
+	scripts/install.sh $(MCP) $(PYTHON) requirements-mcp.txt constraints-mcp.txt
+	touch $@
+
+$(MCP)/.ready-dev: $(MCP)/.ready
+	$(MCP)/bin/pip install --quiet -c constraints.txt pytest pytest-timeout pytest-xdist hypothesis
+	touch $@
+
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MCP) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

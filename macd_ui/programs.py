@@ -202,6 +202,13 @@ def add_tools(store: Store) -> None:
         gradio.api(_with_words(tool), api_name=f"tool_{tool.__name__}", queue=False)
 
 
+class ToolError(gr.Error):
+    """Its text is the message; that of a gr.Error, which MCP clients are sent, is in quotes."""
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
 def _with_words(tool: Tool) -> Tool:
     """The tool, whose answers are JSON and whose errors are told with cause and remedy."""
 
@@ -209,7 +216,7 @@ def _with_words(tool: Tool) -> Tool:
         try:
             answer = tool(*given, **named)
         except MacdError as error:
-            raise gr.Error(str(error), print_exception=False) from error
+            raise ToolError(str(error), print_exception=False) from error
         # Gradio's MCP server would send a dict as Python writes it
         return answer if isinstance(answer, str) else json.dumps(answer, allow_nan=False)
 

@@ -281,8 +281,8 @@ def read_settings(
             parser.error("--mcp opens files of this machine: not with --public, --auth or --host")
         if importlib.util.find_spec("mcp") is None:
             parser.error(
-                "--mcp needs the package mcp. Install it into an environment of its own:"
-                " pip install -r requirements-mcp.txt"
+                "--mcp needs the package mcp, in an environment of its own: `make mcp`, or"
+                " pip install -r requirements-mcp.txt into a new one"
             )
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
     if args.host not in ANY_ADDRESS:

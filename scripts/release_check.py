@@ -16,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CLONE_MB = 80
-"""Downloaded by a clone with its whole history; `git clone --depth 1` takes much less."""
+"""Downloaded by a clone with its whole history."""
+SHALLOW_MB = 30
+"""Downloaded by `git clone --depth 1`: what ships, compressed."""
 LARGEST_MB = 2.0
 """Of a tracked file; weights have limits of their own."""
 LARGER_MB = {
@@ -37,8 +39,11 @@ class Failed(Exception):
     """A check that does not hold, in words."""
 
 
-def check_versions(root: Path) -> str:
-    """The version, which CITATION.cff, CHANGELOG.md and README.md must agree with."""
+def check_versions(root: Path, final: bool = False) -> str:
+    """The version, which CITATION.cff, CHANGELOG.md and README.md must agree with.
+
+    final: CHANGELOG.md must name it and CITATION.cff its date.
+    """
     code = (root / "core" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__ = "(.*)"$', code, re.M)
     if match is None:
@@ -49,8 +54,12 @@ def check_versions(root: Path) -> str:
         raise Failed(f"CITATION.cff says {cited and cited[1]}, the code {version}")
     newest = re.search(r"^## (.+)$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     noted = newest[1].split()[0] if newest else ""
-    if noted not in (version, "Unreleased"):
+    if noted not in ((version,) if final else (version, "Unreleased")):
         raise Failed(f"CHANGELOG.md begins with {noted or 'nothing'}, the code says {version}")
+    if final and not re.search(
+        r"^date-released: .?\d{4}-\d\d-\d\d", (root / "CITATION.cff").read_text(), re.M
+    ):
+        raise Failed("CITATION.cff has no date-released")
     pins = dict(z.split("==") for z in (root / "constraints.txt").read_text().split())
     sdk = re.search(r"^sdk_version: (\S+)$", (root / "README.md").read_text(encoding="utf-8"), re.M)
     if sdk is None or sdk[1] != pins.get("gradio"):
@@ -101,14 +110,62 @@ def check_files(root: Path) -> str:
 
 def check_clone_size(clone: Path) -> str:
     """The history that a clone downloads; the files are checked out from it."""
-    downloaded, size = _megabytes(clone / ".git"), _megabytes(clone)
+    downloaded, size = _downloaded(clone), _megabytes(clone.rglob("*"))
+    largest = ", ".join(f"{name} {mb:.1f}" for name, mb in history_of(clone)[:3])
+    why = f"all versions of {largest}"
     if downloaded > CLONE_MB:
-        raise Failed(f"a clone downloads {downloaded:.0f} MB, at most {CLONE_MB}")
-    return f"{downloaded:.0f} MB with its history, {size:.0f} MB on the disk"
+        raise Failed(f"a clone downloads {downloaded:.1f} MB, at most {CLONE_MB:g}; {why}")
+    return f"{downloaded:.1f} MB with its history, {size:.0f} MB on the disk; {why}"
 
 
-def _megabytes(folder: Path) -> float:
-    return sum(p.lstat().st_size for p in folder.rglob("*") if not p.is_dir()) / 1e6
+def check_shallow_size(root: Path, folder: Path) -> str:
+    """What `git clone --depth 1` downloads."""
+    clone = folder / "shallow"
+    run(["git", "clone", "--quiet", "--depth", "1", root.resolve().as_uri(), str(clone)], folder)
+    downloaded = _downloaded(clone)
+    if downloaded > SHALLOW_MB:
+        raise Failed(f"--depth 1 downloads {downloaded:.1f} MB, at most {SHALLOW_MB:g}")
+    return f"{downloaded:.1f} MB"
+
+
+def history_of(root: Path) -> list[tuple[str, float]]:
+    """Paths and the megabytes of all their versions as git keeps them, the largest first."""
+    listed = subprocess.run(
+        ["git", "rev-list", "--objects", "--all"], cwd=root, check=True, capture_output=True
+    ).stdout
+    sizes = subprocess.run(
+        ["git", "cat-file", "--batch-check=%(objecttype) %(objectsize:disk) %(rest)"],
+        cwd=root, check=True, capture_output=True, input=listed,
+    ).stdout  # fmt: skip
+    total: dict[str, float] = {}
+    for line in sizes.decode().splitlines():
+        kind, size, name = line.split(" ", 2)
+        if kind == "blob":
+            total[name] = total.get(name, 0.0) + int(size) / 1e6
+    return sorted(total.items(), key=lambda pair: -pair[1])
+
+
+def _downloaded(clone: Path) -> float:
+    """Megabytes of a clone's objects; git computes their index and its reverse afterwards."""
+    objects = (clone / ".git" / "objects").rglob("*")
+    return _megabytes(p for p in objects if p.suffix not in (".idx", ".rev"))
+
+
+def _megabytes(paths: Iterable[Path]) -> float:
+    return sum(p.lstat().st_size for p in paths if not p.is_dir()) / 1e6
+
+
+def describe(root: Path) -> str:
+    """The commit that is checked, and whether the checkout has changes that are not."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+        return done.stdout.decode().strip()
+
+    changed = git("status", "--porcelain")
+    return git("log", "-1", "--format=%h %s") + (
+        f"; {len(changed.splitlines())} uncommitted changes are not checked" if changed else ""
+    )
 
 
 def check_notices(root: Path) -> str:
@@ -169,6 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.release_check", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="without the tests")
     parser.add_argument("--venv", type=Path, metavar="FOLDER", help="environment for the tests")
+    parser.add_argument(
+        "--final", action="store_true", help="CHANGELOG.md and CITATION.cff must name the release"
+    )
     options = parser.parse_args(arguments)
     passed = True
 
@@ -189,9 +249,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ["git", "clone", "--quiet", "--no-local", "--single-branch", str(ROOT), str(clone)],
             Path(folder),
         )
+        check("commit", lambda: describe(ROOT))
         check("clone", lambda: check_clone_size(clone))
-        for name, call in (("versions", check_versions), ("hashes", check_hashes),
-                           ("files", check_files), ("notices", check_notices)):  # fmt: skip
+        check("shallow", lambda: check_shallow_size(ROOT, Path(folder)))
+        check("versions", lambda: check_versions(clone, options.final))
+        for name, call in (("hashes", check_hashes), ("files", check_files),
+                           ("notices", check_notices)):  # fmt: skip
             check(name, lambda call=call: call(clone))  # type: ignore[misc]
         check("wheel", lambda: check_wheel(clone, wheels))
         if not options.quick:

@@ -26,11 +26,11 @@ def install(tmp_path):
         (tools / name).write_text(content)
         (tools / name).chmod(0o755)
 
-    def call(fails=0, settings=""):
+    def call(fails=0, settings="", pins=()):
         (tools / "log").unlink(missing_ok=True)
         (tools / "uv-fails").write_text(str(fails))
         (tools / "settings").write_text(settings)
-        words = [ROOT / "scripts" / "install.sh", tmp_path / "venv", "python3", "wanted.txt"]
+        words = [ROOT / "scripts" / "install.sh", tmp_path / "venv", "python3", "wanted.txt", *pins]
         env = {n: v for n, v in os.environ.items() if not n.startswith("UV_")}
         done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
         return (tools / "log").read_text().splitlines(), done.stderr
@@ -44,6 +44,19 @@ def test_uv_installs_what_is_pinned(install):
     assert first.endswith("-c constraints.txt uv")
     assert "-r wanted.txt -c constraints.txt [] [] []" in second
     assert not told
+
+
+def test_other_pins_go_before_the_usual_ones(install, tmp_path):
+    kept = tmp_path / "kept"
+    uv = tmp_path / "venv" / "bin" / "uv"
+    uv.write_text(UV.replace("exit", f'for last; do :; done; cp "$last" "{kept}"\nexit', 1))
+    pins = tmp_path / "pins.txt"
+    pins.write_text("numpy==1.0\nelsewhere==2.0\n")
+    install(pins=[pins])
+    usual = (ROOT / "constraints.txt").read_text().splitlines()
+    assert any(line.startswith("numpy==") for line in usual)
+    expected = [line for line in usual if not line.startswith("numpy==")]
+    assert kept.read_text().splitlines() == ["numpy==1.0", "elsewhere==2.0", *expected]
 
 
 def test_it_asks_the_indexes_of_pip(install):

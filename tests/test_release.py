@@ -64,8 +64,14 @@ def test_versions_that_differ_are_found(tree, name, old, new, told):
 
 def test_a_released_version_needs_its_entry(tree):
     version = release_check.check_versions(tree).split()[0]
+    with pytest.raises(Failed, match="begins with Unreleased"):
+        release_check.check_versions(tree, final=True)
     change(tree, "CHANGELOG.md", "## Unreleased", f"## {version} (2026-12-01)")
     assert release_check.check_versions(tree) == version
+    with pytest.raises(Failed, match="no date-released"):
+        release_check.check_versions(tree, final=True)
+    change(tree, "CITATION.cff", "\nversion: ", "\ndate-released: 2026-12-01\nversion: ")
+    assert release_check.check_versions(tree, final=True) == version
 
 
 def test_changed_weights_and_clips_are_found(tree):
@@ -111,6 +117,30 @@ def test_a_large_clone_is_found(tree, monkeypatch):
     monkeypatch.setattr(release_check, "CLONE_MB", 0.1)
     with pytest.raises(Failed, match=r"at most 0\.1"):
         release_check.check_clone_size(tree)
+    (tree / ".git/objects/pack/of.idx").write_bytes(bytes(10**6))  # git computes it
+    monkeypatch.setattr(release_check, "CLONE_MB", 1)
+    assert release_check.check_clone_size(tree)
+
+
+def test_the_history_is_told_by_path(tree, tmp_path, monkeypatch):
+    for content in (bytes(range(256)) * 40, bytes(reversed(range(256))) * 40, b""):
+        (tree / "grown").write_bytes(content)
+        git(tree, "add", "-A")
+        git(tree, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", "grow")
+    sizes = dict(release_check.history_of(tree))
+    assert 0 < sizes["grown"] < 0.02
+    largest = next(iter(sizes))
+    assert f"all versions of {largest} {sizes[largest]:.1f}" in release_check.check_clone_size(tree)
+    assert release_check.describe(tree).endswith("grow")
+    (tree / "grown").write_text("more")
+    assert release_check.describe(tree).endswith("1 uncommitted changes are not checked")
+    folder = tmp_path / "shallow of it"
+    folder.mkdir()
+    assert release_check.check_shallow_size(tree, folder).endswith(" MB")
+    monkeypatch.setattr(release_check, "SHALLOW_MB", 0.1)
+    (folder / "again").mkdir()
+    with pytest.raises(Failed, match=r"--depth 1 downloads 0\.\d MB, at most 0\.1"):
+        release_check.check_shallow_size(tree, folder / "again")
 
 
 def test_the_notices_are_those_of_the_installed_packages():

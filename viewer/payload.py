@@ -307,7 +307,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
             {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.further
         ],
         "method": answer.method,
-        "title": _title(answer.method),
+        "title": title_of(answer.method),
         "tokens": [
             {
                 "index": t.index,
@@ -330,7 +330,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
     }
 
 
-def _title(method: str) -> str:
+def title_of(method: str) -> str:
     """A method's title; its name where the project does not know it."""
     try:
         return find_method(method).title

@@ -15,16 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from core.errors import MacdError, OptionError, TraceError
+from core.traces.fewer import with_fewer_candidates
 from core.types import Trace
 from core.words import count, visible
 from macd_ui.gallery.runs import Run, read_run
 from viewer import payload, status
 from viewer.bundle import bundle
 from viewer.export import LINKED, SCRIPT_NAME, STYLE_NAME, linked, page_style, shared_script
+from viewer.payload import title_of
 from viewer.shrink import as_text, shrink, webp, without_pictures
 
 HERE = Path(__file__).parent
@@ -32,9 +35,13 @@ SCRIPT = HERE.parent / "js" / "gallery.js"
 STYLE = HERE / "gallery.css"
 MOST_KB = 150
 """Of a run's page, when its other parts allow: the pictures are compressed to fit."""
-AROUND = 8000
+AROUND = 14_000
 """Bytes of a run's page around its data, and of its picture in the index."""
-THUMBNAIL = 192
+THUMBNAIL = 256
+MOST_TEXT = 0.65
+"""Share of a run's data that answers, tracks and the like may take; the rest is for pictures."""
+FEWER = (128, 64, 32, 24, 16, 12, 8)
+"""Candidates per view and token, tried in this order where answers are long."""
 MAX_TRACES = 2000
 KEPT = 256
 """Files of runs that a server keeps made: about 40 MB at most."""
@@ -178,11 +185,18 @@ def run_page(
 
     back: address and text of the link above it.
     """
-    data, coarser = shrink(payload(trace, status()), 1000 * most_kb - AROUND)
+    room = 1000 * most_kb - AROUND
+    data, fewer = _with_room_for_pictures(trace, room)
+    data, coarser = shrink(data, room)
     lines = [part for part in (run.outcome, run.truth) if part]
     if coarser:
         lines.append(
             f"Pictures are compressed for this page ({coarser}); the trace has them whole."
+        )
+    if fewer:
+        lines.append(
+            f"Of each token this page holds the {fewer} best candidates under each view and every"
+            " one that wins at some α and β; the trace holds more."
         )
     lines.append(f"Trace {run.sha256}")
     address, text = map(escape, back)
@@ -203,10 +217,23 @@ def run_page(
     return File(page.content, page.media_type, note)
 
 
+def _with_room_for_pictures(trace: Trace, room: int) -> tuple[dict[str, Any], int]:
+    """The viewer's data, and how many candidates per view and token are left in it, 0 for all.
+
+    room: characters of the data. Long answers keep fewer candidates, so that pictures get theirs.
+    """
+    data, left = payload(trace, status()), 0
+    for keep in FEWER:
+        if len(as_text(without_pictures(data))) <= MOST_TEXT * room:
+            break
+        data, left = payload(with_fewer_candidates(trace, keep), status()), keep
+    return data, left
+
+
 def thumbnail(trace: Trace) -> File:
     """The frame in the middle of the clip."""
     middle = Image.fromarray(trace.frames[len(trace.frames) // 2])
-    return File(webp(middle, 70, THUMBNAIL), "image/webp")
+    return File(webp(middle, 60, THUMBNAIL), "image/webp")
 
 
 _INDEX = """<!doctype html>
@@ -241,7 +268,7 @@ def index_page(runs: Sequence[Run], home: str = "") -> str:
     }
     filters = "".join(
         f'<label>{name.capitalize()} <select name="{name}"><option value="">all</option>'
-        + "".join(f"<option>{escape(v)}</option>" for v in sorted(set(values)))
+        + "".join(_option(name, v) for v in sorted(set(values)))
         + "</select></label>"
         for name, values in choices.items()
     )
@@ -256,10 +283,22 @@ def index_page(runs: Sequence[Run], home: str = "") -> str:
     )
 
 
+def _option(name: str, value: str) -> str:
+    """A choice of a filter; the value of a method is its name, which addresses hold."""
+    words = title_of(value) if name == "method" else value
+    return f'<option value="{escape(value)}">{escape(words)}</option>'
+
+
+def _model_name(backbone: str) -> str:
+    """As it is; of a folder of weights its last part, as the rest is about its owner's machine."""
+    return Path(backbone).name if Path(backbone).is_absolute() else backbone
+
+
 def _entry(run: Run) -> str:
     methods = escape("\n".join(run.answers), quote=True)
     answers = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in run.answers.items()
+        f"<dt>{escape(title_of(name))}</dt><dd>{escape(text)}</dd>"
+        for name, text in run.answers.items()
     )
     return (
         f'<li data-example="{escape(run.title)}" data-outcome="{escape(run.outcome)}"'
@@ -267,7 +306,7 @@ def _entry(run: Run) -> str:
         f'<img src="t/{run.name}.webp" alt="" loading="lazy" width="{THUMBNAIL}">'
         f"<strong>{escape(run.title)}</strong></a><p>{escape(run.question)}</p>"
         f'<dl>{answers}</dl><p class="outcome">{escape(run.outcome)}</p>'
-        f'<p class="quiet">{escape(run.backbone)}</p></li>'
+        f'<p class="quiet">{escape(_model_name(run.backbone))}</p></li>'
     )
 
 

@@ -95,8 +95,6 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
         options = launch_options(store)
         if zerogpu.active():  # before the first fork; trying them out would need a GPU
             zerogpu.load_models(store)
-        else:
-            store.warm_up()
         try:
             page.launch(
                 server_name=settings.host,
@@ -108,6 +106,8 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
             raise OptionError(
                 f"port {settings.port} cannot be used ({error})", "Choose another: --port N"
             ) from error
+        if not zerogpu.active():
+            store.warm_up()  # after the port is open: it would take processor time from the launch
         while not stopped.wait(1.0):
             pass
         store.drain(DRAIN_S)

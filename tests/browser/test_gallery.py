@@ -98,3 +98,50 @@ def test_every_run_is_small(gallery):
     for run in runs:
         size = sum((folder / "t" / f"{run.name}{end}").stat().st_size for end in (".html", ".webp"))
         assert size <= 1000 * MOST_KB, run.file
+
+
+@pytest.mark.long
+def test_a_phone_shows_no_page_wider_than_itself(offline, gallery):
+    folder, runs = gallery
+    page = offline
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in ("index.html", *(f"t/{run.name}.html" for run in runs[:3])):
+        page.goto((folder / path).as_uri())
+        page.wait_for_selector(".mv-token, #filters:visible")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+
+
+@pytest.mark.long
+def test_it_is_filtered_and_opened_by_keys(offline, gallery):
+    folder, runs = gallery
+    page = offline
+    page.goto((folder / "index.html").as_uri())
+    page.wait_for_selector("#filters:visible")
+
+    def focused():
+        return page.evaluate("document.activeElement.name || document.activeElement.textContent")
+
+    page.keyboard.press("Tab")
+    assert focused() == "example"
+    page.keyboard.press("Tab")
+    assert focused() == "outcome"
+    page.keyboard.type("MACD rep")
+    repaired = [run for run in runs if run.outcome == "MACD repairs it"]
+    page.get_by_text(f"{len(repaired)} of {len(runs)} runs", exact=True).wait_for()
+    page.keyboard.press("Tab")
+    assert focused() == "method"
+    page.keyboard.type("MACD, no")
+    page.get_by_text(f"1 of {len(runs)} runs", exact=True).wait_for()
+    page.keyboard.press("Tab")
+    assert focused() == "Show all"
+    page.keyboard.press("Enter")
+    page.get_by_text(f"{len(runs)} runs", exact=True).wait_for()
+    page.keyboard.press("Tab")  # hidden runs are passed over, shown ones in their order
+    assert focused() == runs[0].title
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mv-token")
+    assert page.locator(".mv-question").inner_text() == runs[0].question
+    page.keyboard.press("Tab")
+    assert focused() == "All runs"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#filters:visible")

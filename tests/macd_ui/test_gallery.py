@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -17,7 +18,7 @@ from macd_ui.examples import SHIPPED, described
 from macd_ui.gallery.__main__ import main
 from macd_ui.gallery.routes import routes, site_of
 from macd_ui.gallery.runs import AGREE, DIFFER, OTHER, OUTCOMES, UNFINISHED, outcome_of
-from macd_ui.gallery.site import Site, write_site
+from macd_ui.gallery.site import MOST_KB, Site, write_site
 from macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
 
@@ -107,6 +108,43 @@ def test_what_cannot_be_read_is_left_out_with_a_note(folder, tmp_path, capsys):
         assert main([str(tmp_path / "other"), *words]) == 2
         assert cause in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+def test_the_index_names_methods_by_title_and_no_folder_of_its_maker(folder, tmp_path):
+    trace = small_trace()
+    local = replace(trace.backbone, name="/home/somebody/models/tiny")
+    save(replace(trace, backbone=local), folder / "local.macd")
+    write_site(Site([folder]), tmp_path / "out")
+    index = (tmp_path / "out" / "index.html").read_text()
+    assert '<p class="quiet">tiny</p>' in index
+    assert "somebody" not in index
+    assert '<p class="quiet">toyworld</p>' in index
+    assert "<dt>Baseline</dt>" in index
+    assert '<option value="baseline">Baseline</option>' in index
+
+
+def test_a_long_answer_leaves_candidates_out_and_says_so(folder, tmp_path, capsys):
+    trace = small_trace()
+    step = trace.answers["macd"].tokens[0]
+    base = np.linspace(3, -3, 256, dtype=np.float32)
+    wide = replace(
+        step, token=0, candidates=np.arange(256), texts=tuple(f"word {i}" for i in range(256)),
+        base=base, counter=np.sin(50 * base), floor=-3.1,
+    )  # fmt: skip
+    tokens = tuple(replace(wide, index=i) for i in range(64))
+    long = replace(trace.answers["macd"], tokens=tokens)
+    save(replace(trace, answers=trace.answers | {"macd": long}), folder / "long.macd")
+    assert main([str(tmp_path / "out"), str(folder)]) == 0
+    assert not capsys.readouterr().err
+    pages = [p.read_text() for p in (tmp_path / "out" / "t").glob("*.html")]
+    assert all(len(page.encode()) <= 1000 * MOST_KB for page in pages)
+    (page,) = [page for page in pages if "word 1" in page]
+    kept = int(re.search(r"this page holds the (\d+) best candidates under each view", page)[1])
+    data = json.loads(re.search(r'id="trace">(.*?)</script>', page, re.S)[1])
+    shown = data["trace"]["answers"]["macd"]["tokens"]
+    assert len(shown) == 64
+    assert all(kept <= len(t["candidates"]) < 256 for t in shown)
+    assert sum("best candidates" in p for p in pages) == 1
 
 
 def test_a_page_that_cannot_be_small_is_told(folder, tmp_path, capsys):

@@ -1,18 +1,22 @@
 """Tools for other programs: the functions themselves. A client uses them in tests/security."""
 
+import ast
 import base64
 import importlib.util
+import inspect
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from core.errors import OptionError, TraceError
 from core.traces.bundle import load, save, unpack
 from macd_ui import programs
 from macd_ui.examples import SHIPPED
 from macd_ui.gallery.runs import content_hash
-from macd_ui.programs import KEPT, Traces, tools
+from macd_ui.programs import KEPT, ToolError, Traces, _with_words, tools
 from macd_ui.session import Store
 from macd_ui.settings import read_settings
 from tests.fakes import BoxDetector, ByteLM
@@ -124,6 +128,34 @@ def test_without_the_package_the_remedy_is_told(capsys, monkeypatch):
         read_settings(["--mcp"], {})
     assert end.value.code == 2
     assert "pip install -r requirements-mcp.txt" in capsys.readouterr().err
+
+
+def test_an_error_is_a_plain_sentence(called):
+    with pytest.raises(ToolError) as error:
+        _with_words(called["open"])("nothing.macd")
+    # MCP clients are sent this text
+    assert str(error.value) == "there is no trace 'nothing.macd'. Check the file name."
+
+
+def test_the_printed_client_names_real_arguments(called):
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.S)
+    calls = [
+        node
+        for node in ast.walk(ast.parse(snippet))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "call"
+    ]
+    assert len(calls) == 2
+    for node in calls:
+        tool = called[ast.literal_eval(node.args[0])]
+        inspect.signature(tool).bind(**{word.arg: None for word in node.keywords})
+
+
+def test_the_environment_for_it_has_versions_that_gradio_accepts():
+    pins = dict(line.split("==") for line in (ROOT / "constraints-mcp.txt").read_text().split())
+    asked = (ROOT / "requirements-mcp.txt").read_text().splitlines()
+    for line in asked[asked.index("-r requirements.txt") + 1 :]:
+        requirement = Requirement(line)
+        assert pins[requirement.name] in requirement.specifier
 
 
 def test_the_documented_tools_are_the_real_ones():

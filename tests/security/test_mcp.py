@@ -1,18 +1,30 @@
 """The MCP server: absent unless asked for, and used by the official client over loopback.
 
-The client's test needs the packages of requirements-mcp.txt, and is left out without them.
+The client's tests need the packages of requirements-mcp.txt, and are left out without them;
+`make mcp-check` runs them in an environment that has them.
 """
 
 import asyncio
 import base64
 import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import httpx
 import pytest
 
-from core.traces.bundle import unpack
+from core.traces.bundle import load, unpack
 from macd_ui.settings import ServerSettings
+from tests.patience import PATIENCE_S
 from tests.security.conftest import serving
+
+ROOT = Path(__file__).parents[2]
+PRINTED = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.S)
 
 NAMES = {"trace", "compare", "rescore", "open", "evidence"}
 
@@ -41,16 +53,69 @@ def test_the_official_client_uses_every_tool(make_video):
     assert told["evidence"]["objects"]
     assert len(told["rescore"]) == len(told["trace"]["answers"]["macd"]["tokens"])
     assert unpack(told["file"]).question == "Is there a dog?"
-    assert "There is no trace" in told["error"] or "there is no trace" in told["error"]
+    assert told["error"] == "there is no trace 'nothing.macd'. Check the file name."
+
+
+@pytest.mark.long
+def test_the_printed_client_runs_against_the_printed_server(tmp_path):
+    pytest.importorskip("mcp")
+    (snippet,) = PRINTED
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [sys.executable, "app.py", "--mcp", "--port", str(port)],
+            cwd=ROOT, stdout=out, stderr=out,
+        )  # fmt: skip
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not answers(url):
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.1)
+        assert "http://127.0.0.1:7860/" in snippet
+        done = subprocess.run(
+            [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c",
+             snippet.replace("http://127.0.0.1:7860/", url)],
+            cwd=tmp_path, env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+            capture_output=True, text=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+    finally:
+        server.terminate()
+        server.wait(PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    trace = load(tmp_path / "run.macd")
+    assert trace.question == "Is there a cat?"
+    expected = [f"{name} → {answer.text}" for name, answer in trace.answers.items()]
+    lines = done.stdout.splitlines()
+    assert lines[: len(expected)] == expected
+    labels = [t.label for t in trace.tracks]
+    objects = lines[len(expected) : len(expected) + len(labels)]
+    assert sorted(line.rpartition(" ")[0] for line in objects) == sorted(labels)
+    assert "the loss moves the way" in lines[-1]
+
+
+def answers(url):
+    """Whether a server answers there."""
+    try:
+        return httpx.get(url, timeout=PATIENCE_S, trust_env=False).status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 async def conversation(url, clip):
     """What a client hears from each tool, and of the resource."""
     from mcp import ClientSession
-    from mcp.client.streamable_http import streamablehttp_client
+    from mcp.client.streamable_http import streamable_http_client
 
     told = {}
-    async with streamablehttp_client(url) as (read, write, _), ClientSession(read, write) as client:
+    async with (
+        streamable_http_client(url) as (read, write, *_),
+        ClientSession(read, write) as client,
+    ):
         await client.initialize()
         listed = (await client.list_tools()).tools
         told["tools"] = [t.name for t in listed]
