@@ -121,7 +121,8 @@ export function fade({ root, data, say, done }) {
         ]),
       ]),
       el("p", { class: "ln-key" }, el("span", { class: "ln-sign ln-video" }), say("together", { label: series.companion }),
-        el("span", { class: "ln-sign ln-counter ln-dashed" }), say("alone")));
+        el("span", { class: "ln-sign ln-counter ln-dashed" }), say("alone", { label: series.companion }),
+        at.length ? null : el("em", {}, say("fade_none"))));
   }
   draw();
 }
@@ -146,7 +147,7 @@ export function lean({ root, data, say, done }) {
   const most = argmax(row.odds.map(Math.abs));
   const largest = Math.max(...row.odds.map(Math.abs));
   const button = el("button", { type: "button", class: "ln-button", on: { click: show } }, say("lean_show"));
-  root.append(el("fieldset", { class: "ln-lean" }, el("legend", {}, say("object")),
+  root.append(el("fieldset", { class: "ln-lean" }, el("legend", {}, `${say("object")}. ${say("lean_hint")}`),
     row.labels.map((label, i) => el("label", {}, inputs[i], el("b", {}, label),
       el("span", { class: "ln-effect" }, diverging(row.gradient[i], top, row.gradient[i] > 0 ? "video" : "counter"),
         el("small", {}, `${say("gradient")} ${signed(row.gradient[i], 3)} → ${levels(row.level[i])}`)),
