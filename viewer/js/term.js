@@ -16,6 +16,8 @@ export class Tips {
     this.tips = new Map();
     /** @type {HTMLElement | null} */
     this.open = null;
+    /** @type {HTMLElement | null} what the open one explains */
+    this.host = null;
     this.leaving = 0;
     addEventListener("scroll", () => this.hide(), { capture: true, passive: true });
   }
@@ -84,9 +86,10 @@ export class Tips {
     if (this.open !== tip) this.hide();
     if (!tip.isConnected) return;
     this.open = tip;
+    this.host = host;
     tip.showPopover?.(); // above everything, and cut by no box that scrolls
     const at = host.getBoundingClientRect(), { width, height } = tip.getBoundingClientRect();
-    const { clientWidth, clientHeight } = document.documentElement;
+    const { clientWidth, clientHeight } = host.ownerDocument.documentElement;
     const below = at.bottom + GAP + height <= clientHeight || at.top < GAP + height;
     tip.style.left = `${Math.max(GAP, Math.min(at.left, clientWidth - width - GAP))}px`;
     tip.style.top = `${below ? at.bottom + GAP : at.top - GAP - height}px`;
@@ -95,13 +98,18 @@ export class Tips {
   /** @param {HTMLElement} host */
   leave(host) {
     clearTimeout(this.leaving);
-    if (document.activeElement === host && host.matches(":focus-visible")) return;
+    if (host.matches(":focus-visible")) return;
     this.leaving = setTimeout(() => this.hide(), LINGER_MS);
+  }
+
+  /** Closes a definition whose place was drawn anew, and so will never be left. */
+  check() {
+    if (this.host && !this.host.isConnected) this.hide();
   }
 
   hide() {
     clearTimeout(this.leaving);
     if (this.open?.isConnected) this.open.hidePopover?.();
-    this.open = null;
+    this.open = this.host = null;
   }
 }
