@@ -19,7 +19,7 @@ export class Tips {
     /** @type {HTMLElement | null} what the open one explains */
     this.host = null;
     this.leaving = 0;
-    addEventListener("scroll", () => this.hide(), { capture: true, passive: true });
+    addEventListener("scroll", () => this.place(), { capture: true, passive: true });
   }
 
   /**
@@ -88,6 +88,13 @@ export class Tips {
     this.open = tip;
     this.host = host;
     tip.showPopover?.(); // above everything, and cut by no box that scrolls
+    this.place();
+  }
+
+  /** Keeps the open definition beside its term, also where the focus scrolled the page to it. */
+  place() {
+    const { host, open: tip } = this;
+    if (!host || !tip) return;
     const at = host.getBoundingClientRect(), { width, height } = tip.getBoundingClientRect();
     const { clientWidth, clientHeight } = host.ownerDocument.documentElement;
     const below = at.bottom + GAP + height <= clientHeight || at.top < GAP + height;

@@ -35,8 +35,12 @@ export function prose(blocks, glossary) {
  * @param {Record<string, string>} glossary
  */
 export function inline(spans, glossary) {
-  return spans.map((span) => {
-    if (typeof span === "string") return span.replace(/(\d) %/g, UNBROKEN);
+  return spans.map((span, i) => {
+    if (typeof span === "string") {
+      const text = span.replace(/(\d) %/g, UNBROKEN);
+      // a term is a button, after which a line may break even before a full stop
+      return i && /^[.,;:?!)]/.test(text) ? `\u2060${text}` : text;
+    }
     const [kind, text, name] = span;
     if (kind === "term") return page().term(text, name, glossary[name] || "");
     if (PLAIN[kind]) return el(PLAIN[kind], {}, text);
@@ -73,5 +77,5 @@ function page() {
  * @param {string} text
  */
 export function withSymbols(text) {
-  return text.split(/(V_d)/).map((part) => (part === "V_d" ? symbol("counter", part) : part));
+  return text.split(/(V_d|\bV\b)/).map((part) => (part === "V_d" ? symbol("counter", part) : part === "V" ? symbol("video", part) : part));
 }
