@@ -44,10 +44,8 @@ def test_a_term_is_defined_on_hover_and_focus(page):
     assert tip.inner_text() == f"contrast strength {meaning('contrast strength')}."
     page.keyboard.press("Escape")
     assert tip.count() == 0
-    page.locator(".mv-candidates .mv-term", has_text="score").focus()
+    page.locator(".mv-candidates .mv-term", has_text="score").hover()
     assert tip.inner_text() == f"score rule {meaning('score rule')}."
-    page.locator(".mv-live input").first.press("ArrowRight")  # which draws the table anew
-    assert tip.count() == 0
 
 
 @pytest.mark.long

@@ -237,9 +237,14 @@ export function logitTable(token, alpha, beta, say) {
     el("thead", {}, el("tr", {}, ["word", "logit_video", "logit_counter", "score"].map((name, i) =>
       el("th", { scope: "col", class: ["", "ln-video", "ln-counter", "ln-score"][i] }, withSymbols(say(name)))))),
     el("tbody", {}, rows.slice(0, 5).map((r, i) => el("tr", { class: i === best ? "ln-top" : "" },
-      el("th", { scope: "row" }, visible(r.text)), el("td", {}, r.base.toFixed(2)),
-      el("td", {}, r.counter === null ? "–" : r.counter.toFixed(2)),
-      el("td", {}, Number.isFinite(r.score) ? r.score.toFixed(2) : say("outside"))))));
+      el("th", { scope: "row" }, visible(r.text)), el("td", {}, fixed(r.base)),
+      el("td", {}, r.counter === null ? "–" : fixed(r.counter)),
+      el("td", {}, Number.isFinite(r.score) ? fixed(r.score) : say("outside"))))));
+}
+
+/** @param {number} x */
+function fixed(x) {
+  return x.toFixed(2).replace("-", "−");
 }
 
 /** @param {string} text */
