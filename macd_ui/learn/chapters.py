@@ -30,6 +30,7 @@ from typing import Any
 
 from core.errors import OptionError
 from macd_ui.learn.markup import Block, Span, blocks, spans
+from viewer.glossary import terms
 
 HERE = Path(__file__).parent
 CHAPTERS, STRINGS = HERE / "chapters", HERE / "strings"
@@ -124,8 +125,8 @@ def read_chapters(
 
 def read_strings(language: str, folder: Path | None = None) -> dict[str, str]:
     """Texts of the interface. Raises OptionError where one is missing or not a text."""
-    base = folder or STRINGS
-    texts = _toml(base / f"{language}.toml")
+    texts = _toml((folder or STRINGS) / f"{language}.toml")
+    texts.pop("glossary", None)  # see `read_glossary`
     english = _toml(STRINGS / "en.toml")
     wrong = sorted(set(english) ^ set(texts)) or [k for k, v in texts.items() if type(v) is not str]
     if wrong:
@@ -134,6 +135,27 @@ def read_strings(language: str, folder: Path | None = None) -> dict[str, str]:
             "Give each string of en.toml",
         )
     return texts
+
+
+def read_glossary(language: str, folder: Path | None = None) -> dict[str, str]:
+    """Term → its meaning, in English where the language does not give it.
+
+    The names stay English: they are those of the viewer and of the literature. Raises OptionError
+    for a term that the glossary does not have, and for a meaning that is not a text.
+    """
+    english = {term.name: term.meaning for term in terms()}
+    own = _toml((folder or STRINGS) / f"{language}.toml").get("glossary", {})
+    if type(own) is not dict:
+        raise OptionError(f"{language}.toml: glossary is not a table", "Write [glossary]")
+    wrong = [
+        k for k, v in own.items() if k not in english or type(v) is not str or not v.strip(" .")
+    ]
+    if wrong:
+        raise OptionError(
+            f"{language}.toml: glossary: {', '.join(wrong)}: no term, or its meaning is not a text",
+            "Name terms of viewer/glossary.toml and give each a sentence",
+        )
+    return english | {name: meaning.strip().rstrip(".") for name, meaning in own.items()}
 
 
 def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:

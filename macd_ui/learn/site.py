@@ -23,7 +23,15 @@ from core.errors import OptionError
 from core.words import visible
 from macd_ui.examples import SHIPPED
 from macd_ui.gallery.site import File
-from macd_ui.learn.chapters import HERE, LIGHTS, Chapter, languages, read_chapters, read_strings
+from macd_ui.learn.chapters import (
+    HERE,
+    LIGHTS,
+    Chapter,
+    languages,
+    read_chapters,
+    read_glossary,
+    read_strings,
+)
 from macd_ui.learn.figures import figures
 from macd_ui.learn.roles import ROLES, RoleExample, examples_by_role
 from macd_ui.learn.values import all_values, lean_of, lesson
@@ -31,7 +39,6 @@ from macd_ui.learn.worksheet import worksheet
 from viewer import payload, status, style
 from viewer.bundle import bundle
 from viewer.export import LINKED
-from viewer.glossary import terms
 from viewer.shrink import as_text, shrink
 
 SCRIPT, STYLE = HERE / "js" / "learn.js", HERE / "learn.css"
@@ -158,7 +165,7 @@ class Site:
         """What data/course.js holds; `Course` in js/types.d.ts says what each is."""
         content: dict[str, Any] = {
             "strings": read_strings(self.language),
-            "glossary": {term.name: term.meaning for term in terms()},
+            "glossary": read_glossary(self.language),
             "chapters": [
                 {k: v for k, v in asdict(c).items() if k != "misconceptions"}
                 for c in self.chapters()
@@ -184,6 +191,7 @@ class Site:
     def _example(self, role: str) -> dict[str, Any]:
         shown = self.examples[role]
         data, _ = shrink(payload(shown.trace, status()), 1000 * MOST_KB)
+        data["constants"]["glossary"] = read_glossary(self.language)
         return {"payload": data, "lean": lean_of(shown)}
 
 

@@ -176,7 +176,7 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
 def test_any_linear_answer_is_decoded_on_and_others_say_why(bare):
     trace = traced(objects=2, steps=3)
     page = show(bare, trace)
-    again = page.locator(".mv-live button")
+    again = page.locator(".mv-live .mv-button")
     page.locator(".mv-methods tr[data-method=vcd] button").click()
     page.locator(".mv-live input").first.fill("4")
     assert again.is_enabled()

@@ -68,6 +68,10 @@ def test_the_tour_and_the_legend_explain(page):
     listed = page.locator(".mv-terms dt").all_inner_texts()
     assert listed == [term.name for term in terms()]
     head = page.locator(".mv-table th", has_text="score").first
-    assert head.get_attribute("title") == "How the logits of the views become one score."
+    page.keyboard.press("Shift")  # from here on the reader uses the keyboard
+    head.locator("button").focus()
+    tip = page.locator(".mv-tip:popover-open")
+    assert tip.inner_text() == "score rule how the logits of the views become one score."
     fold = page.locator("summary", has_text="Decision boundary").first
-    assert fold.get_attribute("title") == "The α at which another candidate wins."
+    fold.hover()
+    tip.filter(has_text="flip point the α at which another candidate wins.").wait_for()

@@ -271,19 +271,20 @@ def test_a_chapter_is_fit_for_a_phone_in_the_dark(open_course):
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[0][0]
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(27, 31, 36)"
-    for target in page.locator("main button:visible:not(.ln-term), main select:visible").all():
+    for target in page.locator("main button:visible:not(.mv-term), main select:visible").all():
         assert target.bounding_box()["height"] >= 44
 
 
 def test_a_term_explains_itself_by_keyboard(open_course):
     page = open_course()
     page.evaluate("(n) => { location.hash = n; }", names(page)[1])
-    tip = page.locator(".ln-tip").first
-    assert not tip.is_visible()
-    tab_to(page, ".ln-term")
-    assert tip.is_visible()
+    tip = page.locator(".mv-tip:popover-open")
+    tab_to(page, "main .mv-term")
+    term = page.locator("main .mv-term:focus")
+    assert tip.inner_text().startswith(f"{term.inner_text()} ")
+    assert tip.get_attribute("id") == term.get_attribute("aria-describedby")
     page.keyboard.press("Escape")
-    assert not tip.is_visible()
+    assert tip.count() == 0
 
 
 @pytest.mark.long

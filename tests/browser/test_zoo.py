@@ -155,8 +155,8 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     assert page.locator(".mv-occlusion tbody tr").count() == objects
     page.locator(".mv-live input").first.focus()
     page.keyboard.press("End")
-    page.locator(".mv-live button").click()
-    page.locator(".mv-live button").wait_for(state="hidden")
+    page.locator(".mv-live .mv-button").click()
+    page.locator(".mv-live .mv-button").wait_for(state="hidden")
     saved = save(page, tmp_path / "second.macd")
     assert saved.answers["macd"].alpha == 5
     assert len(saved.edits) == changes

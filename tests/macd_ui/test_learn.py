@@ -16,7 +16,14 @@ from core.traces.bundle import save
 from macd_ui.examples import SHIPPED
 from macd_ui.learn import chapters as reading
 from macd_ui.learn.__main__ import main
-from macd_ui.learn.chapters import CHAPTERS, HERE, STRINGS, read_chapter, read_strings
+from macd_ui.learn.chapters import (
+    CHAPTERS,
+    HERE,
+    STRINGS,
+    read_chapter,
+    read_glossary,
+    read_strings,
+)
 from macd_ui.learn.figures import FILE, as_text, compute, figures
 from macd_ui.learn.markup import blocks, spans
 from macd_ui.learn.roles import ROLES, example_values, examples_by_role
@@ -201,6 +208,8 @@ def test_every_string_is_used_and_every_used_one_is_there():
     assert not unused
     called = set(re.findall(r'say\("(\w+)"', source))
     assert called <= set(texts)
+    for regime, methods in figures()["changes"].items():
+        assert {f"regime_{regime}", *(f"method_{name}" for name in methods)} <= set(texts)
 
 
 def test_goals_of_both_sides_are_the_same():
@@ -218,6 +227,27 @@ def test_strings_of_another_language_must_be_whole(tmp_path):
     (tmp_path / "xx.toml").write_text(text.replace('back = "Back"\n', ""))
     with pytest.raises(OptionError, match="back"):
         read_strings("xx", tmp_path)
+
+
+def test_a_language_defines_terms_and_falls_back_to_english(tmp_path):
+    english = read_glossary("en")
+    file = tmp_path / "xx.toml"
+    text = (STRINGS / "en.toml").read_text()
+    file.write_text(f'{text}\n[glossary]\nhabit = "a definition."\n')
+    assert read_glossary("xx", tmp_path) == english | {"habit": "a definition"}
+    assert read_strings("xx", tmp_path) == read_strings("en")
+    for wrong in ('wibble = "no term"', "habit = 3", 'habit = " "'):
+        file.write_text(f"{text}\n[glossary]\n{wrong}\n")
+        with pytest.raises(OptionError, match=r"xx\.toml: glossary"):
+            read_glossary("xx", tmp_path)
+
+
+def test_a_language_reaches_the_page_and_its_viewers(site, monkeypatch):
+    own = {name: f"own {name}" for name in read_glossary("en")}
+    monkeypatch.setattr("macd_ui.learn.site.read_glossary", lambda language: own)
+    assert site.course()["glossary"] == own
+    part = Site(folders=[SHIPPED]).file("data/part-opening.js")
+    assert '"habit":"own habit"' in part.content.decode()
 
 
 def test_a_teachers_example_takes_its_part(tmp_path):

@@ -30,7 +30,7 @@ export class Lanes {
             title: `${track.label}, frame ${i + 1}: ${names[track.state[i]]}`,
           })))));
     this.root.replaceChildren(...rows, el("div", { class: "mv-lane" },
-      el("span", { class: "mv-lane-name" }, "frame mask"), this.strip));
+      el("span", { class: "mv-lane-name mv-sign" }, "frame mask"), this.strip));
     this.fillStrip();
   }
 

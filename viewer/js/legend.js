@@ -1,7 +1,8 @@
 // @ts-check
-// What every sign on the viewer means. The meanings are the glossary's, which Python sends.
+// What every sign and word on the viewer means. The meanings are the glossary's, which Python sends.
 
 import { all, el } from "./dom.js";
+import { Tips } from "./term.js";
 
 /** @import { Constants } from "./types" */
 
@@ -27,8 +28,12 @@ const SIGNS = [
 const TERMS = {
   "logit V": "logits", "logit V_d": "logits", score: "score rule", gradient: "gradient", "≈ gradient": "gradient",
   "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
-  "Where the evidence lies": "evidence map", "Decision boundary for this token": "flip point",
+  "Where the evidence lies": "evidence map", "Decision boundary for this token": "flip point", "Soft masks": "mask", Levels: "level",
+  "As the model sees it": "sampled frames", "α": "contrast strength", "β": "plausibility cut",
+  "What if …": "counterfactual",
 };
+/** Where such words stand. */
+const PLACES = "th[scope=col], h3, summary, .mv-layers button, .mv-sign";
 
 export class Legend {
   constructor() {
@@ -38,6 +43,7 @@ export class Legend {
       el("details", { class: "mv-terms" }, el("summary", {}, "All terms"), this.terms));
     /** @type {Record<string, string>} */
     this.meanings = {};
+    this.tips = new Tips();
   }
 
   /** @param {Constants} constants */
@@ -52,15 +58,19 @@ export class Legend {
   }
 
   /**
-   * Gives column heads, titles and folded parts the meaning of their term as hover help.
+   * Gives column heads, titles, folded parts and signs the definition of their term.
    *
    * @param {Element} root
    */
   explain(root) {
-    for (const head of all(root, "th[scope=col], h3, summary")) {
-      const text = (head.textContent || "").trim();
-      const meaning = this.meanings[TERMS[text] || text.toLowerCase()];
-      if (meaning && !head.title) head.title = sentence(meaning);
+    this.tips.check();
+    for (const part of all(root, PLACES)) {
+      const text = (part.textContent || "").trim();
+      const name = TERMS[text] || text.toLowerCase();
+      const meaning = this.meanings[name];
+      if (!meaning || part.childElementCount || part.hasAttribute("aria-describedby")) continue;
+      if (part.matches("summary, button")) this.tips.explain(part, name, meaning);
+      else part.replaceChildren(this.tips.term(text, name, meaning));
     }
   }
 }

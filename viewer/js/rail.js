@@ -31,10 +31,11 @@ export class Rail {
           : this.state.running ? "looking for objects …"
             : "The run ended before it had looked for objects."));
     }
-    this.losses.textContent = trace.final && trace.final.loss !== null && trace.final.base_loss !== null
-      ? `Query loss ${trace.final.base_loss.toFixed(3)} given the video, `
-        + `${trace.final.loss.toFixed(3)} given the counterfactual (nats per token).`
-      : "";
+    const { loss = null, base_loss = null } = trace.final || {};
+    this.losses.replaceChildren(...(loss === null || base_loss === null ? [] : [
+      el("span", { class: "mv-sign" }, "Query loss"),
+      ` ${base_loss.toFixed(3)} given the video, ${loss.toFixed(3)} given the counterfactual (nats per token).`,
+    ]));
     this.draw();
   }
 

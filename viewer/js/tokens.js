@@ -87,7 +87,7 @@ export class Tokens {
       on: { input: () => this.move(name, Number(input.value)) },
     });
     const shown = el("output", {});
-    return { input, shown, root: el("label", {}, `${sign} `, input, shown) };
+    return { input, shown, root: el("div", { class: "mv-slider" }, el("span", { class: "mv-sign" }, sign), " ", input, shown) };
   }
 
   /**

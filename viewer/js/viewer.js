@@ -75,7 +75,7 @@ export class Viewer {
       this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
-    }, this.bar, this.message, this.body, this.help.root);
+    }, this.bar, this.message, this.body, this.help.root, this.legend.tips.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.root.addEventListener("dragover", (e) => e.preventDefault());
     this.root.addEventListener("drop", (e) => this.drop(e));

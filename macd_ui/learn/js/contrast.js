@@ -4,6 +4,7 @@
 import { el } from "../../../viewer/js/dom.js";
 import { flipPoints, rescore } from "../../../viewer/js/rescore.js";
 import { argmax, softmax } from "./score.js";
+import { withSymbols } from "./prose.js";
 import { bars, path, plot, signed, svg } from "./plots.js";
 
 /** @import { PartData, Place } from "./types" */
@@ -52,7 +53,7 @@ function views(trace, say) {
   const model = trace.model?.frames[middle] || trace.frames[middle];
   const hidden = trace.answers.macd.shown?.[middle] || model;
   return el("div", { class: "ln-views" }, [[model, "view_video", "video"], [hidden, "view_counter", "counter"]].map(([src, name, kind]) =>
-    el("figure", { class: `ln-edge-${kind}` }, el("img", { src, alt: "" }), el("figcaption", {}, say(name)))));
+    el("figure", { class: `ln-edge-${kind}` }, el("img", { src, alt: "" }), el("figcaption", {}, withSymbols(say(name))))));
 }
 
 /**
@@ -176,7 +177,7 @@ export function pull({ root, step, say, done }) {
       "aria-label": `${words[i]}, ${say(name)}`,
       on: { input: () => { values[i] = Number(input.value); number.textContent = signed(values[i], 1); draw(); } },
     });
-    return el("label", { class: `ln-slider ln-${kind}-text` }, el("span", {}, say(name), " ", number), input);
+    return el("label", { class: `ln-slider ln-${kind}-text` }, el("span", {}, withSymbols(say(name)), " ", number), input);
   }
 
   function draw() {
@@ -186,7 +187,7 @@ export function pull({ root, step, say, done }) {
     const score = z.map((x, i) => x + alpha * (x - counter[i]));
     const best = argmax(score);
     const groups = [["p_video", "video", softmax(z)], ["p_counter", "counter", softmax(counter)], ["p_score", "score", softmax(score)]];
-    result.replaceChildren(...groups.map(([name, kind, p]) => el("div", { class: "ln-small-bars" }, el("h3", {}, say(String(name))),
+    result.replaceChildren(...groups.map(([name, kind, p]) => el("div", { class: "ln-small-bars" }, el("h3", {}, withSymbols(say(String(name)))),
       bars(words.map((/** @type {string} */ word, /** @type {number} */ i) => ({
         name: word, value: /** @type {number[]} */ (p)[i], kind: String(kind), top: argmax(/** @type {number[]} */ (p)) === i,
       })), say(String(name))))));

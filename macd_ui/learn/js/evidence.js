@@ -2,8 +2,9 @@
 // Widgets of what the model sees: frames as tokens, an object that fades, effects of hiding, captions.
 
 import { el } from "../../../viewer/js/dom.js";
+import { withSymbols } from "./prose.js";
 import { argmax } from "./score.js";
-import { bars, diverging, path, percent, plot, signed, svg } from "./plots.js";
+import { bars, diverging, narrow, path, percent, plot, signed, svg } from "./plots.js";
 
 /** @import { Fade, Frames, Lean, PartData, Place, Said, Word } from "./types" */
 
@@ -108,9 +109,9 @@ export function fade({ root, data, say, done }) {
     const words = at.map((j) => `${percent(series.opacities[j])}: ${percent(series.together[j])}, ${percent(series.alone[j])}`);
     curve.replaceChildren(
       plot({
-        x: [0, n - 1], y: [0, 1], label: `${say("fade_plot")}. ${words.join("; ")}`, xName: label, yName: "p(yes)",
+        x: [0, n - 1], y: [0, 1], label: `${say("fade_plot")}. ${words.join("; ")}`, xName: label, yName: say("p_yes"),
         ticks: {
-          x: series.opacities.map((o, j) => [j, percent(o)]),
+          x: series.opacities.map((o, j) => [j, narrow() && j % 2 && j < n - 1 ? "" : percent(o)]),
           y: [[0, "0"], [0.5, "50 %"], [1, "100 %"]],
         },
       }, (where) => [
@@ -121,7 +122,8 @@ export function fade({ root, data, say, done }) {
         ]),
       ]),
       el("p", { class: "ln-key" }, el("span", { class: "ln-sign ln-video" }), say("together", { label: series.companion }),
-        el("span", { class: "ln-sign ln-counter ln-dashed" }), say("alone")));
+        el("span", { class: "ln-sign ln-counter ln-dashed" }), say("alone", { label: series.companion }),
+        at.length ? null : el("em", {}, say("fade_none"))));
   }
   draw();
 }
@@ -146,7 +148,7 @@ export function lean({ root, data, say, done }) {
   const most = argmax(row.odds.map(Math.abs));
   const largest = Math.max(...row.odds.map(Math.abs));
   const button = el("button", { type: "button", class: "ln-button", on: { click: show } }, say("lean_show"));
-  root.append(el("fieldset", { class: "ln-lean" }, el("legend", {}, say("object")),
+  root.append(el("fieldset", { class: "ln-lean" }, el("legend", {}, `${say("object")}. ${say("lean_hint")}`),
     row.labels.map((label, i) => el("label", {}, inputs[i], el("b", {}, label),
       el("span", { class: "ln-effect" }, diverging(row.gradient[i], top, row.gradient[i] > 0 ? "video" : "counter"),
         el("small", {}, `${say("gradient")} ${signed(row.gradient[i], 3)} → ${levels(row.level[i])}`)),
@@ -233,11 +235,16 @@ export function logitTable(token, alpha, beta, say) {
   const best = argmax(rows.map((r) => r.score));
   return el("table", { class: "ln-table" },
     el("thead", {}, el("tr", {}, ["word", "logit_video", "logit_counter", "score"].map((name, i) =>
-      el("th", { scope: "col", class: ["", "ln-video", "ln-counter", "ln-score"][i] }, say(name))))),
+      el("th", { scope: "col", class: ["", "ln-video", "ln-counter", "ln-score"][i] }, withSymbols(say(name)))))),
     el("tbody", {}, rows.slice(0, 5).map((r, i) => el("tr", { class: i === best ? "ln-top" : "" },
-      el("th", { scope: "row" }, visible(r.text)), el("td", {}, r.base.toFixed(2)),
-      el("td", {}, r.counter === null ? "–" : r.counter.toFixed(2)),
-      el("td", {}, Number.isFinite(r.score) ? r.score.toFixed(2) : say("outside"))))));
+      el("th", { scope: "row" }, visible(r.text)), el("td", {}, fixed(r.base)),
+      el("td", {}, r.counter === null ? "–" : fixed(r.counter)),
+      el("td", {}, Number.isFinite(r.score) ? fixed(r.score) : say("outside"))))));
+}
+
+/** @param {number} x */
+function fixed(x) {
+  return x.toFixed(2).replace("-", "−");
 }
 
 /** @param {string} text */

@@ -2,6 +2,7 @@
 // Blocks of text (markup.py) as elements. Terms explain themselves on hover, focus and click.
 
 import { el } from "../../../viewer/js/dom.js";
+import { Tips } from "../../../viewer/js/term.js";
 
 /** @import { Block, Span } from "./types" */
 
@@ -9,7 +10,8 @@ import { el } from "../../../viewer/js/dom.js";
 const PLAIN = { strong: "strong", em: "em", code: "code" };
 /** Keeps a number and its percent sign on one line. */
 export const UNBROKEN = "$1\u00a0%";
-let count = 0;
+/** @type {Tips | undefined} */
+let tips;
 
 /**
  * @param {Block[]} blocks
@@ -33,10 +35,14 @@ export function prose(blocks, glossary) {
  * @param {Record<string, string>} glossary
  */
 export function inline(spans, glossary) {
-  return spans.map((span) => {
-    if (typeof span === "string") return span.replace(/(\d) %/g, UNBROKEN);
+  return spans.map((span, i) => {
+    if (typeof span === "string") {
+      const text = span.replace(/(\d) %/g, UNBROKEN);
+      // a term is a button, after which a line may break even before a full stop
+      return i && /^[.,;:?!)]/.test(text) ? `\u2060${text}` : text;
+    }
     const [kind, text, name] = span;
-    if (kind === "term") return term(text, name, glossary[name] || "");
+    if (kind === "term") return page().term(text, name, glossary[name] || "");
     if (PLAIN[kind]) return el(PLAIN[kind], {}, text);
     return symbol(kind, text);
   });
@@ -56,32 +62,20 @@ function symbol(kind, text) {
   return el("var", { class: `ln-sym ln-${kind}` }, name, below ? el("sub", {}, below) : null);
 }
 
-/**
- * @param {string} text
- * @param {string} name
- * @param {string} meaning
- */
-function term(text, name, meaning) {
-  count += 1;
-  const tip = el("span", { class: "ln-tip", role: "tooltip", id: `ln-tip-${count}` }, el("b", {}, name), ` ${meaning}.`);
-  const button = el("button", {
-    type: "button", class: "ln-term", "aria-describedby": tip.id,
-    on: {
-      click: () => box.classList.toggle("ln-open"),
-      blur: () => box.classList.remove("ln-open"),
-      keydown: (/** @type {KeyboardEvent} */ e) => {
-        if (e.key === "Escape") box.classList.add("ln-shut");
-      },
-      focus: () => box.classList.remove("ln-shut"),
-    },
-  }, text);
-  const box = el("span", { class: "ln-term-box", on: { pointerenter: () => place() } }, button, tip);
-  button.addEventListener("focus", () => place());
-  function place() { // inside the page, also at its right edge
-    tip.style.setProperty("--move", "0px");
-    const { right, left } = tip.getBoundingClientRect();
-    const over = right - document.documentElement.clientWidth + 8;
-    tip.style.setProperty("--move", `${-Math.max(0, Math.min(over, left - 8))}px`);
+/** The definitions of the page; the viewers in it hold their own. */
+function page() {
+  if (!tips) {
+    tips = new Tips();
+    document.body.append(tips.root);
   }
-  return box;
+  return tips;
+}
+
+/**
+ * A text of the interface with its symbols set as in the formulas.
+ *
+ * @param {string} text
+ */
+export function withSymbols(text) {
+  return text.split(/(V_d|\bV\b)/).map((part) => (part === "V_d" ? symbol("counter", part) : part === "V" ? symbol("video", part) : part));
 }

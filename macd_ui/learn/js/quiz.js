@@ -6,6 +6,7 @@ import { el } from "../../../viewer/js/dom.js";
 import { logitTable, visible } from "./evidence.js";
 import { signed } from "./plots.js";
 import { Predict } from "./predict.js";
+import { withSymbols } from "./prose.js";
 
 /** @import { Course, Item, Quiz, Say } from "./types" */
 /** @import { Store } from "./store.js" */
@@ -37,7 +38,7 @@ export function mountQuiz({ root, quiz, set, course, store, say, changed }) {
     });
     const frames = (/** @type {string[]} */ list, /** @type {string} */ name, /** @type {string} */ kind) => el("figure", { class: `ln-edge-${kind}` },
       el("div", { class: "ln-frames" }, list.map((src, k) => el("img", { src, alt: say("frame_of", { n: k + 1, of: list.length }) }))),
-      el("figcaption", {}, say(name)));
+      el("figcaption", {}, withSymbols(say(name))));
     const token = item.answers.macd.tokens[0];
     const likely = { ...token, counter: token.counter };
     root.append(el("section", { class: "ln-item", "aria-label": say("quiz_item", { n: i + 1, of: items.length }) },

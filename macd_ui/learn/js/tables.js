@@ -6,11 +6,8 @@ import { narrow, signed, svg } from "./plots.js";
 
 /** @import { Place } from "./types" */
 
-/** @type {Record<string, string>} method → the glossary of the page calls it so */
-const NAMES = {
-  macd: "MACD", "macd-swept": "MACD, swept masks", vcd: "VCD", "mask-all": "every object masked",
-  "random-mask": "random masks", reversed: "reversed signs", blank: "blank video",
-};
+/** In the order of the rows. */
+const METHODS = ["macd", "macd-swept", "vcd", "mask-all", "random-mask", "reversed", "blank"];
 const [ROW, TOP] = [30, 10];
 
 /**
@@ -22,7 +19,7 @@ export function intervals({ root, course, say, done }) {
   const regimes = Object.keys(course.changes);
   const seen = new Set();
   const chart = el("div", {});
-  const select = el("select", { on: { change: draw } }, regimes.map((name) => el("option", {}, name)));
+  const select = el("select", { on: { change: draw } }, regimes.map((name) => el("option", { value: name }, say(`regime_${name}`))));
   select.value = regimes.includes("co-occurrence") ? "co-occurrence" : regimes[0];
   root.append(el("label", { class: "ln-slider" }, el("span", {}, say("regime")), select), chart);
   const all = Object.values(course.changes).flatMap((row) => Object.values(row).flat());
@@ -31,15 +28,15 @@ export function intervals({ root, course, say, done }) {
   function draw() {
     const [width, left] = narrow() ? [380, 158] : [560, 176];
     const changes = course.changes[select.value];
-    const rows = Object.keys(NAMES).filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
+    const rows = METHODS.filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
     const height = TOP + ROW * rows.length + 26;
     const x = (/** @type {number} */ v) => left + ((v - low) / (high - low)) * (width - left - 18);
     const words = rows.map(([name, [m, a, b]]) =>
-      `${NAMES[name]}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
+      `${say(`method_${name}`)}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
     const ticks = [Math.ceil(low / 5) * 5, 0, Math.floor(high / 5) * 5].filter((v, i, list) => list.indexOf(v) === i);
     chart.replaceChildren(
       svg("svg", {
-        viewBox: `0 0 ${width} ${height}`, class: "ln-plot", role: "img", "aria-label": `${say("intervals_plot")}, ${select.value}. ${words.join("; ")}`,
+        viewBox: `0 0 ${width} ${height}`, class: "ln-plot", role: "img", "aria-label": `${say("intervals_plot")}, ${say(`regime_${select.value}`)}. ${words.join("; ")}`,
       },
       svg("line", { x1: x(0), x2: x(0), y1: TOP, y2: height - 24, class: "ln-zero" }),
       ...ticks.map((v) => svg("text", { x: x(v), y: height - 8, "text-anchor": "middle" }, v ? signed(v, 0) : "0")),
@@ -47,7 +44,7 @@ export function intervals({ root, course, say, done }) {
         const y = TOP + ROW * (i + 0.5);
         const kind = name.startsWith("macd") ? "score" : "out";
         return [
-          svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, NAMES[name]),
+          svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, say(`method_${name}`)),
           svg("line", { x1: x(a), x2: x(b), y1: y, y2: y, class: `ln-whisker ln-${kind}` }),
           svg("circle", { cx: x(m), cy: y, r: 5, class: `ln-dot ln-${kind}` }),
         ];

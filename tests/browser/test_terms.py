@@ -1,0 +1,71 @@
+"""Terms of the viewer, in an exported file without a server: defined on hover and on focus."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from macd_ui.examples import SHIPPED
+from macd_ui.learn.roles import examples_by_role
+from tests.patience import PATIENCE_MS
+from viewer import standalone
+from viewer.glossary import meaning
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Address of a run as one file."""
+    file = tmp_path_factory.mktemp("terms") / "run.html"
+    file.write_text(standalone(examples_by_role([SHIPPED])["opening"].trace), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture
+def page(browser, exported):
+    """The exported file; an error of its scripts fails the test."""
+    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    problems = []
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.goto(exported)
+    page.wait_for_selector(".mv-token")
+    yield page
+    context.close()
+    assert not problems
+
+
+def test_a_term_is_defined_on_hover_and_focus(page):
+    tip = page.locator(".mv-tip:popover-open")
+    page.locator(".mv-losses .mv-term").hover()
+    assert tip.inner_text() == f"query loss {meaning('query loss')}."
+    page.keyboard.press("Tab")  # from here on the reader uses the keyboard
+    page.locator(".mv-live .mv-term").first.focus()
+    assert tip.inner_text() == f"contrast strength {meaning('contrast strength')}."
+    page.keyboard.press("Escape")
+    assert tip.count() == 0
+    page.locator(".mv-candidates .mv-term", has_text="score").hover()
+    assert tip.inner_text() == f"score rule {meaning('score rule')}."
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [(390, 844), (1440, 1000)])
+def test_every_term_of_the_viewer_shows_within_the_page(page, size):
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.keyboard.press("Tab")
+    tip, terms = page.locator(".mv-tip:popover-open"), page.locator(".mv-root .mv-term")
+    assert terms.count() > 8
+    shown = 0
+    for term in terms.all():
+        if not term.is_visible() or not term.evaluate("e => (e.focus(), e.matches(':focus'))"):
+            continue  # in a fold, or in a head that a phone does not show
+        box = tip.bounding_box()
+        assert tip.get_attribute("id") == term.get_attribute("aria-describedby")
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= size[0]
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= size[1]
+        shown += 1
+    assert shown >= 5
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    assert not [(v["id"], v["nodes"][0]["html"][:200]) for v in found]
