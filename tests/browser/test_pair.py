@@ -112,7 +112,8 @@ def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     assert page.locator(".mv-table th", has_text="logit V′").count() == 1
 
     # moving α scores its own logits anew
-    tab_to(page, "α")
+    tab_to(page, "α")  # the term, and next its slider
+    page.keyboard.press("Tab")
     page.keyboard.press("Home")
     step = trace.answers["second"].tokens[0]
     plain = step.texts[int(step.base.argmax())].replace(" ", "␣")
