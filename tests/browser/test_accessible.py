@@ -103,7 +103,8 @@ def test_other_widths_are_accessible(bare, width, scheme):
     assert findings(page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_exported_page_is_accessible(browser, tmp_path, scheme):
     context = browser.new_context(offline=True, color_scheme=scheme)
     page = context.new_page()

@@ -196,6 +196,7 @@ def test_the_address_holds_what_is_chosen(opened):
     assert "frame 1 of 8" in page.locator(".mv-stage .mv-caption").inner_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [(390, "dark")]

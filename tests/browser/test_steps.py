@@ -62,6 +62,7 @@ def test_keys_move_along_the_ascent_and_play_it(bare):
     assert page.get_by_role("button", name="Play the ascent").is_visible()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("motion", "pause"), [("no-preference", 600), ("reduce", 1500)])
 def test_playing_ends_at_the_end_and_is_slower_where_motion_is_unwanted(browser, motion, pause):
     context = browser.new_context(reduced_motion=motion)

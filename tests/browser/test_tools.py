@@ -148,6 +148,7 @@ def zoomed(page):
     return page.evaluate("[window.viewer.stage.zoom.scale, ...window.viewer.stage.zoom.centre]")
 
 
+@pytest.mark.long
 def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
     page = show(bare, outlined())
     whole = page.locator(CANVAS).evaluate("(c) => c.toDataURL()")

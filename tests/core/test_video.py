@@ -177,6 +177,7 @@ def test_sound_with_a_cover_picture_is_no_video(tmp_path):
         read_clip(write_song_with_cover(tmp_path))
 
 
+@pytest.mark.long
 def test_too_small_too_large_too_long_too_heavy(make_video):
     with pytest.raises(errors.VideoTooSmall):
         read_clip(make_video("s.mkv", size=(2, 2), codec="ffv1", frames=2))

@@ -102,6 +102,7 @@ def test_a_full_line_is_told_and_the_page_stays_usable(handlers, store, make_vid
     assert states(handlers.run(values(make_video()), "me"))[-1]["stage"] == "done"
 
 
+@pytest.mark.long
 def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, store, make_video):
     video = make_video()
     *_, shown = handlers.run(values(video), "me")
@@ -171,6 +172,7 @@ def test_what_is_refused_changes_nothing_on_the_page(handlers, make_video, chang
     assert "trace" not in told["viewer"]
 
 
+@pytest.mark.long
 def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video, monkeypatch):
     def fail(name, *_):
         raise DetectorError(f"there is no detector {name!r}", "Choose another")

@@ -205,6 +205,7 @@ def act(handlers, session, what, **more):
     return [u["viewer"] for u in handlers.act(action, "toyworld", session.key) if "viewer" in u]
 
 
+@pytest.mark.long
 def test_the_page_runs_and_changes_the_embedded_models_in_workers(fake):
     store = Store(settings=ServerSettings(public=True, gpu_quota=True))
     try:

@@ -224,6 +224,7 @@ def test_a_private_server_counts_nothing():
     assert not quota._uses
 
 
+@pytest.mark.long
 def test_too_many_requests_are_told():
     limits = VisitorLimits(requests_per_s=0.001, burst=3)
     with serving(ServerSettings(public=True, visitor=limits)) as server:
