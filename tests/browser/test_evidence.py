@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from core.evidence.records import Agreement, Evidence, EvidenceMap, KnockOut, Lens, Target
 from macd_ui.examples import examples
 from tests.patience import PATIENCE_MS
-from viewer import standalone
+from viewer import JS, bundle, standalone
 
 pytestmark = pytest.mark.browser
 ROWS, COLUMNS = 6, 8
@@ -216,3 +216,26 @@ def test_the_panel_fits_and_is_accessible(opened, width, scheme):
         (v["id"], [n["html"][:120] for n in v["nodes"][:4]]) for v in found.response["violations"]
     ]
     assert not told
+
+
+def test_what_is_kept_of_a_map_is_bounded_however_close_the_zoom(bare):
+    kept = bare.evaluate(
+        """() => {
+      const { Heat } = heats();
+      const cells = new Uint8Array(new Int16Array(40 * 4).fill(9).buffer);
+      const values = btoa(String.fromCharCode(...cells));
+      const map = { kind: "gradient", view: "video", grid: [2, 2], scale: 1, values };
+      const evidence = { extent: [0, 0, 1, 1], strongest: { gradient: 9 }, maps: [map] };
+      const heat = new Heat(evidence, "gradient");
+      const context = document.createElement("canvas").getContext("2d");
+      for (let frame = 0; frame < 40; frame++) {
+        for (const w of [240, 1280, 12800]) {
+          heat.paint(context, "video", frame, 1, { x: 0, y: 0, w, h: w / 2 });
+        }
+      }
+      return [...heat.kept.values()].map((c) => c.width * c.height);
+    }""".replace("heats()", bundle(JS / "heat.js")),
+    )
+    assert 10 < len(kept) < 80
+    assert max(kept) == 1280 * 640
+    assert sum(kept) <= 16e6

@@ -12,7 +12,8 @@ export const HEAT_VIEWS = [["video", "V"], ["counterfactual", "V_d"], ["differen
 
 /** Colours of the strongest evidence for and against: blue and orange, as in the tables. */
 const FOR = [33, 102, 172], AGAINST = [179, 88, 6];
-const KEPT = 64; // enlarged maps, of 1.8 MB each at most
+const KEPT_PIXELS = 16e6; // of all enlarged maps that are kept: 64 MB
+const ENLARGED_PIXELS = 2e6; // of one; under a closer zoom the map is drawn where it is needed
 
 /** Viridis, for maps without a sign, which reads the same in greys. */
 const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
@@ -126,8 +127,10 @@ export class Heat {
     context.rect(area.x, area.y, area.w, area.h); // what lies on padding is not of the video
     context.clip();
     context.globalAlpha = opacity;
-    const [w, h] = [Math.round((x1 - x0) * area.w), Math.round((y1 - y0) * area.h)];
-    context.drawImage(this.enlarged(picture, `${view} ${frame}`, w, h), area.x + x0 * area.w, area.y + y0 * area.h);
+    context.imageSmoothingEnabled = true;
+    const [x, y, w, h] = [area.x + x0 * area.w, area.y + y0 * area.h, (x1 - x0) * area.w, (y1 - y0) * area.h];
+    if (w * h > ENLARGED_PIXELS) context.drawImage(picture, x, y, w, h);
+    else context.drawImage(this.enlarged(picture, `${view} ${frame}`, Math.ceil(w), Math.ceil(h)), x, y);
     context.restore();
   }
 
@@ -149,9 +152,12 @@ export class Heat {
       context.drawImage(picture, 0, 0, width, height);
     }
     this.kept.set(name, canvas); // the last one used is the last one to go
-    for (const oldest of this.kept.keys()) {
-      if (this.kept.size <= KEPT) break;
+    let pixels = 0;
+    for (const { width: w, height: h } of this.kept.values()) pixels += w * h;
+    for (const [oldest, { width: w, height: h }] of this.kept) {
+      if (pixels <= KEPT_PIXELS) break;
       this.kept.delete(oldest);
+      pixels -= w * h;
     }
     return canvas;
   }
