@@ -20,7 +20,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -129,13 +129,9 @@ def _measurements(
 
 def _hold(pid: int, core: int) -> None:
     """Keeps a process, with what it starts from now on, on one core (Linux)."""
-    for thread in _threads(pid):
+    for thread in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-            os.sched_setaffinity(thread, {core})
-
-
-def _threads(pid: int) -> Iterator[int]:
-    return (int(task.name) for task in Path(f"/proc/{pid}/task").iterdir())
+            os.sched_setaffinity(int(thread.name), {core})
 
 
 def main() -> None:

@@ -58,7 +58,10 @@ def draw_masks(
 
 
 def finish_masks(raw: Floats, tracks: Sequence[Track], options: MaskOptions) -> MaskSet:
-    """Masks drawn each by itself (K, T, H, W) → what `draw_masks` returns of them."""
+    """Sweeps masks, shares their overlap and adds what is outside of them, as options say.
+
+    raw: (K, T, H, W) in [0, 1], each mask drawn by itself, where `draw_masks` returns the result.
+    """
     if options.swept and raw.size:
         # docs/methods.md, step 3: a mask that moves with its object would reveal the motion
         raw = np.broadcast_to(raw.max(axis=1, keepdims=True), raw.shape).copy()
@@ -74,15 +77,6 @@ def soft_boxes(boxes: Floats, size: tuple[int, int], pad: float, feather: float)
 
     pad and feather are shares of the short side; the mask is ½ at `pad` outside the box.
     """
-    down, across = soft_edges(boxes, size, pad, feather)
-    masks = np.empty((len(boxes), *size), np.float32)
-    return np.multiply(down[:, :, None], across[:, None, :], out=masks, casting="same_kind")
-
-
-def soft_edges(
-    boxes: Floats, size: tuple[int, int], pad: float, feather: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The factors of `soft_boxes` by row (T, H) and by column (T, W); 0 where there is no box."""
     height, width = size
     short = min(size)
     grow, slope = pad * short, 1 / max(feather * short, 1e-3)
@@ -90,7 +84,9 @@ def soft_edges(
     x0, y0, x1, y1 = np.split(np.where(known, boxes, 0), 4, axis=1)
     down = _edges(y0 * height, y1 * height, height, grow, slope)
     across = _edges(x0 * width, x1 * width, width, grow, slope)
-    return np.where(known & (x1 > x0) & (y1 > y0), down, 0), across
+    down = np.where(known & (x1 > x0) & (y1 > y0), down, 0)
+    masks = np.empty((len(boxes), *size), np.float32)
+    return np.multiply(down[:, :, None], across[:, None, :], out=masks, casting="same_kind")
 
 
 def _edges(
@@ -177,10 +173,10 @@ def share_overlap(masks: Floats, confidence: Floats) -> Floats:
         return masks
     weighted = masks * np.maximum(confidence, 1e-6)[:, None, None, None]
     total = weighted.sum(axis=0)
-    most = np.minimum(masks.sum(axis=0), 1)
-    most[total <= 1e-12] = 0
+    covered = np.minimum(masks.sum(axis=0), 1)
+    covered[total <= 1e-12] = 0
     weighted /= np.maximum(total, 1e-12)
-    weighted *= most
+    weighted *= covered
     return np.asarray(weighted, np.float32)
 
 

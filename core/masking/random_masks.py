@@ -88,7 +88,7 @@ def place_at_random(
     def hidden(placed: Sequence[Track], order: Float64Array, at: tuple[int, int]) -> float:
         return hidden_pixels(placed, level, order, groups, at, options)
 
-    stamps = _Stamps(tracks, 1 + max((f for g in groups for f in g), default=-1), coarse, options)
+    stamps = _Stamps(tracks, _frames(groups), coarse, options)
 
     def hidden_roughly(placed: Sequence[Track], order: Float64Array) -> float:
         if not stamps.needed:
@@ -132,9 +132,12 @@ def hidden_pixels(
     options: MaskOptions,
 ) -> float:
     """Σ M over frames and pixels of (H, W) `size`; arguments as in `place_at_random`."""
-    frames = 1 + max((f for g in groups for f in g), default=-1)
-    masks = draw_masks(tracks, frames, size, options)
+    masks = draw_masks(tracks, _frames(groups), size, options)
     return _hidden(masks, tracks, level, frame_level, groups, options)
+
+
+def _frames(groups: Sequence[Sequence[int]]) -> int:
+    return 1 + max((f for g in groups for f in g), default=-1)
 
 
 def _hidden(
