@@ -48,7 +48,10 @@ def main() -> None:
         for key, value in measured.items():
             print(f"{key:<28}{value:>12}")
         results |= measured
+    before = results.get("machine")
     results["machine"] = machine()
+    last = results.get("last", []) if results["machine"] == before else []
+    results["last"] = sorted({*last, *(args.parts or PARTS)})
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -122,9 +122,13 @@ class Trainer:
 
     With `start`, the folder of an earlier training, stage two begins with its weights and random
     states and with new optimisers: a longer schedule without paying for the first part again.
+    `compiled` needs a C++ compiler; both towers then run a fifth faster on a CPU, with the same
+    losses to rounding.
     """
 
-    def __init__(self, out: Path, schedule: Schedule, start: Path | None = None) -> None:
+    def __init__(
+        self, out: Path, schedule: Schedule, start: Path | None = None, *, compiled: bool = False
+    ) -> None:
         self.out, self.schedule = out, schedule
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(schedule.seed)
@@ -134,6 +138,9 @@ class Trainer:
         self.model = build().to(self.device)
         self.probe = Probe(self.model.config.text_config.hidden_size).to(self.device)
         use_fused_norms(self.model)
+        self.see = torch.compile(see, dynamic=False) if compiled else see
+        if compiled:
+            self.model.model.language_model.compile(dynamic=False)
         self.stage, self.step, self.seconds = "vision", 0, 0.0
         self.means: dict[str, float] = {}  # losses, smoothed over about 20 steps
         self.optimisers = self._optimisers()
@@ -288,7 +295,7 @@ class Trainer:
         group = int(self.rng.integers(GROUPS))
         times = frame_times(FRAMES)[TEMPORAL * group :][:TEMPORAL]
         frames = self._cover(draw(specs, times, self.rng), specs, [how] * n, times)
-        return self._probe_losses(see(self.model.model.visual, frames), specs, times)
+        return self._probe_losses(self.see(self.model.model.visual, frames), specs, times)
 
     def _probe_losses(
         self, video: Tensor, specs: list[ClipSpec], times: np.ndarray
@@ -314,7 +321,7 @@ class Trainer:
         packed = self.language.pack([ask.training_questions(x, rng) for x in specs], PACK)
         packed = _forget_words(packed, self.language.unknown, rng).to(self.device)
         seconds = float(rng.choice([0.5, 1.0, 1.0, 1.0, 1.5, 2.0, 4.0]))
-        video = see(self.model.model.visual, frames)
+        video = self.see(self.model.model.visual, frames)
         logits = self.language.answer_logits(self.model, video, packed, seconds).float()
         nll = F.cross_entropy(logits.flatten(0, 1), packed.ids.flatten(), reduction="none")
         nll = nll.unflatten(0, packed.ids.shape)
@@ -370,6 +377,7 @@ def _probe_questions(spec: ClipSpec, mode: str, rng: np.random.Generator) -> dic
 
 
 @torch.no_grad()
+@torch.compiler.set_stance("force_eager")  # its batches have other shapes: each would be compiled
 def evaluate(
     model: nn.Module, language: Language, n: int = 96, seed: int = 77
 ) -> dict[str, dict[str, float]]:
@@ -413,6 +421,7 @@ def main() -> None:
     parser.add_argument(
         "--continue-from", type=Path, metavar="FOLDER", help="go on from that training's weights"
     )
+    parser.add_argument("--compile", action="store_true", help="a fifth faster; needs a compiler")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     base = Schedule.gpu() if torch.cuda.is_available() else Schedule()
@@ -421,7 +430,7 @@ def main() -> None:
         {"easy": 0.0} if args.continue_from else {}
     )
     schedule = Schedule(**asdict(base) | {k: v for k, v in chosen.items() if v is not None})
-    trainer = Trainer(args.out, schedule, args.continue_from)
+    trainer = Trainer(args.out, schedule, args.continue_from, compiled=args.compile)
     start = {"continues": args.continue_from.name} if args.continue_from else {}
     device = str(trainer.device)
     trainer.log(schedule=asdict(schedule), device=device, torch=torch.__version__, **start)

@@ -14,6 +14,7 @@ from torch import Tensor
 from core.backbones.base import BackboneInfo, Encoded
 from core.backbones.hf import HfVideoLM
 from core.backbones.host import to_host
+from core.backbones.patch_embedding import embed_by_matrix
 from core.backbones.windows import group_windows
 from core.types import ModelFrames
 
@@ -26,6 +27,7 @@ class Qwen2VL(HfVideoLM):
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         super().__init__(model, processor, info)
         group_windows(model.model.visual)
+        embed_by_matrix(model.model.visual)
         self._index_of: dict[tuple[int, int, int, int], Tensor] = {}
 
     @property
@@ -81,9 +83,11 @@ class Qwen2VL(HfVideoLM):
     def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         """See `HfVideoLM.encode_patches`; attention never leaves a temporal patch."""
         _, height, width = to_host(encoded.inputs["video_grid_thw"][0]).tolist()
-        rows = encoded.gather.view(len(encoded.groups), height * width, -1)
-        index = rows[at[:, 1]] + (at[:, 0] * views[0].numel())[:, None, None]
-        pixels = views.reshape(-1)[index].flatten(0, 1)
+        groups, place = torch.unique(at[:, 1], return_inverse=True)
+        order = encoded.gather.view(len(encoded.groups), -1)[groups].flatten()
+        laid = views.flatten(1).gather(1, order.expand(len(views), -1))  # (B, groups · P · pixels)
+        patches = laid.view(len(views) * len(groups), height * width, -1)
+        pixels = patches.index_select(0, at[:, 0] * len(groups) + place).flatten(0, 1)
         grid = torch.tensor([[len(at), height, width]], device=self.device)
         out = self.model.model.visual(pixels.to(self.dtype), grid_thw=grid)
         return tuple(f.view(len(at), -1, f.shape[-1]) for f in self.outputs(out))

@@ -246,11 +246,14 @@ def test_what_two_views_share_is_read_once_and_changes_nothing(lm, monkeypatch, 
     torch.testing.assert_close(again, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", [n for n in NAMES if n.startswith("qwen")])
+QWEN = [n for n in NAMES if n.startswith("qwen")]
+
+
+@pytest.mark.parametrize("family", QWEN)
 def test_windows_taken_together_are_bit_by_bit_as_one_by_one(family):
     tower = copy.deepcopy(tiny(family).model.model.visual)
     plain = copy.deepcopy(tower)
-    for module in plain.modules():
+    for module in plain.blocks.modules():
         module.__dict__.pop("forward", None)
     grid = torch.tensor([[3, 6, 10]])  # 56-pixel windows of it are of four sizes
     width = tower.patch_embed.proj.weight[0].numel()
@@ -260,9 +263,35 @@ def test_windows_taken_together_are_bit_by_bit_as_one_by_one(family):
         pixels = x.clone().requires_grad_()
         out = each(pixels, grid_thw=grid).pooler_output
         found.append((out.detach(), torch.autograd.grad(out.square().sum(), pixels)[0]))
-    assert any("forward" in m.__dict__ for m in tower.modules())
+    assert any("forward" in m.__dict__ for m in tower.blocks.modules())
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("family", QWEN)
+def test_patches_are_embedded_as_by_the_convolution(family):
+    embedding = copy.deepcopy(tiny(family).model.model.visual.patch_embed).double()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in embedding.parameters():  # a fresh bias is zero, and would hide its loss
+        parameter.data.normal_(generator=generator)
+    x = torch.randn(5, embedding.proj.weight[0].numel(), generator=generator).double()
+    found = embedding(x)
+    del embedding.forward
+    torch.testing.assert_close(found, embedding(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", QWEN)
+def test_any_patches_of_any_views_are_read_in_the_order_asked(family):
+    lm = tiny(family)
+    encoded = lm.encode(make_clip(6), QUESTION)
+    views = torch.stack([encoded.video, encoded.video * 0.5, encoded.video + 1])
+    every = torch.cartesian_prod(torch.arange(3), torch.arange(3))
+    whole = lm.encode_patches(encoded, views, every)
+    for chosen in ([[2, 0], [0, 2], [0, 0]], [[1, 1]]):
+        at = torch.tensor(chosen)
+        for part, everything in zip(lm.encode_patches(encoded, views, at), whole, strict=True):
+            expected = everything[at[:, 0] * 3 + at[:, 1]]
+            torch.testing.assert_close(part, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_several_views_share_with_one(lm, encoded):
