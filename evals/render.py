@@ -20,10 +20,11 @@ from core.validation import shown
 from evals.figures import Report, area, change, percent, points, survives
 from evals.report import load
 from evals.sections import auroc_table, honest_table, readme_tables
+from evals.trainings import spread, table
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "docs" / "toyworld-results"
-PAGES = ("README.md", "docs/why.md", "docs/results.md")
+PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md")
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)
 
 
@@ -77,6 +78,10 @@ KINDS: dict[str, Callable[..., str | list[str]]] = {
     "constant-free": lambda r, regime, method: change(
         r["constant_free"][regime]["methods"][method]["delta"]
     ),
+    "seeds-table": lambda r: table(r["seeds"], deviation=True),
+    "fills-table": lambda r: table(r["fills"]),
+    "trainings-table": lambda r: table(r["trainings"]),
+    "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
 }
 """Kind of figure → how it is taken from a report and the rest of the marker's name."""
 
@@ -90,6 +95,10 @@ SECTIONS = {
     "constant-free": "constant_free",
     "companion": "companion",
     "companion-clips": "companion",
+    "seeds-table": "seeds",
+    "fills-table": "fills",
+    "trainings-table": "trainings",
+    "seeds": "seeds",
 }
 """Kind of figure → the part of a report that it is from, where a report may lack it."""
 METHOD_AT = {
@@ -139,7 +148,13 @@ def rendered(text: str, report: Report) -> str:
     return MARKER.sub(write, text)
 
 
-BESIDE = {"companion": "companion.json", FORMER: "former-backbone.json"}
+BESIDE = {
+    "companion": "companion.json",
+    FORMER: "former-backbone.json",
+    "seeds": "seeds.json",
+    "fills": "fills.json",
+    "trainings": "trainings.json",
+}
 """Part of a report → the file beside it that holds it, where there is one."""
 
 

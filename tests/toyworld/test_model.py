@@ -1,5 +1,6 @@
 """The training pass against transformers, and a training that really resumes."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -87,6 +88,19 @@ def test_training_resumes_where_it_stopped(tmp_path, monkeypatch, capsys):
         assert a == b
     logs = [(tmp_path / f / "log.jsonl").read_text().splitlines() for f in "ab"]
     assert [len(z) for z in logs] == [4, 4]  # the step after the checkpoint is logged once
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")  # of torch.compile itself
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compiled_training_has_the_same_losses(tmp_path, capsys):
+    schedule = Schedule(vision_steps=1, vision_batch=2, steps=2, batch=2)
+    plain = Trainer(tmp_path / "a", schedule)
+    compiled = Trainer(tmp_path / "b", schedule, compiled=True)
+    assert compiled.see is not plain.see
+    for trainer in (plain, compiled):
+        steps(trainer, 3)
+    assert compiled.means == pytest.approx(plain.means, rel=1e-2)
 
 
 def test_a_training_goes_on_from_another_ones_weights(tmp_path):

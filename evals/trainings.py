@@ -1,0 +1,121 @@
+"""What differs between trainings, and between fills of the masks.
+
+`python -m evals.trainings NAME=FOLDER … --out FILE` merges reports of `evals.headroom` into one
+JSON file, the key NAME for each. Tables of such files are written into pages by `evals.render`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import MacdError, OptionError
+from core.validation import shown
+from core.words import visible
+from evals.figures import change, percent, points, title
+from evals.first_token import VIDEO
+from evals.headroom import CONSTANT
+
+Reports = dict[str, dict[str, Any]]
+"""Name → a report of `evals.headroom`, all of the same regimes and methods."""
+
+
+def merge(named: Sequence[str]) -> Reports:
+    """The reports of arguments NAME=FOLDER, without the paths of this machine.
+
+    Raises OptionError where a folder has no report, or reports are of different questions.
+    """
+    reports: Reports = {}
+    for argument in named:
+        name, equals, folder = argument.partition("=")
+        path = Path(folder) / "report.json"
+        if not name or not equals or not path.is_file():
+            raise OptionError(
+                f"no report is at {shown(argument)}",
+                "Give NAME=FOLDER, a folder that evals.headroom wrote",
+            )
+        reports[name] = json.loads(path.read_text(encoding="utf-8")) | {"backbone": name}
+    first = next(iter(reports.values()))
+    for name, report in reports.items():
+        if _questions(report) != _questions(first):
+            raise OptionError(
+                f"{name} was asked other questions than the first one",
+                "Run evals.headroom for all with the same --regimes, --methods, --n and --split",
+            )
+    return reports
+
+
+def _questions(report: dict[str, Any]) -> tuple[Any, ...]:
+    counts = {name: part["n"] for name, part in report["regimes"].items()}
+    return report["benchmark"], report["boxes"], report["split"], report["methods"], counts
+
+
+def _interval(report: dict[str, Any], regime: str, method: str) -> list[float]:
+    figures = report["regimes"][regime]["methods"][method]
+    interval: list[float] = figures["right" if method == VIDEO else "delta"]
+    return interval
+
+
+def _title(method: str) -> str:
+    return title("yes-bias" if method == CONSTANT else method)
+
+
+def _cell(report: dict[str, Any], regime: str, method: str) -> str:
+    show = percent if method == VIDEO else change
+    return show(_interval(report, regime, method))
+
+
+def _rows(reports: Reports) -> list[tuple[str, str]]:
+    first = next(iter(reports.values()))
+    return [
+        (regime, m) for regime in first["regimes"] for m in (VIDEO, CONSTANT, *first["methods"])
+    ]
+
+
+def table(reports: Reports, *, deviation: bool = False) -> list[str]:
+    """Regimes and methods down, reports across: the baseline in %, the others as its change.
+
+    deviation: a last column with the standard deviation over the reports, in points.
+    """
+    names = [*reports, *(["SD"] if deviation else [])]
+    lines = ["| regime | method | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
+    for regime, method in _rows(reports):
+        cells = [_cell(report, regime, method) for report in reports.values()]
+        if deviation:
+            values = [_interval(report, regime, method)[0] for report in reports.values()]
+            cells.append(points(statistics.stdev(values)))
+        lines.append(f"| {regime} | {_title(method)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def spread(reports: Reports, regime: str, method: str) -> str:
+    """Lowest and highest of the reports: "−0.3 to +2.1", the baseline without a sign."""
+    values = [100 * _interval(report, regime, method)[0] for report in reports.values()]
+    sign = "" if method == VIDEO else "+"
+    low, high = (f"{v:{sign}.1f}".replace("-", "−") for v in (min(values), max(values)))
+    return f"{low} to {high}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m evals.trainings", description=__doc__)
+    parser.add_argument("named", nargs="+", metavar="NAME=FOLDER")
+    parser.add_argument("--out", type=Path, required=True, help="a JSON file")
+    args = parser.parse_args(argv)
+    try:
+        reports = merge(args.named)
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    args.out.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(table(reports, deviation=len(reports) > 1)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,72 @@
+"""Reports of several trainings or fills, merged and shown side by side."""
+
+import json
+
+import pytest
+
+from core.errors import OptionError
+from evals.trainings import main, merge, spread, table
+
+
+def report(right, gain, n=300):
+    figures = {
+        "baseline": {"right": [right, right - 0.1, right + 0.05]},
+        "constant": {"delta": [0.0, -0.01, 0.01]},
+        "macd": {"delta": [gain, gain - 0.02, gain + 0.02]},
+    }
+    return {
+        "benchmark": "toyworld",
+        "backbone": "/home/me/runs/seed",
+        "boxes": "detector",
+        "fill": "mean",
+        "split": 200,
+        "methods": ["macd"],
+        "regimes": {"one two": {"n": n, "clips": n, "methods": figures}},
+    }
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for name, figures in {"a": (0.8, 0.01), "b": (0.9, -0.02), "c": (0.85, 0.04)}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(json.dumps(report(*figures)))
+    return tmp_path
+
+
+def test_values_and_their_deviation_stand_in_a_row(folders):
+    lines = table(merge([f"{n}={folders / n}" for n in "abc"]), deviation=True)
+    assert lines[0] == "| regime | method | a | b | c | SD |"
+    assert lines[2] == (
+        "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] | 5.0 |"
+    )
+    assert lines[3].startswith("| one two | Tuned constant | +0.0 ")
+    assert lines[4].startswith("| one two | MACD | +1.0 [−1.0, 3.0] | −2.0 [−4.0, 0.0] |")
+    assert lines[4].endswith("| 3.0 |")
+
+
+def test_the_spread_is_the_lowest_and_the_highest(folders):
+    reports = merge([f"{n}={folders / n}" for n in "abc"])
+    assert spread(reports, "one two", "macd") == "−2.0 to +4.0"
+    assert spread(reports, "one two", "baseline") == "80.0 to 90.0"
+
+
+def test_no_path_of_this_machine_is_stored(folders, capsys):
+    out = folders / "merged.json"
+    assert main([f"seed 1={folders / 'a'}", f"seed 2={folders / 'b'}", "--out", str(out)]) == 0
+    merged = json.loads(out.read_text())
+    assert [*merged] == ["seed 1", "seed 2"]
+    assert "/home" not in out.read_text()
+    assert "| SD |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argument", ["nothing", "=x", "x=", "x=nowhere"])
+def test_what_is_no_report_is_refused(folders, argument, capsys):
+    assert main([argument, "--out", str(folders / "merged.json")]) == 2
+    assert "evals.headroom" in capsys.readouterr().err
+    assert not (folders / "merged.json").exists()
+
+
+def test_other_questions_are_not_set_beside(folders):
+    (folders / "c" / "report.json").write_text(json.dumps(report(0.8, 0.0, n=200)))
+    with pytest.raises(OptionError, match="other questions"):
+        merge([f"{n}={folders / n}" for n in "ac"])
