@@ -126,7 +126,7 @@ TABLES: dict[str, Rows] = {
         "click to the first boxes, s": "page_boxes_s",
         "click to the whole trace, s": "page_full_trace_s",
         "a real clip of 12 s with YOLO11n, click to the first boxes, s": "real_clip_first_boxes_s",
-        "a real clip of 12 s with YOLO11n, click to the whole trace, s": "real_clip_full_s",
+        "a real clip of 12 s with YOLO11n, click to the masks (no answer), s": "real_clip_full_s",
         "detection over ultralytics' own batched predict": "detect_over_ultralytics",
     },
 }  # fmt: skip

@@ -365,6 +365,10 @@ class RunOptions(Checked):
         return asdict(self)
 
 
+OWN_CONTRAST = tuple(n for n, value in vars(RunOptions()).items() if hasattr(value, "contrast"))
+"""Parts named after a view that was published with an α, β and cut of its own."""
+
+
 def options_from(values: Mapping[str, Any]) -> RunOptions:
     """The RunOptions that `as_dict` wrote, or any part of them; the one reader of options.
 

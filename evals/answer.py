@@ -13,9 +13,10 @@ from core.backbones.base import VideoLM
 from core.decoding.contrast import Head, above, cut_floor, score, weighted
 from core.decoding.search import find_answer
 from core.errors import MacdError, NotApplicable
-from core.methods import METHODS, Method, find_method, find_methods
+from core.methods import METHODS, Method, contrast_of, find_method, find_methods
+from core.methods import with_contrast as set_contrast
 from core.methods.run import DecodingViews, FixedAnswer, prepare
-from core.options import ContrastOptions, Objective, RunOptions
+from core.options import Objective, RunOptions
 from core.types import Answer, Clip, StepWeights, TokenStep, Track
 from core.views.context import MethodContext
 from core.views.macd_measured import measured_changes
@@ -29,8 +30,6 @@ ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)
 GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
-OWN_CONTRAST = ("vcd", "sid", "tcd")
-"""Views published with an α and β of their own, under which the options keep them."""
 ONE_VIEW = tuple(m.name for m in METHODS.values() if not m.second_views)
 
 
@@ -144,7 +143,7 @@ def count_reads(context: MethodContext, method: Method) -> float:
     The video itself is 1, a second view 1, an ascent step 2 (forward and back), a measured view 1;
     what other methods share with it counts in full, as if it ran alone.
     """
-    reads = 1.0 + SECOND_VIEW_READS * bool(method.view != "video")
+    reads = 1.0 + SECOND_VIEW_READS * sum(view != "video" for view in method.views)
     pieces: Any = context.needs()
     for name, key in pieces:
         if name == "ascent":
@@ -212,11 +211,8 @@ def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float
     """The options with one method's α and β; its head rule stays as published."""
     alpha, beta = contrast
     view = find_method(method).view
-    if view in OWN_CONTRAST:
-        part = getattr(options, view)
-        own = replace(part, contrast=replace(part.contrast, alpha=alpha, beta=beta))
-        return replace(options, **{view: own})
-    return replace(options, contrast=ContrastOptions(alpha, beta))
+    published = contrast_of(view, options)
+    return set_contrast(view, options, replace(published, alpha=alpha, beta=beta))
 
 
 def _grid(first: TokenStep | None, answer: Answer) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from core.errors import MacdError, OptionError
 from core.validation import shown
 from evals.figures import Report, area, change, percent, points, survives
+from evals.headroom import markdown as headroom_table
 from evals.report import load
 from evals.sections import auroc_table, honest_table, readme_tables
 from evals.trainings import spread, table
@@ -78,6 +79,7 @@ KINDS: dict[str, Callable[..., str | list[str]]] = {
     "constant-free": lambda r, regime, method: change(
         r["constant_free"][regime]["methods"][method]["delta"]
     ),
+    "headroom-table": lambda r: headroom_table(r["headroom"]).splitlines(),
     "seeds-table": lambda r: table(r["seeds"], deviation=True),
     "fills-table": lambda r: table(r["fills"]),
     "trainings-table": lambda r: table(r["trainings"]),
@@ -95,6 +97,7 @@ SECTIONS = {
     "constant-free": "constant_free",
     "companion": "companion",
     "companion-clips": "companion",
+    "headroom-table": "headroom",
     "seeds-table": "seeds",
     "fills-table": "fills",
     "trainings-table": "trainings",
@@ -151,6 +154,7 @@ def rendered(text: str, report: Report) -> str:
 BESIDE = {
     "companion": "companion.json",
     FORMER: "former-backbone.json",
+    "headroom": "headroom.json",
     "seeds": "seeds.json",
     "fills": "fills.json",
     "trainings": "trainings.json",

@@ -16,7 +16,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from core.options import PRESETS, VCD_PRESETS, RunOptions, options_from
+from core.options import OWN_CONTRAST, PRESETS, VCD_PRESETS, RunOptions, options_from
 from core.validation import Part, help_of, rule_of
 
 
@@ -61,8 +61,6 @@ NAMES = {
     ("rules", "beta"): "--rule-beta",
 }
 """Flags whose name is not that of their field."""
-OF_A_METHOD = ("vcd", "sid", "tcd")
-"""Parts whose flags begin with their name."""
 
 
 def _flags(kind: type, path: tuple[str, ...] = ()) -> Iterator[Flag]:
@@ -71,16 +69,21 @@ def _flags(kind: type, path: tuple[str, ...] = ()) -> Iterator[Flag]:
         if isinstance(rule, Part):
             yield from _flags(type(rule.default), (*path, one.name))
             continue
-        prefix = [path[0]] if path and path[0] in OF_A_METHOD else []
+        prefix = [path[0]] if path and path[0] in OWN_CONTRAST else []
         usual = "--" + "-".join([*prefix, *one.name.split("_")])
         part = ".".join(path)
         yield Flag(NAMES.get((part, one.name), usual), part, one.name, help_of(one))
 
 
+def _root(flag: Flag) -> str:
+    """The part of RunOptions that its field belongs to; "" for a field of its own."""
+    return flag.part.split(".")[0]
+
+
 FLAGS: tuple[Flag, ...] = tuple(_flags(RunOptions))
 """A flag for every option, in the order of the classes."""
 
-GROUPS = {
+_TITLES = {
     "video": "reading the video",
     "detect": "detection",
     "track": "tracking",
@@ -92,9 +95,12 @@ GROUPS = {
     "sid": "SID",
     "tcd": "TCD",
     "rules": "other score rules",
+}
+GROUPS = {
+    **{part: _TITLES.get(part, part) for part in dict.fromkeys(_root(f) for f in FLAGS) if part},
     "": "seed",
 }
-"""Titles of the parts in the help."""
+"""Titles of the parts in the help; that of a part without one is its name."""
 
 SET_BY_PRESET = {"contrast": "--preset", "vcd": "--vcd", "vcd.contrast": "--vcd"}
 """Parts whose defaults come from a preset; their flags override it."""
@@ -120,7 +126,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="which of VCD's published defaults (default: code)",
     )
     for flag in FLAGS:
-        groups[flag.part.split(".")[0]].add_argument(flag.name, **_how(flag))
+        groups[_root(flag)].add_argument(flag.name, **_how(flag))
 
 
 def _how(flag: Flag) -> dict[str, Any]:

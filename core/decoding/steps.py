@@ -20,8 +20,16 @@ LogitRows = NDArray[np.floating[Any]]
 def score_token(
     rule: ScoreRule, base: LogitRows, others: Sequence[LogitRows], index: int
 ) -> tuple[StepWeights, NDArray[np.float64]]:
-    """How the rule weighs the views of a token, and the scores (V,) to choose it by."""
+    """How the rule weighs the views of a token, and the scores (V,) to choose it by.
+
+    Raises TypeError for a rule that does not give each second view a weight.
+    """
     weights = rule.weigh(base, others, index)
+    if len(weights.others) != rule.second_views:
+        raise TypeError(
+            f"the rule {rule.name} is over {rule.second_views} second views, and gave"
+            f" {len(weights.others)} weights"
+        )
     return weights, weighted(base, others, weights)
 
 
@@ -53,7 +61,7 @@ def make_token_step(
         counter=rows[0] if rows else None,
         counter_log_z=log_z[0] if rows else None,
         floor=floor_of(base, ids),
-        weights=None if isinstance(rule, Linear) else weights,
+        weights=None if type(rule) is Linear else weights,
         further=tuple(rows[1:]),
         further_log_z=tuple(log_z[1:]),
     )
@@ -74,7 +82,7 @@ def make_answer(
         finished=bool(steps) and steps[-1].token in end_tokens,
         rule=rule.name,
     )
-    if not isinstance(rule, Linear):
+    if type(rule) is not Linear:  # one that derives from it may weigh in another way
         return made
     contrast = rule.contrast
     return replace(made, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)

@@ -49,14 +49,14 @@ class Decision:
 def measure(trace: Trace, answer: str | None = None, token: int | None = None) -> Decision:
     """answer: whose token; token: its index from 0, by default the first that differs.
 
-    Raises OptionError for an answer whose rule takes neither α nor β.
+    Raises OptionError for an answer whose rule is not the linear one.
     """
     contrasted = contrast_answer(trace, answer)
     index = token_index(trace, contrasted, token)
     step = contrasted.tokens[index]
     if contrasted.rule != "linear" or step.counter is None:
         raise OptionError(
-            f"the rule {contrasted.rule!r} of {contrasted.method!r} takes neither α nor β",
+            f"the rule {contrasted.rule!r} of {contrasted.method!r} is not the linear one",
             "Choose an answer of the linear rule",
         )
     alphas = np.linspace(0, max(LARGEST_ALPHA, contrasted.alpha), STEPS[0])

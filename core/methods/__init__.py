@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.errors import OptionError
-from core.options import ContrastOptions, RunOptions
+from core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from core.rules import ScoreRule, Setting, find_rule, rule_names
 from core.views import find_view, view_names
 from core.words import count
@@ -75,28 +75,18 @@ class Method:
 
 def contrast_of(view: str, options: RunOptions) -> ContrastOptions:
     """α, β and cut of a view: those published with it, or the run's own."""
-    match view:
-        case "vcd":
-            return options.vcd.contrast
-        case "sid":
-            return options.sid.contrast
-        case "tcd":
-            return options.tcd.contrast
-        case _:
-            return options.contrast
+    part = view.replace("-", "_")
+    owner: Any = getattr(options, part) if part in OWN_CONTRAST else options
+    contrast: ContrastOptions = owner.contrast
+    return contrast
 
 
 def with_contrast(view: str, options: RunOptions, contrast: ContrastOptions) -> RunOptions:
     """The options with another α, β and cut where `contrast_of` reads those of the view."""
-    match view:
-        case "vcd":
-            return replace(options, vcd=replace(options.vcd, contrast=contrast))
-        case "sid":
-            return replace(options, sid=replace(options.sid, contrast=contrast))
-        case "tcd":
-            return replace(options, tcd=replace(options.tcd, contrast=contrast))
-        case _:
-            return replace(options, contrast=contrast)
+    part = view.replace("-", "_")
+    if part not in OWN_CONTRAST:
+        return replace(options, contrast=contrast)
+    return replace(options, **{part: replace(getattr(options, part), contrast=contrast)})
 
 
 METHODS: dict[str, Method] = {
@@ -143,6 +133,11 @@ def find_method(name: str) -> Method:
         return METHODS[name]
     view, plus, rule = name.partition("+")
     if not plus:
+        if name in view_names():
+            raise OptionError(
+                f"{name!r} is a view, and no method has its name",
+                f"Write {name}+linear, or add a line to METHODS in core/methods/__init__.py",
+            )
         raise OptionError(
             f"there is no method {name!r}",
             f"Choose one of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",

@@ -20,7 +20,7 @@ __all__ = ["ScoreRule", "Setting", "find_rule", "rule_names"]
 @cache
 def rule_names() -> tuple[str, ...]:
     """Every rule, in alphabetical order."""
-    modules = (m.name for m in iter_modules(__path__) if m.name != "base")
+    modules = (m.name for m in iter_modules(__path__) if m.name != "base" and m.name[0] != "_")
     return tuple(sorted(name.replace("_", "-") for name in modules))
 
 

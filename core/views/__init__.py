@@ -20,21 +20,25 @@ if TYPE_CHECKING:
     from core.views.context import MethodContext
 
 NO_VIEWS = ("base", "context", "masked", "noised", "records")
-"""Modules of this package that hold no view."""
+"""Modules of this package that hold no view; nor does one whose name begins with "_"."""
 
 
 @cache
 def view_names() -> tuple[str, ...]:
     """Every view, in alphabetical order."""
     modules = (m.name for m in iter_modules(__path__))
-    return tuple(sorted(n.replace("_", "-") for n in modules if n not in NO_VIEWS))
+    return tuple(sorted(n.replace("_", "-") for n in modules if n not in NO_VIEWS and n[0] != "_"))
 
 
 def find_view(name: str) -> Callable[[MethodContext], SecondView]:
-    """The function that builds the view. Raises OptionError where there is none of that name."""
+    """The function that builds the view; its docstring is shown as the view's source.
+
+    Raises OptionError where there is none of that name, and TypeError for a module without one.
+    """
     if name not in view_names():
         raise OptionError(f"there is no view {name!r}", f"Choose one of {', '.join(view_names())}")
-    build: Callable[[MethodContext], SecondView] = import_module(
-        f"{__name__}.{name.replace('-', '_')}"
-    ).build
+    module = import_module(f"{__name__}.{name.replace('-', '_')}")
+    build: Callable[[MethodContext], SecondView] | None = getattr(module, "build", None)
+    if build is None or not build.__doc__:
+        raise TypeError(f"{module.__name__} must define build(context) with a docstring")
     return build

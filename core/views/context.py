@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -132,7 +133,16 @@ class MethodContext:
         return self.read.state
 
     def prefill(self, video: Tensor, prune: Prune | None = None) -> DecodeState:
-        """Another view of the same frames; what it shares with the base is not read again."""
+        """Another view of the same frames; what it shares with the base is not read again.
+
+        video: (T, 3, H, W) as `encoded.video`, or several, (B, …); ValueError for another shape.
+        What `subset` encoded is read by `lm.prefill(encoded, encoded.video)`.
+        """
+        if video.shape[-4:] != self.encoded.video.shape:
+            raise ValueError(
+                f"the video is {tuple(video.shape)}, the question was encoded with"
+                f" {tuple(self.encoded.video.shape)}: prefill a subset by context.lm.prefill"
+            )
         if video is self.encoded.video and prune is None:
             return self.base
         return self.lm.prefill(self.encoded, video, prune, self.base)
@@ -240,7 +250,13 @@ class MethodContext:
         return masks.video(*levels)
 
     def subset(self, index: tuple[int, ...]) -> Encoded:
-        """The same question over some of the sampled frames."""
+        """The same question over some of the sampled frames, by their rising indices.
+
+        Raises ValueError for another order: positions and timestamps follow the frames' times. To
+        change what is seen at a time, permute `encoded.video`, (T, 3, H, W), instead.
+        """
+        if any(b <= a for a, b in pairwise(index)):
+            raise ValueError(f"frames of a subset must rise, each once: {index}")
         frames = self.encoded.frames.subset(index)
         return self.memoize(
             "encoding", index, lambda: self.lm.encode_frames(frames, self.encoded.question)

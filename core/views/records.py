@@ -96,7 +96,10 @@ class NoVideoView(View):
 
 @dataclass(frozen=True)
 class OtherView(View):
-    """A view that this version knows by its name and caption only."""
+    """The record of a view that needs no fields of its own: a name, and the viewer's caption.
+
+    Records of kinds that this version does not know are read as one, too.
+    """
 
     name: str = ""
     caption: str = ""

@@ -32,7 +32,7 @@ def why_not_redecode(trace: Trace, name: str) -> str:
     if not answer.tokens[0].others:
         return "this answer has no second view, so α does not change it"
     if answer.rule != "linear":
-        return f"the rule {answer.rule} takes neither α nor β"
+        return f"only answers of the rule linear are decoded on, and this one is of {answer.rule}"
     if any(token.weights is not None for token in answer.tokens):
         return "its tokens were weighed one by one, so α and β do not say how"
     try:

@@ -12,9 +12,9 @@ import numpy as np
 
 from core.errors import BenchmarkError, MacdError
 from core.methods import find_method
-from core.options import PRESETS, RunOptions, options_from
+from core.options import OWN_CONTRAST, PRESETS, RunOptions, options_from
 from core.types import LOST
-from evals.answer import ONE_VIEW, OWN_CONTRAST
+from evals.answer import ONE_VIEW
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.benchmarks.layout import Reader, place, read_table

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", metavar="OUT", help="folder to be written: new, or a course")
     parser.add_argument("--zip", action="store_true", help="write OUT.zip too")
     parser.add_argument("--language", default="en", help="of the texts (default: %(default)s)")
-    parser.add_argument("--home", default="", metavar="URL", help="a Debug page to link to")
+    parser.add_argument("--home", default="", metavar="URL", help="a main page to link to")
     parser.add_argument(
         "--examples",
         action="append",

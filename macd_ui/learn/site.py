@@ -74,7 +74,7 @@ _INDEX = """<!doctype html>
 class Site:
     """The course in one language; safe to share between threads. Files are made when asked for.
 
-    home: address of the Debug page, "" where there is none. folders: of examples, see
+    home: address of the main page, "" where there is none. folders: of examples, see
     `examples_by_role`.
     """
 
@@ -181,7 +181,7 @@ class Site:
         return content | {"edition": edition}
 
     def _about(self, shown: RoleExample) -> dict[str, str]:
-        # the Debug page lists shipped examples and those of MACD_EXAMPLES_DIR
+        # the main page lists shipped examples and those of MACD_EXAMPLES_DIR
         return {
             "question": shown.trace.question,
             "truth": shown.example.answer,

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 def by_code():
-    """Tokens of the rule CODE, which takes neither α nor β."""
+    """Tokens of the rule CODE, which α and β do not score again."""
     rule, made = find_rule("code")(0.2), []
     for j in range(2):
         base, counter = logits(j), logits(200 + j)
@@ -134,8 +134,8 @@ def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     page.keyboard.press("ArrowDown")
     assert tokens(page, "by code") == said["by code"]
     assert not page.locator(".mv-live").is_visible()
-    assert "neither α nor β" in page.locator(".mv-tokens").inner_text()
-    assert "neither α nor β" in page.locator(".mv-flips .mv-note").inner_text()
+    assert "not scored again by α and β" in page.locator(".mv-tokens").inner_text()
+    assert "Only the linear rule has a boundary" in page.locator(".mv-flips .mv-note").inner_text()
     weight = trace.answers["by code"].tokens[0].weights.base
     assert f"{weight:.3f}·logit(V)" in page.locator(".mv-table .mv-note").inner_text()
 

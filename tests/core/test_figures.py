@@ -196,7 +196,7 @@ def test_what_there_is_none_of_is_refused(recorded):
         (recorded, {"name": "logits", "answer": "plain"}, "no answer 'plain'.*first, raw, code"),
         (recorded, {"name": "logits", "token": 1}, "takes no 'token'"),
         (recorded, {"name": "decision", "token": 3}, "no token 3.*0 to 2"),
-        (recorded, {"name": "decision", "answer": "code"}, "neither α nor β"),
+        (recorded, {"name": "decision", "answer": "code"}, "not the linear one"),
         (one, {"name": "logits"}, "no answer in this trace was contrasted"),
     ):
         with pytest.raises(OptionError, match=message):

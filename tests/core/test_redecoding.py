@@ -11,7 +11,7 @@ from core.errors import OptionError
 from core.evidence.records import Evidence, Target
 from core.methods import contrast_of, find_method, with_contrast
 from core.methods.run import run_method
-from core.options import ContrastOptions, DecodeOptions, RunOptions
+from core.options import OWN_CONTRAST, ContrastOptions, DecodeOptions, RunOptions
 from core.records import RECORDED
 from core.traces.bundle import load, pack, save, unpack
 from core.types import ControlReport, StepWeights
@@ -21,7 +21,6 @@ from core.whatif.redecodable import why_not_redecode
 from core.whatif.workbench import Workbench
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "examples" / "repaired.macd"
-OWN = ["vcd", "sid", "tcd"]
 LINEAR = ["macd", "mask-all", "vcd"]
 SLOW = ["blank", "random-mask", "no-video+linear", "sid", "tcd"]
 OTHERS = ["vcd+crg", "head-only", "always-yes"]
@@ -30,7 +29,7 @@ FORMER, LATER = ContrastOptions(0.0, 0.1), ContrastOptions(20.0, 0.0)
 
 def options_with(contrast):
     options = RunOptions(decode=DecodeOptions(max_tokens=4))
-    for view in ("macd", *OWN):
+    for view in ("macd", *OWN_CONTRAST):
         head = contrast_of(view, options).head
         options = with_contrast(view, options, replace(contrast, head=head))
     return options
@@ -138,7 +137,7 @@ def test_what_cannot_be_decoded_on_says_why(traces, bench):
         "bus": "no answer of 'bus'",
         "baseline": "no second view",
         "head-only": "no second view",
-        "vcd+crg": "the rule crg takes neither",
+        "vcd+crg": "of the rule linear are decoded on",
         "always-yes": "no tokens",
     }
     for name, reason in wrong.items():
@@ -189,7 +188,7 @@ def test_the_command_line_decodes_any_answer_on(traces, tmp_path, capsys):
     track = changed.tracks[0].id
     wrong = {
         "no answer of 'bus'": ["--method", "bus", "--alpha", "1"],
-        "takes neither": ["--method", "vcd+crg", "--alpha", "1"],
+        "of the rule linear": ["--method", "vcd+crg", "--alpha", "1"],
         "--method was given without": ["--method", "vcd"],
         "drop the answer of vcd": ["--method", "vcd", "--alpha", "1", "--level", f"{track}=0"],
     }
@@ -202,9 +201,9 @@ def test_the_command_line_decodes_any_answer_on(traces, tmp_path, capsys):
 
 def test_methods_know_where_their_contrast_stands():
     contrast = ContrastOptions(3.0, 0.3)
-    for name in ("macd", "blank", *OWN):
+    for name in ("macd", "blank", *OWN_CONTRAST):
         view = find_method(name).view
         changed = with_contrast(view, RunOptions(), contrast)
         assert contrast_of(view, changed) == contrast
-        others = [v for v in ("macd", *OWN) if contrast_of(v, changed) == contrast]
-        assert others == [view if view in OWN else "macd"]
+        others = [v for v in ("macd", *OWN_CONTRAST) if contrast_of(v, changed) == contrast]
+        assert others == [view if view in OWN_CONTRAST else "macd"]

@@ -15,12 +15,14 @@ from hypothesis.extra.numpy import arrays
 from core.cli.main import main
 from core.decoding.contrast import cut_floor, score, weighted
 from core.decoding.loop import decode
+from core.decoding.steps import make_answer, make_token_step, score_token
 from core.errors import NotApplicable, OptionError
 from core.methods import METHODS, Method, find_method, find_methods
 from core.methods.run import run_method
 from core.options import ContrastOptions, DecodeOptions, RuleOptions
 from core.question import asks_yes_no
 from core.rules import ScoreRule, Setting, find_rule, rule_names
+from core.rules.linear import Linear
 from core.traces.bundle import pack, unpack
 from core.types import StepWeights
 from core.views import find_view, view_names
@@ -206,6 +208,51 @@ def test_yes_no_questions_are_told_apart(question, expected):
         else:
             with pytest.raises(NotApplicable, match=name):
                 make(name, question)
+
+
+def test_the_guide_names_every_method_view_and_rule():
+    guide = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    for name in (*METHODS, *view_names(), *rule_names()):
+        assert f"`{name}`" in guide, name
+
+
+def test_a_rule_must_weigh_every_second_view():
+    class Short(ScoreRule):
+        title, second_views = "Short", 2
+
+        @classmethod
+        def create(cls, setting):
+            return cls()
+
+        def weigh(self, base, others, index):
+            return StepWeights(2.0, (-1.0,))
+
+    with pytest.raises(TypeError, match="2 second views, and gave 1 weight"):
+        score_token(Short(), np.zeros(3), [np.zeros(3)] * 2, 0)
+
+
+def test_a_rule_derived_from_linear_keeps_its_weights():
+    class Sharpened(Linear):
+        def weigh(self, base, others, index):
+            return StepWeights(3.0, (-1.0,))
+
+    rule = Sharpened(ContrastOptions())
+    base, other = np.array([1.0, 2.0]), np.array([2.0, 1.0])
+    weights, _ = score_token(rule, base, [other], 0)
+    step = make_token_step(str, 0, 1, base, [other], weights, rule, keep=2)
+    assert step.weights == weights
+    assert make_answer("x", "x", [step], (), rule).alpha == 0
+
+
+def test_a_module_that_builds_no_view_is_named(monkeypatch):
+    monkeypatch.delattr("core.views.blank.build")
+    with pytest.raises(TypeError, match=r"core\.views\.blank must define build"):
+        find_view("blank")
+
+
+def test_a_view_s_bare_name_is_told_from_an_unknown_one():
+    with pytest.raises(OptionError, match="'no-video' is a view"):
+        find_method("no-video")
 
 
 def test_any_view_runs_under_any_rule():

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import OptionError
+from core.methods import find_method
 from core.options import DecodeOptions, RunOptions
 from evals.__main__ import main
-from evals.answer import GRID, PendingAnswer, with_contrast
+from evals.answer import GRID, PendingAnswer, count_reads, with_contrast
 from evals.benchmarks import find_benchmark
 from evals.ranking import gradient_auc
 from evals.report import change, honest_table, load, markdown
@@ -34,6 +35,7 @@ from evals.rows import (
 from evals.run import choose, plan
 from evals.summary import summarise_again
 from evals.table import right, tabulate
+from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -305,3 +307,9 @@ def test_plans_name_every_answer_once(benchmark):
     choosing = plan(benchmark, setting, "choose", 3, ["baseline"], None)
     assert "caption" not in {w.item.kind for w in choosing}
     assert "caption" in {w.item.kind for w in wanted}
+
+
+def test_every_second_view_is_counted():
+    context = a_case()
+    names = ("baseline", "no-video+m3id", "vcd/tcd+mean-views")
+    assert [count_reads(context, find_method(name)) for name in names] == [1.0, 2.0, 3.0]

@@ -48,7 +48,7 @@ export class Flips {
     const able = takesAlpha(answer);
     for (const part of [this.plot, this.axis, this.legend, this.keep]) part.hidden = !able;
     if (!able) {
-      this.words.textContent = `The rule ${answer.rule} takes neither α nor β: there is no boundary over them.`;
+      this.words.textContent = `Only the linear rule has a boundary over α and β, and this answer is of ${answer.rule}.`;
       return;
     }
     const { alpha, beta } = this.ruleOf(answer);

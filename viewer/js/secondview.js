@@ -32,6 +32,7 @@ export function drawSecondView(context, { answer, view, shown }, trace, frame, p
   const notes = {
     masks: "the frames behind the masks, as the model read them",
     blank: "a video without content",
+    "no-video": "the question alone, without a video",
     noise: "the noise that the model read, cut off at black and white",
     frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
     pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
@@ -47,7 +48,7 @@ export function drawSecondView(context, { answer, view, shown }, trace, frame, p
     darkenHidden(context, answer, trace, frame, at);
     return `token ${at + 1}: ${note}`;
   }
-  return isDrawable({ view, shown }) ? note : `${note} (its pixels are not stored in this trace)`;
+  return isDrawable({ view, shown }) || view.kind === "no-video" ? note : `${note} (its pixels are not stored in this trace)`;
 }
 
 /**

@@ -185,7 +185,7 @@ export class Tokens {
     this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
     this.live.hidden = !two || !able;
     this.reason.textContent = two && !able && contrast
-      ? `The rule ${contrast.rule} takes neither α nor β; each token shows the weights it was chosen with.` : "";
+      ? `Answers of the rule ${contrast.rule} are not scored again by α and β; each token shows the weights it was chosen with.` : "";
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
     if (trace.former && contrast?.method === "macd") this.strips.append(this.formerStrip(trace.former));
     this.verdict.textContent = this.spoken = this.say(answers, parts);
