@@ -307,7 +307,7 @@ def test_the_app_serves_the_course():
     client = TestClient(Starlette(routes=routes(ServerSettings())))
     page = client.get("/learn")
     assert page.url.path == "/learn/"
-    assert "Debug page" in page.text
+    assert "Main page" in page.text
     policy = page.headers["content-security-policy"]
     assert "unsafe-eval" not in policy
     assert "default-src 'none'" in policy

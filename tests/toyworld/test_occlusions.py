@@ -98,7 +98,7 @@ def test_training_covers_its_clips_and_draws_the_same_ones(tmp_path, monkeypatch
     def drawn(name):
         trainer = Trainer(tmp_path / name, schedule)
         clips = []
-        monkeypatch.setattr(train_backbone, "see", lambda visual, frames: clips.append(frames))
+        trainer.see = lambda visual, frames: clips.append(frames)
         with pytest.raises(TypeError):  # stops where the probe would read what the model saw
             trainer._vision_losses(0.5)
         return trainer, clips[0]
