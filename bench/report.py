@@ -177,7 +177,7 @@ def workers_lines(figures: dict[str, Any] | None) -> list[str]:
 
 def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
     """The figures as Markdown; a figure that was not measured says so."""
-    machine = figures["machine"]
+    machine, last = figures["machine"], ", ".join(figures.get("last", ["nothing"]))
     lines = [
         "# What is measured",
         "",
@@ -186,7 +186,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
         " further than times; every figure is in"
         " [bench/results/latest.json](../bench/results/latest.json).",
         "",
-        f"On that day: {', '.join(figures.get('last', ['nothing']))}; the other parts earlier. Hosts of one kind are"
+        f"On that day: {last}; the other parts earlier. Hosts of one kind are"
         " not equally fast: re-scoring 64 tokens of 512 candidates took 7.0 ms on one and 3.5 ms on"
         " another, so only times of one part may be held against each other.",
         "",
