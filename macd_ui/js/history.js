@@ -3,7 +3,6 @@
 // in the browser, so that the server need not; a tab that is reloaded has them again.
 
 import { el } from "../../viewer/js/dom.js";
-import { titleOf } from "../../viewer/js/names.js";
 import { openTrace } from "./open.js";
 import { asPromise } from "./restore.js";
 
@@ -147,7 +146,7 @@ export class RunHistory {
   row(run) {
     const { trace, pinned } = run;
     const question = trace.question.length > SHORT ? `${trace.question.slice(0, SHORT - 1)}…` : trace.question;
-    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${titleOf(a.method)}: ${a.text || "∅"}`).join(" → ");
+    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${a.title}: ${a.text || "∅"}`).join(" → ");
     const here = run.key === this.shown;
     /** @type {(name: string, action: () => void, more?: Record<string, unknown>) => HTMLElement} */
     const button = (name, action, more = {}) =>

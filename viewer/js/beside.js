@@ -4,7 +4,6 @@
 import { alignTokens, nearestFrame, probabilityOf } from "./align.js";
 import { contextOf, el } from "./dom.js";
 import { maskedText } from "./headline.js";
-import { titleOf } from "./names.js";
 import { percent, visible } from "./text.js";
 
 /** @import { Answer, Trace } from "./types" */
@@ -64,7 +63,7 @@ export class Beside {
    */
   fill(select, trace) {
     const names = Object.keys(trace.answers), former = select.value;
-    select.replaceChildren(...names.map((name) => el("option", { value: name }, titleOf(name))));
+    select.replaceChildren(...names.map((name) => el("option", { value: name }, trace.answers[name].title)));
     select.value = names.includes(former) ? former : names.includes("macd") ? "macd" : names[0] || "";
   }
 
@@ -158,7 +157,7 @@ function factsTable(trace, other) {
     ["question", (t) => t.question], ["clip", (t) => t.clip], ["backbone", (t) => t.backbone],
     ["objects", (t) => t.tracks.map((k) => `${k.id} ${k.label}`).join(", ") || "none"],
     ["masks", maskedText],
-    ["answers", (t) => Object.values(t.answers).map((a) => `${titleOf(a.method)}: ${a.text || "∅"}`).join("; ")],
+    ["answers", (t) => Object.values(t.answers).map((a) => `${a.title}: ${a.text || "∅"}`).join("; ")],
   ];
   return el("table", {},
     el("thead", {}, el("tr", {}, ["", "this run", "the other run"].map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),

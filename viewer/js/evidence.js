@@ -6,7 +6,6 @@ import { AskEvidence } from "./ask-evidence.js";
 import { contextOf, el } from "./dom.js";
 import { EvidenceReport } from "./evidence-report.js";
 import { HEAT_VIEWS, Heat, paintBar } from "./heat.js";
-import { titleOf } from "./names.js";
 import { visible } from "./text.js";
 
 /** @import { Evidence, Send, TokenStep, Trace } from "./types" */
@@ -136,7 +135,7 @@ export class EvidencePanel {
     const { method } = this.state;
     const step = this.step;
     this.shown.hidden = !evidence;
-    const name = step ? `${visible(step.text)}, token ${step.index + 1} of ${titleOf(method)}` : "";
+    const name = step ? `${visible(step.text)}, token ${step.index + 1} of ${this.state.shown.answers[method].title}` : "";
     if (!evidence) {
       this.words.textContent = !step ? "Choose a token." : this.ask.able(trace) ? `Nothing was measured of ${name} yet.`
         : `The trace holds nothing of ${name}. Measured were: ${measuredTokens(trace)}.`;
@@ -212,7 +211,7 @@ export class EvidencePanel {
  */
 function measuredTokens(trace) {
   return trace.evidence.map(({ target }) =>
-    `${visible(target.text)} (token ${target.index + 1} of ${titleOf(target.answer)})`).join(", ");
+    `${visible(target.text)} (token ${target.index + 1} of ${trace.answers[target.answer]?.title ?? target.answer})`).join(", ");
 }
 
 /** @param {number} value */
