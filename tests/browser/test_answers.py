@@ -11,6 +11,7 @@ from core.decoding.contrast import kept_candidates, log_partition
 from core.traces.bundle import pack, unpack
 from core.types import TokenStep
 from tests.browser.states import show, traced
+from viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
 WORDS = ["yes", "no", "dog", " and", "<end>", "<stop>"]
@@ -230,3 +231,15 @@ def test_the_recorded_pictures_of_a_second_view_are_shown(bare):
     assert pictured((200, 30, 60))
     page.locator(".mv-transport .mv-scrub").first.fill("0")
     assert pictured((40, 40, 40))
+
+
+def test_a_view_without_video_lacks_no_pixels(bare):
+    """What a view without pixels of its own says, beside one whose pixels were not stored."""
+    said = """(kind) => {
+      const { drawSecondView } = functions();
+      const context = document.createElement("canvas").getContext("2d");
+      const named = { answer: { tokens: [] }, view: { kind, caption: "turned" }, shown: null };
+      return drawSecondView(context, named, {}, 0, null, 0);
+    }""".replace("functions()", bundle(JS / "secondview.js"))
+    assert bare.evaluate(said, "no-video") == "the question alone, without a video"
+    assert bare.evaluate(said, "turned") == "turned (its pixels are not stored in this trace)"
