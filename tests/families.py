@@ -196,15 +196,20 @@ def tiny(family: str, dtype: torch.dtype = torch.float32):
     return adapter_of(family)(model.to(dtype), processor, info)
 
 
-def outer(lm, encoded, video, extra=(), seconds=2.0):
-    """(L, V) logits by the model's own forward: the reference for the adapter's shorter ways."""
+def outer(lm, encoded, video, extra=(), seconds=2.0, positions=None):
+    """(L, V) logits by the model's own forward: the reference for the adapter's shorter ways.
+
+    positions: (3, 1, L) of a family that has them; by default the adapter's own.
+    """
     ids = torch.cat([encoded.input_ids, torch.tensor([list(extra)], dtype=torch.long)], 1)
-    given = {k: v for k, v in encoded.inputs.items() if k != "position_ids"}
+    given = dict(encoded.inputs)
     pixels = encoded.layout(video)
     if lm.info.family in ("smolvlm", "llava_next_video"):
         pixels = pixels[None]
     if lm.info.family.startswith("qwen"):
         given["mm_token_type_ids"] = torch.where(ids == lm.vision_token, 2, 0).int()
+        longer = lm.continue_prompt(encoded, extra).inputs["position_ids"]
+        given["position_ids"] = longer if positions is None else positions
     if lm.info.family == "qwen2_5_vl":
         given["second_per_grid_ts"] = torch.tensor([seconds])
     with torch.no_grad():

@@ -193,7 +193,7 @@ def test_houses_import_one_way(house):
 def test_toyworld_needs_core_only_to_evaluate():
     names = ("clips", "example_kinds", "make_examples", "make_lessons")
     allowed = {f"toyworld/{name}.py" for name in names}
-    basics = {"core.shipped", "core.errors"}
+    basics = {"core.shipped", "core.errors", "core.backbones.positions"}
     for path in sources("toyworld"):
         if any(n.split(".")[0] == "core" and n not in basics for n in imports(path)):
             assert str(path.relative_to(ROOT)) in allowed

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
+from core.backbones.positions import positions_of
 from toyworld.questions import (
     END,
     IMAGE,
@@ -78,6 +80,7 @@ def config(width: int = 192, layers: int = 4, heads: int = 6) -> Qwen2_5_VLConfi
         video_token_id=ids[VIDEO],
         vision_start_token_id=ids[VISION_START],
         vision_end_token_id=ids[VISION_END],
+        spatial_advance=True,  # as the shipped weights were trained
     )
 
 
@@ -154,8 +157,9 @@ class Packed:
     """Several questions with answers behind one video each; every one sees the video and itself.
 
     ids, segment, position, predictor: (B, L) long; question, answer: (B, L) bool, the tokens that
-    count in either loss. `predictor` is the index, in the whole sequence, of the state that
-    predicts a token: the one before it, or the end of the video for the first of a segment.
+    count in either loss. `position` counts from the first token after the prefix. `predictor` is
+    the index, in the whole sequence, of the state that predicts a token: the one before it, or the
+    end of the video for the first of a segment.
     """
 
     ids: Tensor
@@ -197,7 +201,6 @@ class Language:
         ids, position = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
         segment = torch.full(shape, -1)
         question, answer = (torch.zeros(shape, dtype=torch.bool) for _ in range(2))
-        start = len(self.before) + CELLS + 1
         for b, qas in enumerate(asked):
             at = 0
             for s, (q, a) in enumerate(qas):
@@ -208,7 +211,7 @@ class Language:
                     break
                 ids[b, at:end] = torch.tensor(tokens)
                 segment[b, at:end] = s
-                position[b, at:end] = torch.arange(start, start + len(tokens))
+                position[b, at:end] = torch.arange(len(tokens))
                 question[b, at : at + len(nq)] = True
                 answer[b, end - len(na) - 1 : end] = True
                 at = end
@@ -236,10 +239,10 @@ class Language:
         sees = torch.ones(n + length, n + length, dtype=torch.bool, device=device).tril()
         sees = sees[None].repeat(b, 1, 1)
         sees[:, n:, n:] &= packed.segment[:, :, None] == packed.segment[:, None, :]
-        prefix = self._prefix_positions(seconds).to(device)
-        position = torch.cat(
-            [prefix[:, None].expand(3, b, n), packed.position[None].expand(3, b, length)], 2
-        )
+        spatial = bool(getattr(model.config, "spatial_advance", False))
+        prefix = self._prefix_positions(seconds, spatial).to(device)
+        after = prefix[0, -1] + 1 + packed.position
+        position = torch.cat([prefix[:, None].expand(3, b, n), after.expand(3, b, length)], 2)
         states = text_model(
             inputs_embeds=x,
             attention_mask={"full_attention": sees[:, None]},
@@ -249,14 +252,8 @@ class Language:
         index = packed.predictor[..., None].expand(-1, -1, states.shape[-1])
         return model.lm_head(states.gather(1, index))
 
-    def _prefix_positions(self, seconds: float) -> Tensor:
-        start = len(self.before)
-        t, y, x = torch.meshgrid(
-            (torch.arange(GROUPS) * TOKENS_PER_SECOND * seconds).long(),
-            torch.arange(CELLS),
-            torch.arange(CELLS),
-            indexing="ij",
-        )
-        video = torch.stack([t, y, x]).reshape(3, -1) + start
-        text = torch.arange(start).expand(3, -1)
-        return torch.cat([text, video, torch.full((3, 1), start + CELLS)], 1)
+    def _prefix_positions(self, seconds: float, spatial: bool) -> Tensor:
+        video = np.zeros(self.prefix_length, bool)
+        video[len(self.before) : len(self.before) + GROUPS * CELLS**2] = True
+        grid = (GROUPS, CELLS, CELLS)
+        return positions_of(video, grid, seconds * TOKENS_PER_SECOND, spatial)

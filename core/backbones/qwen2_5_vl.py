@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from core.backbones.qwen2_vl import Qwen2VL
@@ -19,6 +18,7 @@ class Qwen25VL(Qwen2VL):
         """Times count from the first frame: positions know seconds a patch, not the clock."""
         return np.asarray(times - times[0])
 
-    def timing(self, out: Mapping[str, Any]) -> dict[str, Any]:
-        """Seconds per temporal patch."""
-        return {"second_per_grid_ts": torch.as_tensor(out["second_per_grid_ts"])}
+    def time_step(self, out: Mapping[str, Any]) -> float:
+        """See `Qwen2VL.time_step`: seconds per temporal patch × positions per second."""
+        seconds = float(out["second_per_grid_ts"][0])
+        return seconds * float(self.model.config.vision_config.tokens_per_second)

@@ -15,14 +15,19 @@ from core.backbones.base import BackboneInfo, Encoded
 from core.backbones.hf import HfVideoLM
 from core.backbones.host import to_host
 from core.backbones.patch_embedding import embed_by_matrix
+from core.backbones.positions import positions_of
 from core.backbones.windows import group_windows
 from core.types import ModelFrames
 
 
 class Qwen2VL(HfVideoLM):
-    """A `Qwen2VLForConditionalGeneration`; also what its successors share with it."""
+    """A `Qwen2VLForConditionalGeneration`; also what its successors share with it.
+
+    splits_video: whether each temporal patch is a block of its own, with text between.
+    """
 
     marker = "<|vision_end|>"
+    splits_video = False
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         super().__init__(model, processor, info)
@@ -96,15 +101,42 @@ class Qwen2VL(HfVideoLM):
         """What of the vision tower's output the decoder is given: (tokens, d) each."""
         return [out.pooler_output]
 
+    def encode_frames(
+        self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
+    ) -> Encoded:
+        """See `VideoLM.encode_frames`; notes where other programs count other positions."""
+        encoded = super().encode_frames(frames, question, suffix, before)
+        end = self.next_position(encoded) - 1
+        blocks = len(encoded.groups) if self.splits_video else 1
+        text = encoded.input_ids.shape[1] - encoded.vision_tokens
+        theirs = text + blocks * (max(frames.size) // self.unit) - 1
+        if self.spatial_advance or end == theirs:
+            return encoded
+        note = (
+            f"the prompt ends at position {end}, as the model was trained; transformers 5.3 and"
+            f" later end it at {theirs}, so programs that use them unchanged may answer differently"
+        )
+        return replace(encoded, notes=(*encoded.notes, note))
+
     def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
         """The grid, and explicit positions (3, 1, L)."""
-        positions, _ = self.model.model.get_rope_index(
-            ids,
-            mm_token_type_ids=out["mm_token_type_ids"],
-            video_grid_thw=out["video_grid_thw"],
-            **self.timing(out),
+        frames, height, width = (int(n) for n in out["video_grid_thw"][0])
+        merge = int(self.processor.video_processor.merge_size)
+        positions = positions_of(
+            to_host(ids[0] == self.vision_token),
+            (frames, height // merge, width // merge),
+            self.time_step(out),
+            self.spatial_advance,
         )
-        return {"video_grid_thw": out["video_grid_thw"], "position_ids": positions}
+        return {"video_grid_thw": out["video_grid_thw"], "position_ids": positions[:, None]}
+
+    @property
+    def spatial_advance(self) -> bool:
+        """Whether the weights were trained with the positions of transformers 5.3 and later.
+
+        A field of their config.json says so; see `core.backbones.positions`.
+        """
+        return bool(getattr(self.model.config, "spatial_advance", False))
 
     def positions(self, encoded: Encoded, first: int, views: int) -> Tensor:
         """See `HfVideoLM.positions`: time, row and column, (3, B, L − first)."""
@@ -165,13 +197,13 @@ class Qwen2VL(HfVideoLM):
         content = (round(x0 * across), round(y0 * down), round(x1 * across), round(y1 * down))
         return replace(frames, pixels=pixels, content=content)
 
-    def timing(self, out: Mapping[str, Any]) -> dict[str, Any]:
-        """What positions need to know of time: nothing here."""
-        return {}
+    def time_step(self, out: Mapping[str, Any]) -> float:
+        """Positions on the time axis from one temporal patch to the next."""
+        return 1.0
 
     def next_position(self, encoded: Encoded) -> int:
-        """See `HfVideoLM.next_position`; fewer positions than tokens, the video shares some."""
-        return int(to_host(encoded.inputs["position_ids"].max())) + 1
+        """See `HfVideoLM.next_position`: after the prompt's last token, which is text."""
+        return int(to_host(encoded.inputs["position_ids"][0, 0, -1])) + 1
 
     def step_positions(self, at: int, rows: int) -> Tensor:
         """See `HfVideoLM.step_positions`."""

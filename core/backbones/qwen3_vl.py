@@ -18,6 +18,7 @@ class Qwen3VL(Qwen2VL):
     """
 
     min_frames = 2
+    splits_video = True
 
     def pixel_bounds(self, frames: int) -> tuple[int, int]:
         """See `Qwen2VL.pixel_bounds`: here the processor's bounds are those of the whole video."""

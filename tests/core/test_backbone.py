@@ -1,6 +1,7 @@
 """The embedded backbone and its family, on the shipped weights."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -202,8 +203,6 @@ def test_two_videos_in_one_process_do_not_disturb_each_other(toyworld, clip, enc
 
 
 def read_clip_like(clip, frames):
-    from dataclasses import replace
-
     return replace(clip, frames=clip.frames[:frames], times=clip.times[:frames])
 
 
@@ -216,8 +215,6 @@ def test_odd_frame_counts(toyworld, clip, frames):
 
 
 def test_timestamps_reach_the_model(toyworld, clip, encoded):
-    from dataclasses import replace
-
     slow = toyworld.encode(replace(clip, times=clip.times * 3), QUESTION)
     at = encoded.inputs["position_ids"][0, 0, 3:39].unique()
     later = slow.inputs["position_ids"][0, 0, 3:39].unique()
@@ -225,7 +222,9 @@ def test_timestamps_reach_the_model(toyworld, clip, encoded):
     assert later.diff().tolist() == [6, 6, 6]
 
 
-def test_alpha_zero_equals_generate_token_for_token(toyworld, clip):
+@pytest.mark.parametrize("slower", [1, 5])
+def test_alpha_zero_equals_generate_token_for_token(toyworld, clip, slower):
+    clip = replace(clip, times=clip.times * slower, duration=clip.duration * slower)
     for question in (QUESTION, "What is in the video?", "Which way does the dog move?"):
         encoded = toyworld.encode(clip, question)
         base = toyworld.prefill(encoded, encoded.video)
@@ -236,7 +235,7 @@ def test_alpha_zero_equals_generate_token_for_token(toyworld, clip):
             own = toyworld.model.generate(
                 input_ids=encoded.input_ids,
                 pixel_values_videos=encoded.layout(encoded.video),
-                second_per_grid_ts=torch.tensor([1.0]),
+                second_per_grid_ts=torch.tensor([float(slower)]),
                 max_new_tokens=64,
                 do_sample=False,
                 video_grid_thw=encoded.inputs["video_grid_thw"],
