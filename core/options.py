@@ -43,6 +43,8 @@ HeadRule = Literal["probability", "raw"]
 Search = Literal["greedy", "sample", "beam", "vote"]
 MAX_FRAMES = 256
 """Most frames that a backbone is shown."""
+WIDEST_S = 1.0
+"""Nothing is followed from one frame of the tracker to the next over more seconds than this."""
 MAX_SEED = 2**32 - 1
 """Every generator of random numbers that is used here takes a seed up to this."""
 

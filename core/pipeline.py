@@ -28,7 +28,7 @@ from core.methods import METHODS, Method, find_methods
 from core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_events
 from core.methods.run import Decoding, run_method
 from core.objects.detect import Detector, only
-from core.objects.track import track
+from core.objects.track import rate_of, track
 from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
 from core.question import clean_question, nouns
 from core.records import BackboneRecord, ClipRecord, DetectorRecord
@@ -316,7 +316,7 @@ def _tracks(
     single = len(clip.dense_frames) == 0
     frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
     size = finder.input_size(frames, chosen)
-    length = float(times[-1] - times[0]) if len(times) > 1 else 0.0
+    rate = rate_of(times, options.track.max_gap)
     record = DetectorRecord(
         name=finder.name,
         confidence=chosen.confidence,
@@ -326,7 +326,7 @@ def _tracks(
         classes=chosen.classes,
         prompt=chosen.prompt,
         frames=len(frames),
-        fps=round((len(times) - 1) / length, 2) if length else None,
+        fps=None if rate is None else round(rate, 2),
     )
     run.update_trace(detector=record)
     run.timed("load detector", began)

@@ -21,7 +21,7 @@ from core.pipeline import prompted
 from core.types import Clip, Track
 from evals.benchmarks.base import Benchmark
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)

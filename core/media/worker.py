@@ -30,6 +30,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from core.media.sampling import tracker_count, tracker_times, uniform
 from core.media.source import Reject, Source, TimeIsUp, to_rgb
 
 SIDES = {"frames": 1280, "dense_frames": 640}
@@ -51,11 +52,6 @@ def limit_process(memory_bytes: int, seconds: float, threads: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def uniform(start: float, end: float, n: int) -> list[float]:
-    """Middles of n equal parts of [start, end]."""
-    return [start + (i + 0.5) * (end - start) / n for i in range(n)]
 
 
 class Reading:
@@ -148,9 +144,10 @@ class Reading:
         source = self.source
         sampled = sorted({source.at(t) for t in self._sample_times(end)})
         dense: list[int] = []
-        if count := self._dense_count(end):
+        fps, limit = self._dense
+        if times := tracker_times(self.start, end, self._sample_times(end), fps, limit):
             # the tracker's pictures include the sampled ones: boxes need no guessing there
-            dense = sorted({source.at(t) for t in uniform(self.start, end, count)} | set(sampled))
+            dense = sorted({source.at(t) for t in times} | set(sampled))
         self._plan(sampled, dense)
         timestamps = sorted({*sampled, *dense})
         last = None
@@ -183,14 +180,14 @@ class Reading:
         Of the dense ones only as many as the time allows, evenly spread; fewer are not a failure.
         """
         source = self.source
-        times = self._sample_times(self.end)
-        sampled = sorted({k for k in map(source.key_at, times) if k is not None})
+        sampled = self._key_frames_at(self._sample_times(self.end))
         if not sampled:
             raise Reject("CorruptVideo", "the file has no key frame to begin with", "Re-encode it")
         dense: list[int] = []
-        if count := self._dense_count(self.end):
-            times = uniform(self.start, self.end, count)
-            dense = sorted({k for k in map(source.key_at, times) if k is not None} | set(sampled))
+        if count := tracker_count(self.start, self.end, *self._dense):
+            # no bursts: key frames lie too far apart
+            dense = self._key_frames_at(uniform(self.start, self.end, count))
+            dense = sorted({*dense, *sampled})
         self._plan(sampled, dense)
         began = self.now()
         for frame in source.key_frames(sampled):
@@ -214,11 +211,12 @@ class Reading:
             return [t for t in self.job["at"] if t <= end]
         return uniform(self.start, end, self.job["frames"])
 
-    def _dense_count(self, end: float) -> int:
-        if self.job["dense_fps"] <= 0:
-            return 0
-        count = round((end - self.start) * float(self.job["dense_fps"]))
-        return max(1, min(int(self.job["dense_limit"]), count))
+    def _key_frames_at(self, times: Sequence[float]) -> list[int]:
+        return sorted({k for k in map(self.source.key_at, times) if k is not None})
+
+    @property
+    def _dense(self) -> tuple[float, int]:
+        return float(self.job["dense_fps"]), int(self.job["dense_limit"])
 
     def _plan(self, sampled: Sequence[int], dense: Sequence[int]) -> None:
         """Tells how many pictures will come, and gives each of them its slot."""

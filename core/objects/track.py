@@ -6,18 +6,24 @@ docs/methods.md, step 2. Nothing is pruned for being small.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.options import DetectOptions, TrackOptions
+from core.options import WIDEST_S, DetectOptions, TrackOptions
 from core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Outline, Track
 
 MINIMUM_IOU = 0.15
 """How much a box must overlap a track's last one to continue it."""
+SAME_PLACE = 0.5
+"""How much two boxes must overlap, with time between that nobody saw, to be one object's."""
+MOST = 0.75
 
 Times = NDArray[np.float64]
 
@@ -69,24 +75,26 @@ def track(
     options, detect = track_options or TrackOptions(), detect_options or DetectOptions()
     if len(detections) != len(dense_times):
         raise ValueError(f"{len(detections)} detections but {len(dense_times)} times")
-    if len(detections) == 1:
-        paths = []
-        for row, score in enumerate(detections[0].scores):
-            if score >= detect.confidence:
-                paths.append(Path())
-                paths[-1].see(0, detections[0], row)
-    else:
-        paths = _associate(detections, dense_times, options, detect, aspect)
-    fewest = min(options.min_seen, max(1, len(detections) // 3))
-    if len(detections) > 1:
-        fewest += 1  # the first sighting, which the others confirm
-    paths = [p for p in paths if len(p.index) >= fewest and max(p.scores) >= detect.confidence]
-    tracks = [_read_off(p, dense_times, times, options) for p in _joined(paths, dense_times)]
+    bursts = bursts_of(dense_times, options.max_gap)
+    paths: list[Path] = []
+    for burst in bursts:
+        parts = detections[burst], dense_times[burst]
+        for path in _associate(*parts, options, detect, aspect):
+            path.index = [burst.start + i for i in path.index]
+            paths.append(path)
+    paths = _joined(paths, dense_times)
+    warnings: tuple[str, ...] = ()
+    if len(bursts) > 1:
+        paths = _joined_across(paths, bursts)
+        warnings = (
+            f"the clip is long: objects were looked for in {len(bursts)} separate parts of it, and"
+            " one that is not found again at the same place in the next part counts as another",
+        )
+    tracks = [_read_off(p, dense_times, times, options) for p in paths]
     tracks = [t for t in tracks if (t.state != LOST).any()]
     tracks.sort(key=lambda t: (-t.confidence * t.frames_seen, t.label, float(np.nansum(t.boxes))))
-    warnings: tuple[str, ...] = ()
     if len(tracks) > options.max_tracks:
-        warnings = (
+        warnings += (
             f"{len(tracks)} objects were tracked; the {options.max_tracks} most confident and"
             " longest seen were kept",
         )
@@ -94,7 +102,51 @@ def track(
     return tuple(replace(t, id=i) for i, t in enumerate(kept, 1)), warnings
 
 
+def bursts_of(dense_times: Times, max_gap: float) -> list[slice]:
+    """Runs of dense frames, with more time between them than an object can be followed over.
+
+    A clip that only pauses now and then is one run: it is split where pauses are MOST of it.
+
+    >>> bursts_of(np.array([0.0, 0.1, 60.0, 60.1, 60.2]), max_gap=1.0)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    gaps = np.diff(dense_times)
+    wide = gaps > max(max_gap, WIDEST_S) + 1e-6
+    if gaps[wide].sum() <= MOST * gaps.sum():
+        return [slice(0, len(dense_times))]
+    edges = [0, *(int(i) + 1 for i in np.flatnonzero(wide)), len(dense_times)]
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def rate_of(dense_times: Times, max_gap: float) -> float | None:
+    """Frames per second inside the runs of `bursts_of`; None where each is a single frame."""
+    runs = [dense_times[burst] for burst in bursts_of(dense_times, max_gap)]
+    seconds = sum(float(run[-1] - run[0]) for run in runs)
+    return sum(len(run) - 1 for run in runs) / seconds if seconds else None
+
+
 def _associate(
+    detections: Sequence[Detections],
+    dense_times: Times,
+    options: TrackOptions,
+    detect: DetectOptions,
+    aspect: float,
+) -> list[Path]:
+    """The paths of one run of dense frames, those that were seen too seldom left out."""
+    if len(detections) == 1:
+        paths = []
+        for row in range(len(detections[0].scores)):
+            paths.append(Path())
+            paths[-1].see(0, detections[0], row)
+    else:
+        paths = _followed(detections, dense_times, options, detect, aspect)
+    fewest = min(options.min_seen, max(1, len(detections) // 3))
+    if len(detections) > 1:
+        fewest += 1  # the first sighting, which the others confirm
+    return [p for p in paths if len(p.index) >= fewest and max(p.scores) >= detect.confidence]
+
+
+def _followed(
     detections: Sequence[Detections],
     dense_times: Times,
     options: TrackOptions,
@@ -105,8 +157,9 @@ def _associate(
     from trackers import ByteTrackTracker
 
     rate = (len(dense_times) - 1) / max(1e-6, float(dense_times[-1] - dense_times[0]))
+    next_frame = math.ceil(1.05 * 30 / rate)  # or every track would end before it
     tracker = ByteTrackTracker(
-        lost_track_buffer=round(30 * options.max_gap),
+        lost_track_buffer=max(round(30 * options.max_gap), next_frame),
         frame_rate=rate,
         track_activation_threshold=detect.confidence,
         high_conf_det_threshold=detect.confidence,
@@ -168,6 +221,34 @@ def _joined(paths: list[Path], dense_times: Times) -> list[Path]:
                 break
         else:
             joined.append(path)
+    return joined
+
+
+def _joined_across(paths: list[Path], bursts: list[slice]) -> list[Path]:
+    """Joins what one burst shows with what an earlier one showed at the same place, by label.
+
+    Nothing is known of the time between, so that only what has not moved is taken for the same.
+    """
+    starts = [burst.start for burst in bursts]
+    joined: list[Path] = []
+    ordered = sorted(paths, key=lambda p: p.index[0])
+    for _, group in groupby(ordered, key=lambda p: bisect_right(starts, p.index[0])):
+        later = list(group)
+        pairs = [
+            (_iou(a.boxes[-1], b.boxes[0]), i, j)
+            for i, a in enumerate(joined)
+            for j, b in enumerate(later)
+            if a.index[-1] < b.index[0] and a.label() == b.label()
+        ]
+        partners: dict[int, int] = {}
+        for overlap, i, j in sorted(pairs, key=lambda pair: -pair[0]):
+            if overlap >= SAME_PLACE and i not in partners.values() and j not in partners:
+                partners[j] = i
+        for j, path in enumerate(later):
+            if j in partners:
+                joined[partners[j]].join(path)
+            else:
+                joined.append(path)
     return joined
 
 

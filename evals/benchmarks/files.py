@@ -15,8 +15,9 @@ import cv2
 import numpy as np
 
 from core.errors import BenchmarkError, OptionError
+from core.media.sampling import tracker_times
 from core.media.video import read_clip
-from core.options import VideoOptions
+from core.options import WIDEST_S, VideoOptions
 from core.types import Clip, Track
 from evals.benchmarks.base import LETTERS, Balance, Item, Kind, Split
 from evals.benchmarks.layout import place, require_unique, require_videos
@@ -241,7 +242,12 @@ def _read_pictures(asked: Asked, sampling: Sampling) -> Clip:
     if sampling.fps is not None:
         n_frames = frames_at(len(inside) / fps, sampling.fps)
     few = np.unique(inside[((np.arange(n_frames) + 0.5) / n_frames * len(inside)).astype(int)])
-    dense = inside[:: max(1, -(-len(inside) // sampling.video.dense_limit))]
+    step = max(1, -(-len(inside) // sampling.video.dense_limit))
+    dense = inside[::step]
+    if step / fps > WIDEST_S:
+        limit = sampling.video.dense_limit
+        wanted = tracker_times(times[inside[0]], times[inside[-1]], times[few], fps, limit)
+        dense = np.unique([*few, *np.searchsorted(times, np.array(wanted) - 0.5 / fps)])
     pictures = {i: _picture(files[i]) for i in {*few.tolist(), *dense.tolist()}}
     digest = hashlib.sha256()
     for picture in pictures.values():
