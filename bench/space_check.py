@@ -253,7 +253,7 @@ def check_public(page: Page, report: Report) -> None:
             refusal.wait_for()
             words = " ".join(refusal.inner_text().split())
             tell(words[:100])
-            refused = ("inputs are not of the kind", "does not offer the backbone")
+            refused = ("has a type or a value", "does not offer the backbone")
             assert any(part in words for part in refused), words
         finally:
             page.unroute("**/queue/join*")

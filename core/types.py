@@ -73,6 +73,10 @@ class Clip:
     title: str = ""
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        shape = f"{len(self.frames)} frames of {self.size[0]}×{self.size[1]}"
+        return f"<Clip {self.name!r}: {shape}, {self.duration:.1f} s>"
+
     def __post_init__(self) -> None:
         if self.frames.ndim != 4 or self.frames.shape[-1] != 3 or self.frames.dtype != np.uint8:
             raise ValueError(f"frames must be (T, H, W, 3) uint8, got {self.frames.shape}")
@@ -450,6 +454,10 @@ class Trace:
     truth: str = ""
     status: str = "complete"
     versions: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        answers = ", ".join(f"{name}: {answer.text!r}" for name, answer in self.answers.items())
+        return f"<Trace {self.clip.name!r} {self.question!r}: {answers or self.status}>"
 
     @property
     def outside_domain(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from core.cli.common import add_version
 from core.errors import MacdError, OptionError
 from core.methods import METHODS, find_methods
 from core.objects.detect import check_detector
@@ -68,6 +69,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
+    add_version(parser)
     commands = parser.add_subparsers(required=True)
     run = commands.add_parser("run", help="answer a benchmark by several methods")
     run.set_defaults(run=_run)

@@ -56,8 +56,8 @@ THREADS = JOBS + 32
 QUEUE = 4 * MAX_WAITING
 """Events of every kind that may wait inside Gradio."""
 WRONG_INPUT = (
-    "the inputs are not of the kind that is asked for",
-    "Reload the page; a program finds them in /gradio_api/info and gives files by handle_file",
+    "an input of this request has a type or a value that the form does not allow",
+    "Reload the page; a program finds the types in /gradio_api/info and gives files by handle_file",
 )
 NO_COOKIE = (
     "this page needs its cookie to distinguish visitors",

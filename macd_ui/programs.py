@@ -128,7 +128,7 @@ def tools(store: Store) -> list[Tool]:
         Args:
             trace: trace://HASH of an earlier call, or path of a .macd file
             alpha: contrast strength, from 0 to 20
-            beta: plausibility cut, from 0 to 1
+            beta: plausibility cut, from 0 to 2
         """
         return rescored(traces.find(trace), alpha, beta)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from core.cli.common import add_version
 from core.errors import OptionError
 from core.objects.regions import REGIONS
 from core.options import RunOptions
@@ -179,6 +180,7 @@ def read_settings(
     parser = argparse.ArgumentParser(
         prog="app.py", description="Serves the page on this machine, or to others."
     )
+    add_version(parser)
     parser.add_argument(
         "--host",
         default=env.get("GRADIO_SERVER_NAME") or (ANY_ADDRESS[0] if space else "127.0.0.1"),

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from core.cli.common import add_version
 from core.errors import MacdError, OptionError
 from core.shipped import assets
 from core.validation import Number, Text
@@ -60,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ratings", description=__doc__)
+    add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True)
 
     def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:

@@ -1,12 +1,15 @@
-"""The published dimensions of the listed models, by hub id: from their config.json.
+"""The dimensions of a model: published ones of the listed models, by hub id, and those of a folder.
 
-Kept here so that a model can be planned (`core.planning.plan`) and tried with random weights
-without a download. A test holds each to the published number of parameters.
+The published ones are kept here so that a model can be planned (`core.planning.plan`) and tried
+with random weights without a download. A test holds each to the published number of parameters.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypedDict
+
+from core.errors import BackboneNotFound, UnsupportedBackbone
 
 
 class Dimensions(TypedDict):
@@ -111,3 +114,57 @@ DIMENSIONS: dict[str, Dimensions] = {
         "top": {},
     },
 }  # fmt: skip
+
+PLANNED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm")
+"""Families that `core.backbones.random_weights` can build."""
+_TOP = ("image_seq_length", "downsample_ratio", "scale_factor")
+_LEFT_OUT = {
+    "architectures", "bos_token_id", "dtype", "eos_token_id", "id2label", "label2id",
+    "layer_types", "model_type", "pad_token_id", "tie_word_embeddings", "transformers_version",
+    "_name_or_path",
+}  # fmt: skip
+"""What says nothing of size, or follows from the number of layers."""
+
+
+def dimensions_in(folder: str | Path) -> Dimensions:
+    """The dimensions that a folder's config.json states; its weights are not needed.
+
+    Raises BackboneNotFound where it has none that transformers can read, and UnsupportedBackbone
+    for a family that cannot be planned.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneNotFound(
+            f"{str(folder)!r} holds no config.json of a model that transformers knows",
+            "Give the folder of a model, or a listed hub id",
+        ) from error
+    if config.model_type not in PLANNED:
+        raise UnsupportedBackbone(
+            f"{str(folder)!r} is of the family {config.model_type!r}, which cannot be planned",
+            f"Choose a model of {', '.join(PLANNED)}",
+        )
+    parts = {}
+    for name in ("text_config", "vision_config"):
+        part = getattr(config, name)
+        parts[name] = {k: v for k, v in part.to_diff_dict().items() if k not in _LEFT_OUT}
+    if config.model_type in ("internvl", "smolvlm"):  # their decoder's family is open
+        parts["text_config"]["model_type"] = config.text_config.model_type
+    return {
+        "family": config.model_type,
+        "text": {"num_hidden_layers": config.text_config.num_hidden_layers} | parts["text_config"],
+        "vision": _sizes(config.vision_config) | parts["vision_config"],
+        "tied": bool(getattr(config, "tie_word_embeddings", False)),
+        "top": {k: getattr(config, k) for k in _TOP if hasattr(config, k)},
+    }
+
+
+def _sizes(vision: Any) -> dict[str, Any]:
+    """What planning reads of a vision tower even where it is the family's default."""
+    layers = "depth" if hasattr(vision, "depth") else "num_hidden_layers"
+    keys = (layers, "patch_size", "image_size", "fullatt_block_indexes", "deepstack_visual_indexes")
+    return {k: getattr(vision, k) for k in keys if getattr(vision, k, None) is not None}

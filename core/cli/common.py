@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from core import __version__
 from core.words import visible_json
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """--version: prints the version of the project and ends."""
+    parser.add_argument("--version", action="version", version=f"macd-studio {__version__}")
 
 
 def add_model(command: argparse.ArgumentParser) -> None:

@@ -34,7 +34,8 @@ def add_evidence(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     command.add_argument(
         "--against", default="", metavar="TEXT",
-        help="another candidate: evidence for the token rather than for it",
+        help="the text of another candidate: evidence for the token rather than for that one"
+        " (default: the token by itself)",
     )  # fmt: skip
     command.add_argument(
         "--kinds", default="gradient,attention,occlusion", metavar="KIND,…",

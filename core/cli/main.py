@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.cli import evidence, render
-from core.cli.common import add_model, add_target, print_json
+from core.cli.common import add_model, add_target, add_version, print_json
 from core.cli.edit_flags import add_edit_flags, read_edit_flag
 from core.cli.flags import add_flags, options_of
 from core.door import COMPARED, check_backbone, check_device, check_run, run_video
@@ -93,6 +93,7 @@ def _write_what_can_be_written() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m core", description=__doc__)
+    add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True)
     usage = "%(prog)s [option …] VIDEO QUESTION"
     trace = commands.add_parser("trace", usage=usage, help="run MACD on one clip and one question")
@@ -125,7 +126,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_plan(commands: Any) -> None:
     plan = commands.add_parser("plan", help="what a backbone takes, without loading it")
-    plan.add_argument("--backbone", default="toyworld", help="toyworld or a listed hub id")
+    plan.add_argument(
+        "--backbone",
+        default="toyworld",
+        help="toyworld, a listed hub id, or a folder with the model's config.json",
+    )
     plan.add_argument("--frames", type=int, default=8, help="frames sampled (default: 8)")
     plan.add_argument(
         "--frame-size", type=int, default=280, metavar="PIXELS",

@@ -148,8 +148,10 @@ def _check(step: AscentStep) -> None:
         )
     if not gradient.any():
         raise BlindGradient(
-            "no mask changes the loss at all",
-            "Let masks cover something; the chat template must put the video before the question",
+            "no mask changes the loss: every gradient is exactly zero",
+            "Let masks cover something; load weights that gradients pass through (not those"
+            " quantised with their activations, such as int8-dynamic); use a chat template that"
+            " puts the video before the question",
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from core.backbones.base import VideoLM
-from core.backbones.dimensions import DIMENSIONS, Dimensions
+from core.backbones.dimensions import DIMENSIONS, Dimensions, dimensions_in
 from core.backbones.hf import HfVideoLM
 from core.backbones.load import adapter_of, load_backbone
 from core.backbones.random_weights import build, depth_of, with_depth
@@ -67,21 +68,25 @@ class Plan(TypedDict):
 def plan(
     name: str = "toyworld", frames: int = FRAMES, frame_size: int = SIDE, steps: int = 1
 ) -> Plan:
-    """Plans a listed backbone or "toyworld"; takes seconds and little memory.
+    """Plans a listed backbone, the one of a folder, or "toyworld"; takes seconds, little memory.
 
     frame_size: side of the square frames in pixels, rounded to what the family can; InternVL and
     SmolVLM see frames of one size only. A pass costs a part that depends on no depth, and the same
     for every further layer of a kind, so a few shallow models determine the deep one. Raises
-    UnsupportedBackbone for a model that is not listed, and OptionError for a number out of range.
+    BackboneNotFound or UnsupportedBackbone for one that cannot be planned, and OptionError for a
+    number out of range.
     """
     PlanOptions(frames, frame_size, steps)  # raises where one is out of range
     clip = sample_clip(frames, frame_size)
     if name == "toyworld":
         return _plan(name, _weigh(_embedded, clip, steps), frames, steps)
+    if Path(name).is_dir():
+        return _plan(name, _extrapolate(name, dimensions_in(name), clip, steps), frames, steps)
     if name not in DIMENSIONS:
         raise UnsupportedBackbone(
             f"the dimensions of {name!r} are not known here",
-            f"Choose one of {', '.join(['toyworld', *DIMENSIONS])}",
+            "Choose a folder with the model's config.json, or one of"
+            f" {', '.join(['toyworld', *DIMENSIONS])}",
         )
     return _plan(name, _extrapolate(name, DIMENSIONS[name], clip, steps), frames, steps)
 

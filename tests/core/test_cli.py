@@ -204,3 +204,34 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
     monkeypatch.setattr(sys.stderr, "close", lambda: None, raising=False)
     assert main(["edit", str(source), "--out", str(out)]) == 0
     assert load(out).question == load(source).question
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "core.cli.main:main",
+        "evals.__main__:main",
+        "ratings.cli:main",
+        "macd_ui.settings:read_settings",
+    ],
+)
+def test_every_command_tells_its_version(module, capsys):
+    from importlib import import_module
+
+    from core import __version__
+
+    name, function = module.split(":")
+    with pytest.raises(SystemExit) as ended:
+        getattr(import_module(name), function)(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"macd-studio {__version__}\n"
+
+
+def test_a_trace_and_a_clip_show_themselves_in_a_line(traced, toy_mp4):
+    from core.media.video import read_clip
+
+    trace = load(traced[0])
+    for shown, name in ((trace, trace.clip.name), (read_clip(toy_mp4), toy_mp4.name)):
+        assert name in repr(shown)
+        assert len(repr(shown)) < 300
+        assert "\n" not in repr(shown)

@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from bench import planned as bench_planned
-from core.backbones import load
+from core.backbones import load, random_weights
 from core.backbones.catalogue import CATALOGUE, planned
-from core.backbones.dimensions import DIMENSIONS
+from core.backbones.dimensions import DIMENSIONS, dimensions_in
 from core.backbones.load import FAMILIES, load_backbone, needed_gb
 from core.backbones.random_weights import build, depth_of, with_depth
 from core.cli.main import main
 from core.errors import OptionError, OutOfMemory, UnsupportedBackbone
 from core.planning.dry_run import dry_run
-from core.planning.plan import GPUS_GB, KINDS, plan
+from core.planning.plan import GPUS_GB, KINDS, QUESTION, plan, sample_clip
 from tests.families import UNLISTED
 from tests.samples import sampled
 
@@ -51,6 +51,39 @@ def test_dimensions_are_those_of_the_true_configs(real, name):
         true.text_config.rope_parameters["rope_theta"]
         == (kept["text"]["rope_parameters"]["rope_theta"])
     )
+
+
+@pytest.mark.parametrize("model", CATALOGUE, ids=lambda m: m.title)
+def test_a_folders_config_has_the_dimensions_it_states(model, tmp_path):
+    kept = DIMENSIONS[model.hub_id]
+    words = random_weights._tokenizer(kept["family"])
+    random_weights._config(kept, words.get_vocab()).save_pretrained(tmp_path)
+    read = dimensions_in(tmp_path)
+    assert depth_of(read) == depth_of(kept)
+    with dry_run("meta"):
+        ours, theirs = (
+            build("", with_depth(d, 1, 1, 2), "meta", torch.bfloat16) for d in (read, kept)
+        )
+        sizes = [lm.encode(sample_clip(2, 280), QUESTION).frames.size for lm in (ours, theirs)]
+    shapes = [{n: p.shape for n, p in lm.model.named_parameters()} for lm in (ours, theirs)]
+    assert shapes[0] == shapes[1]
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (None, "holds no config.json"),
+        ("{", "holds no config.json"),
+        ('{"model_type": "nothing-known"}', "holds no config.json"),
+        ('{"model_type": "llama"}', "family 'llama', which cannot be planned"),
+    ],
+)
+def test_a_folder_that_cannot_be_planned(config, words, tmp_path, capsys):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    assert main(["plan", "--backbone", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.long

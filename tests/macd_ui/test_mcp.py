@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from core.errors import OptionError, TraceError
+from core.options import ContrastOptions
 from core.traces.bundle import load, save, unpack
 from macd_ui import programs
 from macd_ui.examples import SHIPPED
@@ -161,3 +162,14 @@ def test_the_environment_for_it_has_versions_that_gradio_accepts():
 def test_the_documented_tools_are_the_real_ones():
     assert programs.as_table() in (ROOT / "docs" / "mcp.md").read_text()
     assert {t.__name__ for t in tools(None)} == NAMES
+
+
+def test_the_ranges_that_a_tool_names_are_those_of_the_options(called):
+    for name in ("alpha", "beta"):
+        low, high = re.search(
+            rf"{name}: .*, from (\S+) to (\S+)", called["rescore"].__doc__
+        ).groups()
+        ContrastOptions(**{name: float(low)})
+        ContrastOptions(**{name: float(high)})
+        with pytest.raises(OptionError):
+            ContrastOptions(**{name: float(high) + 0.01})
