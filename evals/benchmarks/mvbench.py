@@ -3,7 +3,7 @@
 Hub dataset OpenGVLab/MVBench: json/TASK.json of {video, question, candidates, answer}, some with
 start and end in seconds, and the unpacked archives of video/. Where each task's videos lie, and
 which of them are cut, is as in video_chat2/mvbench.ipynb of github.com/OpenGVLab/Ask-Anything. The
-prompt is that of lmms-eval (lmms_eval/tasks/mvbench at 1ab9504).
+prompt is that of lmms-eval 0.7.3 (lmms_eval/tasks/mvbench).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 github.com/google-deepmind/perception_test: mc_question_valid.json holds, by video, its metadata and
 mc_question: [{id, question, options, answer_id, area, reasoning, tag}]. Videos of cup games are cut
 where cut_frame_mapping_valid.json says, since the answer is seen afterwards. The prompt is that of
-lmms-eval (lmms_eval/tasks/perceptiontest/val at 06f392e).
+lmms-eval 0.7.3 (lmms_eval/tasks/perceptiontest/val).
 """
 
 from __future__ import annotations

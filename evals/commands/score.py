@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
     parser.add_argument("benchmark", choices=tuple(FILES))
     parser.add_argument("--data", type=Path, required=True, help="the benchmark's folder")
     parser.add_argument("--predictions", type=Path, required=True, help="JSON, JSONL or CSV")
-    parser.add_argument("--rule", help="the rule of the headline, such as official or lmms-eval")
+    parser.add_argument("--rule", help="the rule of the headline, such as strict or lmms-eval")
     parser.add_argument("--json", action="store_true")
 
 

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.methods import find_method
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.bias import one_answer_note
 from evals.constant import constant_like
 from evals.metrics import calibration
-from evals.scoring.score import MOST_FLIPS, by_label, by_rule, figures, flips, headline, hits
+from evals.scoring.score import (
+    MOST_FLIPS,
+    by_label,
+    by_rule,
+    figures,
+    flips,
+    headline,
+    hits,
+    notes_on,
+)
 from evals.stats import RESAMPLES, holm, mcnemar, mean_difference
 
 if TYPE_CHECKING:
@@ -60,12 +70,17 @@ def make_report(
         "kind": "files",
         "benchmark": benchmark.name,
         "methods": list(methods),
-        "rule": decisive.name,
+        "rule": decisive.title,
         "source": decisive.source,
         "n": len(items),
         "resamples": RESAMPLES,
         "scores": scores,
-        "notes": [n for n in (_one_answer(splits), *benchmark.check_sizes()) if n],
+        "notes": [n for n in (_one_answer(splits), *benchmark.check_sizes()) if n]
+        + [
+            f"{find_method(m).title}: {note}"
+            for m in methods
+            for note in notes_on(benchmark.name, items, texts[m], rule)
+        ],
         "questions": _questions(benchmark, items, answers, methods, rule),
     }
     if "baseline" in methods:

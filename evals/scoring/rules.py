@@ -1,7 +1,8 @@
 """Scoring rules as published, by name, each with its source; none needs a model.
 
 The rules are reimplemented from the sources with their oddities, because these make two published
-figures differ. `read` gives what an answer says; `right` whether it counts.
+figures differ. `read` gives what an answer says; `right` whether it counts. What a model thought
+before it answered is taken away first, by every rule.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from dataclasses import dataclass
 
 from evals.benchmarks.base import LETTERS, Item
 from evals.metrics import normalised
+from evals.scoring import harnesses
+from evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
 
+FAILED = "[failed]"
+"""Stands for an answer that could not be computed, where a file has to hold some text. It names no
+option and neither yes nor no, so that no rule of a harness takes it for an answer.
+"""
 PREFIXES = (
     "The best answer is",
     "The correct answer is",
@@ -22,69 +29,112 @@ PREFIXES = (
     "Best answer:Best option:",
 )
 """What Video-MME's scorer takes away; a comma is missing twice in it, so two pairs are one."""
-PUNCTUATION = (";", "/", "[", "]", '"', "{", "}", "(", ")", "=", "+", "\\", "_", "-", ">", "<",
-               "@", "`", ",", "?", "!")  # fmt: skip
+
+_THOUGHT = re.compile(r"<(think|thinking|analysis)>.*?</\1>", re.DOTALL)
+_THOUGHT_END = re.compile(r".*</(?:think|thinking|analysis)>", re.DOTALL)
+_THOUGHT_START = re.compile(r"<(?:think|thinking|analysis)>.*", re.DOTALL)
+
+
+def spoken(text: str | None) -> str | None:
+    """The answer without what the model thought; None where nothing else is there.
+
+    An answer without such a span stays as it is, blanks included. A span that begins in the prompt
+    has its end here only; one that does not end was cut off before any answer came.
+
+    >>> spoken("<think>A or B?</think> (B)"), spoken("A?</think>B"), spoken(" B")
+    ('(B)', 'B', ' B')
+    >>> spoken("<think>A or") is spoken("[failed]") is spoken(None) is None
+    True
+    """
+    if text is None or text.strip() == FAILED:
+        return None
+    rest = _THOUGHT.sub("", text)
+    rest = _THOUGHT_START.sub("", _THOUGHT_END.sub("", rest))
+    return text if rest == text else rest.strip() or None
+
+
+def thought_only(text: str | None) -> bool:
+    """Whether an answer holds what the model thought and nothing else."""
+    return bool(text and text.strip() not in ("", FAILED)) and spoken(text) is None
 
 
 @dataclass(frozen=True)
 class Rule:
     """How one program scores. An answer of None was never given.
 
-    read: what the answer is taken to say, None where nothing can be read. accepts: whether it
-    counts as right; by default where what was read is the truth. drops: whether an answer that says
-    nothing is left out of the denominator instead of counting as wrong.
+    version: of the program, where the rule belongs to one that changes. reading: what the answer is
+    taken to say, None where nothing can be read. accepting: whether it counts as right; by default
+    where what was read is the truth. dropping: whether an answer that says nothing is left out of
+    the denominator instead of counting as wrong. All three get what `spoken` leaves.
     """
 
     name: str
     source: str
-    read: Callable[[str | None, Item], str | None]
-    accepts: Callable[[str | None, Item], bool] | None = None
-    drops: Callable[[str | None, Item], bool] = lambda text, item: False
+    reading: Read
+    accepting: Accept | None = None
+    dropping: Drop | None = None
+    version: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name with the version."""
+        return f"{self.name} {self.version}".rstrip()
+
+    def read(self, text: str | None, item: Item) -> str | None:
+        """What the answer says: "yes" or "no", a letter, or words; None where nothing is read."""
+        return self.reading(spoken(text) or "", item)
 
     def right(self, text: str | None, item: Item) -> bool:
         """Whether the answer counts as right; one that was never given does not."""
-        if text is None:
+        said = spoken(text)
+        if said is None:
             return False
-        if self.accepts is not None:
-            return self.accepts(text, item)
-        return self.read(text, item) == item.truth
+        if self.accepting is not None:
+            return self.accepting(said, item)
+        return self.reading(said, item) == item.truth
+
+    def drops(self, text: str | None, item: Item) -> bool:
+        """Whether the answer is left out of the denominator."""
+        return self.dropping is not None and self.dropping(spoken(text) or "", item)
 
 
-def starts_yes_no(text: str | None, item: Item) -> str | None:
+def starts_yes_no(text: str, item: Item) -> str | None:
     """The answer's first letters, in any case and without skipping blanks."""
-    lower = (text or "").lower()
+    lower = text.lower()
     return "yes" if lower.startswith("yes") else "no" if lower.startswith("no") else None
 
 
-def whole_yes_no(text: str | None, item: Item) -> str | None:
-    """The whole answer, in any case: "Yes." with its stop is not "yes"."""
-    plain = (text or "").lower().strip()
-    return plain if plain in ("yes", "no") else None
-
-
-def either_word(text: str | None, item: Item) -> str | None:
+def word_yes_no(text: str, item: Item) -> str | None:
     """Whichever of the two words is somewhere in the answer, None where both or neither is."""
-    words = _without_punctuation((text or "").lower()).split()
-    both = [w for w in ("yes", "no") if w in words]
-    return both[0] if len(both) == 1 else None
+    found: set[str] = set(re.findall(r"\b(yes|no)\b", text.lower()))
+    return found.pop() if len(found) == 1 else None
 
 
-_LEADING = re.compile(r"\(?([A-Z])(?:[).:,]|\s*$|\s*\n)")
+def pope_yes_no(text: str, item: Item) -> str:
+    """No where the first sentence has "No", "no" or "not" between blanks, else yes."""
+    words = text.split(".")[0].replace(",", "").split(" ")
+    return "no" if {"No", "no", "not"} & set(words) else "yes"
+
+
+_WHOLE = re.compile(r"\(?([A-Za-z])[).:,]?")
+_LEADING = re.compile(r"\(?([A-Z])(?:[).:,]|\s*$|\s*\n)|\(([a-z])\)")
 _ANNOUNCED = re.compile(r"(?i:\b(?:answer|option|choice)\b(?:\s+is)?)\s*:?\s*\(?([A-Z])\b")
 _ALONE = re.compile(r"(?<![\w'])([A-Z])(?![\w'])")
 _ARTICLE = re.compile(r"(?<![\w'])A(?= (?!(?:or|and|is)\b)[a-z])")
 
 
-def choice(text: str | None, item: Item) -> str | None:
+def choice(text: str, item: Item) -> str | None:
     """A letter that leads the answer, or is announced, or stands alone; or an option's own words.
 
-    Neither "A dog" nor "Cannot tell" is a letter; of two different letters none is read.
+    A small letter counts where it is all that is said, or in brackets. Neither "A dog" nor "Cannot
+    tell" is a letter; of two different letters none is read.
     """
-    plain = (text or "").strip()
+    plain = text.strip()
     letters = LETTERS[: len(item.options)]
-    match = _LEADING.match(plain)
-    if match and match[1] in letters:
-        return match[1]
+    if match := _WHOLE.fullmatch(plain) or _LEADING.match(plain):
+        letter: str = next(filter(None, match.groups())).upper()
+        if letter in letters:
+            return letter
     options = [normalised(o) for o in item.options]
     if plain and normalised(plain) in options:
         return LETTERS[options.index(normalised(plain))]
@@ -96,17 +146,11 @@ def choice(text: str | None, item: Item) -> str | None:
     return alone.pop() if len(alone) == 1 else None
 
 
-def letter_word(text: str | None, item: Item) -> str | None:
-    """The first of A to D that is a word of its own, an article at the beginning included."""
-    match = re.search(r"\b([A-D])\b", text or "")
-    return match[1] if match else None
-
-
-def first_capital(prefixes: tuple[str, ...]) -> Callable[[str | None, Item], str | None]:
+def first_capital(prefixes: tuple[str, ...]) -> Callable[[str, Item], str | None]:
     """The first capital A to D anywhere, "Cannot tell" included, once `prefixes` are taken away."""
 
-    def read(text: str | None, item: Item) -> str | None:
-        plain = (text or "").strip()
+    def read(text: str, item: Item) -> str | None:
+        plain = text.strip()
         for prefix in prefixes:
             plain = plain.replace(prefix, "")
         match = re.search("[ABCD]", plain)
@@ -115,119 +159,83 @@ def first_capital(prefixes: tuple[str, ...]) -> Callable[[str | None, Item], str
     return read
 
 
-def _first_word(text: str | None, item: Item) -> str | None:
-    match = re.match(r"\(?([a-z])(?![a-z])", (text or "").lower())
-    return match[1].upper() if match else None
-
-
-def shares_first_word(text: str | None, item: Item) -> bool:
-    """Whether the first word is a part of "(b)", the letter of the truth in brackets, or holds it.
-
-    So nothing at all, "(", and a lone bracket are right whatever the truth.
-    """
-    word = (text or "").lower().split(" ")[0]
-    truth = f"({item.truth.lower()})"
-    return word.replace(".", "") in truth or truth in word
-
-
-def mvbench_lmms(text: str | None, item: Item) -> str | None:
-    """The letter of "b. …", else the first of A to E that is a word of its own, in either case.
-
-    So the article of "There is a dog. The answer is C" is read as A.
-    """
-    plain = (text or "").strip()
-    listed = re.match(r"(?i)([A-E])\.\s*(.+)$", plain)
-    if listed:
-        return listed[1].upper()
-    plain = _without_punctuation(plain.replace("\n", " ").replace("\t", " ").strip(), careless=True)
-    match = re.search(r"(?i)\b([A-E])\b", plain)
-    return match[1].upper() if match else None
-
-
-def exact_letter(text: str | None, item: Item) -> str | None:
-    """The answer as it is, if it is one letter and nothing else."""
-    return text if text in ("A", "B", "C") else None
-
-
-def words(text: str | None, item: Item) -> str | None:
+def words(text: str, item: Item) -> str | None:
     """The whole answer, case and a final stop apart."""
-    return normalised(text or "") or None
+    return normalised(text) or None
 
 
-def _without_punctuation(text: str, careless: bool = False) -> str:
-    """As the scorers of VQA do: signs next to a blank are removed, others become a blank.
-
-    careless: full stops that no digit follows are removed, even after a digit.
-    """
-    vanish = bool(re.search(r"\d,\d", text))
-    out = text
-    for sign in PUNCTUATION:
-        beside = f"{sign} " in text or f" {sign}" in text
-        out = out.replace(sign, "" if beside or vanish else " ")
-    return re.sub(r"\.(?!\d)" if careless else r"(?<!\d)\.(?!\d)", "", out, count=32)
-
-
-def _empty(text: str | None, item: Item) -> bool:
-    return not text
-
-
-def _same_words(text: str | None, item: Item) -> bool:
-    return normalised(text or "") == normalised(item.truth)
+def _same_words(text: str, item: Item) -> bool:
+    return normalised(text) == normalised(item.truth)
 
 
 _MVBENCH = "check_ans of video_chat2/mvbench.ipynb, OpenGVLab/Ask-Anything"
 _CAPITAL = first_capital(PREFIXES)
 
-YES_NO = (
-    Rule(
-        "official",
-        "eval.py of Stevetich/EventHallusion (3c7efa1): starts with yes or no; else unmatched",
-        starts_yes_no,
-    ),
-    Rule("lmms-eval", "lmms_eval/tasks/pope/utils.py: the whole answer is yes or no", whole_yes_no),
-    Rule("vlmevalkit", "YOrN_Extraction of VLMEvalKit: yes or no among the words", either_word),
-)
+YES_NO = (Rule("strict", "this project: the word yes or no, not both", word_yes_no),)
 CHOICE = (Rule("strict", "this project: a letter that is meant as one, or an option", choice),)
 WORDS = (Rule("strict", "this project: the same words", words, _same_words),)
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "eventhallusion": YES_NO,
-    "video-pope": YES_NO,
-    "mvbench": (
-        *CHOICE,
-        Rule("official", _MVBENCH, _first_word, shares_first_word),
-        Rule(
-            "lmms-eval",
-            "lmms_eval/tasks/mvbench/utils.py (1ab9504); empty answers are left out",
-            mvbench_lmms,
-            drops=_empty,
-        ),
-        Rule("vlmevalkit", f"vlmeval/dataset/utils/mvbench.py (43b5abf), {_MVBENCH}",
-             _first_word, shares_first_word),
-    ),
-    "perception-test": (
-        Rule("strict", r"the first letter that is a word: \b([A-D])\b", letter_word),
-        Rule("lmms-eval", "lmms_eval/tasks/perceptiontest/val/utils.py (06f392e): A, B or C and"
-             " nothing else", exact_letter),
-    ),
-    "video-mme": (
-        *CHOICE,
+    "eventhallusion": (
         Rule(
             "official",
-            "evaluation/eval_your_results.py of BradyFU/Video-MME (4e7566d); answers without a"
-            " capital A to D are left out",
-            _CAPITAL,
-            drops=lambda text, item: _CAPITAL(text, item) is None,
+            "eval.py of Stevetich/EventHallusion (3c7efa1): starts with yes or no; else unmatched",
+            starts_yes_no,
         ),
-        Rule("lmms-eval", "lmms_eval/tasks/videomme/utils.py (0696573)", _CAPITAL),
+        *YES_NO,
+    ),
+    "video-pope": (
+        *YES_NO,
+        Rule("pope", "evaluate.py of RUCAIBox/POPE (3df3ba1), the benchmark of images: what is not"
+             " no is yes", pope_yes_no),
+    ),
+    "mvbench": (
+        Rule("official", f"{_MVBENCH} (71ac7a2)", harnesses.first_word,
+             harnesses.shares_first_word),
+        *CHOICE,
+        Rule(
+            "lmms-eval",
+            "lmms_eval/tasks/mvbench/utils.py; empty answers are left out",
+            harnesses.mvbench_lmms,
+            harnesses.mvbench_lmms_accepts,
+            dropping=lambda text, item: not text,
+            version=LMMS_EVAL,
+        ),
         Rule(
             "vlmevalkit",
-            "vlmeval/dataset/utils/videomme.py (21a3ff0) without a judge",
+            "vlmeval/dataset/mvbench.py without a judge",
+            harnesses.mvbench_kit,
+            harnesses.mvbench_kit_accepts,
+            version=VLMEVALKIT,
+        ),
+    ),
+    "perception-test": (
+        *CHOICE,
+        Rule("lmms-eval", "lmms_eval/tasks/perceptiontest/val/utils.py: the first of A to D that"
+             " is a word", harnesses.letter_word, version=LMMS_EVAL),
+    ),
+    "video-mme": (
+        Rule(
+            "official",
+            "evaluation/eval_your_results.py of BradyFU/Video-MME (4e7566d), which leaves answers"
+            " without a capital A to D out",
+            _CAPITAL,
+            dropping=lambda text, item: _CAPITAL(text, item) is None,
+        ),
+        *CHOICE,
+        Rule("lmms-eval", "lmms_eval/tasks/videomme/utils.py", harnesses.likeliest_letter,
+             version=LMMS_EVAL),
+        Rule(
+            "vlmevalkit",
+            "vlmeval/dataset/videomme.py without a judge",
             first_capital((*PREFIXES, "Answer:", "Option:")),
+            version=VLMEVALKIT,
         ),
     ),
 }  # fmt: skip
-"""Benchmark → its rules, first the one that a report's headline uses."""
+"""Benchmark → its rules, first the one that a report's headline uses: its authors' where they
+published one. A harness stands here where it has a task for the benchmark, and no other.
+"""
 
 
 def rules_for(benchmark: str, item: Item) -> tuple[Rule, ...]:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from core.errors import OptionError
+from core.validation import shown
+from core.words import count
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.bias import Ledger, choice_ledger, one_answer_note, yes_no_ledger
-from evals.scoring.rules import Rule, rules_for
+from evals.scoring.rules import FAILED, Rule, rules_for, thought_only
 from evals.stats import bootstrap_ratio
 
 Texts = Mapping[str, str | None]
@@ -50,7 +52,7 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
     flipped = flips(benchmark.name, items, texts)
     scores: Scores = {
         "benchmark": benchmark.name,
-        "rule": headline(benchmark.name, items[0], rule).name,
+        "rule": headline(benchmark.name, items[0], rule).title,
         "source": headline(benchmark.name, items[0], rule).source,
         **figures(benchmark, items, texts, rule),
         "splits": {
@@ -65,10 +67,36 @@ def score(benchmark: FileBenchmark, texts: Texts, rule: str | None = None) -> Sc
         s: [i.truth for i in members] for s, members in splits.items() if s and _is_yes_no(members)
     }
     notes = [one_answer_note(truths), *benchmark.check_sizes()]
-    missing = sum(texts.get(i.id) is None for i in items)
+    notes += notes_on(benchmark.name, items, texts, rule)
+    missing = sum(texts.get(i.id) in (None, FAILED) for i in items)
     if missing:
         notes.append(f"{missing} of {len(items)} questions have no answer; they count as wrong")
     return scores | {"notes": [n for n in notes if n]}
+
+
+def notes_on(
+    benchmark: str, items: Sequence[Item], texts: Texts, rule: str | None = None
+) -> list[str]:
+    """What one should know of a set of answers before its figures are read; mostly nothing."""
+    notes = []
+    lucky = []
+    for item in items:
+        decisive, text = headline(benchmark, item, rule), texts.get(item.id)
+        if decisive.right(text, item) and decisive.read(text, item) is None:
+            lucky.append((decisive.title, text))
+    if lucky:
+        title, text = lucky[0]
+        notes.append(
+            f"{len(lucky)} of {count(len(items), 'answer')} are right by the rule {title} though it"
+            f" reads no option in them, such as {shown(text)}"
+        )
+    cut = sum(thought_only(texts.get(i.id)) for i in items)
+    if cut:
+        notes.append(
+            f"{cut} of {count(len(items), 'answer')} hold a model's thinking and nothing else,"
+            " which counts as wrong; give it more tokens (decode.max_tokens of the options)"
+        )
+    return notes
 
 
 def hits(
@@ -135,6 +163,7 @@ def by_rule(benchmark: str, items: Sequence[Item], texts: Texts) -> dict[str, Sc
         counted = [(r, i) for r, i in used if not r.drops(texts.get(i.id), i)]
         right = sum(r.right(texts.get(i.id), i) for r, i in counted)
         by_name[name] = {
+            "version": used[0][0].version,
             "source": used[0][0].source,
             "n": len(counted),
             "left_out": len(used) - len(counted),

@@ -26,10 +26,16 @@ def lines(scores: Scores) -> Iterator[str]:
     yield "| rule | % | questions | left out | source |"
     yield "|---|---|---|---|---|"
     for name, f in scores["rules"].items():
-        yield f"| {name} | {_p(f['accuracy'])} | {f['n']} | {f['left_out']} | {f['source']} |"
+        cells = (_rule(name, f), _p(f["accuracy"]), f["n"], f["left_out"], f["source"])
+        yield f"| {' | '.join(map(str, cells))} |"
     yield from _label_tables(scores)
     yield ""
     yield from _flip_lines(scores["flips"], scores["flipped"])
+
+
+def _rule(name: str, figures: Scores) -> str:
+    """A rule's name with the version of its program; reports of earlier versions hold none."""
+    return f"{name} {figures.get('version', '')}".rstrip()
 
 
 def _label_tables(scores: Scores) -> Iterator[str]:
@@ -157,7 +163,7 @@ def _report_lines(report: Scores) -> Iterator[str]:
         yield from split_table(scores)
         yield ""
         rules = ", ".join(
-            f"{name} {_p(f['accuracy'])} %{' of ' + str(f['n']) if f['left_out'] else ''}"
+            f"{_rule(name, f)} {_p(f['accuracy'])} %{' of ' + str(f['n']) if f['left_out'] else ''}"
             for name, f in scores["rules"].items()
         )
         flips = count(scores["flips"], "question")

@@ -3,7 +3,7 @@
 import pytest
 
 from evals.benchmarks.base import Item
-from evals.scoring.rules import RULES, rules_for
+from evals.scoring.rules import RULES, rules_for, spoken
 
 
 def choice(truth="C", options=("up", "down", "left", "right")):
@@ -21,8 +21,8 @@ def rule(benchmark, name):
 @pytest.mark.parametrize("text", ["", "(", ")", "."])
 @pytest.mark.parametrize("truth", ["A", "D"])
 def test_nothing_and_a_bracket_are_right_by_mvbench(text, truth):
-    assert rule("mvbench", "official").right(text, choice(truth))
-    assert rule("mvbench", "vlmevalkit").right(text, choice(truth))
+    for name in ("official", "vlmevalkit"):
+        assert rule("mvbench", name).right(text, choice(truth))
     assert not rule("mvbench", "strict").right(text, choice(truth))
     assert not rule("mvbench", "lmms-eval").right(text, choice(truth))
 
@@ -67,6 +67,7 @@ def test_video_mme_takes_only_the_prefixes_of_its_list_away():
     assert rule("video-mme", "official").read("The best answer is D", choice()) == "D"
     assert rule("video-mme", "official").read("Answer: D", choice()) == "A"
     assert rule("video-mme", "vlmevalkit").read("Answer: D", choice()) == "D"
+    assert rule("video-mme", "lmms-eval").read("Answer: D", choice()) == "D"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,8 @@ def test_video_mme_takes_only_the_prefixes_of_its_list_away():
         ("left", "C"), (" Left. ", "C"), ("The answer is C", "C"), ("answer: (C)", "C"),
         ("I would choose C", "C"), ("A dog moves left", None), ("Cannot tell", None),
         ("A or B", None), ("E", None), ("", None), (None, None), ("Between A and B", None),
-        ("A", "A"), ("The answer is A", "A"), ("A, up", "A"), ("a", None),
+        ("A", "A"), ("The answer is A", "A"), ("A, up", "A"), ("a", "A"), ("a dog", None),
+        ("(b)", "B"), ("(b) down", "B"), ("b.", "B"), ("e", None), ("**B**", "B"),
     ],
 )  # fmt: skip
 def test_the_strict_rule_reads_letters_that_are_meant(text, read):
@@ -84,24 +86,70 @@ def test_the_strict_rule_reads_letters_that_are_meant(text, read):
 
 
 @pytest.mark.parametrize(
-    ("text", "official", "lmms", "kit"),
+    ("text", "official", "strict", "pope"),
     [
-        ("No.", "no", None, "no"),
-        ("no", "no", "no", "no"),
+        ("No.", "no", "no", "no"),
         (" No", None, "no", "no"),
-        ("Nothing of that kind", "no", None, None),
-        ("Yesterday", "yes", None, None),
-        ("The answer is no", None, None, "no"),
-        ("Yes and no", "yes", None, None),
-        ("**No**", None, None, None),
-        ("Yes, a dog", "yes", None, "yes"),
-        ("", None, None, None),
-        (None, None, None, None),
+        ("Nothing of that kind", "no", None, "yes"),
+        ("none", "no", None, "yes"),
+        ("Yesterday", "yes", None, "yes"),
+        ("The answer is no", None, "no", "no"),
+        ("Yes and no", "yes", None, "no"),
+        ("**No**", None, "no", "yes"),
+        ("Yes, a dog", "yes", "yes", "yes"),
+        ("It is not there", None, None, "no"),
+        ("", None, None, "yes"),
     ],
 )
-def test_yes_and_no_as_three_programs_read_them(text, official, lmms, kit):
-    read = {r.name: r.read(text, yes_no()) for r in RULES["eventhallusion"]}
-    assert read == {"official": official, "lmms-eval": lmms, "vlmevalkit": kit}
+def test_yes_and_no_as_three_programs_read_them(text, official, strict, pope):
+    assert rule("eventhallusion", "official").read(text, yes_no()) == official
+    assert rule("video-pope", "strict").read(text, yes_no()) == strict
+    assert rule("video-pope", "pope").read(text, yes_no()) == pope
+
+
+def test_the_rule_of_the_authors_is_the_headline():
+    for benchmark in ("eventhallusion", "mvbench", "video-mme"):
+        assert RULES[benchmark][0].name == "official"
+    assert rules_for("mvbench", choice("B"))[0].right("(b)", choice("B"))
+    assert rule("mvbench", "strict").right("(b)", choice("B"))
+
+
+def test_no_harness_stands_where_it_has_no_task():
+    harnesses = {b: {r.name for r in rules if r.version} for b, rules in RULES.items()}
+    assert harnesses == {
+        "eventhallusion": set(), "video-pope": set(), "perception-test": {"lmms-eval"},
+        "mvbench": {"lmms-eval", "vlmevalkit"}, "video-mme": {"lmms-eval", "vlmevalkit"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<think>It may be A.\nOr B.</think>\n(C)", "(C)"),
+        ("It may be A.</think>C", "C"),
+        ("<think>A</think><thinking>B</thinking> C", "C"),
+        ("C <think>or A", "C"),
+        ("<think>A is what I", None),
+        ("<think>A</think> ", None),
+        ("[failed]", None),
+        (" C", " C"),
+        ("", ""),
+        (None, None),
+    ],
+)
+def test_what_a_model_thought_is_no_answer(text, said):
+    assert spoken(text) == said
+    for benchmark, rules in RULES.items():
+        asked = yes_no() if benchmark in ("eventhallusion", "video-pope") else choice("A")
+        for one in rules:
+            assert one.right(text, asked) == one.right(said, asked), (benchmark, one.name)
+
+
+def test_an_unfinished_thought_is_right_by_no_rule():
+    """MVBench's own scorer takes the empty answer that would be left for any letter."""
+    for one in RULES["mvbench"]:
+        for truth in "ABCD":
+            assert not one.right("<think>(A) it is", choice(truth))
 
 
 def test_mvbench_compares_first_words():
@@ -114,16 +162,17 @@ def test_mvbench_compares_first_words():
     assert not official.right("left", choice("C"))
 
 
-def test_lmms_takes_one_letter_of_perception_test():
+def test_lmms_takes_the_first_letter_of_perception_test():
     lmms = rule("perception-test", "lmms-eval")
-    assert lmms.right("C", choice("C"))
-    assert not lmms.right("C.", choice("C"))
-    assert rule("perception-test", "strict").right("C.", choice("C"))
+    assert lmms.right("C.", choice("C"))
+    assert not lmms.right("A dog; the answer is C", choice("C"))
+    assert rule("perception-test", "strict").right("A dog; the answer is C", choice("C"))
 
 
 def test_ones_own_questions_take_the_rules_of_their_kind():
-    assert rules_for("questions", yes_no())[0].name == "official"
-    assert rules_for("questions", choice())[0].right("(c)", choice()) is False
+    assert rules_for("questions", yes_no())[0].right("No, it is not", yes_no())
+    assert not rules_for("questions", yes_no())[0].right("none", yes_no())
+    assert rules_for("questions", choice())[0].right("(c)", choice())
     word = Item("q", "v", "r", "", "word", "Which way?", "left")
     assert rules_for("questions", word)[0].right("Left.", word)
     assert not rules_for("questions", word)[0].right("right", word)
@@ -133,3 +182,4 @@ def test_every_rule_names_its_source_and_its_name_once():
     for rules in RULES.values():
         assert all(r.source for r in rules)
         assert len({r.name for r in rules}) == len(rules)
+    assert rule("mvbench", "lmms-eval").title == "lmms-eval 0.7.3"

@@ -69,7 +69,7 @@ def test_a_score_is_over_all_questions_with_its_bias(published, capsys):
         assert figures["bias"]["f1"] is figures["bias"]["d_prime"] is None
     assert found["bias"]["f1"] is not None
     assert {r: f["right"] for r, f in found["rules"].items()} == {
-        "official": 4, "lmms-eval": 2, "vlmevalkit": 4,
+        "official": 4, "strict": 4,
     }  # fmt: skip
     assert any("shift towards yes raises interleave and lowers entire and misleading" in n
                for n in found["notes"])  # fmt: skip
@@ -79,18 +79,23 @@ def test_the_rules_difference_lists_each_question_that_flips(published, capsys):
     _, out, _ = run(capsys, "eventhallusion", *published, "--json")
     flips = {f["prediction"]: f["right"] for f in json.loads(out)["flips"]}
     assert flips == {
-        "No.": {"official": True, "lmms-eval": False, "vlmevalkit": True},
-        " no": {"official": False, "lmms-eval": True, "vlmevalkit": True},
-        "nope": {"official": True, "lmms-eval": False, "vlmevalkit": False},
-        "yes, it is": {"official": True, "lmms-eval": False, "vlmevalkit": True},
+        " no": {"official": False, "strict": True},
+        "nope": {"official": True, "strict": False},
     }
     _, text, _ = run(capsys, "eventhallusion", *published)
-    assert "4 questions are judged differently" in text
+    assert "2 questions are judged differently" in text
 
 
 def test_another_rule_can_decide(published, capsys):
-    _, out, _ = run(capsys, "eventhallusion", *published, "--json", "--rule", "lmms-eval")
-    assert json.loads(out)["accuracy"] == 25.0
+    write(published[1], {"entire_001/0": " no", "entire_001/1": "nope"})
+    for rule, right in ((None, "nope"), ("strict", " no")):
+        more = ("--rule", rule) if rule else ()
+        _, out, _ = run(capsys, "eventhallusion", *published, "--json", *more)
+        found = json.loads(out)
+        assert found["accuracy"] == 12.5
+        assert [f["right"][rule or "official"] for f in found["flips"]] == [
+            f["prediction"] == right for f in found["flips"]
+        ]
     code, _, err = run(capsys, "eventhallusion", *published, "--rule", "mine")
     assert code == 2
     assert err.startswith("error: eventhallusion has no rule 'mine'")
@@ -99,12 +104,29 @@ def test_another_rule_can_decide(published, capsys):
 def test_empty_answers_stay_in_the_denominator(tmp_path, capsys):
     root = MAKERS["mvbench"](tmp_path)
     path = write(tmp_path / "p.json", {"moving_direction/0": "", "action_sequence/0": "(A) run"})
-    _, out, _ = run(capsys, "mvbench", root, path, "--json")
+    _, out, _ = run(capsys, "mvbench", root, path, "--json", "--rule", "strict")
     found = json.loads(out)
     assert (found["n"], found["accuracy"]) == (2, 50.0)
     rules = {r: (f["right"], f["n"], f["left_out"]) for r, f in found["rules"].items()}
     assert rules == {"strict": (1, 2, 0), "official": (2, 2, 0), "lmms-eval": (1, 1, 1),
                      "vlmevalkit": (2, 2, 0)}  # fmt: skip
+
+
+def test_answers_that_are_right_by_luck_are_told(tmp_path, capsys):
+    root = MAKERS["mvbench"](tmp_path)
+    path = write(tmp_path / "p.json", {"moving_direction/0": "(b)", "action_sequence/0": ""})
+    _, out, _ = run(capsys, "mvbench", root, path)
+    assert "mvbench: 100.00 % of 2 questions" in out
+    assert "1 of 2 answers are right by the rule official though it reads no option" in out
+    assert "| lmms-eval 0.7.3 | 100.00 | 1 | 1 |" in out
+
+
+def test_thoughts_are_told_and_not_scored(tmp_path, capsys):
+    root = MAKERS["video-mme"](tmp_path)
+    path = write(tmp_path / "p.json", {"001-1": "<think>A? No.</think>B", "001-2": "<think>C is"})
+    _, out, _ = run(capsys, "video-mme", root, path)
+    assert "video-mme: 50.00 % of 2 questions" in out
+    assert "1 of 2 answers hold a model's thinking and nothing else" in out
 
 
 def test_a_question_without_an_answer_is_wrong_and_told(tmp_path, capsys):
