@@ -50,6 +50,9 @@ def trace(
 ) -> Trace:
     """Runs plain decoding and MACD on one clip and one question.
 
+    Objects are looked for once: another call on the same file, or the same Clip object, with the
+    same detector and options of video, detection and tracks takes over the tracks of the first.
+
     Args:
         video: a file, or a Clip that was read already. By position, as `video={...}` is a part
             of the options.
@@ -184,6 +187,7 @@ def run_video(
             opened.wait()
         if clip.done():
             clip.result()  # raises what is wrong with it
+        from core.kept_tracks import kept_tracks
         from core.pipeline import run
 
         result: Trace | None = None
@@ -194,6 +198,7 @@ def run_video(
             lambda: _detector(detector, device, loading),
             options,
             methods=methods,
+            cache=kept_tracks(video, detector, device),
             loading=loading,
         ):
             result = event.trace

@@ -92,6 +92,7 @@ class StageCache:
     def __init__(self, size: int = 4, keep_read: bool = False) -> None:
         self.size, self.keep_read = size, keep_read
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
         self._read: tuple[VideoLM, Encoded, DecodeState] | None = None
 
     def read_of(self, lm: VideoLM, encoded: Encoded) -> DecodeState | None:
@@ -117,16 +118,18 @@ class StageCache:
 
     def get(self, key: Hashable) -> Any:
         """The result kept under a key, or None."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keeps a result and forgets the one not used for longest."""
-        self._kept[key] = value
-        self._kept.move_to_end(key)
-        while len(self._kept) > self.size:
-            self._kept.popitem(last=False)
+        with self._lock:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            while len(self._kept) > self.size:
+                self._kept.popitem(last=False)
 
 
 @dataclass

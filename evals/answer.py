@@ -24,7 +24,7 @@ from evals.benchmarks.base import LETTERS, Item
 from evals.choices import only_options, pick_option
 from evals.gather import GatheringLM
 from evals.prompting import PromptedLM
-from evals.rows import Row
+from evals.rows import NOT_LOOKED, Row
 
 ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)
@@ -47,11 +47,12 @@ def answer_clip(
     pending: list[PendingAnswer],
     lm: VideoLM,
     clip: Clip,
-    tracks: tuple[Track, ...],
+    tracks: tuple[Track, ...] | None,
     options: RunOptions,
 ) -> Iterator[Row]:
     """The missing rows of one clip.
 
+    tracks: its objects; None where nobody looked for any, because no method depends on them.
     An answer that fails with a MacdError becomes a row that says so, and so does a method that does
     not apply to the question.
     """
@@ -71,17 +72,18 @@ def _answer_item(
     pending: list[PendingAnswer],
     lm: VideoLM,
     clip: Clip,
-    tracks: tuple[Track, ...],
+    tracks: tuple[Track, ...] | None,
     options: RunOptions,
 ) -> Iterator[Row]:
     item = pending[0].item
+    found = NOT_LOOKED if tracks is None else len(tracks)
     asking: Any = PromptedLM(lm, item.before, item.after)
     gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
         own = replace(options, seed=item_seed(item.id))
         encoded = asking.encode(clip, item.question, fit=own.video.fit)
-        context = MethodContext(gathering, encoded, tracks, own)
+        context = MethodContext(gathering, encoded, tracks or (), own)
     except MacdError as error:
         yield from failed(pending, error)
         return
@@ -102,7 +104,7 @@ def _answer_item(
     resolved = gathering.resolve([views for _, views, _ in ready])
     for (want, _, reads), views in zip(ready, resolved, strict=True):
         try:
-            yield replace(_row(lm, context, want, views), reads=reads)
+            yield replace(_row(lm, context, want, views), reads=reads, objects=found)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 

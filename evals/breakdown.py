@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from core.errors import OptionError
 from core.types import Track
 from evals.benchmarks.base import Benchmark, Item
-from evals.rows import Row
+from evals.rows import NOT_LOOKED, Row
 
 COVERED_FROM = 0.1
 """The share of a box that others cover, at its most covered, from which it counts as occluded."""
@@ -48,7 +48,11 @@ def asked_objects(
         asked = next((t for t in tracks if t.label == item.about), None)
         if asked is not None:
             row = rows.get(item.id)
-            kept = row is not None and (bool(row.tracks) or bool(row.scores))
+            kept = (
+                row is not None
+                and row.objects != NOT_LOOKED
+                and (bool(row.tracks) or bool(row.scores))
+            )
             facts[item.id] = AskedObject(
                 size=float(np.nanmean(_areas(asked.boxes))),
                 covered=max((_covered(asked, t) for t in tracks if t is not asked), default=0.0),

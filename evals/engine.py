@@ -11,11 +11,12 @@ import torch
 
 from core.backbones.base import VideoLM
 from core.errors import OutOfMemory
+from core.methods import find_method
 from core.objects.detect import Detector
 from core.types import Clip
 from evals.answer import PendingAnswer, answer_clip, failed
 from evals.rows import Row, Setting
-from evals.tracks import Prepared, Preparing
+from evals.tracks import ClipOf, Prepared, Preparing
 
 Group = list[PendingAnswer]
 """The missing answers of one clip, the unit of work."""
@@ -30,12 +31,15 @@ NO_MEMORY = (
 
 
 class Worker:
-    """A backbone and a detector, loaded once, that answer one clip after another."""
+    """A backbone and a detector, loaded once, that answer one clip after another.
 
-    def __init__(self, setting: Setting, tracks: Path | None = None) -> None:
+    objects: whether any clip's questions depend on its objects; no detector is loaded otherwise.
+    """
+
+    def __init__(self, setting: Setting, tracks: Path | None = None, objects: bool = True) -> None:
         benchmark = setting.open()
         self.setting, self.lm = setting, _backbone(setting.backbone)
-        use = setting.boxes == "detector"
+        use = objects and setting.boxes == "detector"
         detector = _detector(setting.detector, self.lm.info.device) if use else None
         content = setting.detector_content()
         self.preparing = Preparing(benchmark, detector, setting.options, content, tracks)
@@ -62,7 +66,7 @@ class Worker:
     def _rows(self, group: Group, clip: Clip, ready: Prepared) -> Iterator[Row]:
         parts = [group]
         if ready.by_question:  # what can be masked differs from question to question
-            _, questions = clip_of(group)
+            questions = dict.fromkeys(w.item.question for w in group)
             parts = [[w for w in group if w.item.question == q] for q in questions]
         for part in parts:
             tracks = ready.tracks_for(part[0].item.question)
@@ -84,14 +88,20 @@ def _detector(name: str, device: str) -> Detector:
     return load_detector(name, device)
 
 
-def clip_of(group: Group) -> tuple[str, tuple[str, ...]]:
-    """The key of a group's clip, and the questions that are asked of it."""
-    return group[0].item.clip, tuple(dict.fromkeys(w.item.question for w in group))
+def clip_of(group: Group) -> ClipOf:
+    """A group's clip as `Preparing.prepare` takes it."""
+    questions = tuple(dict.fromkeys(w.item.question for w in group))
+    return group[0].item.clip, questions, need_objects(group)
+
+
+def need_objects(group: Group) -> bool:
+    """Whether any of the answers depends on the objects of the clip."""
+    return any(find_method(name).needs_objects for name in {w.method for w in group})
 
 
 def in_process(groups: list[Group], setting: Setting, tracks: Path) -> Iterator[Row]:
     """One worker in this process; the next clip is read while the model works on one."""
-    worker = Worker(setting, tracks)
+    worker = Worker(setting, tracks, any(map(need_objects, groups)))
     ahead = worker.preparing.ahead(clip_of(g) for g in groups)
     for group, prepared in zip(groups, ahead, strict=True):
         yield from worker.answer(group, prepared)

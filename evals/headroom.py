@@ -195,7 +195,8 @@ def read_all(
             prepared = preparing.prepare(item.clip, (item.question,))
             if prepared.clip is None:
                 raise prepared.error or OptionError("a clip cannot be read", "Run it again")
-            views = read_options(lm, prepared.clip, prepared.tracks, item, methods, setting.options)
+            tracks = prepared.tracks or ()
+            views = read_options(lm, prepared.clip, tracks, item, methods, setting.options)
             stored[key] = OptionLogits(key, item.id, views)
             append_logits(path, stored[key])
             if done % 50 == 49:

@@ -19,19 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import MacdError, OptionError
-from evals.engine import Engine, Group, Worker, clip_of
+from evals.engine import Engine, Group, Worker, clip_of, need_objects
 from evals.rows import Row, Setting
-from evals.tracks import Prepared
+from evals.tracks import ClipOf, Prepared
 
 INSTALL = "Install it: pip install 'ray>=2.50,<3' (it is in requirements-dev.txt)"
 ATTEMPTS = 3
 """How often a clip is begun before its rows say that it failed."""
 DEATHS = 8
 """How many actors in a row may die before the run ends: none then lives long enough to work."""
-
-
-ClipOf = tuple[str, tuple[str, ...]]
-"""A clip's key and what is asked of it, see `evals.engine.clip_of`."""
 
 
 def import_ray() -> Any:
@@ -46,13 +42,13 @@ def import_ray() -> Any:
 class Actor:
     """What runs in a process of its own."""
 
-    def __init__(self, setting: Setting, tracks: Path, threads: int) -> None:
+    def __init__(self, setting: Setting, tracks: Path, threads: int, objects: bool = True) -> None:
         import torch
 
         torch.set_num_threads(threads)
         self._error: MacdError | None = None
         try:
-            self._worker = Worker(setting, tracks)
+            self._worker = Worker(setting, tracks, objects)
         except MacdError as error:  # an actor that fails to start would be replaced again and again
             self._error = error
         self._pool = ThreadPoolExecutor(1)
@@ -154,7 +150,7 @@ class _Driver:
     ) -> None:
         self._ray, self._groups, self._setting = ray, groups, setting
         self._make = ray.remote(num_cpus=threads, num_gpus=gpus)(Actor).remote
-        self._how = (setting, tracks, threads)
+        self._how = (setting, tracks, threads, any(map(need_objects, groups)))
         self._workers, self._started = min(workers, len(groups)), started
         self._waiting = deque(range(len(groups)))
         self._reserved: dict[int, int] = {}  # id of an actor → the clip that it reads ahead
@@ -243,7 +239,7 @@ class _Driver:
             self._waiting.appendleft(index)
             return
         self._finished[index] = True
-        key, _ = clip_of(self._groups[index])
+        key, *_ = clip_of(self._groups[index])
         for want in self._groups[index]:
             text = f"the worker ended {ATTEMPTS} times while it answered {key}"
             yield Row(want.key, want.item.id, want.method, error=text)

@@ -29,6 +29,10 @@ CODE = tuple(
 )
 
 
+NOT_LOOKED = -1
+"""The number of objects of a row for which nobody looked for any."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One method's answer to one item.
@@ -39,9 +43,11 @@ class Row:
     split "choose" only. gradient: (label, slope) of each track: dL/dr of a method that ascends, the
     measured change of one that measures. first: the first token's text. scores: text → score of
     the best first tokens, of the baseline only. probability: of the answer under the method's own
-    scores, [0, 1]. tracks: labels of the objects that could be masked, of the baseline only. reads:
-    what the method takes, in prompts read (`answer.count_reads`). left_out: why the method does not
-    apply to the question. error: why there is no answer though it does.
+    scores, [0, 1]. tracks: labels of the objects that could be masked, of the baseline only.
+    objects: how many these are, NOT_LOOKED where no method depended on them; None in rows of an
+    earlier version. reads: what the method takes, in prompts read (`answer.count_reads`).
+    left_out: why the method does not apply to the question. error: why there is no answer though it
+    does.
     """
 
     key: str
@@ -59,6 +65,7 @@ class Row:
     left_out: str = ""
     error: str = ""
     letters: list[float | None] = field(default_factory=list)
+    objects: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from evals.figures import (
     survives,
     title,
 )
+from evals.objects import objects_note
 
 
 def honest_table(report: Report, methods: Sequence[str] | None = None) -> list[str]:
@@ -130,6 +131,9 @@ def _about(report: Report) -> Iterator[str]:
             f" {report['grid']['constant']} values against {report['grid']['alpha_beta']} pairs. It"
             " does not look at the video."
         )
+    if note := objects_note(report.get("objects", {"none": 0}), report["methods"]):
+        yield ""
+        yield note
     if "made_by" in report:
         by = report["made_by"]
         yield ""

@@ -10,6 +10,7 @@ from core.errors import OptionError
 from evals.benchmarks import find_benchmark
 from evals.benchmarks.base import Benchmark
 from evals.constant import answers_by_first, tune, with_constants
+from evals.objects import count_objects
 from evals.rows import PACKED, Row, seeded, unpack
 from evals.table import tabulate
 
@@ -41,7 +42,13 @@ def summarise(
         figures = tabulate(benchmark, items, answers, methods, by_regime)
     except KeyError as error:
         raise OptionError(f"there is no row of {error.args[0]}", "Run it again") from None
-    return figures | {"constants": constants, "regime_constants": by_regime}
+    asked = {i.id for i in items}
+    objects = count_objects(row for (item, _), row in answers.items() if item in asked)
+    return figures | {
+        "constants": constants,
+        "regime_constants": by_regime,
+        "objects": objects,
+    }
 
 
 def summarise_again(report: Figures, folder: Path) -> Figures:

@@ -51,7 +51,7 @@ def compute_trace(worker: Worker, item: Item, method: str, contrast: Pair) -> Tr
     cache = StageCache()
     cache.put(
         tracks_key(clip, options, chosen, detector.name),
-        (prepared.tracks_for(item.question), ()),
+        (prepared.tracks_for(item.question) or (), ()),
     )
     asking: Any = PromptedLM(worker.lm, item.before, item.after)
     *_, last = run(

@@ -17,33 +17,39 @@ from core.errors import MacdError
 from core.objects.detect import Detector, only
 from core.objects.track import track
 from core.options import DetectOptions, RunOptions
-from core.pipeline import prompted
+from core.pipeline import StageCache, prompted
 from core.types import Clip, Track
 from evals.benchmarks.base import Benchmark
 
 VERSION = 2
+ClipOf = tuple[str, tuple[str, ...], bool]
+"""A clip's key, what is asked of it, and whether that depends on its objects."""
 
 
 @dataclass(frozen=True)
 class Prepared:
     """A clip with its tracks, or why there is none.
 
-    tracks: of the first question. by_question: of each, where a detector looks for what a question
-    names; empty where all questions have the same tracks.
+    tracks: of the first question; None where nobody looked. by_question: of each, where a detector
+    looks for what a question names; empty where all questions have the same tracks.
     """
 
     clip: Clip | None = None
-    tracks: tuple[Track, ...] = ()
+    tracks: tuple[Track, ...] | None = None
     error: MacdError | None = None
     by_question: Mapping[str, tuple[Track, ...]] = field(default_factory=dict)
 
-    def tracks_for(self, question: str) -> tuple[Track, ...]:
+    def tracks_for(self, question: str) -> tuple[Track, ...] | None:
         """The tracks for a question."""
         return self.by_question.get(question, self.tracks)
 
 
+KEPT = 32
+"""Clips whose tracks stay in memory, for questions about them that come one after the other."""
+
+
 class Preparing:
-    """Reads clips and finds their tracks; with a folder, tracks are found once and kept there.
+    """Reads clips and finds their tracks, once a clip; with a folder, they are kept there too.
 
     content: names everything but the clip that tracks depend on: detector, weights and code.
     """
@@ -58,15 +64,19 @@ class Preparing:
     ) -> None:
         self.benchmark, self.detector, self.options = benchmark, detector, options
         self.content, self.folder = content, folder
+        self._kept = StageCache(KEPT)
 
-    def prepare(self, key: str, questions: tuple[str, ...] = ()) -> Prepared:
+    def prepare(self, key: str, questions: tuple[str, ...] = (), objects: bool = True) -> Prepared:
         """One clip. Without a detector its true boxes are taken.
 
+        objects: whether anything is asked that depends on them; nobody looks for them otherwise.
         questions: asked of the clip; a detector of open vocabulary looks for the nouns of each by
         itself, so that a question's tracks do not depend on what else is asked.
         """
         try:
             clip = self.benchmark.clip(key)
+            if not objects:
+                return Prepared(clip)
             if self.detector is None:
                 return Prepared(clip, self.benchmark.true_tracks(key))
             if self.detector.open_vocabulary and not self.options.detect.prompt and questions:
@@ -76,12 +86,12 @@ class Preparing:
         except MacdError as error:
             return Prepared(error=error)
 
-    def ahead(self, clips: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Prepared]:
-        """All clips (key, questions) in order; the next is made while the caller works on one."""
+    def ahead(self, clips: Iterable[ClipOf]) -> Iterator[Prepared]:
+        """All clips in order, as `prepare` takes them; the next is made while the caller works."""
         with ThreadPoolExecutor(1) as pool:
             waiting: Future[Prepared] | None = None
-            for key, questions in clips:
-                following = pool.submit(self.prepare, key, questions)
+            for which in clips:
+                following = pool.submit(self.prepare, *which)
                 if waiting is not None:
                     yield waiting.result()
                 waiting = following
@@ -90,8 +100,13 @@ class Preparing:
 
     def _tracks(self, clip: Clip, detector: Detector, question: str = "") -> tuple[Track, ...]:
         chosen = prompted(detector, self.options.detect, question)
-        path = self.folder and self.folder / f"{self._key(clip, detector, chosen)}.json"
-        if path is not None and (stored := read_tracks(path)) is not None:
+        key = self._key(clip, detector, chosen)
+        path = self.folder and self.folder / f"{key}.json"
+        stored: tuple[Track, ...] | None = self._kept.get(key)
+        if stored is None and path is not None:
+            stored = read_tracks(path)
+        if stored is not None:
+            self._kept.put(key, stored)
             return stored
         single = len(clip.dense_frames) == 0
         frames = clip.frames if single else clip.dense_frames
@@ -101,6 +116,7 @@ class Preparing:
         tracks, _ = track(detections, times, clip.times, self.options.track, chosen, aspect=aspect)
         if path is not None:
             write_tracks(path, tracks)
+        self._kept.put(key, tracks)
         return tracks
 
     def _key(self, clip: Clip, detector: Detector, chosen: DetectOptions) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from core.errors import OptionError
 from core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from core.rules import ScoreRule, Setting, find_rule, rule_names
-from core.views import find_view, view_names
+from core.views import WITHOUT_OBJECTS, find_view, view_names
 from core.words import count
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class Method:
     def second_views(self) -> int:
         """How many second views it contrasts the video with."""
         return 0 if self.fixed is not None else find_rule(self.rule).second_views
+
+    @property
+    def needs_objects(self) -> bool:
+        """Whether its answer depends on the objects that were found in the clip."""
+        return self.fixed is None and not WITHOUT_OBJECTS.issuperset(self.views)
 
     @property
     def views(self) -> tuple[str, ...]:

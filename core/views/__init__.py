@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 NO_VIEWS = ("base", "context", "masked", "noised", "records")
 """Modules of this package that hold no view; nor does one whose name begins with "_"."""
 
+WITHOUT_OBJECTS = frozenset(
+    ("blank", "no-video", "noise-frame", "noise-global", "prompt-bias", "sid", "tcd", "vcd",
+     "video")
+)  # fmt: skip
+"""Views that are the same whatever objects were found; a view that is not named needs them."""
+
 
 @cache
 def view_names() -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def label_clips(root: Path, clips: list[Path], detector: str, options: RunOption
     loaded = load_detector(detector, str(device_of()))
     preparing = Preparing(benchmark, loaded, options)
     keys = [item.clip for item in benchmark.everything]
-    for key, prepared in zip(keys, preparing.ahead((k, ()) for k in keys), strict=True):
+    for key, prepared in zip(keys, preparing.ahead((k, (), True) for k in keys), strict=True):
         if prepared.error is not None:
             raise prepared.error
-        yield key, sorted({t.label for t in prepared.tracks})
+        yield key, sorted({t.label for t in prepared.tracks or ()})

@@ -197,14 +197,14 @@ def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
     boxes: list[float] = []
     for k, item in enumerate(items[: source.cost_questions + 1]):
         prepared = worker.preparing.prepare(item.clip, (item.question,))
-        if prepared.clip is None:
+        if prepared.clip is None or prepared.tracks is None:
             continue
         seen = np.array([t.state != LOST for t in prepared.tracks])
         boxes.append(float(seen.sum(0).mean()) if len(seen) else 0.0)
         if not any(m in table.metrics for m in ("cost.latency_ms", "cost.memory_gb")):
             continue
         asking: Any = PromptedLM(worker.lm, item.before, item.after)
-        encoded = asking.encode(prepared.clip, item.question)
+        encoded = asking.encode(prepared.clip, item.question, fit=options.video.fit)
         context = MethodContext(asking, encoded, prepared.tracks, options)
         answer = run_method(context, find_method(row.method))
         if k or len(items) == 1:

@@ -13,6 +13,7 @@ from evals.benchmarks.files import FileBenchmark
 from evals.bias import one_answer_note
 from evals.constant import constant_like
 from evals.metrics import calibration
+from evals.objects import count_objects, objects_note
 from evals.scoring.score import (
     MOST_FLIPS,
     by_label,
@@ -66,6 +67,7 @@ def make_report(
             "flips": len(flipped),
             "flipped": [f["id"] for f in flipped[:MOST_FLIPS]],
         }
+    objects = count_objects(answers[i.id, m] for i in items for m in methods)
     report: Report = {
         "kind": "files",
         "benchmark": benchmark.name,
@@ -75,7 +77,16 @@ def make_report(
         "n": len(items),
         "resamples": RESAMPLES,
         "scores": scores,
-        "notes": [n for n in (_one_answer(splits), *benchmark.check_sizes()) if n]
+        "objects": objects,
+        "notes": [
+            n
+            for n in (
+                _one_answer(splits),
+                objects_note(objects, methods),
+                *benchmark.check_sizes(),
+            )
+            if n
+        ]
         + [
             f"{find_method(m).title}: {note}"
             for m in methods
@@ -155,6 +166,7 @@ def _questions(
                 "key": row.key,
                 "error": row.error,
                 "left_out": row.left_out,
+                "objects": row.objects,
             }
         questions.append({"id": item.id, "clip": item.clip, "split": item.regime,
                       "question": item.question, "truth": item.truth,

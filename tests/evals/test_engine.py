@@ -74,12 +74,12 @@ def test_an_actor_takes_what_it_has_read_ahead(monkeypatch):
     prepared, used = [], []
 
     class Preparing:
-        def prepare(self, key, questions):
+        def prepare(self, key, questions, objects):
             prepared.append(key)
             return f"prepared {key}"
 
     class Worker:
-        def __init__(self, setting, tracks):
+        def __init__(self, setting, tracks, objects):
             self.preparing = Preparing()
 
         def answer(self, group, ready=None):

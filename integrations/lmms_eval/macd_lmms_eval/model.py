@@ -71,7 +71,8 @@ class MacdStudio(lmms):
         item = Item(name, video, "", "", "word", question, "", before=before, after=after)
         longest = int(kwargs.get("max_new_tokens") or 64)
         decode = replace(self.options.decode, max_tokens=min(1024, longest))
-        prepared = self.preparing.prepare(video, (question,))
+        objects = find_method(self.method).needs_objects
+        prepared = self.preparing.prepare(video, (question,), objects)
         if prepared.clip is None:
             raise prepared.error or OptionError(f"{video} cannot be read", "Check the file")
         pair = (self.contrast.alpha, self.contrast.beta)

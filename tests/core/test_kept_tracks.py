@@ -1,0 +1,113 @@
+"""Objects are looked for once a clip, and not at all where no method depends on them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import core
+from core.media.video import read_clip
+from core.methods import METHODS, find_method
+from core.options import RunOptions, VideoOptions
+from core.views import WITHOUT_OBJECTS, find_view, view_names
+from core.views.context import MethodContext
+from tests.core.test_views import tracks
+from tests.fakes import BoxDetector, ByteLM, clip
+
+PARTS = {"video": {"frames": 4}, "decode": {"max_tokens": 2}}
+
+
+@pytest.fixture
+def ask():
+    """Runs one question through `core.trace`; how: other options."""
+    lm = ByteLM()
+
+    def run(video, question, detector, **how):
+        return core.trace(video, question, backbone=lm, detector=detector, **(PARTS | how))
+
+    return run
+
+
+def test_another_question_about_a_file_looks_for_nothing_again(ask, make_video):
+    video, detector = make_video(), BoxDetector()
+    first, second = (ask(video, f"is there a {name}?", detector) for name in ("dog", "cat"))
+    assert detector.calls == 1
+    assert [t.label for t in first.tracks] == [t.label for t in second.tracks] == ["dog", "ball"]
+    core.compare(video, "is it?", ["blank"], backbone=ByteLM(), detector=detector, **PARTS)
+    assert detector.calls == 1
+    ask(video, "is it?", detector, detect={"confidence": 0.8})
+    assert detector.calls == 2
+    ask(video, "is it?", BoxDetector(boxes=()))
+    assert [t.label for t in ask(video, "is it?", detector).tracks] == ["dog", "ball"]
+
+
+def test_another_file_of_that_name_is_looked_at(ask, make_video):
+    detector = BoxDetector()
+    ask(make_video(), "is it?", detector)
+    ask(make_video(codec="mpeg4"), "is it?", detector)
+    assert detector.calls == 2
+
+
+def test_a_clip_is_known_by_itself_and_not_by_what_it_says_of_itself(ask):
+    detector, one = BoxDetector(), clip(seed=1)
+    other = replace(clip(seed=2), sha256=one.sha256)
+    for seen in (one, one, other):
+        ask(seen, "is it?", detector)
+    assert detector.calls == 2
+
+
+def test_a_detector_without_a_hash_is_asked_each_time(ask):
+    class Odd(BoxDetector):
+        __hash__ = None
+
+    detector, seen = Odd(), clip()
+    for _ in range(2):
+        ask(seen, "is it?", detector)
+    assert detector.calls == 2
+
+
+def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
+    from core.kept_tracks import kept_tracks
+
+    monkeypatch.chdir(tmp_path)
+    first = kept_tracks("a.mp4", "yolo11n", "cpu")
+    assert kept_tracks("b.mp4", "yolo11n", "cpu") is first
+    assert kept_tracks("a.mp4", "yolo11n", "cuda") is not first
+    (tmp_path / "yolo11n.pt").write_bytes(b"weights")
+    assert kept_tracks("a.mp4", "yolo11n", "cpu") is not first
+
+
+@pytest.mark.parametrize("name", [n for n in view_names() if n != "video"])
+def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name):
+    lm, seen = ByteLM(seed=5), clip()
+    encoded = lm.encode(seen, "is there a dog?")
+
+    def logits(*boxes):
+        context = MethodContext(lm, encoded, tuple(tracks(*boxes)), RunOptions())
+        view = find_view(name)(context)
+        return (view.state or view.base).logits
+
+    with_objects = logits((0.1, 0.1, 0.5, 0.5), (0.4, 0.4, 0.9, 0.9))
+    same = torch.equal(with_objects, logits()) and torch.equal(
+        with_objects, logits((0.55, 0.55, 0.95, 0.95))
+    )
+    assert same == (name in WITHOUT_OBJECTS)
+
+
+def test_which_methods_need_objects():
+    free = {n for n, m in METHODS.items() if not m.needs_objects}
+    assert free >= {"baseline", "vcd", "sid", "tcd", "blank", "olm", "yes-bias", "always-yes"}
+    assert find_method("macd").needs_objects
+    assert find_method("vcd/macd+mean-views").needs_objects
+    assert not find_method("vcd/tcd+mean-views").needs_objects
+
+
+def test_the_kept_clip_gives_what_a_new_one_gives(ask, make_video):
+    video = make_video()
+    seen = read_clip(video, VideoOptions(frames=4))
+    detector = BoxDetector()
+    for _ in range(2):
+        trace = ask(seen, "is there a dog?", detector)
+    alone = ask(video, "is there a dog?", BoxDetector())
+    assert detector.calls == 1
+    assert trace.answers["macd"].text == alone.answers["macd"].text
