@@ -107,6 +107,45 @@ MUTANTS: dict[str, tuple[str, str]] = {
     "cell before the flip": ("p.alpha <= a ?", "p.alpha <= a + 0.125 ?"),
     "cell after the flip": ("p.alpha <= a ?", "p.alpha <= a - 0.125 ?"),
     "order of bits": ("7 - (i & 7)", "i & 7"),
+    # sentences
+    "controls that agree for those that do not": (
+        "outcome.same === same)",
+        "outcome.same !== same)",
+    ),
+    "controls that do not agree, told as those that do": (
+        "const same = namesOf(outcomes, true), other = namesOf(outcomes, false);\n  return [\n"
+        "    ...(same.length",
+        "const same = namesOf(outcomes, false), other = namesOf(outcomes, true);\n  return [\n"
+        "    ...(same.length",
+    ),
+    "controls that change the answer, told as those that do not": (
+        "const same = namesOf(outcomes, true), other = namesOf(outcomes, false);\n  return [\n"
+        "    ...(other.length",
+        "const same = namesOf(outcomes, false), other = namesOf(outcomes, true);\n  return [\n"
+        "    ...(other.length",
+    ),
+    "controls that agree left out": (
+        '...(same.length ? [sentence(same, "chooses"',
+        '...(false ? [sentence(same, "chooses"',
+    ),
+    "controls that do not agree left out": (
+        '...(other.length ? [sentence(other, "does not choose"',
+        '...(false ? [sentence(other, "does not choose"',
+    ),
+    "random masks that agree for those that do not": (
+        "same: drawn.filter((outcome) => outcome.same)",
+        "same: drawn.filter((outcome) => !outcome.same)",
+    ),
+    "all random masks for none": ("if (same === drawn) return", "if (same === 0) return"),
+    "random masks that change nothing": ("const changed = drawn - same;", "const changed = same;"),
+    "one random mask": (
+        'same ? "chooses" : "does not choose"',
+        'same ? "does not choose" : "chooses"',
+    ),
+    "one random mask that changes the answer": (
+        'changed ? "changes it" : "does not change it"',
+        'changed ? "does not change it" : "changes it"',
+    ),
 }
 """Name → text that occurs once in the bundle, and its replacement."""
 

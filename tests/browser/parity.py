@@ -6,7 +6,7 @@ with planted faults.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -46,13 +46,14 @@ from core.types import (
     Trace,
     Track,
 )
+from tests.browser.sentences import claims, facts, reports
 from viewer import JS, payload
 from viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 
-ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js"))
+ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "control-text.js"))
 SCRIPTS = (
     "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "rescore", "flipPoints", "flipRow",
-    "unpackBits",
+    "unpackBits", "reportText",
 )  # fmt: skip
 HEIGHT, WIDTH = 18, 24
 VOCABULARY = 60
@@ -466,3 +467,15 @@ def hidden_tokens() -> Case:
         assert found == hidden.astype(int).tolist()
 
     return Case(steps[0]["hidden"], "(bits) => unpackBits(bits, 37)", compare)
+
+
+@case
+def sentences_of_controls() -> Case:
+    """Every combination of outcomes: what the sentences claim is what the report holds, no less."""
+    given = reports()
+
+    def compare(found: Any) -> None:
+        for text, report in zip(found, given, strict=True):
+            assert claims(text, report.index is not None) == facts(report), (text, report)
+
+    return Case([asdict(r) for r in given], "(all) => all.map(reportText)", compare)

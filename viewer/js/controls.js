@@ -1,15 +1,12 @@
 // @ts-check
 // Would any mask do the same? Compares MACD's choice with random masks, trivial ones, and a constant.
 
+import { CONTROL_NAMES, reportText } from "./control-text.js";
 import { el } from "./dom.js";
-import { listed } from "./headline.js";
-import { signed, visible } from "./text.js";
+import { visible } from "./text.js";
 
-/** @import { ControlReport, Send, Trace } from "./types" */
+/** @import { Send, Trace } from "./types" */
 /** @import { State } from "./state.js" */
-
-/** @type {Record<string, string>} */
-const NAMES = { "mask-all": "masking every object", reversed: "the reversed gradient", blank: "a blank video" };
 
 export class Controls {
   /**
@@ -49,7 +46,7 @@ export class Controls {
       const choice = report.index === null && outcome.same ? "the same answer" : visible(outcome.text);
       return el("span", {
         class: `mv-draw${outcome.same ? " mv-draw-same" : ""}`,
-        title: `${outcome.name === "random" ? "random mask" : NAMES[outcome.name]}: ${choice}`,
+        title: `${outcome.name === "random" ? "random mask" : CONTROL_NAMES[outcome.name]}: ${choice}`,
       }, outcome.name === "random" ? "" : choice);
     }));
   }
@@ -58,28 +55,4 @@ export class Controls {
   busy(now) {
     this.ask.disabled = now;
   }
-}
-
-/**
- * The report in words; the same for the screen and for a screen reader.
- *
- * @param {ControlReport} report
- */
-export function reportText(report) {
-  const random = report.outcomes.filter((outcome) => outcome.name === "random");
-  const same = random.filter((outcome) => outcome.same).length;
-  const named = report.outcomes.filter((outcome) => outcome.name !== "random");
-  /** @param {boolean} agree */
-  const of = (agree) => named.filter((outcome) => outcome.same === agree).map((outcome) => NAMES[outcome.name]);
-  const also = of(true), not = of(false);
-  if (report.index === null) {
-    const changed = random.length - same;
-    return `MACD's masks do not change the answer. Of ${random.length} random masks of the same area,`
-      + ` ${changed || "none"} would${not.length ? `; ${listed(not)} would` : ""}.`;
-  }
-  const token = `“${visible(report.macd)}”`;
-  const constant = `Adding ${signed(report.constant)} to the logit of ${token} does it without any mask.`;
-  return `${same} of ${random.length} random masks of the same area also give ${token}`
-    + `${also.length ? `, and so ${also.length > 1 ? "do" : "does"} ${listed(also)}` : ""}`
-    + `${not.length ? `; ${listed(not)} ${not.length > 1 ? "do" : "does"} not` : ""}. ${constant}`;
 }
