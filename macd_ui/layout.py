@@ -30,6 +30,7 @@ from macd_ui.questions import ask_several, run_with_detector
 from macd_ui.quota import QuotaError
 from macd_ui.results.routes import RESULTS
 from macd_ui.results.routes import routes as results_routes
+from macd_ui.serving import upstream
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
@@ -98,6 +99,7 @@ def build_page(store: Store) -> gr.Blocks:
     Points GRADIO_TEMP_DIR into the store's folder: uploads go when their visitor goes.
     """
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
+    upstream.repair()
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
@@ -297,7 +299,7 @@ def launch_options(store: Store) -> dict[str, Any]:
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         # middleware that is added otherwise stands behind Gradio's, which answers some requests
-        app.middleware_stack = Gate(app.middleware_stack, store)
+        app.middleware_stack = Gate(app.middleware_stack, store, upstream.Framework(app))
         yield
 
     return {
@@ -319,7 +321,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
-                *about.routes(store.settings),
+                *about.routes(),
                 *results_routes(store.settings),
                 *learn_routes(store.settings),
             ],
