@@ -17,8 +17,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 import core
-from macd_ui.gallery.routes import LOG_IN, is_logged_in
-from macd_ui.settings import ServerSettings
 
 PAPER = "https://arxiv.org/abs/2602.01740"
 ROOT = Path(core.__file__).parents[1]
@@ -59,12 +57,10 @@ def has_docs() -> bool:
     return (DOCS / FIRST).is_file()
 
 
-def routes(settings: ServerSettings) -> list[Route]:
+def routes() -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`."""
 
     def document(request: Request) -> Response:
-        if settings.auth and not is_logged_in(request):
-            return PlainTextResponse(LOG_IN, 401)
         file = _documents().get(request.path_params["name"])
         if file is None:
             return PlainTextResponse(UNKNOWN, 404)
@@ -74,8 +70,6 @@ def routes(settings: ServerSettings) -> list[Route]:
         return Response(_rendered(file), media_type="text/html", headers=headers)
 
     def source(request: Request) -> Response:
-        if settings.auth and not is_logged_in(request):
-            return PlainTextResponse(LOG_IN, 401)
         headers = {"Content-Disposition": 'attachment; filename="macd-studio-source.zip"'}
         return Response(source_archive(), media_type="application/zip", headers=headers)
 

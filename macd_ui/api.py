@@ -10,6 +10,7 @@ tokens = client.predict(handle_file(file), 2.0, 0.1, api_name="/rescore")
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,8 @@ from core.traces.summary import as_json
 from core.types import Trace
 from macd_ui import zerogpu
 from macd_ui.computing import run_events
-from macd_ui.estimate import work_of
+from macd_ui.estimate import work_of, work_of_options
+from macd_ui.line import Ticket
 from macd_ui.reading import read_beside
 from macd_ui.session import Session, Store
 from macd_ui.settings import EMBEDDED, check_limits
@@ -142,12 +144,13 @@ def run_call(
     stopped = session.stop.is_set
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
-        clip = read_beside(video, options.video, stopped, store.readers, store.read_limits)
+        planned = work_of_options(options, EMBEDDED, EMBEDDED, methods)
+        _wait(stack.enter_context(store.lobby.enter(store.estimator.total(planned))), stopped)
+        reader = store.readers.turn(session.visitor, stopped)
+        clip = read_beside(video, options.video, stopped, reader, store.read_limits)
         work = work_of(clip, options, EMBEDDED, EMBEDDED, methods)
         ticket = stack.enter_context(store.line.enter(store.estimator.total(work)))
-        while not ticket.wait(1.0, stopped):
-            if stopped():
-                raise Cancelled("stopped while waiting", "Call again")
+        _wait(ticket, stopped)
         turn = stack.enter_context(store.turn(session))
         for event in run_events(
             store, zerogpu.RunJob(clip, question, options, methods), turn.is_over
@@ -169,3 +172,9 @@ def run_call(
         )
     store.estimator.learn(work, trace)
     return trace
+
+
+def _wait(ticket: Ticket, stopped: Callable[[], bool]) -> None:
+    while not ticket.wait(1.0, stopped):
+        if stopped():
+            raise Cancelled("stopped while waiting", "Call again")

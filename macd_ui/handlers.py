@@ -111,7 +111,8 @@ class Handlers(Runs, Changes):
             return session.gone or session.form.video != video
 
         try:
-            clip = read_strip(video, chosen, stopped, store.readers, store.read_limits)
+            turn = store.readers.turn(session.visitor, stopped)
+            clip = read_strip(video, chosen, stopped, turn, store.read_limits)
         except Cancelled:
             return
         except MacdError as error:

@@ -18,8 +18,8 @@ from viewer import status
 if TYPE_CHECKING:
     from core.whatif.workbench import Workbench
 
-TELL_S = 0.5
-"""How often a waiting visitor's place in the line is shown, seconds."""
+TELL_S, FAR_S = 0.5, 15.0
+"""How often a waiting visitor's place in the line is shown, seconds: when near, and at the end."""
 BUSY = status(message="A run is already going on.")
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Jobs(Showing):
             if interval:
                 state = status(message=place_in_words(ticket), done=done, running=True)
                 yield {"viewer": self._view(session, None, state)}
-            interval = TELL_S
+            interval = min(FAR_S, TELL_S * max(1.0, ticket.runs_ahead / 8))
 
     def _maker(self, trace: Trace, backbone: str) -> str:
         """The model that made a trace; raises OptionError where it may not be used."""

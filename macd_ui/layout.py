@@ -30,6 +30,7 @@ from macd_ui.questions import ask_several, run_with_detector
 from macd_ui.quota import QuotaError
 from macd_ui.results.routes import RESULTS
 from macd_ui.results.routes import routes as results_routes
+from macd_ui.serving import upstream
 from macd_ui.serving.gate import Gate
 from macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_ui.serving.passwords import checker
@@ -49,12 +50,14 @@ LEAD = (
 CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
-JOBS = 2 * MAX_WAITING
+JOBS = MAX_WAITING + 32
 """Jobs that Gradio lets in at once; those for whom the line is too long must get an answer."""
 THREADS = JOBS + 32
 """A job that waits holds a thread."""
-QUEUE = 4 * MAX_WAITING
+QUEUE = 1000
 """Events of every kind that may wait inside Gradio."""
+WANTED = "() => new URLSearchParams(location.search).get('example') || ''"
+"""The example that the page's address names."""
 WRONG_INPUT = (
     "an input of this request has a type or a value that the form does not allow",
     "Reload the page; a program finds the types in /gradio_api/info and gives files by handle_file",
@@ -98,6 +101,7 @@ def build_page(store: Store) -> gr.Blocks:
     Points GRADIO_TEMP_DIR into the store's folder: uploads go when their visitor goes.
     """
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
+    upstream.repair()
     examples = find_examples()
     handlers = Handlers(store, examples)
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
@@ -163,7 +167,10 @@ def _wire(
         key, cookie = str(request.session_hash), read_cookie(request.headers.get("cookie"))
         if not is_tab(key) or cookie is None:
             raise QuotaError(*NO_COOKIE)
-        handlers.store.session(key, visitor_of(request), browser_key(cookie))
+        new = handlers.store.find(key) is None
+        session = handlers.store.session(key, visitor_of(request), browser_key(cookie))
+        if new:  # the page was opened without an event
+            session.form = handlers.first_form()
         return key
 
     def named(by_component: dict[Any, Any]) -> dict[str, Any]:
@@ -230,8 +237,8 @@ def _wire(
         for updates in run_with_detector(handlers, event._data, values, tab(request)):
             yield shown(updates)
 
-    def visit(request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.visit(request.query_params.get("example"), tab(request)))
+    def visit(name: str | None, request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.visit(name, tab(request)))
 
     def unfold(unfolded: bool) -> Any:
         def answer(request: gr.Request) -> dict[Any, Any]:
@@ -282,7 +289,9 @@ def _wire(
         trigger(unfold(unfolded), None, outputs, queue=False, **private)
     for kind, button in view.keep.items():
         button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
-    page.load(visit, None, outputs, **private)
+    # most visitors name no example: their page opens without an event, so any number may come
+    page.load(None, None, ask.wanted, js=WANTED, **private)
+    ask.wanted.change(visit, ask.wanted, outputs, queue=False, **private)
     if handlers.store.settings.mcp:  # first: an MCP tool is known by its function's name
         add_tools(handlers.store)
     add_api(handlers)
@@ -297,7 +306,7 @@ def launch_options(store: Store) -> dict[str, Any]:
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         # middleware that is added otherwise stands behind Gradio's, which answers some requests
-        app.middleware_stack = Gate(app.middleware_stack, store)
+        app.middleware_stack = Gate(app.middleware_stack, store, upstream.Framework(app))
         yield
 
     return {
@@ -319,7 +328,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
-                *about.routes(store.settings),
+                *about.routes(),
                 *results_routes(store.settings),
                 *learn_routes(store.settings),
             ],

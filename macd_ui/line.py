@@ -1,4 +1,7 @@
-"""One first-in-first-out line for the device: the first in it may compute.
+"""First-in-first-out lines: for the device, whose first job may compute, and for a place near it.
+
+A run holds its clip in memory from when it is read, so only the runs that are near the device read
+theirs; all others wait before that, with a place and a time.
 
 line = Line()
 with line.enter(expected_s=12.0) as ticket:
@@ -16,7 +19,10 @@ from types import TracebackType
 
 from core.errors import MacdError
 
-MAX_WAITING = 16
+NEAR = 16
+"""Runs that wait behind the one that computes with their clips read already."""
+MAX_WAITING = 500
+"""Jobs that may wait, far from the device and near it."""
 
 
 class LineFull(MacdError):
@@ -26,13 +32,17 @@ class LineFull(MacdError):
 class Line:
     """Jobs in the order in which they came; the first one holds the device.
 
-    max_waiting: how many may wait behind the one that computes. clock: seconds, never going back.
+    max_waiting: how many may wait behind those that go on. clock: seconds, never going back.
+    at_once: how many of the first may go on.
     """
 
     def __init__(
-        self, max_waiting: int = MAX_WAITING, clock: Callable[[], float] = time.monotonic
+        self,
+        max_waiting: int = MAX_WAITING,
+        clock: Callable[[], float] = time.monotonic,
+        at_once: int = 1,
     ) -> None:
-        self.max_waiting, self.clock = max_waiting, clock
+        self.max_waiting, self.clock, self.at_once = max_waiting, clock, at_once
         self._tickets: list[Ticket] = []
         self._changed = threading.Condition()
 
@@ -47,7 +57,7 @@ class Line:
         Raises LineFull.
         """
         with self._changed:
-            if len(self._tickets) > self.max_waiting:
+            if len(self._tickets) >= self.max_waiting + self.at_once:
                 raise LineFull(
                     f"{self.max_waiting} runs wait for this server's device already",
                     "Try again in some minutes, or run the project on a machine of your own",
@@ -70,21 +80,25 @@ class Ticket:
         self._left_s, self._told_at = expected_s, line.clock()
 
     @property
-    def ahead(self) -> int:
-        """How many jobs come first; 0: this one may compute."""
+    def _place(self) -> int:
         tickets = self._line._tickets
         return tickets.index(self) if self in tickets else 0
 
     @property
+    def ahead(self) -> int:
+        """How many jobs have to end before this one may go on; 0: it may."""
+        return max(0, self._place - self._line.at_once + 1)
+
+    @property
     def runs_ahead(self) -> int:
         """How many of the jobs before this one somebody asked for."""
-        return sum(t.is_run for t in self._line._tickets[: self.ahead])
+        return sum(t.is_run for t in self._line._tickets[: self._place])
 
     @property
     def wait_s(self) -> float | None:
-        """Expected seconds until this job may compute; None if one before it gives no estimate."""
+        """Expected seconds until all before this job have computed; None if one cannot be told."""
         with self._line._changed:
-            before = self._line._tickets[: self.ahead]
+            before = self._line._tickets[: self._place]
             seconds = [t._remaining(computing=i == 0) for i, t in enumerate(before)]
         return None if None in seconds else sum(s for s in seconds if s is not None)
 
@@ -107,7 +121,7 @@ class Ticket:
         """Gives the place up; a second time does nothing."""
         with self._line._changed:
             if self in self._line._tickets:
-                was_computing = not self.ahead
+                was_computing = not self._place
                 self._line._tickets.remove(self)
                 if was_computing and self._line._tickets:  # its time starts now
                     follower = self._line._tickets[0]

@@ -27,14 +27,41 @@ class QuotaError(MacdError):
 
 
 @dataclass
-class _Use:
-    """uploads, computed: (time, amount) pairs of the last window, megabytes and seconds."""
+class _Bucket:
+    """Fills with time up to `burst`, and is emptied by what is taken from it."""
 
+    burst: float
+    filled_at: float
+    left: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.burst
+
+    def take(self, amount: float, per_s: float, now: float) -> bool:
+        """Takes the amount if it is there."""
+        self.left = min(self.burst, self.left + (now - self.filled_at) * per_s)
+        self.filled_at = now
+        if self.left < amount:
+            return False
+        self.left -= amount
+        return True
+
+
+@dataclass
+class _Use:
+    """uploads, files, computed, read: (time, amount) pairs of the last window.
+
+    Amounts are megabytes, a count, seconds of computing, and seconds of reading videos.
+    """
+
+    requests: _Bucket
+    answers: _Bucket
     jobs: int = 0
-    tokens: float = 0.0
-    filled_at: float = 0.0
+    streams: int = 0
     uploads: deque[tuple[float, float]] = field(default_factory=deque)
+    files: deque[tuple[float, float]] = field(default_factory=deque)
     computed: deque[tuple[float, float]] = field(default_factory=deque)
+    read: deque[tuple[float, float]] = field(default_factory=deque)
 
 
 class Quota:
@@ -54,7 +81,10 @@ class Quota:
         assert self.limits is not None
         use = self._uses.get(visitor)
         if use is None:
-            use = self._uses[visitor] = _Use(tokens=self.limits.burst, filled_at=self.clock())
+            limits, now = self.limits, self.clock()
+            use = self._uses[visitor] = _Use(
+                _Bucket(limits.burst, now), _Bucket(1000 * limits.answer_burst_s, now)
+            )
             while len(self._uses) > REMEMBERED:
                 self._uses.popitem(last=False)
         self._uses.move_to_end(visitor)
@@ -98,6 +128,36 @@ class Quota:
             with self._lock:
                 self._use(visitor).computed.append((self.clock(), seconds))
 
+    def check_reading(self, visitor: str) -> None:
+        """Raises QuotaError where the visitor's videos took too long to read lately."""
+        if self.limits is not None:
+            with self._lock:
+                if self._sum(self._use(visitor).read) >= 60 * self.limits.read_minutes:
+                    raise QuotaError(
+                        f"reading your videos has taken {self.limits.read_minutes:g} minutes of the"
+                        f" last {self._window()}",
+                        f"Try again later, {ELSEWHERE}",
+                    )
+
+    def add_read_s(self, visitor: str, seconds: float) -> None:
+        """A video of the visitor took so long to read."""
+        if self.limits is not None:
+            with self._lock:
+                self._use(visitor).read.append((self.clock(), seconds))
+
+    def add_file(self, visitor: str) -> None:
+        """The visitor begins another upload. Raises QuotaError."""
+        if self.limits is None:
+            return
+        with self._lock:
+            use = self._use(visitor)
+            if self._sum(use.files) >= self.limits.files:
+                raise QuotaError(
+                    f"you have uploaded {self.limits.files} files in the last {self._window()}",
+                    f"Try again later, {ELSEWHERE}",
+                )
+            use.files.append((self.clock(), 1))
+
     def add_upload(self, visitor: str, count: int) -> None:
         """The visitor uploads so many bytes more. Raises QuotaError."""
         if self.limits is None:
@@ -120,13 +180,33 @@ class Quota:
         if self.limits is None:
             return True
         with self._lock:
-            use, now = self._use(visitor), self.clock()
-            gained = (now - use.filled_at) * self.limits.requests_per_s
-            use.tokens, use.filled_at = min(self.limits.burst, use.tokens + gained), now
-            if use.tokens < 1:
-                return False
-            use.tokens -= 1
+            bucket = self._use(visitor).requests
+            return bucket.take(1, self.limits.requests_per_s, self.clock())
+
+    def allows_answer(self, visitor: str, ms: float) -> bool:
+        """Whether the visitor may have another answer that takes so long to make."""
+        if self.limits is None:
             return True
+        with self._lock:
+            bucket = self._use(visitor).answers
+            return bucket.take(ms, 1000 * self.limits.answer_s_per_s, self.clock())
+
+    @contextmanager
+    def stream(self, visitor: str, places: int) -> Iterator[None]:
+        """An answer that stays open and takes so many of its visitor's. Raises QuotaError."""
+        if self.limits is None:
+            yield
+            return
+        with self._lock:
+            use = self._use(visitor)
+            if use.streams + places > self.limits.streams:
+                raise QuotaError("too many pages of yours are open", "Close some of them")
+            use.streams += places
+        try:
+            yield
+        finally:
+            with self._lock:
+                use.streams -= places
 
     def _window(self) -> str:
         assert self.limits is not None

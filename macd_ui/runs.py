@@ -18,7 +18,7 @@ from core.types import Clip, Trace
 from macd_ui import zerogpu
 from macd_ui.computing import run_events
 from macd_ui.draws import draw, fresh_seed
-from macd_ui.estimate import STAGES, work_of
+from macd_ui.estimate import STAGES, work_of, work_of_options
 from macd_ui.forms import run_options
 from macd_ui.jobs import BUSY, Jobs
 from macd_ui.reading import read_beside, stamp
@@ -95,7 +95,8 @@ class Runs(Jobs):
     def _draw(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
         start = status("video", 0, "Drawing a clip", running=True)
         yield {"viewer": self._view(session, None, start)} | running(True)
-        with self.store.quota.job(session.visitor), self.store.readers:
+        turn = self.store.readers.turn(session.visitor, session.stop.is_set)
+        with self.store.quota.job(session.visitor), turn:
             drawn = draw(fresh_seed(), self.store.uploads.folder)
         session.drawn = drawn
         methods = dict.fromkeys((*(values["methods"] or ()), *drawn.methods))
@@ -135,15 +136,18 @@ class Runs(Jobs):
             yield from self._run_within_quota(session, job)
 
     def _run_within_quota(self, session: Session, job: Job) -> Iterator[Updates]:
-        # needs neither model nor device, so a bad file is reported before anything waits
-        clip = self._read(session, job)
-        if session.form.video is not None:
-            session.form.title = clip.title
-        outside = not job.anyway and self._outside(session.form)
-        expected = replace(job.options, masks_only=True) if outside else job.options
-        work = work_of(clip, expected, job.backbone, job.detector, job.methods)
         estimator = self.store.estimator
         with ExitStack() as stack:
+            planned = work_of_options(job.options, job.backbone, job.detector, job.methods)
+            place = stack.enter_context(self.store.lobby.enter(estimator.total(planned)))
+            yield from self._wait(session, place)
+            # needs neither model nor device, so a bad file is reported before the device is free
+            clip = self._read(session, job)
+            if session.form.video is not None:
+                session.form.title = clip.title
+            outside = not job.anyway and self._outside(session.form)
+            expected = replace(job.options, masks_only=True) if outside else job.options
+            work = work_of(clip, expected, job.backbone, job.detector, job.methods)
             ticket = stack.enter_context(self.store.line.enter(estimator.total(work)))
             yield from self._wait(session, ticket, ("video",))
             turn = stack.enter_context(self.store.turn(session))
@@ -167,7 +171,8 @@ class Runs(Jobs):
                     yield from self._compare(session, job, turn)
                     return
                 left = estimator.left(work, event.stage, event.fraction, trace)
-                ticket.tell(left)
+                for held in (ticket, place):
+                    held.tell(left)
                 now = time.monotonic()
                 if left is not None and left < SHORT_S and now - sent < OFTEN_S:
                     continue  # drawing every step of a short run would make it a longer one
@@ -198,9 +203,9 @@ class Runs(Jobs):
         key = ("clip", job.video, stamp(job.video), job.options.video)
         clip: Clip | None = session.cache.get(key)
         if clip is None:
-            stopped, readers = session.stop.is_set, self.store.readers
-            limits = self.store.read_limits
-            clip = read_beside(job.video, job.options.video, stopped, readers, limits)
+            stopped, limits = session.stop.is_set, self.store.read_limits
+            turn = self.store.readers.turn(session.visitor, stopped)
+            clip = read_beside(job.video, job.options.video, stopped, turn, limits)
             session.cache.put(key, clip)
         return clip
 

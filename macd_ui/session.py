@@ -20,8 +20,9 @@ from core.types import Clip, Progress, Trace
 from macd_ui.draws import Drawn
 from macd_ui.estimate import Estimator
 from macd_ui.health import Figures
-from macd_ui.line import Line
+from macd_ui.line import NEAR, Line
 from macd_ui.quota import Quota, QuotaError
+from macd_ui.reading import Readers
 from macd_ui.serving.states import TabStates, return_free_memory
 from macd_ui.settings import EMBEDDED, ServerSettings, VisitorLimits
 from macd_ui.storage import ServerFolder, Uploads
@@ -46,8 +47,6 @@ FORMER_KEPT = 21
 """Traces of a session that undo can come back to."""
 LOGINS = VisitorLimits(requests_per_s=1 / 30, burst=10)
 """Attempts to log in from one address."""
-READERS = 2
-"""Videos decoded at once; each decoder may use the memory of core.media.video.ReadLimits."""
 log = logging.getLogger(__name__)
 
 
@@ -191,10 +190,11 @@ class Store:
         self._models: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self.line, self.estimator, self.figures = Line(), Estimator(), Figures()
+        self.lobby = Line(at_once=NEAR + 1)
         self.quota = Quota(self.settings.visitor if self.settings.public else None)
         self.logins = Quota(LOGINS)
         self.site: StudySite | None = None  # set where a study is served
-        self.readers = threading.BoundedSemaphore(READERS)
+        self.readers = Readers(self.quota)
         self.closing = False
         self.tab_states: TabStates | None = None
         self.read_limits = PUBLIC_SERVER if self.settings.public else OWN_MACHINE
@@ -282,13 +282,15 @@ class Store:
         """Figures for /healthz: nothing of what visitors asked or uploaded."""
         with self._lock:
             sessions = len(self._sessions)
-        line = {"computing": min(1, len(self.line)), "waiting": max(0, len(self.line) - 1)}
+        far = max(0, len(self.lobby) - self.lobby.at_once)
+        line = {"computing": min(1, len(self.line)), "waiting": max(0, len(self.line) - 1) + far}
         return self.figures.as_dict() | line | {"sessions": sessions}
 
     def stop(self, session: Session) -> None:
         """Asks the session's job to stop; if it waits in the line, it leaves it now."""
         session.stop.set()
-        self.line.wake()
+        for line in (self.lobby, self.line):
+            line.wake()
 
     @contextmanager
     def turn(self, session: Session) -> Iterator[Turn]:

@@ -44,17 +44,26 @@ LIMITS: dict[str, float] = {
 class VisitorLimits:
     """What one visitor of a public server may use. Visitors are distinguished by their address.
 
-    jobs: runs that wait or compute at the same time. megabytes, device_minutes: uploads and
-    computing in the last `window_s` seconds. requests_per_s, burst: requests that change something.
-    sessions: tabs that are open at the same time.
+    jobs: runs that wait or compute at the same time. megabytes, files, device_minutes,
+    read_minutes: uploads, computing and reading of videos in the last `window_s` seconds.
+    requests_per_s, burst: requests that change something. answer_s_per_s, answer_burst_s: time of
+    one processor that answers to all others may take, as routes.py estimates it. streams: answers
+    that stay open. events: calls that no thread has taken yet. sessions: tabs that are open at the
+    same time.
     """
 
     jobs: int = 3
     megabytes: float = 500.0
+    files: int = 500
     device_minutes: float = 15.0
+    read_minutes: float = 10.0
     window_s: float = 3600.0
     requests_per_s: float = 20.0
     burst: int = 200
+    answer_s_per_s: float = 0.5
+    answer_burst_s: float = 60.0
+    streams: int = 1200
+    events: int = 100
     sessions: int = 50
 
 

@@ -6,8 +6,8 @@ Read by the same bounded process as a run reads its frames, with the same limits
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,13 @@ def read_strip(
     video: str,
     chosen: Mapping[str, Any],
     stopped: Callable[[], bool],
-    readers: threading.BoundedSemaphore,
+    readers: AbstractContextManager[None],
     limits: ReadLimits = OWN_MACHINE,
 ) -> Clip:
     """PICTURES frames of the range `start` to `end` in `chosen`, of the whole clip without it.
 
-    Raises Cancelled as soon as `stopped`, OptionError, and the VideoErrors of `read_clip`.
+    readers: a turn to read. Raises Cancelled as soon as `stopped`, OptionError, and the VideoErrors
+    of `read_clip`.
     """
     bounds = {name: chosen[name] for name in ("start", "end") if chosen.get(name) is not None}
     options = video_options(STRIP, bounds)

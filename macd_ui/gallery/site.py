@@ -89,6 +89,7 @@ class Site:
         self.places, self.most_kb, self.home = tuple(places), most_kb, home
         self.problems: dict[Path, str] = {}
         self._runs: OrderedDict[Path, tuple[tuple[int, int], Run]] = OrderedDict()
+        self._failed: dict[Path, tuple[tuple[int, int], str]] = {}
         self._made: OrderedDict[str, File] = OrderedDict()
         self._lock, self._making = threading.Lock(), threading.Lock()
 
@@ -105,20 +106,26 @@ class Site:
         """
         files = find_traces(self.places)
         with self._lock:
-            known = {f: self._runs[f] for f in files if f in self._runs}
-            self._runs = OrderedDict()
-            problems = {}
+            runs, failed = self._runs, self._failed
+            self._runs, self._failed, self.problems = OrderedDict(), {}, {}
             for file in files:
                 try:
                     about = file.stat()
-                    stamp = about.st_mtime_ns, about.st_size
-                    if file in known and known[file][0] == stamp:
-                        self._runs[file] = known[file]
-                    else:
+                except OSError as error:
+                    self.problems[file] = visible(str(error))
+                    continue
+                stamp = about.st_mtime_ns, about.st_size
+                if file in runs and runs[file][0] == stamp:
+                    self._runs[file] = runs[file]
+                elif file in failed and failed[file][0] == stamp:  # it would fail again
+                    self._failed[file] = failed[file]
+                else:
+                    try:
                         self._runs[file] = stamp, read_run(file)[0]
-                except (MacdError, OSError) as error:
-                    problems[file] = visible(str(error))
-            self.problems = problems
+                    except (MacdError, OSError) as error:
+                        self._failed[file] = stamp, visible(str(error))
+                if file in self._failed:
+                    self.problems[file] = self._failed[file][1]
         return self.runs
 
     def find(self, name: str) -> Run | None:

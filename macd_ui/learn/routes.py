@@ -7,14 +7,12 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from core.errors import MacdError
-from macd_ui.gallery.routes import is_logged_in
 from macd_ui.learn.site import Site
 from macd_ui.settings import ServerSettings
 from viewer.export import LINKED
 
 LEARN = "learn"
 UNKNOWN = "There is no such page in the course. /learn is its beginning."
-LOG_IN = "Log in on the page first; the course is for its users."
 
 
 def routes(settings: ServerSettings) -> list[Route]:
@@ -30,8 +28,6 @@ def routes(settings: ServerSettings) -> list[Route]:
     }
 
     def answer(request: Request) -> Response:
-        if settings.auth and not is_logged_in(request):
-            return PlainTextResponse(LOG_IN, 401)
         try:
             file = site.file(request.path_params.get("path") or "index.html")
         except MacdError as error:

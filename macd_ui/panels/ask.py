@@ -43,7 +43,8 @@ class AskPanel:
     shown. cost: what a run takes of a visitor's GPU quota, where there is one. settings: which
     models visitors may choose. strip: the filmstrip of an uploaded clip; sampling: what is chosen
     on it. guard: why Run would not answer, with `real`, which chooses models that can. answer: asks
-    for an answer all the same. draw, tally: random draws, and who was right about them.
+    for an answer all the same. draw, tally: random draws, and who was right about them. wanted: the
+    example that the page's address names, "" for none.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class AskPanel:
             elem_id="example",
             visible=bool(examples),
         )
+        self.wanted = gr.Textbox(visible="hidden", elem_id="wanted")
         self.draw = gr.Button("Random draw", elem_id="draw", visible=draws.available())
         self.video = gr.File(
             label="Or your own clip",

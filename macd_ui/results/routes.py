@@ -10,14 +10,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from core.errors import MacdError
-from macd_ui.gallery.routes import is_logged_in, page_headers
+from macd_ui.gallery.routes import page_headers
 from macd_ui.results.site import INDEX, ResultsSite
 from macd_ui.settings import ServerSettings
 from viewer.export import LINKED
 
 RESULTS = "results"
 UNKNOWN = "There is no such page of the results. /results shows the report."
-LOG_IN = "Log in on the page first; the results are for its users."
 PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
 """Policy of the report's own pages, which hold tables and drawings only."""
 
@@ -30,8 +29,6 @@ def routes(settings: ServerSettings) -> list[Route]:
     plain, viewer = (page_headers(settings, policy) for policy in (PLAIN, LINKED))
 
     def answer(request: Request) -> Response:
-        if settings.auth and not is_logged_in(request):
-            return PlainTextResponse(LOG_IN, 401)
         path = request.path_params.get("path") or INDEX
         if re.fullmatch(r"t/[0-9a-f]{20}", path):
             return RedirectResponse(f"{path.removeprefix('t/')}.html", 307)

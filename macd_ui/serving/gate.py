@@ -1,12 +1,15 @@
 """The outermost layer of the server: what is refused before Gradio sees it.
 
 Gradio answers any host, gives CORS headers to any origin that is not local, follows file paths and
-addresses in events, and knows a visitor by a hash that their browser made up. Here
+addresses in events, fetches addresses for whoever asks, and knows a visitor by a hash that their
+browser made up. Here
 
-- only known hosts and the page's own origin are answered, and only the routes the page uses;
+- only known hosts and the page's own origin are answered, and only the routes of routes.py;
+- who has to log in has done so before anything of a request is read;
 - every session hash is replaced by a key that needs the browser's cookie (see identity.py);
+- bodies are of the one type that their route takes, and bounded (see bodies.py);
 - files in events are those that were uploaded; anything else is taken out;
-- bodies, uploads and requests are bounded; every answer carries security headers;
+- requests, answers and open streams are bounded; every answer carries security headers;
 - where a study is served, everything but its own pages is the organiser's: the traces would tell a
   rater which mask is which.
 """
@@ -14,11 +17,10 @@ addresses in events, and knows a visitor by a hash that their browser made up. H
 from __future__ import annotations
 
 import errno
-import json
+import logging
 import re
-import shutil
 from collections.abc import Awaitable, Callable, MutableMapping
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -27,55 +29,47 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from macd_ui.api import VISITOR
 from macd_ui.quota import QuotaError
-from macd_ui.serving.identity import (
-    MAX_HASH,
-    address,
-    new_cookie,
-    read_cookie,
-    session_key,
-    set_cookie,
+from macd_ui.serving.bodies import (
+    Bodies,
+    Message,
+    Receive,
+    Refusal,
+    bounded_upload,
+    check_type,
+    checked,
+    full_disk,
+    is_upload,
+    parsed,
+    read,
+    replayed,
+    session_hash,
 )
+from macd_ui.serving.identity import address, new_cookie, read_cookie, session_key, set_cookie
+from macd_ui.serving.routes import API, HEALTH, JSON, NOTHING, STARTUP, UPLOAD, Door, Doors
+from macd_ui.serving.upstream import NO_SESSION, Framework
 from macd_ui.session import Store
+from macd_ui.wording import UNFORESEEN
 from ratings.web import CSP as STUDY_CSP
 from ratings.web import is_study_path
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MAX_JSON = 2**20
-MAX_UPLOAD = 101 * 10**6
-"""A file of 100 MB and what wraps it."""
-KEPT_FREE = 500 * 10**6
-"""Bytes of disk that uploads leave free."""
-API = "/gradio_api"
-HEALTH = "/healthz"
 RATE = "/rate"
-STARTUP = f"{API}/startup-events"
-"""Gradio asks itself for it, without a cookie, before it takes visitors."""
-GET = re.compile(
-    r"/|/(assets|static|svelte|files)/.+|/(gallery|results|learn)(/.*)?|/t/[0-9a-f]{16,64}/?"
-    r"|/docs/[\w.-]+|/source\.zip"
-    r"|/(config|login|logout|theme\.css|favicon\.ico|robots\.txt"
-    r"|manifest\.json|pwa_icon(/\d+)?)/?"
-    rf"|{API}/(info|openapi\.json|user|login_check|app_id|theme\.css|startup-events|queue/data"
-    r"|queue/status|upload_progress|heartbeat/[^/]+|call/(v2/)?[^/]+/[^/]+|file[=/].+)/?"
-)
-POST = re.compile(
-    rf"/login/?|{API}/(upload|cancel|reset|queue/join|(run|api|call|call/v2)/[^/]+)/?"
-)
-STUDY_GET = re.compile(
-    r"/(rate|organise)|/rate/static/[\w.-]+|/rate/api/(session|item/\w+|media/\w+/\w+)"
-    r"|/rate/hub/(login|callback|code)|/organise/api/(state|report|export)"
-)
-STUDY_POST = re.compile(r"/rate/api/events|/organise/api/(enter|control|invite|revoke)")
+FILE = f"{API}/file="
+PROGRESS = f"{API}/upload_progress"
 HEARTBEAT = re.compile(rf"{API}/heartbeat/([^/]+)/?")
 STREAMS = re.compile(rf"{API}/(heartbeat/[^/]+|queue/data)/?")
+CALL = re.compile(rf"{API}/call/(?:v2/)?[^/]+/([^/]+)/?")
+FUNCTION = re.compile(rf"{API}/(run|api|call|call/v2|queue)/([^/]+)/?")
 MCP = re.compile(rf"{API}/mcp(/http)?/?")
-"""Where MCP clients ask, if the server was started for them."""
-UPLOAD = re.compile(rf"{API}/upload/?")
+UPLOAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PROXY_CLAIMS = (b"x-forwarded-host", b"x-forwarded-server", b"x-forwarded-port",
+                b"x-forwarded-prefix", b"forwarded", b"x-gradio-server", b"x-original-url",
+                b"x-rewrite-url", b"x-original-host", b"x-host")  # fmt: skip
+"""Headers that name the server otherwise than by its host, which alone is checked."""
+log = logging.getLogger(__name__)
 CSP = "; ".join((
     "default-src 'self'",
     # Gradio compiles the templates and scripts of its HTML components in the browser
@@ -92,19 +86,17 @@ CSP = "; ".join((
 ))  # fmt: skip
 
 
-class _Refused(Exception):
-    """The request is answered with these words, or sent elsewhere."""
-
-    def __init__(self, status: int, words: str, elsewhere: str = "") -> None:
-        self.status, self.words, self.elsewhere = status, words, elsewhere
-        super().__init__(words)
-
-
 class Gate:
-    """ASGI middleware around the whole app; see the module. store: its settings say what holds."""
+    """ASGI middleware around the whole app; see the module. store: its settings say what holds.
 
-    def __init__(self, app: App, store: Store) -> None:
+    framework: what Gradio knows of users, sessions and functions; None where there is no Gradio.
+    """
+
+    def __init__(self, app: App, store: Store, framework: Framework | None = None) -> None:
         self.app, self.store, self.settings = app, store, store.settings
+        self.framework = framework
+        self._doors = Doors(self.settings.mcp, store.site is not None)
+        self._bodies = Bodies()
         self._headers = security_headers(self.settings.space)
         self._study_headers = security_headers(self.settings.space, STUDY_CSP)
 
@@ -141,52 +133,46 @@ class Gate:
 
         inner = answer if held is None else hold
         try:
-            path = scope["path"]
-            if path.rstrip("/") == HEALTH:
-                await self.app(scope, receive, answer)
-                return
             headers = Headers(scope=scope)
-            self._check_source(scope, headers)
+            door = self._open(scope, headers)
             known = read_cookie(headers.get("cookie"))
-            if known is None and path == "/" and scope["method"] == "GET":
+            if known is None and scope["path"] == "/" and scope["method"] == "GET":
                 cookie = new_cookie()
-            await self._pass_on(scope, receive, inner, headers, known)
+            await self._pass_on(scope, receive, inner, headers, known, door)
         except Exception as error:
             refused = _explained(error)
-            if refused is not None and not started:
+            if refused is None:
+                log.error("a request failed", exc_info=error)
+            if not started:  # else the connection is closed, as nothing else can be said
+                refused = refused or Refusal(500, UNFORESEEN)
                 await _response(scope, refused)(scope, receive, answer)
-                return
-            for message in held or ():
-                await answer(message)
-            raise
+            return
         for message in held or ():
             await answer(message)
 
-    def _check_source(self, scope: Scope, headers: Headers) -> None:
+    def _open(self, scope: Scope, headers: Headers) -> Door:
+        """The route of a request that may be answered: of a known host, to whom it is open."""
         host = headers.get("host", "")
         name = host_name(host)
         if not self.settings.allows_host(name):
-            raise _Refused(
+            raise Refusal(
                 421,
                 f"This server does not answer for the host {name[:80]!r}."
                 " Whoever runs it can allow a name: --allow-host NAME.",
             )
         origin = headers.get("origin")
         if origin is not None and not self._own_origin(origin, host):
-            raise _Refused(403, "Another site's page may not use this server. Open its own page.")
-        method, path = scope["method"], scope["path"]
-        if self.settings.mcp and MCP.fullmatch(path) and method in ("GET", "POST", "DELETE"):
-            return
-        allowed = POST if method == "POST" else GET
+            raise Refusal(403, "Another site's page may not use this server. Open its own page.")
+        path = scope["path"]
         site = self.store.site
-        if site is not None and is_study_path(path):
-            allowed = STUDY_POST if method == "POST" else STUDY_GET
-        elif site is not None and path != STARTUP:
-            if not site.knows_organiser(headers.get("cookie")):
+        if site is not None and path.rstrip("/") not in (HEALTH, STARTUP):
+            if not is_study_path(path) and not site.knows_organiser(headers.get("cookie")):
                 elsewhere = RATE if path == "/" else ""
-                raise _Refused(404, "There is nothing here. Raters start at /rate.", elsewhere)
-        if method not in ("GET", "HEAD", "POST") or not allowed.fullmatch(path):
-            raise _Refused(404, "There is nothing here. The page is at /.")
+                raise Refusal(404, "There is nothing here. Raters start at /rate.", elsewhere)
+        door = self._doors.find(scope["method"], path)
+        if door is None:
+            raise Refusal(404, "There is nothing here. The page is at /.")
+        return door
 
     def _own_origin(self, origin: str, host: str) -> bool:
         """Whether a page of this origin is ours: the host it is asked for by, or an allowed one."""
@@ -197,103 +183,92 @@ class Gate:
         return place.scheme == "https" and name in self.settings.hosts
 
     async def _pass_on(
-        self, scope: Scope, receive: Receive, send: Send, headers: Headers, cookie: str | None
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: Headers,
+        cookie: str | None,
+        door: Door,
     ) -> None:
+        user = None
+        if self.settings.auth and self.framework is not None:
+            user = self.framework.user(headers.get("cookie"))
+            if door.login and user is None:
+                raise Refusal(401, "Log in on the page first: this server is for its users.")
         peer = (scope.get("client") or ("unknown", 0))[0]
-        visitor = address(peer, headers, self.settings.space)
+        sender = address(peer, headers, self.settings.space)
         # only the gate may set it
-        raw = [(k, v) for k, v in scope["headers"] if k.lower() != VISITOR.encode()]
-        scope["headers"] = [*raw, (VISITOR.encode(), visitor.encode("latin-1", "replace"))]
-        path = scope["path"]
-        if scope["method"] == "POST":
-            if not self.store.quota.allows_request(visitor):
-                raise _Refused(429, "Too many requests from your address. Wait a few seconds.")
-            if path.rstrip("/") == "/login" and not self.store.logins.allows_request(visitor):
-                raise _Refused(429, "Too many attempts to log in. Wait some minutes.")
-            if UPLOAD.fullmatch(path):
-                receive = self._bounded_upload(receive, headers, visitor)
-            elif is_study_path(path):
-                pass  # its own routes bound and check what they read
-            elif headers.get("content-type", "").split(";")[0].strip() == "application/json":
-                body = await _read(receive, MAX_JSON)
-                if not MCP.fullmatch(path):
-                    body = self._checked_body(body, cookie)
+        dropped = (VISITOR.encode(), *PROXY_CLAIMS)
+        raw = [(k, v) for k, v in scope["headers"] if k.lower() not in dropped]
+        scope["headers"] = [*raw, (VISITOR.encode(), sender.encode("latin-1", "replace"))]
+        visitor = scope[Framework.VISITOR] = user or sender
+        path, quota = scope["path"], self.store.quota
+        with ExitStack() as stack:
+            if scope["method"] == "POST":
+                if not quota.allows_request(visitor):
+                    raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
+                if path.rstrip("/") == "/login" and not self.store.logins.allows_request(sender):
+                    raise Refusal(429, "Too many attempts to log in. Wait some minutes.")
+            elif not quota.allows_answer(visitor, door.ms):
+                raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
+            check_type(door, headers)
+            if door.stream:
+                stack.enter_context(quota.stream(visitor, door.stream))
+            if door.body == UPLOAD:
+                _check_upload_id(scope, needed=False)
+                receive = bounded_upload(
+                    receive, headers, door, visitor, quota, self.store.uploads.folder
+                )
+            elif door.body != NOTHING:
+                take = stack.enter_context(self._bodies.share(visitor))
+                body = await read(receive, door, take)
+                if door.body == JSON and not MCP.fullmatch(path) and not is_study_path(path):
+                    body = self._checked(path, body, cookie, visitor)
+                    _set_header(scope, b"content-type", b"application/json")
                 _set_header(scope, b"content-length", str(len(body)).encode())
-                receive = _replayed(body, receive)
+                receive = replayed(body, receive)
+            await self._answer(scope, receive, send, cookie)
+
+    def _checked(self, path: str, body: bytes, cookie: str | None, visitor: str) -> bytes:
+        """The body of an event as Gradio may have it. Raises Refusal."""
+        content = parsed(body)
+        index = content.get("fn_index")
+        body = checked(content, cookie, self.store.uploads.folder)
+        asked = FUNCTION.fullmatch(path)
+        if asked and self.framework is not None:
+            kind, name = ("", "") if asked[1] == "queue" else asked.groups()
+            if not self.framework.knows_function(name, None if kind == "call/v2" else index):
+                raise Refusal(404, "There is no such function here. /gradio_api/info lists them.")
+            limits = self.store.quota.limits
+            if limits and self.framework.waiting_of(visitor) >= limits.events:
+                raise Refusal(429, f"{limits.events} calls of yours wait already. Try again later.")
+        return body
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, cookie: str | None) -> None:
+        path, framework = scope["path"], self.framework
+        key = _rekey(scope, cookie)
+        if path.startswith(FILE) and not is_upload(path[len(FILE) :], self.store.uploads.folder):
+            raise Refusal(403, "Only files that were uploaded here, or made here, can be had.")
+        if path.rstrip("/") == PROGRESS:
+            _check_upload_id(scope, needed=True)
+        call = CALL.fullmatch(path) if scope["method"] != "POST" else None
+        if call and framework is not None and not framework.knows_event(call[1]):
+            raise Refusal(404, "There is no such call, or its answer was fetched already.")
         if not STREAMS.fullmatch(path):
-            _rekey(scope, cookie)
             await self.app(scope, receive, send)
             return
-        key = _rekey(scope, cookie)
         if key is None:
-            raise _Refused(400, "The request names no session. Reload the page.")
+            raise Refusal(400, "The request names no session. Reload the page.")
+        if not HEARTBEAT.fullmatch(path) and framework and not framework.knows_stream(key):
+            response = PlainTextResponse(NO_SESSION, media_type="text/event-stream")
+            await response(scope, receive, send)
+            return
         self.store.connect(key)
         try:
             await self.app(scope, receive, send)
         finally:
             self.store.disconnect(key)
-
-    def _checked_body(self, body: bytes, cookie: str | None) -> bytes:
-        try:
-            content = json.loads(body)
-            if not isinstance(content, dict):
-                raise ValueError
-            if "session_hash" in content and content["session_hash"] is not None:
-                content["session_hash"] = session_key(_hash(content["session_hash"]), cookie)
-            if "data" in content:
-                content["data"] = self._uploads_only(content["data"])
-            else:  # a call by named parameters
-                content = {k: self._uploads_only(v) for k, v in content.items()}
-            # as the answer will be written, in which Gradio repeats what it was given
-            return json.dumps(content, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise _Refused(400, "The text holds half a character. Type it again.") from None
-        except (ValueError, RecursionError):
-            raise _Refused(400, "The request holds no JSON object. Reload the page.") from None
-
-    def _uploads_only(self, value: Any) -> Any:
-        """The same with each file that was not uploaded here replaced by None."""
-        if isinstance(value, list):
-            return [self._uploads_only(v) for v in value]
-        if not isinstance(value, dict):
-            return value
-        if "path" in value or "meta" in value:
-            path = value.get("path")
-            if not isinstance(path, str) or not self._uploaded(path):
-                return None
-            return {k: v for k, v in value.items() if k != "url"}
-        return {k: self._uploads_only(v) for k, v in value.items()}
-
-    def _uploaded(self, path: str) -> bool:
-        try:
-            resolved = Path(path).resolve(strict=True)
-        except (OSError, ValueError, RuntimeError):
-            return False
-        return resolved.is_relative_to(self.store.uploads.folder) and resolved.is_file()
-
-    def _bounded_upload(self, receive: Receive, headers: Headers, visitor: str) -> Receive:
-        too_large = _Refused(
-            413, "The file is larger than 100 MB. Cut the clip, or save it with a lower bitrate."
-        )
-        claimed = headers.get("content-length", "0")
-        claimed_bytes = int(claimed) if claimed.isdigit() else 0
-        if claimed_bytes > MAX_UPLOAD:
-            raise too_large
-        if shutil.disk_usage(self.store.uploads.folder).free < claimed_bytes + KEPT_FREE:
-            raise _full_disk()
-        taken = 0
-
-        async def bounded() -> Message:
-            nonlocal taken
-            message = await receive()
-            size = len(message.get("body", b""))
-            taken += size
-            if taken > MAX_UPLOAD:
-                raise too_large
-            self.store.quota.add_upload(visitor, size)
-            return message
-
-        return bounded
 
 
 def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
@@ -321,72 +296,48 @@ def _rekey(scope: Scope, cookie: str | None) -> str | None:
     """Replaces the session hash in path or query; gives the key, None if there is no hash."""
     key = None
     if beat := HEARTBEAT.fullmatch(scope["path"]):
-        key = session_key(_hash(beat[1]), cookie)
+        key = session_key(session_hash(beat[1]), cookie)
         scope["path"] = f"{API}/heartbeat/{key}"
         scope["raw_path"] = scope["path"].encode()
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     if any(name == "session_hash" for name, _ in query):
-        keyed = [(n, session_key(_hash(v), cookie) if n == "session_hash" else v) for n, v in query]
+        keyed = [
+            (n, session_key(session_hash(v), cookie) if n == "session_hash" else v)
+            for n, v in query
+        ]
         key = key or next(v for n, v in keyed if n == "session_hash")
         scope["query_string"] = urlencode(keyed).encode()
     return key
 
 
-def _hash(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_HASH:
-        raise _Refused(400, "The session of the request is not one. Reload the page.")
-    return value
-
-
-async def _read(receive: Receive, most: int) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Refused(400, "The connection was closed.")
-        body += message.get("body", b"")
-        if len(body) > most:
-            raise _Refused(413, f"The request is larger than {most // 2**20} MB.")
-        if not message.get("more_body"):
-            return bytes(body)
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    sent = False
-
-    async def replay() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
+def _check_upload_id(scope: Scope, needed: bool) -> None:
+    """Raises Refusal where the id of an upload is not one that the page's script makes up."""
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    ids = [value for name, value in query if name == "upload_id"]
+    if len(ids) > 1 or (needed and not ids) or not all(map(UPLOAD_ID.fullmatch, ids)):
+        raise Refusal(400, "The request names no upload. Upload the file again.")
 
 
 def _set_header(scope: Scope, name: bytes, value: bytes) -> None:
     scope["headers"] = [(k, v) for k, v in scope["headers"] if k.lower() != name] + [(name, value)]
 
 
-def _full_disk() -> _Refused:
-    return _Refused(507, "The server's disk is full. Try again later, or inform its operator.")
-
-
-def _explained(error: BaseException) -> _Refused | None:
-    if isinstance(error, _Refused):
+def _explained(error: BaseException) -> Refusal | None:
+    if isinstance(error, Refusal):
         return error
     if isinstance(error, QuotaError):
-        return _Refused(429, str(error))
+        return Refusal(429, str(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _full_disk()
+        return full_disk()
     return None
 
 
-def _response(scope: Scope, refused: _Refused) -> Response:
-    """Text for people and uploads; for events an object, as Gradio's own refusals are."""
+def _response(scope: Scope, refused: Refusal) -> Response:
+    """Text for people and uploads; for scripts an object, as Gradio's own refusals are."""
     if refused.elsewhere:
         return RedirectResponse(refused.elsewhere, 303)
-    if scope["path"].startswith(API) and not UPLOAD.fullmatch(scope["path"]):
+    path = scope["path"].rstrip("/")
+    if path == "/config" or (path.startswith(API) and path != f"{API}/upload"):
         body = {"error": refused.words, "detail": refused.words}
         return JSONResponse(body, refused.status)
     return PlainTextResponse(refused.words, refused.status)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from macd_ui.serving import gate
+from macd_ui.serving import bodies, gate, routes
 from macd_ui.serving.gate import host_name, security_headers
 from macd_ui.serving.identity import COOKIE, address, read_cookie, set_cookie
 from macd_ui.settings import ServerSettings
@@ -149,7 +149,7 @@ def test_bodies_are_bounded_and_objects(store):
     assert post(b"[]").status_code == 400
     assert post(b'{"session_hash": 3}').status_code == 400
     assert post(json.dumps({"session_hash": "x" * 1000}).encode()).status_code == 400
-    too_large = post(b" " * (gate.MAX_JSON + 1))
+    too_large = post(b" " * (routes.MOST[routes.JSON] + 1))
     assert too_large.status_code == 413
     assert "larger than 1 MB" in too_large.text
 
@@ -173,7 +173,7 @@ def test_uploads_are_bounded(store, monkeypatch):
             "Content-Type: multipart/form-data; boundary=x\r\n\r\n".encode()
         )
         assert b" 413 " in plain.recv(100)
-    monkeypatch.setattr(gate, "MAX_UPLOAD", 10_000)
+    monkeypatch.setitem(routes.MOST, routes.UPLOAD, 10_000)
     visitor = Visitor(store.url)
     assert visitor.upload("small.mp4", b"x" * 5000).status_code == 200
 
@@ -205,7 +205,7 @@ def test_a_full_disk_is_told(store, monkeypatch):
         assert answer.status_code == 507
         assert "disk is full" in answer.text
         assert "secret" not in answer.text
-    monkeypatch.setattr(gate, "KEPT_FREE", 10**18)
+    monkeypatch.setattr(bodies, "KEPT_FREE", 10**18)
     assert visitor.upload("a.mp4", b"x").status_code == 507
 
 

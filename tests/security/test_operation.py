@@ -45,7 +45,11 @@ def test_the_seventeenth_who_waits_is_told_and_the_others_run():
 
 
 def test_health_for_everybody_and_figures_for_this_machine(store):
-    told = httpx.get(f"{store.url}/healthz", headers={"Host": "any.example"}, trust_env=False)
+    # a foreign page whose name leads to this machine must not read them
+    foreign = httpx.get(f"{store.url}/healthz", headers={"Host": "any.example"}, trust_env=False)
+    assert foreign.status_code == 421
+    assert "memory_mb" not in foreign.text
+    told = httpx.get(f"{store.url}/healthz", trust_env=False)
     assert told.status_code == 200
     assert {"runs", "seconds", "memory_mb", "waiting", "computing", "sessions"} <= set(told.json())
     outside = httpx.get(f"{store.url}/healthz", headers={"X-Forwarded-For": "8.8.8.8"},

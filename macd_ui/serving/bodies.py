@@ -1,0 +1,243 @@
+"""What requests bring: of which type, how much of it, and what Gradio is given of it.
+
+One kind of body for each route (see routes.py). JSON is read whole, checked, and written anew, so
+that nothing but what was checked reaches the app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import Headers
+
+from macd_ui.quota import Quota
+from macd_ui.serving.identity import MAX_HASH, session_key
+from macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+MOST_VALUES = 100_000
+"""Values in a JSON body: each takes far more memory than the bytes that it was written with."""
+HELD = 256 * 2**20
+"""Bytes of bodies that are read at the same time, all visitors together."""
+SHARE = HELD // 16
+"""Of one visitor."""
+PATIENCE_S = 60.0
+"""How long a body other than an upload may take to arrive."""
+KEPT_FREE = 500 * 10**6
+"""Bytes of disk that uploads leave free."""
+CHECK_BYTES = 16 * 10**6
+"""After so many bytes of an upload the disk is looked at again."""
+NOT_OURS = ("simple_format", "batched", "oauth_token")
+"""What Gradio sets by itself, or would hand on as somebody's token."""
+
+
+class Refusal(Exception):
+    """The request is answered with these words, or sent elsewhere."""
+
+    def __init__(self, status: int, words: str, elsewhere: str = "") -> None:
+        self.status, self.words, self.elsewhere = status, words, elsewhere
+        super().__init__(words)
+
+
+def check_type(door: Door, headers: Headers) -> None:
+    """Raises Refusal for a body that the route does not take, by what the headers say of it."""
+    length = headers.get("content-length", "0")
+    if door.body == NOTHING:
+        if length.strip() not in ("", "0") or "transfer-encoding" in headers:
+            raise Refusal(413, "This address takes no body. Send the request without one.")
+        return
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Refusal(415, "The request is compressed. Send it as it is.")
+    given = headers.getlist("content-type")
+    kind = given[0].partition(";")[0].strip().lower() if len(given) == 1 else ""
+    if kind not in TYPES[door.body]:
+        raise Refusal(
+            415, f"This address takes {door.body}. Send it as {' or '.join(TYPES[door.body])}."
+        )
+    if length.isdigit() and int(length) > MOST[door.body]:
+        raise too_large(door)
+
+
+def too_large(door: Door) -> Refusal:
+    """What is answered to a body above the bound of its route."""
+    if door.body == UPLOAD:
+        return Refusal(
+            413, "The file is larger than 100 MB. Cut the clip, or save it with a lower bitrate."
+        )
+    most = MOST[door.body]
+    amount = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} kB"
+    return Refusal(413, f"The request is larger than {amount}.")
+
+
+def full_disk() -> Refusal:
+    """What is answered where no space is left."""
+    return Refusal(507, "The server's disk is full. Try again later, or inform its operator.")
+
+
+class Bodies:
+    """Reads bodies, and counts what is held of them while their requests last."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def share(self, visitor: str) -> Iterator[Callable[[int], None]]:
+        """Gives a function that counts bytes for this request; raises Refusal above the bounds."""
+        taken = 0
+
+        def take(count: int) -> None:
+            nonlocal taken
+            if self._held[visitor] + count > SHARE or self._held.total() + count > HELD:
+                raise Refusal(503, "The server reads too much at this moment. Try again.")
+            self._held[visitor] += count
+            taken += count
+
+        try:
+            yield take
+        finally:
+            self._held[visitor] -= taken
+            if not self._held[visitor]:
+                del self._held[visitor]
+
+
+async def read(receive: Receive, door: Door, take: Callable[[int], None]) -> bytes:
+    """The whole body. Raises Refusal where it is too large, too slow, or breaks off."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refusal(400, "The connection was closed.")
+                piece = message.get("body", b"")
+                if len(body) + len(piece) > MOST[door.body]:
+                    raise too_large(door)
+                take(len(piece))
+                body += piece
+                if not message.get("more_body"):
+                    return bytes(body)
+    except TimeoutError:
+        raise Refusal(408, "The request took too long to arrive. Send it again.") from None
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already."""
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def session_hash(value: Any) -> str:
+    """The session hash that the page's script made up. Raises Refusal for anything else."""
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_HASH:
+        raise Refusal(400, "The session of the request is not one. Reload the page.")
+    return value
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body. Raises Refusal."""
+    try:
+        content = json.loads(body)
+        if not isinstance(content, dict):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise Refusal(400, "The request holds no JSON object. Reload the page.") from None
+    return content
+
+
+def checked(content: dict[str, Any], cookie: str | None, uploads: Path) -> bytes:
+    """The body as the app is given it: sessions under their keys, files that were uploaded here.
+
+    Raises Refusal.
+    """
+    try:
+        if (given := content.get("session_hash")) is not None:
+            content["session_hash"] = session_key(session_hash(given), cookie)
+        clean = _Cleaning(uploads).value
+        cleaned = {k: clean(v) for k, v in content.items() if k not in NOT_OURS}
+        # as the answer will be written, in which Gradio repeats what it was given
+        return json.dumps(cleaned, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Refusal(400, "The text holds half a character. Type it again.") from None
+    except RecursionError:
+        raise Refusal(400, "The request holds no JSON object. Reload the page.") from None
+
+
+class _Cleaning:
+    """Replaces each file that was not uploaded here by None, and counts the values."""
+
+    def __init__(self, uploads: Path) -> None:
+        self.uploads, self.count = uploads, 0
+
+    def value(self, value: Any) -> Any:
+        """The same, cleaned. Raises Refusal for too many values."""
+        self.count += 1
+        if self.count > MOST_VALUES:
+            raise Refusal(413, f"The request holds more than {MOST_VALUES:,} values.")
+        if isinstance(value, list):
+            return [self.value(v) for v in value]
+        if not isinstance(value, dict):
+            return value
+        if "path" in value or "meta" in value:
+            path = value.get("path")
+            if not isinstance(path, str) or not is_upload(path, self.uploads):
+                return None
+            value = {k: v for k, v in value.items() if k != "url"}
+        return {k: self.value(v) for k, v in value.items()}
+
+
+def is_upload(path: str, uploads: Path) -> bool:
+    """Whether a path is that of a file in the folder of uploads, links followed."""
+    try:
+        resolved = Path(path).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        return False
+    return resolved.is_relative_to(uploads) and resolved.is_file()
+
+
+def bounded_upload(
+    receive: Receive, headers: Headers, door: Door, visitor: str, quota: Quota, folder: Path
+) -> Receive:
+    """The upload piece by piece, as far as size, disk and the visitor's quota allow it.
+
+    Raises Refusal, QuotaError.
+    """
+    quota.add_file(visitor)
+    claimed = headers.get("content-length", "0")
+    _check_disk(folder, int(claimed) if claimed.isdigit() else 0)
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        size = len(message.get("body", b""))
+        if taken // CHECK_BYTES != (taken + size) // CHECK_BYTES:
+            _check_disk(folder, 0)
+        taken += size
+        if taken > MOST[door.body]:
+            raise too_large(door)
+        quota.add_upload(visitor, size)
+        return message
+
+    return bounded
+
+
+def _check_disk(folder: Path, needed: int) -> None:
+    if shutil.disk_usage(folder).free < needed + KEPT_FREE:
+        raise full_disk()

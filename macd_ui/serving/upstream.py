@@ -1,0 +1,140 @@
+"""What Gradio leaves unbounded, worked around in this one place, and what the gate asks of it.
+
+Written against gradio 6.31. Each work-around names the code below SOURCE that should change there;
+tests/security/test_upstream.py shows each fault, and that it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import gradio.route_utils
+import gradio.routes
+from starlette.requests import cookie_parser
+
+SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
+MOST_FILES = 1
+"""Files of one upload; the page and gradio_client send each file by itself."""
+MOST_FIELDS = 8
+UPLOADS_WATCHED = 1000
+"""Uploads under way whose progress somebody may ask for."""
+NO_SESSION = (
+    'data: {"msg":"unexpected_error","message":"404: Not Found","success":false,'
+    '"session_not_found":true,"event_id":null}\n\n'
+)
+"""What Gradio sends to a tab whose session it does not know, before it raises an error."""
+
+
+class OneFileParser(gradio.route_utils.GradioMultiPartParser):
+    """An upload holds one file; whatever ends it early leaves none behind.
+
+    SOURCE/route_utils.py, `upload_fn`: takes 1,000 files, each with a folder of its own, in one
+    request; `GradioMultiPartParser.parse` deletes its temporary files only after its own errors.
+    """
+
+    def __init__(self, headers: Any, stream: Any, **named: Any) -> None:
+        super().__init__(headers, stream, **named | {"max_files": MOST_FILES})
+        self.max_fields = MOST_FIELDS
+
+    async def parse(self) -> Any:
+        """See GradioMultiPartParser."""
+        try:
+            return await super().parse()
+        except BaseException:
+            for file in self._files_to_close_on_error:
+                file.close()
+                Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+class _Signals(defaultdict[str, asyncio.Event]):
+    def __missing__(self, key: str) -> asyncio.Event:
+        made = super().__missing__(key)
+        while len(self) > UPLOADS_WATCHED:
+            del self[next(iter(self))]
+        return made
+
+
+class BoundedProgress(gradio.route_utils.FileUploadProgress):
+    """Forgets uploads: those that ended, and the oldest where there are too many.
+
+    SOURCE/route_utils.py, `FileUploadProgress`: keeps an event for each id that anybody ever named,
+    and the state of each upload that nobody asked about.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._signals = _Signals(asyncio.Event)
+
+    def track(self, upload_id: str) -> None:
+        """See FileUploadProgress."""
+        super().track(upload_id)
+        while len(self._statuses) > UPLOADS_WATCHED:
+            self.stop_tracking(next(iter(self._statuses)))
+
+    def stop_tracking(self, upload_id: str) -> None:
+        """See FileUploadProgress."""
+        super().stop_tracking(upload_id)
+        self._signals.pop(upload_id, None)
+
+
+def repair() -> None:
+    """Puts the bounded parts in the place of Gradio's; a second time does nothing."""
+    vars(gradio.route_utils)["GradioMultiPartParser"] = OneFileParser
+    if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
+        gradio.routes.file_upload_statuses = BoundedProgress()
+
+
+class Framework:
+    """What the gate asks of the app. app: Gradio's, with a page."""
+
+    VISITOR = "macd.visitor"
+    """Where a request's scope says whose limits it counts for."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def user(self, cookie_header: str | None) -> str | None:
+        """Who has logged in, by the cookie that /login gave; None: nobody."""
+        cookies = cookie_parser(cookie_header or "")
+        names = (f"access-token{kind}-{self._app.cookie_id}" for kind in ("", "-unsecure"))
+        users = (self._app.tokens.get(cookies.get(name)) for name in names)
+        return next((user for user in users if user is not None), None)
+
+    def knows_stream(self, key: str) -> bool:
+        """Whether messages wait, or will, for this session.
+
+        SOURCE/routes.py, `queue_data_helper`: raises inside an answer that has begun, which the
+        server then logs as a fault of its own.
+        """
+        return key in self._queue.pending_messages_per_session
+
+    def knows_event(self, event_id: str) -> bool:
+        """Whether such an event waits, computes, or has ended and was not fetched yet."""
+        queue = self._queue
+        waiting = (ids for ids in list(queue.pending_event_ids_session.values()))
+        return event_id in queue.event_ids_to_events or any(event_id in ids for ids in waiting)
+
+    def knows_function(self, name: str, index: Any) -> bool:
+        """Whether there is such a function: by its index, where one is given, else by its name.
+
+        SOURCE/route_utils.py, `get_fn`: raises where there is none, which is answered with a bare
+        500.
+        """
+        functions = self._app.get_blocks().fns
+        if index is not None:
+            return type(index) is int and index in functions
+        return any(fn.api_name == name for fn in functions.values())
+
+    def waiting_of(self, visitor: str) -> int:
+        """Events of a visitor that no thread has taken yet."""
+        queues = list(self._queue.event_queue_per_concurrency_id.values())
+        waiting = (event for queue in queues for event in list(queue.queue))
+        return sum(e.request.scope.get(self.VISITOR) == visitor for e in waiting)
+
+    @property
+    def _queue(self) -> Any:
+        return self._app.get_blocks()._queue
