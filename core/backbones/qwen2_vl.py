@@ -113,7 +113,7 @@ class Qwen2VL(HfVideoLM):
         if self.spatial_advance or end == theirs:
             return encoded
         note = (
-            f"the prompt ends at position {end}, as the model was trained; transformers 5.3 and"
+            f"the prompt ends at position {end}, as it did in training; transformers 5.3 and"
             f" later end it at {theirs}, so programs that use them unchanged may answer differently"
         )
         return replace(encoded, notes=(*encoded.notes, note))
