@@ -4,19 +4,22 @@ After POPE (Li et al. 2023, "Evaluating Object Hallucination in Large Vision-Lan
 clip is asked about objects that are there and about as many that are not, drawn in three ways, each
 a split with as many yes as no: at random; the objects most frequent in the folder; and those that
 most often come together with what is there. labels.jsonl or labels.csv beside the clips says what
-is there; `python -m evals label FOLDER` writes it from a detector's tracks.
+is there, and of which objects it is not known whether they are, so that nobody asks about these;
+`python -m evals label FOLDER` writes it from a detector's detections and tracks.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from core.errors import BenchmarkError
+from core.words import count
 from evals.benchmarks.files import Asked, FileBenchmark
 from evals.benchmarks.layout import Reader, place, read_table, require_folder, require_unique
 
@@ -26,10 +29,19 @@ PER_CLIP = 3
 """Objects there that a clip is asked about, as many as POPE asks of an image."""
 
 
+@dataclass(frozen=True)
+class Content:
+    """What is in a clip: objects that are there, and those that may be there or not."""
+
+    objects: tuple[str, ...]
+    unsure: tuple[str, ...] = ()
+
+
 class VideoPope(FileBenchmark):
     """The questions are always the same for the same labels."""
 
     name = "video-pope"
+    _left_out = 0
 
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""
@@ -41,11 +53,13 @@ class VideoPope(FileBenchmark):
                 "Write one of {video, objects}, or have it written: python -m evals label FOLDER",
             )
         labels = _labels(path)
-        if len({o for objects in labels.values() for o in objects}) < 2:
+        names = {o for content in labels.values() for o in content.objects}
+        if len(names) < 2:
             raise BenchmarkError(
                 f"{place(path)} names fewer than two objects", "Label clips of different objects"
             )
-        there = {video: _some(video, objects) for video, objects in labels.items()}
+        self._left_out = sum(len(names.intersection(c.unsure)) for c in labels.values())
+        there = {video: _some(video, c.objects) for video, c in labels.items()}
         for split in SPLITS:
             for video, present in there.items():
                 absent = absent_objects(split, video, labels)[: len(present)]
@@ -61,30 +75,43 @@ class VideoPope(FileBenchmark):
                         labels=(("object", name),),
                     )
 
+    def check_sizes(self) -> list[str]:
+        """How many objects were left out because it is not known whether they are there."""
+        if not self._left_out:
+            return []
+        return [
+            f"not asked about: {count(self._left_out, 'pair')} of a clip and an object, where it is"
+            " unsure whether the object is there"
+        ]
+
     def prompt(self, asked: Asked) -> tuple[str, str]:
         """The words that VLMEvalKit puts after the questions of POPE."""
         return "", " Please answer yes or no."
 
 
-def absent_objects(split: str, video: str, labels: dict[str, tuple[str, ...]]) -> list[str]:
-    """Objects of the folder that are not in the clip, the first to ask first.
+def absent_objects(split: str, video: str, labels: Mapping[str, Content]) -> list[str]:
+    """Objects of the folder that are surely not in the clip, the first to ask first.
 
-    >>> labels = {"a": ("dog",), "b": ("dog", "ball"), "c": ("cat", "ball"), "d": ("cat", "ball")}
+    >>> labels = {"a": Content(("dog",)), "b": Content(("dog", "ball")),
+    ...           "c": Content(("cat", "ball"), unsure=("dog",)), "d": Content(("cat", "ball"))}
     >>> absent_objects("popular", "a", labels), absent_objects("adversarial", "a", labels)
     (['ball', 'cat'], ['ball', 'cat'])
+    >>> absent_objects("popular", "c", labels), absent_objects("popular", "d", labels)
+    ([], ['dog'])
     """
-    objects = sorted({o for those in labels.values() for o in those})
-    missing = [o for o in objects if o not in labels[video]]
+    objects = sorted({o for content in labels.values() for o in content.objects})
+    asked = labels[video]
+    missing = [o for o in objects if o not in asked.objects and o not in asked.unsure]
     if split == "random":
         rng = np.random.default_rng(_seed(video))
         return [missing[i] for i in rng.permutation(len(missing))]
     if split == "popular":
-        score = Counter(o for those in labels.values() for o in set(those))
+        score = Counter(o for content in labels.values() for o in content.objects)
     else:
         score = Counter()
-        for those in labels.values():
-            shared = len(set(those) & set(labels[video]))
-            score.update({o: shared for o in set(those)})
+        for content in labels.values():
+            shared = len(set(content.objects) & set(asked.objects))
+            score.update({o: shared for o in content.objects})
     return sorted(missing, key=lambda o: (-score[o], o))
 
 
@@ -102,17 +129,24 @@ def _article(noun: str) -> str:
     return "an" if noun[0].lower() in "aeiou" else "a"
 
 
-def _labels(path: Path) -> dict[str, tuple[str, ...]]:
-    names_by_video = []
+def _labels(path: Path) -> dict[str, Content]:
+    """Video → what is in it; clips without any object that is surely there are left out."""
+    by_video = []
     for where, record in read_table(path, "Give records of video and objects"):
         reader = Reader(path, where, record)
-        objects = record.get("objects")
-        if isinstance(objects, str):
-            names = tuple(o.strip() for o in objects.split("|") if o.strip())
-        else:
-            names = tuple(o.strip() for o in reader.texts("objects") if o.strip())
-        if not names and objects is None:
+        objects = _names(reader, "objects")
+        if not objects and record.get("objects") is None:
             raise reader.fail("'objects' is missing")
-        names_by_video.append((reader.text("video"), tuple(dict.fromkeys(names))))
-    require_unique(path, (video for video, _ in names_by_video))
-    return {video: names for video, names in names_by_video if names}
+        unsure = _names(reader, "unsure")
+        if both := set(objects) & set(unsure):
+            raise reader.fail(f"{min(both)!r} is among 'objects' and 'unsure'")
+        by_video.append((reader.text("video"), Content(objects, unsure)))
+    require_unique(path, (video for video, _ in by_video))
+    return {video: content for video, content in by_video if content.objects}
+
+
+def _names(reader: Reader, field: str) -> tuple[str, ...]:
+    """Names of objects, each once: a list, or a text separated by "|"."""
+    value = reader.record.get(field)
+    names = value.split("|") if isinstance(value, str) else reader.texts(field)
+    return tuple(dict.fromkeys(o.strip() for o in names if o.strip()))

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import BenchmarkError, OptionError
 from evals.benchmarks import FILES, find_benchmark, open_files
-from evals.benchmarks.video_pope import SPLITS, absent_objects
+from evals.benchmarks.video_pope import SPLITS, Content, absent_objects
 from tests.evals.layouts import MAKERS, touch, write
 
 
@@ -246,6 +246,7 @@ def test_pope_draws_what_is_frequent_and_what_comes_together():
         "1": ("dog", "leash"), "2": ("dog", "leash"), "3": ("car",), "4": ("car",), "5": ("car",),
         "6": ("dog",),
     }  # fmt: skip
+    labels = {video: Content(objects) for video, objects in labels.items()}
     assert absent_objects("popular", "6", labels) == ["car", "leash"]
     assert absent_objects("adversarial", "6", labels) == ["leash", "car"]
     assert sorted(absent_objects("random", "6", labels)) == ["car", "leash"]
