@@ -12,7 +12,7 @@ import gradio as gr
 
 from core.errors import OptionError, VideoNotFound
 from core.shipped import assets
-from macd_ui import about
+from macd_ui import about, documents
 from macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_ui.examples import examples as find_examples
 from macd_ui.files import health_route, routes
@@ -121,8 +121,8 @@ def build_page(store: Store) -> gr.Blocks:
 def _links(settings: ServerSettings) -> list[str]:
     """What the page leads on to, as Markdown."""
     links = [f"[Paper]({about.PAPER})"]
-    if about.has_docs():
-        links.append(f"[Documentation](docs/{about.FIRST})")
+    if documents.has_docs():
+        links.append(f"[Documentation](docs/{documents.FIRST})")
     links += [f"[Learn]({LEARN}/)", "[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
     return [*links, f"[Results]({RESULTS}/)"] if settings.results else links
 
@@ -329,6 +329,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
                 *about.routes(),
+                *documents.routes(),
                 *results_routes(store.settings),
                 *learn_routes(store.settings),
             ],

@@ -105,7 +105,7 @@ BESIDE = (
     _get("/gallery", 1),
     _get("/gallery/{path:path}", 20),
     _get("/t/{hash}", 1),
-    _get("/docs/{name}", 20),
+    _get("/docs/{path:path}", 20),
     _get("/source.zip", 20),
     _get("/results", 1),
     _get("/results/{path:path}", 20),

@@ -97,6 +97,11 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     page.locator(".mv-evidence > summary").focus()
     page.keyboard.press("Enter")
     assert "Nothing was measured" in page.locator(".mv-evidence").inner_text()
+    kind = page.get_by_label("Attention", exact=True)
+    ticked = kind.screenshot()
+    kind.evaluate("(box) => { box.checked = false; }")
+    assert kind.screenshot() != ticked  # the tick is seen
+    kind.evaluate("(box) => { box.checked = true; }")
     assert "about" in page.locator(".mv-evidence-ask").inner_text()
     page.get_by_role("button", name="Measure", exact=True).focus()
     page.keyboard.press("Enter")

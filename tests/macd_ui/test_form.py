@@ -1,20 +1,16 @@
 """The form: a filmstrip, frames that are chosen, the guard of the demo model, random draws."""
 
-import io
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from core.errors import OptionError
 from core.media.video import PUBLIC_SERVER
 from core.options import RunOptions, VideoOptions
 from core.traces.reproduce import command
-from macd_ui import about, draws, runs
+from macd_ui import draws, runs
 from macd_ui.draws import Drawn
 from macd_ui.examples import Example
 from macd_ui.forms import run_options
@@ -274,23 +270,6 @@ def test_a_time_that_is_not_known_is_not_guessed():
     assert left_in_words(None, 0.3) == ""
 
 
-def test_the_page_leads_to_its_docs_and_its_source():
-    client = TestClient(Starlette(routes=about.routes()))
-    page = client.get("/docs/page.md")
-    assert "<h1>The page</h1>" in page.text
-    assert "<table>" in page.text
-    assert "script-src" not in page.headers["content-security-policy"]
-    assert client.get("/docs/page.png").headers["content-type"] == "image/png"
-    for name in ("..%2FLICENSE", "nothing.md", "%2e%2e"):
-        assert client.get(f"/docs/{name}").status_code == 404
-    archive = zipfile.ZipFile(io.BytesIO(client.get("/source.zip").content))
-    names = set(archive.namelist())
-    assert {"macd_ui/about.py", "core/pipeline.py", "viewer/js/viewer.js", "LICENSE"} <= names
-    data = {n for n in names if n.startswith("assets/")}
-    assert data == {"assets/page.css"}  # which the page cannot start without
-    assert not [n for n in names if "__pycache__" in n or n.startswith((".", "tests/"))]
-
-
 def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
     list(handlers.run(FORM | {"video": str(make_video())}, "me"))
     from core.traces.bundle import load, save
@@ -298,9 +277,3 @@ def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
     again = load(save(handlers.store.session("me").trace, tmp_path / "masks.macd"))
     assert again.options.masks_only
     assert payload(again)["trace"]["badge"].startswith("demo model")
-
-
-def test_the_pictures_of_the_page_are_small():
-    pictures = list(about.DOCS.glob("page*.png"))
-    assert pictures
-    assert not [p.name for p in pictures if p.stat().st_size > 200_000]

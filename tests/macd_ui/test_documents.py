@@ -1,0 +1,118 @@
+"""The documentation and the source, as a server shows them."""
+
+import io
+import zipfile
+from html.parser import HTMLParser
+from posixpath import dirname, join, normpath
+from urllib.parse import urldefrag
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from macd_ui import about, documents
+from macd_ui.serving.routes import Doors
+
+TEXTS = [path for path, file in documents.documents().items() if file.suffix == ".md"]
+
+
+class Read(HTMLParser):
+    """What of a page a reader sees, and where it leads."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.text, self.ids, self.links, self.code = "", set(), [], 0
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.code += tag == "code"
+        named = dict(attrs)
+        self.ids.add(named.get("id"))
+        self.links += [named[n] for n in ("href", "src") if n in named]
+
+    def handle_endtag(self, tag):
+        self.code -= tag == "code"
+
+    def handle_data(self, data):
+        self.text += "" if self.code else data
+
+
+@pytest.fixture(scope="module")
+def client():
+    return TestClient(Starlette(routes=[*documents.routes(), *about.routes()]))
+
+
+@pytest.fixture(scope="module")
+def pages(client):
+    return {path: Read(client.get(f"/docs/{path}").text) for path in TEXTS}
+
+
+def test_no_document_shows_markup(pages):
+    assert {"results.md", "why.md", "backbones.md", "toyworld-results/report.md"} <= set(pages)
+    for path, page in pages.items():
+        for mark in ("<!--", "-->", "/figures", "<br>", "]("):
+            assert mark not in page.text, (path, mark)
+        assert "license: agpl" not in page.text, path
+
+
+def test_every_link_of_every_document_leads_somewhere(client, pages):
+    targets = {}
+    for path, page in pages.items():
+        for link in page.links:
+            if link.startswith(("http://", "https://")):
+                continue
+            address, fragment = urldefrag(link)
+            target = normpath(join("/docs", dirname(path), address)) if address else f"/docs/{path}"
+            if target == "/":
+                continue
+            targets.setdefault(target, (path, link))
+            if fragment:
+                assert fragment in pages[target.removeprefix("/docs/")].ids, (path, link)
+    assert len(targets) > 40
+    for target, where in targets.items():
+        assert client.get(target).status_code == 200, where
+        assert Doors().find("GET", target), where
+
+
+def test_documents_are_listed_by_their_titles(client):
+    page = client.get("/docs/trace-format.md").text
+    assert '<a href="why.md">Why it helps here and hurts there</a>' in page
+    assert '<a href="trace-format.md" aria-current="page">The .macd file</a>' in page
+    assert "<title>The .macd file · MACD Studio</title>" in page
+    deeper = client.get("/docs/toyworld-results/report.md").text
+    assert '<a href="../why.md">' in deeper
+    assert '<a href="../../">To the page</a>' in deeper
+
+
+def test_what_is_not_a_document_is_not_given_away(client):
+    page = client.get("/docs/page.md")
+    assert "<table>" in page.text
+    assert "script-src" not in page.headers["content-security-policy"]
+    assert client.get("/docs/page.png").headers["content-type"] == "image/png"
+    assert client.get("/docs/source/THIRD_PARTY_NOTICES.md").status_code == 200
+    for path in ("..%2FLICENSE", "nothing.md", "%2e%2e", "source/app.py", "training"):
+        assert client.get(f"/docs/{path}").status_code == 404
+
+
+def test_a_link_to_what_is_not_installed_is_text(monkeypatch):
+    notices = "source/THIRD_PARTY_NOTICES.md"
+    known = {p: f for p, f in documents.documents().items() if p != notices}
+    monkeypatch.setattr(documents, "documents", lambda: known)
+    page = Read(documents._page.__wrapped__("dataset-card.md", 0))
+    assert not [link for link in page.links if "NOTICES" in link or not link]
+    assert "(THIRD_PARTY_NOTICES.md)" in page.text
+
+
+def test_the_source_comes_as_an_archive(client):
+    archive = zipfile.ZipFile(io.BytesIO(client.get("/source.zip").content))
+    names = set(archive.namelist())
+    assert {"macd_ui/about.py", "core/pipeline.py", "viewer/js/viewer.js", "LICENSE"} <= names
+    data = {n for n in names if n.startswith("assets/")}
+    assert data == {"assets/page.css"}  # which the page cannot start without
+    assert not [n for n in names if "__pycache__" in n or n.startswith((".", "tests/"))]
+
+
+def test_the_pictures_of_the_page_are_small():
+    pictures = list(documents.DOCS.glob("page*.png"))
+    assert pictures
+    assert not [p.name for p in pictures if p.stat().st_size > 200_000]
