@@ -80,6 +80,7 @@ WITHOUT_TORCH = {
     "rules.base",
     "rules.linear",
     "question",
+    "traces.archive",
     "traces.bundle",
     "traces.evidence",
     "traces.controls",

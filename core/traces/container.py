@@ -7,7 +7,6 @@ import io
 import json
 import math
 import re
-import zipfile
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import TraceError
+from core.traces.archive import DAMAGED, read_directory, read_member
 from core.traces.format import (
     FORMAT,
-    MAX_BYTES,
     MAX_ITEMS,
     MAX_MANIFEST,
     SCHEMA,
@@ -25,10 +24,8 @@ from core.traces.format import (
     check_values,
 )
 
-MAX_MEMBERS = 4096
 Pictures = dict[str, dict[int, bytes]]
 """Frames as they are in the file: by folder, then by index."""
-DAMAGED = "Save it again from the run, or ask for another copy"
 _MEMBER = re.compile(
     r"arrays/(?P<array>[a-z0-9_]{1,40})\.npy"
     r"|(?P<folder>frames|model|shown[0-9]{1,3})/(?P<index>[0-9]{4})\.webp"
@@ -40,40 +37,35 @@ _LONGEST_INT = 20
 
 def open_bundle(content: bytes) -> tuple[dict[str, Any], Arrays, Pictures]:
     """The parts of a file, each checked against its listed checksum."""
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        infos = {i.filename: i for i in file.infolist()}
-        if len(infos) != len(file.infolist()):
-            raise TraceError("the file holds two parts of one name", DAMAGED)
-        if len(infos) > MAX_MEMBERS or sum(i.file_size for i in infos.values()) > MAX_BYTES:
-            raise TraceError("the file unpacks to more than a trace can be", DAMAGED)
-        if "manifest.json" not in infos:
-            raise TraceError("the file is not a MACD trace", "Choose a .macd file")
-        if infos["manifest.json"].file_size > MAX_MANIFEST:
-            raise TraceError("the trace's manifest is larger than one can be", DAMAGED)
-        manifest = _json(file.read("manifest.json"))
-        _check_version(manifest)
-        sums = manifest.get("sha256")
-        if not isinstance(sums, dict):
-            raise TraceError("the trace does not list its parts", DAMAGED)
-        arrays: Arrays = {}
-        pictures: Pictures = {}
-        for name, sha256 in sums.items():
-            place = _MEMBER.fullmatch(name)
-            if place is None:
-                raise TraceError(
-                    f"the trace holds {name[:60]!r}, which is not a part of it", DAMAGED
-                )
-            if name not in infos:
-                raise TraceError(f"the trace lacks {name}", DAMAGED)
-            content = file.read(name)
-            if hashlib.sha256(content).hexdigest() != sha256:
-                raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
-            if place["array"]:
-                arrays[place["array"]] = _array(content)
-                if sum(a.size for a in arrays.values()) > MAX_ITEMS:
-                    raise TraceError("the trace's arrays hold more than a trace has", DAMAGED)
-            else:
-                pictures.setdefault(place["folder"], {})[int(place["index"])] = content
+    members = read_directory(content)
+    if "manifest.json" not in members:
+        raise TraceError("the file is not a MACD trace", "Choose a .macd file")
+    if members["manifest.json"].size > MAX_MANIFEST:
+        raise TraceError("the trace's manifest is larger than one can be", DAMAGED)
+    manifest = _json(read_member(content, members.pop("manifest.json")))
+    _check_version(manifest)
+    sums = manifest.get("sha256")
+    if not isinstance(sums, dict):
+        raise TraceError("the trace does not list its parts", DAMAGED)
+    if unlisted := members.keys() - sums:
+        raise TraceError(f"the trace holds {min(unlisted)!r}, which it does not list", DAMAGED)
+    arrays: Arrays = {}
+    pictures: Pictures = {}
+    for name, sha256 in sums.items():
+        place = _MEMBER.fullmatch(name)
+        if place is None:
+            raise TraceError(f"the trace holds {name[:60]!r}, which is not a part of it", DAMAGED)
+        if name not in members:
+            raise TraceError(f"the trace lacks {name}", DAMAGED)
+        part = read_member(content, members[name])
+        if hashlib.sha256(part).hexdigest() != sha256:
+            raise TraceError(f"{name} in the trace was changed or damaged", DAMAGED)
+        if place["array"]:
+            arrays[place["array"]] = _array(part)
+            if sum(a.size for a in arrays.values()) > MAX_ITEMS:
+                raise TraceError("the trace's arrays hold more than a trace has", DAMAGED)
+        else:
+            pictures.setdefault(place["folder"], {})[int(place["index"])] = part
     return manifest, arrays, pictures
 
 

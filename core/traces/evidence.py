@@ -10,7 +10,7 @@ import numpy as np
 from core.errors import TraceError
 from core.evidence.records import VIEWS, Agreement, Evidence, EvidenceMap, KnockOut, Lens, Target
 from core.records import NAME, TEXT
-from core.traces.container import DAMAGED
+from core.traces.archive import DAMAGED
 from core.traces.format import Arrays
 from core.traces.schema import LARGE, REAL, SHARE, Table
 from core.types import Trace

@@ -7,7 +7,8 @@ from typing import Any
 
 from core.errors import TraceError
 from core.media.webp import LOSSLESS_PIXELS, picture_size
-from core.traces.container import DAMAGED, Pictures
+from core.traces.archive import DAMAGED
+from core.traces.container import Pictures
 from core.traces.format import SCHEMA, Arrays
 
 Step = Callable[[dict[str, Any], Arrays, Pictures], None]

@@ -16,7 +16,8 @@ from core.errors import MacdError, OptionError, TraceError
 from core.media.webp import decode_picture, decode_pictures, picture_size
 from core.options import RunOptions
 from core.records import TEXT
-from core.traces.container import DAMAGED, Pictures, open_bundle
+from core.traces.archive import DAMAGED
+from core.traces.container import Pictures, open_bundle
 from core.traces.controls import restore_controls
 from core.traces.evidence import restore_evidence
 from core.traces.format import (

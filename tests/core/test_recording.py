@@ -294,6 +294,21 @@ def test_every_further_second_view_has_its_own_pictures():
         core.record(**told(answers=[answer | {"further_shown": []}]))
 
 
+def test_second_views_without_room_are_left_out(monkeypatch):
+    """What each one takes is no longer there for those that come after it."""
+    rows = [s | {"further": [logits(200 + j)]} for j, s in enumerate(steps())]
+    three = {"name": "three", "steps": rows, "rule": "mean-views", "shown": PICTURES,
+             "further_shown": [PICTURES]}  # fmt: skip
+    two = [{"name": f"m{i}", "steps": steps(), "shown": PICTURES} for i in range(3)]
+    content = pack(core.record(**told(answers=[two[0], three, *two[1:]])))
+    for views in range(6):
+        monkeypatch.setattr("core.traces.read.ALL_PIXELS", (2 + views) * T * 24 * 32)
+        answers = unpack(content).answers
+        shown = [answers["m0"].shown, answers["three"].shown, answers["three"].further[0].shown,
+                 answers["m1"].shown, answers["m2"].shown]  # fmt: skip
+        assert [pixels is not None for pixels in shown] == [i < views for i in range(5)]
+
+
 def test_pictures_that_no_file_holds_are_refused(monkeypatch):
     pixels = T * 24 * 32
     monkeypatch.setattr("core.recording.pictures.ALL_PIXELS", 3 * pixels)

@@ -1,15 +1,21 @@
 """How many cases each fuzz target takes, the same every time, and how fast they were."""
 
+import contextlib
 import functools
 import os
+import resource
 import time
 
+import torch  # noqa: F401 - a library that is loaded within a limit may be left half loaded
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 CASES = int(os.environ.get("MACD_FUZZ_CASES", "200"))
 SPEEDS: dict[str, float] = {}
 """Cases a second by target, for the summary that `conftest.py` prints."""
+
+MEMORY_MB = 300
+"""What one case may take above what the process holds before it."""
 
 HOSTILE = [
     None, True, False, 0, -1, 1, 2, 7, 0.5, -0.0, 1e30, -1e300, 2**31, 2**53, 2**63, -(2**64),
@@ -33,6 +39,23 @@ plain = st.recursive(
 """Whatever JSON holds, and what Python's reader of it gives beside: NaN, infinities, surrogates."""
 
 
+@contextlib.contextmanager
+def limited_memory(megabytes=MEMORY_MB):
+    """Allocations that take the process more than this above what it holds now raise MemoryError.
+
+    Without room the system would end other processes first.
+    """
+    with open("/proc/self/status") as lines:
+        held = next(int(x.split()[1]) for x in lines if x.startswith("VmData:")) * 1024
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = held + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
 def cases(*strategies):
     """The decorator of a fuzz target: `CASES` cases, derived from the test alone."""
 
@@ -48,7 +71,8 @@ def cases(*strategies):
         @given(st.tuples(*strategies))
         def fuzz(drawn):
             fuzz.count += 1
-            target(*drawn)
+            with limited_memory():
+                target(*drawn)
 
         fuzz.count = 0
 

@@ -1,15 +1,19 @@
-"""A damaged trace file opens and is read everywhere, or raises TraceError; nothing else."""
+"""A damaged trace file opens and is read everywhere, or raises TraceError; nothing else.
+
+Each case has a limit of memory, see `tests.fuzz.cases`.
+"""
 
 import io
 import json
 import math
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from core.errors import TraceError
 from core.traces.bundle import pack, unpack
-from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in
+from tests.fuzz.cases import HOSTILE, MEMORY_MB, cases, change_at, is_told_well, paths_in
 from tests.small_trace import (
     members_alone,
     npy,
@@ -19,6 +23,7 @@ from tests.small_trace import (
     taken_apart,
     with_manifest,
 )
+from tests.zip_lies import by_hand, end_places, headers, lie, places, zeros
 
 CONTENT = pack(small_trace())
 MANIFEST, MEMBERS = taken_apart(CONTENT)
@@ -28,6 +33,11 @@ PATHS = [p for p in paths_in(MANIFEST) if p[0] != "sha256"]
 ARRAYS = sorted(n for n in MEMBERS if n.endswith(".npy"))
 PICTURES = sorted(n for n in MEMBERS if n.endswith(".webp"))
 NUMBERS = [0, 1, -1, 3, 7, 0.5, 1e-300, 1e30, 1e300, -1e300, math.nan, math.inf, -math.inf, 2**31]
+BOMB = zeros(512)
+END, PARTS = end_places(CONTENT), [places(CONTENT, i) for i in range(len(headers(CONTENT)))]
+BOMB_PLACES = places(file := by_hand(b"manifest.json", BOMB, 0, 0), 0) | end_places(file)
+FIELDS = sorted({*PARTS[0], *END})
+SIZES = [0, 1, 2, 8, 12, 14, 45, 99, 255, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1]
 TYPES = ["f8", "f4", "f2", ">f8", "i8", "i1", "u1", "u8", ">i4", "?", "U3", "c16", "g"]
 
 
@@ -35,7 +45,7 @@ def check(content):
     try:
         trace = unpack(content)
     except TraceError as error:
-        if not is_told_well(error):
+        if not is_told_well(error) or isinstance(error.__context__, MemoryError):
             raise
         return
     read_everywhere(trace)
@@ -113,3 +123,41 @@ def test_bytes_of_a_member_whose_sum_fits(name, at, byte):
 def test_bytes_of_the_manifest(new, at, length):
     text = TEXT.encode()
     check(with_manifest(REST, text[:at] + new + text[at + length :]))
+
+
+@cases(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(FIELDS), st.sampled_from("oel"),
+                          st.sampled_from(SIZES) | st.integers(-40, 40)), min_size=1, max_size=4),
+       st.sampled_from([b"", b"", b"", b"PK\3\4"]),
+       st.sampled_from([b"", b"", b"", bytes(22)]))  # fmt: skip
+def test_headers_that_lie(lies, before, after):
+    """Counts, sizes, methods and places; in the directory, the local header or alike in both."""
+    content = CONTENT
+    for member, field, where, value in lies:
+        own = PARTS[member % len(PARTS)].get(field, [])
+        fields = {"o": own, "e": own[:1], "l": own[-1:]}[where] or END[field]
+        at, size = fields[0]
+        was = int.from_bytes(content[at : at + size], "little")
+        content = lie(content, fields, value if value in SIZES else was + value)
+    check(before + content + after)
+
+
+@cases(st.lists(st.tuples(st.sampled_from(FIELDS), st.integers(0, 2**32 - 1)), max_size=3),
+       st.sampled_from([0, 1, 100, 2**20, 2**24, 2**31, 2**32 - 1]),
+       st.sampled_from([0, 8, 12, 14]), st.booleans())  # fmt: skip
+def test_random_headers_before_a_bomb(random, size, method, alike):
+    """Of one member that unpacks to 512 MB; some fields hold any number."""
+    content = by_hand(b"manifest.json", BOMB, size, 0, method)
+    for field, value in random:
+        where = BOMB_PLACES[field]
+        content = lie(content, where if alike else where[:1], value)
+    check(content)
+
+
+def test_a_case_that_takes_too_much_memory_fails():
+    @cases(st.just(0))
+    def target(_):
+        assert len(bytearray(2 * MEMORY_MB * 2**20))
+
+    with pytest.raises(MemoryError):
+        target()
+    assert len(bytearray(2 * MEMORY_MB * 2**20))

@@ -1,9 +1,12 @@
 """What opening a hostile trace file may take: memory above an idle process, by its peak."""
 
+import bz2
 import io
 import json
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +26,7 @@ from core.traces.format import (
 from tests.core.test_bundle import content, flat_webp, rebuilt, trace  # noqa: F401 - fixtures
 from tests.patience import PATIENCE_S
 from tests.samples import sampled
+from tests.zip_lies import by_hand, zeros
 
 ROOT = Path(__file__).parents[2]
 MOST_MB = 300
@@ -39,15 +43,19 @@ def status(field):
 
 said, opened = [], []
 
-def open_once():
+def open_once(path):
     try:
-        opened.append(load(sys.argv[1]))
+        opened.append(load(path))
         said.append("opened")
     except TraceError as error:
         said.append(str(error))
 
+def open_all():
+    for path in sys.argv[2:]:
+        open_once(path)
+
 idle, began = status("VmRSS"), time.monotonic()
-threads = [threading.Thread(target=open_once) for _ in range(int(sys.argv[2]))]
+threads = [threading.Thread(target=open_all) for _ in range(int(sys.argv[1]))]
 [t.start() for t in threads]
 [t.join() for t in threads]
 took, peak = time.monotonic() - began, status("VmHWM")
@@ -206,9 +214,10 @@ LARGEST = ("most pixels",)
 """Of the files that are refused and of the largest that open, those of every run of the tests."""
 
 
-def measure(path, threads=1):
+def measure(*paths, threads=1):
+    """What opening the files one after another takes at its peak, in as many threads."""
     done = subprocess.run(
-        [sys.executable, "-c", OPEN, str(path), str(threads)],
+        [sys.executable, "-c", OPEN, str(threads), *map(str, paths)],
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
     )  # fmt: skip
     return json.loads(done.stdout)
@@ -225,11 +234,38 @@ def test_a_bomb_is_refused_before_it_takes_memory(content, tmp_path, name):  # n
     assert found["peak"] <= MOST_MB
 
 
+def lying_archives():
+    """Files that claim to hold less than they do, and one of many parts."""
+    manifest = b"manifest.json"
+    packed = bz2.compress(bytes(10**7)) * 100
+    entry = b"PK\1\2" + bytes(24) + b"\1\0" + bytes(16) + b"a"
+    many = entry * 800_000
+    where = len(many)
+    yield by_hand(manifest, zeros(2048), 100, 0)
+    yield by_hand(manifest, zeros(2048), 16 * 2**20, 0)
+    yield by_hand(manifest, packed, 100, 0, zipfile.ZIP_BZIP2)
+    yield many + struct.pack(
+        "<4sQ2H2L4Q4sLQL4s4H2LH", b"PK\6\6", 44, 45, 45, 0, 0, 800_000, 800_000, len(many), 0,
+        b"PK\6\7", 0, where, 1, b"PK\5\6", 0, 0, 65535, 65535, 2**32 - 1, 2**32 - 1, 0,
+    )  # fmt: skip
+
+
+def test_archives_that_lie_take_nothing(tmp_path):
+    for number, bomb in enumerate(lying_archives()):
+        (tmp_path / f"{number}.macd").write_bytes(bomb)
+    found = measure(*sorted(tmp_path.iterdir()))
+    print(found)
+    assert found["peak"] <= 100
+    words = ("not as large as it claims", "packed in a way", "more parts than a trace can have")
+    assert [word for word in words if any(word in said for said in found["said"])] == list(words)
+    assert len(found["said"]) == 3
+
+
 @pytest.mark.parametrize("threads", [1, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", sampled(OPENED, LARGEST))
 def test_the_largest_files_open_within_the_bound(content, tmp_path, name, threads):  # noqa: F811
     (tmp_path / "large.macd").write_bytes(rebuilt(content, OPENED[name]))
-    found = measure(tmp_path / "large.macd", threads)
+    found = measure(tmp_path / "large.macd", threads=threads)
     print(name, threads, found)
     assert found["said"] == ["opened"]
     assert found["peak"] <= MOST_MB * threads
