@@ -18,6 +18,15 @@ CUT = """() => [...document.querySelectorAll('.mv-root *')].filter((e) => {
 """Elements whose text is wider than they are, and which neither show nor scroll the rest."""
 
 
+HIDDEN_BELOW = """(part) => {
+  const boxes = [];
+  for (let e = part.parentElement; e !== document.body; e = e.parentElement) boxes.push(e);
+  return boxes.filter((e) => getComputedStyle(e).overflowY !== 'visible')
+    .filter((e) => e.scrollHeight > e.clientHeight + 1).map((e) => e.className);
+}"""
+"""What around a part shows it only after scrolling inside the page."""
+
+
 def box(page, selector):
     return page.locator(selector).first.bounding_box()
 
@@ -42,8 +51,19 @@ def test_every_width_shows_the_picture_first_and_cuts_nothing(bare, width):
 
 
 @EACH_WIDTH
-def test_tools_stand_beside_the_picture_and_stay_with_it(bare, width):
+def test_the_ascent_is_never_inside_a_box_that_scrolls(bare, width):
     page = show(bare, traced(), width)
+    for part in (".mv-step-plots", ".mv-lanes"):
+        assert page.locator(part).evaluate(HIDDEN_BELOW) == []
+    page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+    plots = box(page, ".mv-step-plots")
+    if width > 800:  # at the end of the page everything beside the answers has come into sight
+        assert plots["y"] + plots["height"] < HEIGHT
+
+
+@EACH_WIDTH
+def test_tools_stand_beside_the_picture_and_stay_with_it(bare, width):
+    page = show(bare, traced(objects=6, steps=1), width)
     page.locator(".mv-whatif > summary").click()
     page.locator(".mv-object").nth(1).click()
     picture, tools = box(page, ".mv-stage .mv-canvas"), box(page, ".mv-whatif")

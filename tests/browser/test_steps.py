@@ -1,5 +1,7 @@
 """The ascent step by step: levels and loss of each, by slider, keys and playing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,39 @@ def test_the_slider_shows_the_levels_and_the_loss_of_every_step(bare):
     assert level_texts(page) == trace.counterfactual.level.tolist()
     assert np.isclose(trace.counterfactual.loss, float(
         page.locator(".mv-step-text").inner_text().split()[2]), atol=6e-4)  # fmt: skip
+
+
+def test_levels_on_the_picture_include_the_frame_mask(bare):
+    trace = traced(objects=2, steps=3)
+    levels = np.array([0.0, 1.0], np.float32)
+    (first, *_), second = trace.groups
+    assert len(trace.groups) == 2
+    trace = replace(trace, counterfactual=replace(trace.counterfactual, frame_level=levels))
+    page = show(bare, trace)
+    corner = """() => {  // below every box
+      const c = document.querySelector('.mv-stage canvas'), y = Math.round(0.6 * c.height);
+      return [...c.getContext('2d').getImageData(0, y, c.width, 40).data].join();
+    }"""
+    toggle = page.get_by_role("button", name="Levels")
+    changed = {}
+    for frame in (first, second[0]):
+        page.get_by_label("Frame", exact=True).fill(str(frame))
+        before = page.evaluate(corner)
+        toggle.click()
+        changed[frame] = page.evaluate(corner) != before
+        toggle.click()
+    assert changed == {first: False, second[0]: True}
+
+
+def test_the_legend_names_the_level_of_the_run(bare):
+    trace = traced(objects=2, steps=3)
+    options = replace(trace.options, ascent=replace(trace.options.ascent, r0=0.4))
+    page = show(bare, replace(trace, options=options))
+    page.locator("details.mv-legend > summary").click()
+    page.locator(".mv-terms > summary").click()
+    told = page.locator("details.mv-legend .mv-legend-list").first.inner_text()
+    assert "r0 = 0.4" in told
+    assert "0.75" not in told
 
 
 def test_keys_move_along_the_ascent_and_play_it(bare):

@@ -4,7 +4,7 @@
 import { all, el } from "./dom.js";
 import { Tips } from "./term.js";
 
-/** @import { Constants } from "./types" */
+/** @import { Constants, Trace } from "./types" */
 
 /**
  * Signs of the viewer, each with the glossary's term for it; `more` is what only the viewer shows.
@@ -16,9 +16,9 @@ const SIGNS = [
   { sign: "V_d", term: "counterfactual" },
   { sign: "∂L/∂r", term: "gradient", more: "A bar to the right is positive, to the left negative; 0 exactly: the mask covers no pixel." },
   { sign: "0", term: "level", swatch: "mv-key-0", more: "A dashed outline: the object is kept." },
-  { sign: "0.75", term: "level", swatch: "mv-key-half", more: "Stripes one way: the object is partly masked." },
+  { sign: "r0", term: "level", swatch: "mv-key-half", more: "Stripes one way: the object is partly masked." },
   { sign: "1", term: "level", swatch: "mv-key-1", more: "Crossed stripes: the object is masked." },
-  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame." },
+  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame; among the levels on the picture, stripes in black and white." },
   { sign: "below β cutoff", term: "plausibility cut" },
   { sign: "α", term: "contrast strength" },
   { sign: "│", term: "divergence", more: "Underlined twice in the answers." },
@@ -39,6 +39,7 @@ export class Legend {
   constructor() {
     this.body = el("dl", { class: "mv-legend-list" });
     this.terms = el("dl", { class: "mv-legend-list" });
+    this.partly = el("span", {}, "r0"); // the sign of what is partly masked
     this.root = el("details", { class: "mv-legend" }, el("summary", {}, "Legend"), this.body,
       el("details", { class: "mv-terms" }, el("summary", {}, "All terms"), this.terms));
     /** @type {Record<string, string>} */
@@ -50,11 +51,21 @@ export class Legend {
   load(constants) {
     this.meanings = constants.glossary;
     this.body.replaceChildren(...SIGNS.flatMap(({ sign, term, swatch, more }) => [
-      el("dt", {}, swatch ? el("span", { class: `mv-key ${swatch}`, "aria-hidden": "true" }) : null, sign),
+      el("dt", {}, swatch ? el("span", { class: `mv-key ${swatch}`, "aria-hidden": "true" }) : null,
+        sign === "r0" ? this.partly : sign),
       el("dd", {}, `${sentence(this.meanings[term])}${more ? ` ${more}` : ""}`),
     ]));
     this.terms.replaceChildren(...Object.entries(this.meanings).flatMap(([name, meaning]) =>
       [el("dt", {}, name), el("dd", {}, sentence(meaning))]));
+  }
+
+  /**
+   * The level of what is partly masked is one of the run's options.
+   *
+   * @param {Trace} trace
+   */
+  loadTrace({ r0, continuous }) {
+    this.partly.textContent = continuous ? "0 < level < 1" : `r0 = ${r0}`;
   }
 
   /**

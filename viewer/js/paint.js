@@ -11,6 +11,9 @@ import { inkOn } from "./text.js";
 /** @typedef {{ x: number, y: number, w: number, h: number }} Area pixels of a canvas */
 /** @typedef {{ x: number, y: number, below: boolean, text: string, short: string, colour: string, chosen?: boolean }} Tag a label above or below a place */
 
+const FRAME_COLOUR = "#3a424b"; // of the frame mask's tag
+const FRAME_SPACING = 40; // pixels between its stripes, wider than those of objects
+
 export class Painter {
   /**
    * @param {State} state
@@ -57,15 +60,23 @@ export class Painter {
   }
 
   /**
-   * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone.
+   * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone. The frame
+   * mask is hatched alike, in black and white, and has its tag in the lower right corner.
    *
    * @param {CanvasRenderingContext2D} context
    * @param {FrameLevels} levels
+   * @param {FrameMasks} masks
    */
-  drawLevels(context, levels) {
-    const { tracks } = this.state.shown;
+  drawLevels(context, levels, masks) {
+    const { tracks, final, mask } = this.state.shown;
     /** @type {Tag[]} */
     const tags = [];
+    if (mask.frame_mask !== "off" && final && final.frame_level.length) {
+      this.hatchOutside(context, levels.frame, masks.outside);
+      const { x, y, w, h } = this.area();
+      const short = levelText(levels.frame);
+      tags.push({ x: x + w, y: y + h, below: true, text: `frame mask: level ${short}`, short, colour: FRAME_COLOUR });
+    }
     this.eachBox((k, x, y, w, h) => {
       const { colour } = tracks[k];
       const level = levels.objects[k];
@@ -81,10 +92,30 @@ export class Painter {
       if (level > 0) hatch(context, x, y, w, h, 1);
       if (level === 1) hatch(context, x, y, w, h, -1);
       context.restore();
-      const text = level.toFixed(2).replace(/\.?0+$/, "");
+      const text = levelText(level);
       tags.push({ x, y: y + h, below: true, text: `level ${text}`, short: text, colour });
     });
     writeTags(context, tags);
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} level of the frame mask
+   * @param {Float32Array} outside the frame mask, at the masks' size
+   */
+  hatchOutside(context, level, outside) {
+    if (level <= 0) return;
+    const stripes = document.createElement("canvas");
+    [stripes.width, stripes.height] = [context.canvas.width, context.canvas.height];
+    const drawn = contextOf(stripes), { x, y, w, h } = this.area();
+    for (const [colour, lineWidth] of /** @type {[string, number][]} */ ([["#ffffff", 3], ["#111111", 1.5]])) {
+      [drawn.strokeStyle, drawn.lineWidth] = [colour, lineWidth];
+      hatch(drawn, x, y, w, h, 1, FRAME_SPACING);
+      if (level === 1) hatch(drawn, x, y, w, h, -1, FRAME_SPACING);
+    }
+    drawn.globalCompositeOperation = "destination-in";
+    this.paint(drawn, (i) => outside[i], [0, 0, 0]);
+    context.drawImage(stripes, 0, 0);
   }
 
   /** @param {CanvasRenderingContext2D} context */
@@ -218,14 +249,20 @@ function rgbOf(hex) {
  * @param {number} w
  * @param {number} h
  * @param {1 | -1} direction
+ * @param {number} spacing pixels between two stripes
  */
-function hatch(context, x, y, w, h, direction) {
+function hatch(context, x, y, w, h, direction, spacing = 12) {
   context.beginPath();
-  for (let d = -h; d < w + h; d += 12) {
+  for (let d = -h; d < w + h; d += spacing) {
     context.moveTo(x + d, direction > 0 ? y + h : y);
     context.lineTo(x + d + h, direction > 0 ? y : y + h);
   }
   context.stroke();
+}
+
+/** @param {number} level */
+function levelText(level) {
+  return level.toFixed(2).replace(/\.?0+$/, "");
 }
 
 /**

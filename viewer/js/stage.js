@@ -280,7 +280,7 @@ export class Stage {
     for (const paint of this.overlays) paint(context);
     context.restore();
     if (layers.soft || this.state.draws) this.painter.drawSoft(context, this.masks(frame));
-    if (layers.levels && hasLevelsOf(trace, contrast)) this.painter.drawLevels(context, levels);
+    if (layers.levels && hasLevelsOf(trace, contrast)) this.painter.drawLevels(context, levels, this.masks(frame));
     if (layers.boxes) this.painter.drawBoxes(context);
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
     this.describe(levels);

@@ -181,6 +181,7 @@ export class Viewer {
     for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
       part.load(trace);
     }
+    this.legend.loadTrace(trace);
     this.tokens.root.hidden = !Object.keys(trace.answers).length;
     this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
