@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from pathlib import Path
 
 from ratings.errors import StudyError
-from ratings.media import MAGIC
 from ratings.preregistration import sha256
+from ratings.reveal import check_media, revealed, verify
 from ratings.schema import FROZEN, SEALED
 from ratings.store import GENESIS, Study, event_values, next_link
 
@@ -59,25 +58,10 @@ def _check_items(study: Study) -> int:
             raise StudyError(
                 f"the preregistration in {beside.name!r} is not the study's", "Give the right one"
             )
-    items = study.preregistration["items"]
-    for item in items:
-        rows = study.rows("SELECT * FROM sides WHERE clip = ?", item["number"])
-        clip = study.row("SELECT * FROM clips WHERE id = ?", item["number"])
-        if clip is None or (clip["question"], clip["part"]) != (item["question"], item["part"]):
-            raise StudyError(f"item {item['number']} is not the preregistered one", "Give another")
-        if {r["arm"] for r in rows} != set(item["arms"]):
-            raise StudyError(f"item {item['number']} has other arms", "Give an untouched copy")
-        for row in rows:
-            content = bytes(row["media"])
-            stored = item["arms"][row["arm"]]["media_sha256"]
-            if hashlib.sha256(content).hexdigest() != stored or not content.startswith(MAGIC):
-                raise StudyError(
-                    f"the pictures of item {item['number']} were changed", "Give an untouched copy"
-                )
-    (count,) = study.rows("SELECT count(*) FROM clips")[0]
-    if count != len(items):
-        raise StudyError("the study holds items that were not preregistered", "Give another copy")
-    return len(items)
+    if study.salt is not None:
+        verify(study.preregistration_text, revealed(study))
+    check_media(study, study.items)
+    return len(study.items)
 
 
 def _check_events(study: Study) -> int:

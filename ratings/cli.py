@@ -1,4 +1,4 @@
-"""`python -m ratings create|invite|status|report|export|check|copy|simulate STUDY.db`.
+"""`python -m ratings create|invite|status|report|export|check|copy|reveal|verify|simulate`.
 
 Exit codes: 0 done, 1 a study that `check` finds damaged, 2 bad input, 130 interrupted. Errors go to
 stderr.
@@ -28,6 +28,7 @@ from ratings.gold import read_gold
 from ratings.plan import DESIGNS
 from ratings.render import html_page, markdown
 from ratings.report import figures, progress
+from ratings.reveal import check_media, read_reveal, read_text, reveal, verify
 from ratings.simulate import simulate
 from ratings.source import Source, read_source
 from ratings.store import Study
@@ -89,6 +90,14 @@ def _parser() -> argparse.ArgumentParser:
     command("check", _check, "whether the study is whole: exit 1 with the reason where it is not")
     copy = command("copy", _copy, "a whole copy, also while a server has the study open")
     copy.add_argument("to", metavar="COPY.db", type=Path)
+    opening = command("reveal", _reveal, "once it is closed: what opens the preregistration")
+    opening.add_argument("--out", type=Path, metavar="REVEAL.json", required=True)
+    text = "whether a preregistration and its reveal fit: exit 1 with the reason where they do not"
+    proof = commands.add_parser("verify", help=text, description=text)
+    proof.add_argument("preregistration", metavar="PREREGISTRATION.json", type=Path)
+    proof.add_argument("reveal", metavar="REVEAL.json", type=Path)
+    proof.add_argument("--study", type=Path, metavar="STUDY.db", help="compare its pictures too")
+    proof.set_defaults(run=_verify)
     trial = command("simulate", _simulate, "let programs rate: the report will say so")
     trial.add_argument("--seed", type=int, default=0)
     trial.add_argument("--effect", type=float, default=0.7, help="planted in careful raters")
@@ -247,6 +256,28 @@ def _copy(args: argparse.Namespace) -> int:
         raise OptionError(f"{args.to.name[:200]!r} exists", "Choose another name")
     with Study(args.study, write=False) as study:
         study.copy_to(args.to)
+    return 0
+
+
+def _reveal(args: argparse.Namespace) -> int:
+    with Study(args.study) as study:
+        reveal(study, args.out)
+    print(f"{args.out} opens {preregistration_path(args.study).name}: publish both")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    text, revealed = read_text(args.preregistration), read_reveal(args.reveal)
+    try:
+        items = verify(text, revealed)
+        if args.study is not None:
+            with Study(args.study, write=False) as study:
+                check_media(study, items)
+    except StudyError as error:
+        print(f"does not fit: {visible(str(error))}", file=sys.stderr)
+        return 1
+    pictures = "" if args.study is None else ", and the study holds their pictures"
+    print(f"fits: {count(len(items), 'item')} as preregistered{pictures}")
     return 0
 
 

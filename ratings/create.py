@@ -22,10 +22,11 @@ from core.words import writable
 from ratings import arms as arm_module
 from ratings.arms import ARMS, BY_HAND, LEAST, MACD, MOST, Arm, ArmMask, NoMask, coverage
 from ratings.codes import hash_code, new_code
+from ratings.files import new_private_file
 from ratings.gold import KnownItem
 from ratings.media import composite, encode_clip, pad_clips
-from ratings.plan import GOLD, MAIN, TRAINING, Design
-from ratings.preregistration import PLAN, canonical, sha256
+from ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
+from ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
 from ratings.schema import create_tables, seal
 from ratings.source import Source
 
@@ -183,29 +184,41 @@ def _write(
     organiser: str,
 ) -> str:
     """Fills the new database; gives the text of the preregistration."""
-    media = _render(items, plan.seed)
+    salt, key = secrets.token_hex(32), secrets.token_hex(32)
+    media = _render(items, salt)
+    new_private_file(path)
     db = sqlite3.connect(path, isolation_level=None)
     try:
         create_tables(db)
         db.execute("BEGIN")
         described = [_insert(db, i + 1, item, media) for i, item in enumerate(items)]
-        secret = secrets.token_hex(32)
+        sealed = {
+            "seed": plan.seed,
+            "left_out": [{"clip": writable(n), "reason": r} for n, r in left_out],
+        }
         text = canonical({
-            "version": 1,
+            "version": 2,
             "study": secrets.token_hex(8),
             "software": core.__version__,
             "design": plan.design,
             "arms": list(plan.arms),
             "raters": plan.raters,
             "repeat": plan.repeat,
-            "seed": plan.seed,
-            "assignment_key_sha256": sha256(secret),
+            "assignment_key_sha256": sha256(key),
             "instructions_sha256": sha256(plan.instructions),
-            "items": described,
-            "left_out": [{"clip": writable(n), "reason": r} for n, r in left_out],
+            "items": public_items(described, salt),
+            "left_out": count_reasons(left_out),
+            "sealed_sha256": sealed_sha256(salt, sealed),
             "analysis": PLAN,
         })  # fmt: skip
-        rows = {"preregistration": text, "key": secret, "instructions": plan.instructions}
+        rows = {
+            "preregistration": text,
+            "sealed": canonical(sealed | {"items": described}),
+            "salt": salt,
+            "key": key,
+            "login_key": secrets.token_hex(32),
+            "instructions": plan.instructions,
+        }
         db.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
         add = "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)"
         db.execute(add, (time.time(), "organiser", hash_code(organiser)))
@@ -217,21 +230,35 @@ def _write(
     return text
 
 
-def _render(items: Sequence[_Item], seed: int) -> Mapping[tuple[int, str], bytes]:
+def public_items(described: Sequence[dict[str, Any]], salt: str) -> list[dict[str, Any]]:
+    """What the preregistration says of each item: neither its part nor anything of its arms.
+
+    Sorted by clip and question, since the study's own numbers follow the parts.
+    """
+    public = [
+        {name: item[name] for name in ("clip", "clip_sha256", "question", "frames")}
+        | {"sealed_sha256": sealed_sha256(salt, item)}
+        for item in described
+    ]
+    return sorted(public, key=lambda item: (item["clip_sha256"], item["question"]))
+
+
+def _render(items: Sequence[_Item], salt: str) -> Mapping[tuple[int, str], bytes]:
     """The packed clips by item and arm, "" for the clip itself, all of one size."""
-    rng = np.random.default_rng([seed, 1])
     packed: dict[tuple[int, str], bytes] = {}
     for i, item in enumerate(items):
         packed[i + 1, ""] = encode_clip(item.source.frames)
         for name, side in item.sides.items():
-            packed[i + 1, name] = encode_clip(composite(item.source, side.mask, rng))
-    return dict(zip(packed, pad_clips(list(packed.values()), rng), strict=True))
+            packed[i + 1, name] = encode_clip(
+                composite(item.source, side.mask, keyed_rng(salt, "noise", i + 1, name))
+            )
+    return dict(zip(packed, pad_clips(list(packed.values())), strict=True))
 
 
 def _insert(
     db: sqlite3.Connection, number: int, item: _Item, media: Mapping[tuple[int, str], bytes]
 ) -> dict[str, Any]:
-    """Adds one item; gives its place in the preregistration."""
+    """Adds one item; gives what the preregistration seals of it."""
     source = item.source
     height, width = source.size
     name = writable(source.name)

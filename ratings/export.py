@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from core.errors import OptionError
 from core.words import spreadsheet_text
+from ratings.files import write_private
 from ratings.store import Study
 
 FORMATS = ("csv", "jsonl", "parquet")
@@ -48,18 +48,15 @@ INSTALL = "Install one: pip install pyarrow"
 
 
 def export(study: Study, kind: str, out: Path) -> int:
-    """Writes all events to a file, whole or not at all; gives how many there are.
+    """Writes all events to a private file, whole or not at all; gives how many there are.
 
     Raises OptionError where the format needs a library that is not there, or nothing can be
     written.
     """
     content = content_of(study, kind)
-    scratch = out.with_name(f".{out.name}.new")
     try:
-        scratch.write_bytes(content)
-        os.replace(scratch, out)
+        write_private(out, content)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise OptionError(
             f"{str(out)[:200]!r} cannot be written ({error.strerror})", "Choose another place"
         ) from error

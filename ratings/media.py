@@ -7,6 +7,7 @@ size of a transfer tells one arm from another.
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Sequence
 
@@ -55,10 +56,14 @@ def encode_clip(frames: Pixels) -> bytes:
     return MAGIC + struct.pack("<I", len(pictures)) + lengths + b"".join(pictures)
 
 
-def pad_clips(clips: Sequence[bytes], rng: np.random.Generator) -> list[bytes]:
-    """The same clips, all of one size; the padding is random, so that it cannot be compressed."""
+def pad_clips(clips: Sequence[bytes]) -> list[bytes]:
+    """The same clips, all of one size; the padding is random, so that it cannot be compressed.
+
+    It comes from the system, not from the study's seed: whoever guesses a seed could otherwise
+    repeat its draws and read the order of the arms from them.
+    """
     size = max(map(len, clips), default=0)
-    return [c + rng.bytes(size - len(c)) for c in clips]
+    return [c + secrets.token_bytes(size - len(c)) for c in clips]
 
 
 def decode_clip(content: bytes) -> list[bytes]:

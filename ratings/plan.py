@@ -39,7 +39,7 @@ class Task:
     repeats: int | None = None
 
 
-def rater_rng(key: str, *what: object) -> np.random.Generator:
+def keyed_rng(key: str, *what: object) -> np.random.Generator:
     """A generator for a purpose; nobody without the key can draw the same numbers."""
     seed = hashlib.sha256("|".join([key, *map(str, what)]).encode()).digest()
     return np.random.default_rng(int.from_bytes(seed, "big"))
@@ -61,13 +61,13 @@ def plan_tasks(
     and a clip comes again only after every other clip.
     """
     partner, second = divmod(rater, 2)
-    rng = rater_rng(key, design, partner)
+    rng = keyed_rng(key, design, partner)
     plan = _pairs if design == "pair" else _singles
     screens = plan(main, rng, rater)
     if second:
         screens = [_exchanged(t) for t in reversed(screens)]
-    screens = _with_repeats(screens, repeat, rater_rng(key, REPEAT, rater))
-    rng = rater_rng(key, GOLD, rater)
+    screens = _with_repeats(screens, repeat, keyed_rng(key, REPEAT, rater))
+    rng = keyed_rng(key, GOLD, rater)
     for shown in gold:
         for task in _known(GOLD, shown, design, rng):
             screens = _inserted(screens, int(rng.integers(len(screens) + 1)), task)

@@ -1,4 +1,9 @@
-"""What is fixed before the first rating: items, arms, seed, design, and the planned analysis."""
+"""What is fixed before the first rating: items, arms, seed, design, and the planned analysis.
+
+It can be published before the study, so it names nothing by which a rater could tell arms apart.
+The seed, and of each item its part, masks and digests of pictures, are sealed: only a hash with the
+study's secret salt stands in it. `ratings.reveal` publishes the salt afterwards.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +43,15 @@ PLAN = {
 def canonical(content: dict[str, Any]) -> str:
     """The one way in which a preregistration is written; its sha256 is over these bytes."""
     return json.dumps(content, sort_keys=True, ensure_ascii=False, indent=1) + "\n"
+
+
+def sealed_sha256(salt: str, content: dict[str, Any]) -> str:
+    """The commitment to a sealed part: sha256 of the salt, a line feed, and its canonical text.
+
+    salt: 64 hexadecimal digits, secret until the study is over. Without it the digest says nothing
+    of the content; with it nobody can show other content.
+    """
+    return sha256(f"{salt}\n{canonical(content)}")
 
 
 def sha256(text: str) -> str:

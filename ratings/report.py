@@ -71,8 +71,8 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
             "state": study.state,
             "arms": arms,
             "sha256": study.preregistration_sha256,
-            "items": sum(i["part"] == MAIN for i in plan["items"]),
-            "left_out": plan["left_out"],
+            "items": sum(i["part"] == MAIN for i in study.items),
+            "left_out": study.left_out,
             "raters_planned": plan["raters"],
             "raters_invited": len(raters),
             "raters_begun": len(quality),
@@ -101,7 +101,7 @@ def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
     full = figures(study, resamples)
     answers, screens = read_answers(study), read_screens(study)
     items = {}
-    for item in study.preregistration["items"]:
+    for item in study.items:
         if item["part"] == MAIN:
             rated = {a.rater for a in main_answers(answers, screens) if a.clip == item["number"]}
             items[item["number"]] = {
@@ -261,7 +261,7 @@ def _correlation(rows: Sequence[dict[str, Any]], resamples: int) -> Estimate:
 def _areas(study: Study, arms: Sequence[str]) -> dict[str, Any]:
     """Hidden pixels of each arm over those of the first: over the main items."""
     details = details_of(study)
-    clips = [i["number"] for i in study.preregistration["items"] if i["part"] == MAIN]
+    clips = [i["number"] for i in study.items if i["part"] == MAIN]
     out = {}
     for arm in arms[1:]:
         ratios = [details[c, arm]["hidden"] / details[c, arms[0]]["hidden"] for c in clips]

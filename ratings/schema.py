@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 
 from ratings.errors import StudyBusy, StudyError
+from ratings.files import hide_from_others
 
 VERSION = 1
 APPLICATION = 0x4D414344  # "MACD", in the file's header
@@ -142,6 +143,7 @@ def connect(
             "Use the version of the project that made it",
         )
     if write:
+        hide_from_others(place)
         set_durable(db, remote)
     return db
 

@@ -21,12 +21,15 @@ from typing import Any
 from ratings.codes import derived_code, hash_code, match_code, new_code
 from ratings.errors import Refused, StudyBusy, StudyError
 from ratings.events import Event
+from ratings.files import new_private_file
 from ratings.plan import GOLD, MAIN, TRAINING, Shown, plan_tasks
 from ratings.preregistration import sha256
 from ratings.schema import connect
 
 OPEN, PAUSED, CLOSED = "open", "paused", "closed"
 STATES = (OPEN, PAUSED, CLOSED)
+REVEAL = "reveal"
+"""Notes that what the preregistration seals was written to a file; the study stays closed."""
 MOST_INVITES = 1000
 MOST_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
@@ -76,10 +79,21 @@ class Study:
         self._db = connect(path, write=write, network=network)
         try:
             meta = {r["name"]: r["value"] for r in self._db.execute("SELECT * FROM meta")}
-            self.preregistration: dict[str, Any] = json.loads(meta["preregistration"])
-            self.preregistration_sha256 = sha256(meta["preregistration"])
-            self.instructions, self._key = meta["instructions"], meta["key"]
+            self.preregistration_text = meta["preregistration"]
+            self.preregistration: dict[str, Any] = json.loads(self.preregistration_text)
+            self.preregistration_sha256 = sha256(self.preregistration_text)
+            self.instructions, self.key = meta["instructions"], meta["key"]
+            self._login_key = meta.get("login_key", self.key)
             self.id, self.design = self.preregistration["study"], self.preregistration["design"]
+            self.salt: str | None = meta.get("salt")
+            # the preregistration of a study without a salt holds everything itself
+            self.sealed: dict[str, Any] = (
+                json.loads(meta["sealed"])
+                if self.salt
+                else {name: self.preregistration[name] for name in ("seed", "left_out", "items")}
+            )
+            self.items: list[dict[str, Any]] = self.sealed["items"]
+            self.left_out: list[dict[str, str]] = self.sealed["left_out"]
         except sqlite3.OperationalError as error:
             self._db.close()
             raise StudyBusy(
@@ -114,9 +128,10 @@ class Study:
     def copy_to(self, path: Path) -> None:
         """A whole copy of the study as it is now; raises StudyError where it cannot be written."""
         try:
+            new_private_file(path)
             with self._lock, closing(sqlite3.connect(path)) as copy:
                 self._db.backup(copy)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StudyError(f"the copy failed ({error})", "Choose another place") from error
 
     @contextmanager
@@ -157,7 +172,7 @@ class Study:
         The code is derived from the identity and the study's key, so that nothing of the identity
         is stored. Raises Refused where the study has as many raters as it can have.
         """
-        code = derived_code(self._key, identity)
+        code = derived_code(self._login_key, identity)
         with self._lock:
             if self.rater_of(code) is None:
                 row = self.row("SELECT count(*) AS raters FROM raters")
@@ -177,7 +192,7 @@ class Study:
                 )
                 tasks = plan_tasks(
                     self.design, shown[MAIN], shown[TRAINING], shown[GOLD],
-                    self.preregistration["repeat"], self._key, number - 1,
+                    self.preregistration["repeat"], self.key, number - 1,
                 )  # fmt: skip
                 ids = [secrets.token_hex(16) for _ in tasks]
                 ordered = sorted(enumerate(tasks), key=lambda z: z[1].repeats is not None)
@@ -225,7 +240,16 @@ class Study:
         return code
 
     def control(self, what: str, value: str | None = None) -> None:
-        """Notes a change of the study's state: open, paused, closed, revoke, restore."""
+        """Notes a change of the study's state: open, paused, closed, revoke, restore, reveal.
+
+        Raises Refused for opening a study whose arms have been revealed.
+        """
+        if what in (OPEN, PAUSED) and self._last(REVEAL, "what") is not None:
+            raise Refused(
+                "the arms of this study were revealed, so that no further rating would be blind",
+                "Make a new study: ratings create",
+                409,
+            )
         with self.transaction() as db:
             db.execute(
                 "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)",
@@ -247,9 +271,9 @@ class Study:
             (revoked.add if r["what"] == "revoke" else revoked.discard)(int(r["value"]))
         return revoked
 
-    def _last(self, what: str) -> str | None:
-        row = self.row("SELECT value FROM controls WHERE what = ? ORDER BY id DESC LIMIT 1", what)
-        return None if row is None else row["value"]
+    def _last(self, what: str, column: str = "value") -> str | None:
+        row = self.row("SELECT * FROM controls WHERE what = ? ORDER BY id DESC LIMIT 1", what)
+        return None if row is None else row[column]
 
     @property
     def state(self) -> str:

@@ -39,8 +39,8 @@ def test_a_study_is_made_of_traces(tmp_path, capsys):
     assert "organiser: https://example.org/organise#" in out
     with Study(target) as study:
         assert f"sha256: {study.preregistration_sha256}" in out
-        assert study.preregistration["seed"] == 4
-        assert [i["part"] for i in study.preregistration["items"]] == ["main", "gold", "training"]
+        assert study.sealed["seed"] == 4
+        assert [i["part"] for i in study.items] == ["main", "gold", "training"]
         assert "How well does it hide" in study.instructions
     assert main(words) == 2
     assert "exists" in capsys.readouterr().err

@@ -142,8 +142,8 @@ def test_the_preregistration_is_kept_and_hashed(tmp_path):
     text = preregistration_path(path).read_text()
     assert sha256(text) == make_study.last.sha256
     plan = json.loads(text)
-    assert (plan["raters"], plan["repeat"], plan["seed"], plan["design"]) == (5, 0.2, 1, "pair")
-    assert {a for i in plan["items"] for a in i["arms"]} == {"macd", "random-mask"}
+    assert (plan["raters"], plan["repeat"], plan["design"]) == (5, 0.2, "pair")
+    assert plan["arms"] == ["macd", "random-mask"]
     assert "bootstrap" in plan["analysis"]["primary"]
     with Study(path) as study:
         assert study.preregistration == plan

@@ -266,7 +266,7 @@ CHANGES = {
     " ELSE 'macd' END WHERE clip = 1",
     "a picture changed": "UPDATE sides SET media = zeroblob(10) WHERE id = 1",
     "a question changed": "UPDATE clips SET question = 'Is there a cat?' WHERE id = 1",
-    "the plan changed": "UPDATE meta SET value = replace(value, '\"seed\": 1', '\"seed\": 2')"
+    "the plan changed": "UPDATE meta SET value = replace(value, '\"raters\": 3', '\"raters\": 4')"
     " WHERE name = 'preregistration'",
     "unfrozen": None,
 }
