@@ -22,12 +22,13 @@ def serving(
     breaks_at: int | None = None,
     failing: bool = False,
     sent: list[tuple[str, int, int]] | None = None,
+    asked: list[str] | None = None,
 ) -> Iterator[str]:
     """Address of a hub that has one model, `somebody/model`, with the files of a folder.
 
     breaks_at: byte of a file at which every connection is closed that reaches it; failing: it only
     answers 500. sent: it goes on within a file where a request asks for that, and notes the name,
-    the first byte and how many bytes of a file it has sent.
+    the first byte and how many bytes of a file it has sent. asked: it notes every request's path.
     """
     files = {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()}
     files["model.onnx"] = b"not wanted"
@@ -67,6 +68,8 @@ def serving(
 
         def do_GET(self) -> None:
             path = self.path.split("?")[0]
+            if asked is not None:
+                asked.append(path)
             name = path.rsplit("/", 1)[-1]
             if failing:
                 self._send(500, b"", {})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,102 @@ TOYWORLD_DOMAIN = (
 )
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where a named backbone comes from. source: a folder or hub id; online: the hub answers."""
+
+    name: str
+    source: str
+    revision: str
+    local: bool
+    online: bool
+
+    @classmethod
+    def of(cls, name: str) -> _Source:
+        """Raises BackboneNotFound for what can be neither a folder nor a hub id."""
+        if name == "toyworld":
+            return cls(name, str(shipped("backbone")), "", local=True, online=True)
+        source, revision = pinned(name)
+        local = Path(source).is_dir()
+        if not local and "/" not in source.strip("/."):
+            raise BackboneNotFound(
+                f"there is no folder {name!r}", "Give a folder, a hub id or toyworld"
+            )
+        return cls(name, source, revision, local, local or reachable())
+
+    def fetch(self, where: torch.device, dtype: torch.dtype, progress: Progress) -> tuple[str, str]:
+        """The folder with its files, and its family. Free memory is checked before a download."""
+        safe: dict[str, Any] = {
+            "trust_remote_code": False,
+            "local_files_only": self.local or not self.online,
+        }
+        config = AutoConfig.from_pretrained(self.source, revision=self.revision or None, **safe)
+        family = config.model_type
+        if family not in FAMILIES:
+            raise UnsupportedBackbone(
+                f"{self.name!r} is of the family {family!r}",
+                f"Choose a model of {', '.join(FAMILIES)}",
+            )
+        check_memory(self.name, needed_gb(self.source), where, dtype)
+        if self.local:
+            return self.source, family
+
+        def fits(listed: Sequence[Any]) -> None:
+            if weights_gb(self.source) is None:  # its files are taken for bfloat16
+                whole = sum(f.file_size for f in listed if f.filename.endswith(WEIGHTS))
+                check_memory(self.source, UNPLANNED * whole / 1e9, where, dtype)
+
+        folder = fetch(self.source, self.revision, progress, self.online, check=fits)
+        return folder, family
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raises BackboneCorrupt or BackboneNotFound for errors of the libraries that read it."""
+        name = self.name
+        try:
+            yield
+        except SafetensorError as error:
+            raise BackboneCorrupt(
+                f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
+                "Delete them and download the model again",
+            ) from error
+        except (OSError, ValueError) as error:
+            if isinstance(error, GatedRepoError) or isinstance(error.__cause__, GatedRepoError):
+                raise BackboneNotFound(
+                    f"{name!r} asks for its licence to be accepted first",
+                    "Accept it on the model's page, then log in with `hf auth login`",
+                ) from error
+            first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
+            if self.local:
+                raise BackboneCorrupt(
+                    f"the folder {name!r} holds no complete model ({first})",
+                    "It needs config.json, *.safetensors, tokenizer and processor files",
+                ) from error
+            if not self.online:
+                raise BackboneNotFound(
+                    f"{name!r} is not on this disk, and the hub cannot be reached",
+                    "Check the network, give the folder of a downloaded model, or use toyworld",
+                ) from error
+            raise BackboneNotFound(
+                f"{name!r} is neither a folder nor a model that the hub gave ({first})",
+                "Check the name, or use the embedded backbone: toyworld",
+            ) from error
+
+
+def _dtype(name: str, where: torch.device) -> torch.dtype:
+    return torch.bfloat16 if where.type == "cuda" and name != "toyworld" else torch.float32
+
+
+def fetch_backbone(name: str, device: str = "auto", progress: Progress | None = None) -> str:
+    """The folder of a backbone, which is downloaded where it is not on this disk; loads nothing.
+
+    Raises as `load_backbone` does.
+    """
+    where, source = device_of(device), _Source.of(name)
+    with source.explained():
+        return source.fetch(where, _dtype(name, where), progress or Progress())[0]
+
+
 def load_backbone(
     name: str = "toyworld", device: str = "auto", progress: Progress | None = None
 ) -> VideoLM:
@@ -112,26 +210,9 @@ def load_backbone(
     that is not there; Cancelled once `progress` was stopped.
     """
     where, progress = device_of(device), progress or Progress()
-    toyworld = name == "toyworld"
-    source, revision = (str(shipped("backbone")), "") if toyworld else pinned(name)
-    local = Path(source).is_dir()
-    if not local and "/" not in source.strip("/."):
-        raise BackboneNotFound(
-            f"there is no folder {name!r}", "Give a folder, a hub id or toyworld"
-        )
-    online = local or reachable()
-    dtype = torch.bfloat16 if where.type == "cuda" and not toyworld else torch.float32
-    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local or not online}
-    try:
-        config = AutoConfig.from_pretrained(source, revision=revision or None, **safe)
-        family = config.model_type
-        if family not in FAMILIES:
-            raise UnsupportedBackbone(
-                f"{name!r} is of the family {family!r}",
-                f"Choose a model of {', '.join(FAMILIES)}",
-            )
-        check_memory(name, needed_gb(source), where, dtype)
-        folder = source if local else _download(source, revision, progress, online, (where, dtype))
+    toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
+    with source.explained():
+        folder, family = source.fetch(where, dtype, progress)
         model_class: Any = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
         with reading_weights(progress):
@@ -145,39 +226,13 @@ def load_backbone(
         processor = AutoProcessor.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
-    except SafetensorError as error:
-        raise BackboneCorrupt(
-            f"the weights of {name!r} are damaged or were not downloaded whole ({error})",
-            "Delete them and download the model again",
-        ) from error
-    except (OSError, ValueError) as error:
-        if isinstance(error, GatedRepoError) or isinstance(error.__cause__, GatedRepoError):
-            raise BackboneNotFound(
-                f"{name!r} asks for its licence to be accepted first",
-                "Accept it on the model's page, then log in with `hf auth login`",
-            ) from error
-        first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
-        if local:
-            raise BackboneCorrupt(
-                f"the folder {name!r} holds no complete model ({first})",
-                "It needs config.json, *.safetensors, tokenizer and processor files",
-            ) from error
-        if not online:
-            raise BackboneNotFound(
-                f"{name!r} is not on this disk, and the hub cannot be reached",
-                "Check the network, give the folder of a downloaded model, or use toyworld",
-            ) from error
-        raise BackboneNotFound(
-            f"{name!r} is neither a folder nor a model that the hub gave ({first})",
-            "Check the name, or use the embedded backbone: toyworld",
-        ) from error
     info = BackboneInfo(
         name=name,
         family=family,
         parameters=sum(p.numel() for p in model.parameters()),
         device=where.type,
         dtype=str(dtype).removeprefix("torch."),
-        revision="" if local else Path(folder).name,
+        revision="" if source.local else Path(folder).name,
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
@@ -199,20 +254,3 @@ def pinned(name: str) -> tuple[str, str]:
         raise BackboneNotFound(f"there is no folder {name!r}", "A folder has no revision")
     listed = next((m.revision for m in CATALOGUE if m.hub_id == source), "")
     return source, revision or listed
-
-
-def _download(
-    source: str,
-    revision: str,
-    progress: Progress,
-    online: bool,
-    room: tuple[torch.device, torch.dtype],
-) -> str:
-    """The local folder of a hub model, whose memory is checked before it is downloaded."""
-
-    def fits(listed: Sequence[Any]) -> None:
-        if weights_gb(source) is None:  # its files are taken for bfloat16
-            whole = sum(f.file_size for f in listed if f.filename.endswith(WEIGHTS))
-            check_memory(source, UNPLANNED * whole / 1e9, *room)
-
-    return fetch(source, revision, progress, online, check=fits)

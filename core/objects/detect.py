@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 
 from core.errors import DetectorError
+from core.hub import is_closed
 from core.objects.regions import REGIONS
 from core.options import DetectOptions
 from core.shipped import shipped
@@ -205,7 +206,7 @@ def _import_yolo() -> Any:
     ultralytics takes the restriction from the environment when it is imported, so a value that
     was there before is overwritten, and one that came too late is set in its module.
     """
-    os.environ |= {"ULTRALYTICS_SAFE_LOAD": "1", "YOLO_AUTOINSTALL": "false"}
+    os.environ |= {"ULTRALYTICS_SAFE_LOAD": "1", "YOLO_AUTOINSTALL": "false", "YOLO_OFFLINE": "1"}
     os.environ.setdefault("YOLO_VERBOSE", "false")
     from ultralytics import YOLO
     from ultralytics.nn import tasks
@@ -221,6 +222,11 @@ def _import_yolo() -> Any:
 
 def _load(path: Path) -> Any:
     YOLO = _import_yolo()
+    if is_closed() and not path.is_file():
+        raise DetectorError(
+            f"{path.name} is not on this disk, and this server downloads nothing any more",
+            "Choose another detector",
+        )
     try:
         model = YOLO(str(path), task=_onnx_task(path) if path.suffix == ".onnx" else None)
         class_names, task = model.names, model.task

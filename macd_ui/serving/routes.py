@@ -149,6 +149,7 @@ class Doors:
     def __init__(self, mcp: bool = False, study: bool = False) -> None:
         doors = [*PAGE, *EVENTS, *BESIDE, *(STUDY if study else ()), *(MCP if mcp else ())]
         self._by_method: dict[str, list[Door]] = {}
+        self.all: tuple[Door, ...] = tuple(doors)
         for door in doors:
             self._by_method.setdefault(door.method, []).append(door)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,33 @@ def with_gallery(settings: ServerSettings) -> ServerSettings:
         return settings
 
 
+def with_models(settings: ServerSettings) -> ServerSettings:
+    """The settings with those listed models of a public server that are on its disk.
+
+    What is not is downloaded first, before there are visitors; from then on nothing is. A model
+    that cannot be had is left out with a warning, and holds up no start.
+    """
+    if not settings.public:
+        return settings
+    from core import hub
+    from core.backbones.load import fetch_backbone
+    from core.objects.detect import load_detector
+
+    def had(kind: str, names: Sequence[str], fetch: Callable[[str], Any]) -> Iterator[str]:
+        for name in names:
+            try:
+                fetch(name)
+            except MacdError as error:
+                print(f"warning: the {kind} {name} is not offered: {error}", file=sys.stderr)
+            else:
+                yield name
+
+    backbones = tuple(had("backbone", settings.backbones, fetch_backbone))
+    detectors = tuple(had("detector", settings.detectors, load_detector))
+    hub.close()
+    return replace(settings, backbones=backbones, detectors=detectors)
+
+
 def warnings_of(settings: ServerSettings) -> list[str]:
     """What the server's operator should know, in lines."""
     lines = []
@@ -85,6 +112,7 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
     from macd_ui.session import Store
 
     set_up_logging(settings.log_content)
+    settings = with_models(settings)
     site = open_site(settings)
     store = Store(settings=settings)
     store.site = site
