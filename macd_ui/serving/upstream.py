@@ -13,12 +13,15 @@ from typing import Any
 
 import gradio.route_utils
 import gradio.routes
+from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
 SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
 MOST_FILES = 1
 """Files of one upload; the page and gradio_client send each file by itself."""
 MOST_FIELDS = 8
+MOST_FIELD_BYTES = 2**10
+"""Of a part of an upload that is no file; the page sends none."""
 UPLOADS_WATCHED = 1000
 """Uploads under way whose progress somebody may ask for."""
 NO_SESSION = (
@@ -29,15 +32,27 @@ NO_SESSION = (
 
 
 class OneFileParser(gradio.route_utils.GradioMultiPartParser):
-    """An upload holds one file; whatever ends it early leaves none behind.
+    """An upload holds one file; whatever ends it early leaves none behind. Other parts are short.
 
     SOURCE/route_utils.py, `upload_fn`: takes 1,000 files, each with a folder of its own, in one
-    request; `GradioMultiPartParser.parse` deletes its temporary files only after its own errors.
+    request; `GradioMultiPartParser.parse` deletes its temporary files only after its own errors;
+    `on_part_data` keeps a part that is no file in memory, whatever its size, and raises
+    AttributeError for one whose progress is asked for.
     """
 
     def __init__(self, headers: Any, stream: Any, **named: Any) -> None:
         super().__init__(headers, stream, **named | {"max_files": MOST_FILES})
         self.max_fields = MOST_FIELDS
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """See GradioMultiPartParser."""
+        part = self._current_part
+        if part.file is not None:
+            super().on_part_data(data, start, end)
+        elif len(part.data) + end - start > MOST_FIELD_BYTES:
+            raise MultiPartException("A part of the upload is no file.")
+        else:
+            part.data += data[start:end]
 
     async def parse(self) -> Any:
         """See GradioMultiPartParser."""

@@ -1,6 +1,5 @@
 """Connections to other machines: a public server opens none that a request could name."""
 
-import json
 import os
 import socket
 import subprocess

@@ -1,0 +1,149 @@
+"""What requests bring: their type, their size and when they are read, on every open route."""
+
+import asyncio
+import json
+import select
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from macd_ui.serving import bodies, gate, routes
+from macd_ui.serving.passwords import hash_password
+from macd_ui.serving.routes import FORM, JSON, MOST, Doors
+from macd_ui.settings import ServerSettings
+from tests.patience import PATIENCE_S
+from tests.raw import API, Visitor
+from tests.security.conftest import serving
+
+TAKING = [d for d in Doors().all if d.method == "POST"]
+READING = [d for d in Doors().all if d.method == "GET" and not d.stream]
+FOREIGN_TYPES = ["application/x+json", "text/json", "application/ld+json", "application/json5",
+                 "application/octet-stream", "text/plain", "*/*", "", "application",
+                 "application/vnd.api+json; charset=utf-8"]  # fmt: skip
+
+
+def path_of(door):
+    return door.path.replace("{api_name}", "run")
+
+
+def ids(doors):
+    return [f"{d.method} {d.path}" for d in doors]
+
+
+def answered(store, door, headers, sent=b"", **named):
+    """The status of a request of which only so much is sent."""
+    store.logins._uses.clear()  # attempts to log in are counted too
+    host, port = store.url.removeprefix("http://").split(":")
+    lines = [f"{named.get('method', door.method)} {named.get('path', path_of(door))} HTTP/1.1",
+             f"Host: {host}:{port}", *(f"{k}: {v}" for k, v in headers)]  # fmt: skip
+    with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
+        plain.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
+        return int(plain.makefile("rb").readline().split()[1])
+
+
+@pytest.mark.parametrize("door", TAKING, ids=ids(TAKING))
+def test_a_body_of_another_type_is_refused_before_it_is_read(store, door):
+    size = ("Content-Length", "300000000")  # and nothing of it is sent
+    for kind in FOREIGN_TYPES:
+        assert answered(store, door, [("Content-Type", kind), size]) == 415, kind
+    assert answered(store, door, [size]) == 415
+    good = routes.TYPES[door.body][0]
+    assert answered(store, door, [("Content-Type", good), ("Content-Type", good), size]) == 415
+    gzip = ("Content-Encoding", "gzip")
+    assert answered(store, door, [("Content-Type", good), gzip, size]) == 415
+
+
+@pytest.mark.parametrize("door", TAKING, ids=ids(TAKING))
+@pytest.mark.parametrize("given", [str.lower, str.upper, str.title, lambda k: f" {k} ; charset=x"])
+def test_the_right_type_is_bounded_however_it_is_written(store, door, given):
+    kind = given(routes.TYPES[door.body][-1])
+    headers = [("Content-Type", kind), ("Content-Length", str(MOST[door.body] + 1))]
+    assert answered(store, door, headers) == 413
+
+
+@pytest.mark.parametrize("door", [d for d in TAKING if d.body in (JSON, FORM)],
+                         ids=lambda d: d.path)  # fmt: skip
+def test_a_body_in_chunks_is_bounded(store, door):
+    piece = b" " * 2**16
+    chunk = f"{len(piece):x}\r\n".encode() + piece + b"\r\n"
+    headers = [("Content-Type", routes.TYPES[door.body][0]), ("Transfer-Encoding", "chunked")]
+    sent = chunk * (MOST[door.body] // len(piece) + 1)  # and never an end
+    assert answered(store, door, headers, sent) == 413
+
+
+@pytest.mark.parametrize("door", READING, ids=ids(READING))
+def test_what_takes_no_body_refuses_one(store, door):
+    path = door.path.replace("{path:path}", "x").replace("{path_or_url:path}", "x")
+    for part in ("{token}", "{name}", "{hash}"):
+        path = path.replace(part, "x")
+    assert answered(store, door, [("Content-Length", "1000000000")], path=path) == 413
+    assert answered(store, door, [("Transfer-Encoding", "chunked")], path=path) == 413
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "X"])
+def test_other_methods_are_closed(store, method):
+    for door in (TAKING[0], *TAKING[-3:], *READING[:3]):
+        headers = [("Content-Type", "application/json"), ("Content-Length", "1000000000")]
+        assert answered(store, door, headers, method=method) in (400, 404)
+
+
+def test_whoever_has_not_logged_in_is_refused_before_anything_is_read(tmp_path):
+    users = tmp_path / "users"
+    users.write_text(f"ada:{hash_password('correct horse')}\n")
+    with serving(ServerSettings(auth=str(users), public=True)) as server:
+        for door in Doors().all:
+            if not door.login or "{" in door.path.replace("{api_name}", ""):
+                continue
+            kind = routes.TYPES.get(door.body, ("text/plain",))[0]
+            headers = [("Content-Type", kind), ("Content-Length", "1000")]
+            assert answered(server, door, headers) == 401, door
+        visitor = Visitor(server.url)
+        for path in ("/files/example/same_dish.macd", "/gallery/x", f"{API}/heartbeat/x",
+                     f"{API}/file=/etc/passwd", "/docs/page.md"):  # fmt: skip
+            assert visitor.http.get(path).status_code == 401, path
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "Application/JSON", "APPLICATION/JSON; charset=utf-8"]
+)
+def test_every_way_to_write_json_is_cleaned_alike(store, kind):
+    file = {"path": "http://198.51.100.7/x.mp4", "meta": {"_type": "gradio.FileData"}}
+    body = json.dumps({"data": [file], "session_hash": "mine", "fn_index": 0}).encode()
+    reached = []
+
+    async def app(scope, receive, send):
+        reached.append((dict(scope["headers"])[b"content-type"], (await receive())["body"]))
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        raise AssertionError(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
+    scope = {"type": "http", "method": "POST", "path": f"{API}/queue/join", "query_string": b"",
+             "headers": headers, "client": ("127.0.0.1", 1)}  # fmt: skip
+    with ThreadPoolExecutor(1) as thread:  # this one may have a browser's event loop
+        thread.submit(asyncio.run, gate.Gate(app, store)(scope, receive, send)).result()
+    ((given, content),) = reached
+    assert given == b"application/json"
+    assert json.loads(content)["data"] == [None]
+    assert json.loads(content)["session_hash"] != "mine"
+
+
+def test_bodies_under_way_are_counted_together(public, monkeypatch):
+    """Slow bodies of one visitor: what is held of them has a bound, and the rest is refused."""
+    monkeypatch.setattr(bodies, "SHARE", 2**18)
+    host, port = public.url.removeprefix("http://").split(":")
+    head = (f"POST {API}/queue/join HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: "
+            "application/json\r\nContent-Length: 1000000\r\n\r\n").encode()  # fmt: skip
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(3)
+        ]
+        for plain in opened:  # 3 × 100 kB of 256 kB; none is whole
+            plain.sendall(head + b" " * 100_000)
+        ready, _, _ = select.select(opened, [], [], PATIENCE_S)
+        assert [int(plain.makefile("rb").readline().split()[1]) for plain in ready] == [503]

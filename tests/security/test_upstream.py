@@ -1,0 +1,164 @@
+"""Faults of Gradio that are worked around: each shown as it is upstream, and gone from the page.
+
+A test that finds a fault gone upstream fails, so that its work-around can go too.
+"""
+
+import asyncio
+import logging
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import gradio.route_utils
+import gradio.routes
+import pytest
+
+from macd_ui.serving import upstream
+from macd_ui.serving.upstream import SOURCE, BoundedProgress, OneFileParser
+from tests.patience import PATIENCE_S
+from tests.raw import API, Visitor
+
+PART = b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
+FIELD = b'--x\r\nContent-Disposition: form-data; name="files"\r\n\r\n%s\r\n'
+END = b"--x--\r\n"
+KIND = {"content-type": "multipart/form-data; boundary=x"}
+
+
+def upstreams(parser):
+    """Gradio's own parser, whatever stands in its place."""
+    return parser.__mro__[1]
+
+
+def parsed(parser, folder, *pieces, error=None):
+    """The temporary files that are left after an upload was read, as far as it came."""
+
+    async def stream():
+        for piece in pieces:
+            yield piece
+        if error is not None:
+            raise error
+
+    async def read():
+        made = parser({"Content-Type": KIND["content-type"]}, stream(), upload_dir=folder,
+                      max_file_size=10**9)  # fmt: skip
+        try:
+            return await made.parse()
+        except Exception:
+            return None
+
+    with ThreadPoolExecutor(1) as thread:  # this one may have a browser's event loop
+        form = thread.submit(asyncio.run, read()).result()
+    return form, list(folder.iterdir())
+
+
+def test_the_links_name_the_version_that_is_installed():
+    assert gradio.__version__ in SOURCE
+
+
+def test_an_upload_that_breaks_off_leaves_no_file(tmp_path):
+    gone = ConnectionError("gone")
+    for count, parser in ((1, upstreams(OneFileParser)), (0, OneFileParser)):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        _, left = parsed(parser, folder, PART % (b"a", b"x" * 1000), error=gone)
+        assert len(left) == count
+
+
+def test_an_upload_holds_one_file(tmp_path):
+    many = [PART % (b"%d" % n, b"x") for n in range(900)]
+    form, left = parsed(upstreams(OneFileParser), tmp_path, *many, END)
+    assert len(form.getlist("files")) == len(left) == 900
+    folder = tmp_path / "bounded"
+    folder.mkdir()
+    assert parsed(OneFileParser, folder, *many, END) == (None, [])
+
+
+def test_a_part_that_is_no_file_is_short(tmp_path):
+    long = FIELD % (b"x" * 100_000)
+    form, _ = parsed(upstreams(OneFileParser), tmp_path, long, END)
+    assert len(form["files"]) == 100_000
+    assert parsed(OneFileParser, tmp_path, long, END) == (None, [])
+    form, _ = parsed(OneFileParser, tmp_path, FIELD % b"short", END)
+    assert form["files"] == "short"
+
+
+def test_uploads_are_forgotten():
+    """Of each id that somebody asks for Gradio keeps an event for ever."""
+
+    async def asked_for(progress):
+        for n in range(3 * upstream.UPLOADS_WATCHED):
+            asking = asyncio.ensure_future(progress.is_tracked(f"id{n}"))
+            await asyncio.sleep(0)
+            asking.cancel()
+            progress.track(f"other{n}")
+        return len(progress._signals), len(progress._statuses)
+
+    with ThreadPoolExecutor(1) as thread:
+        theirs, ours = (
+            thread.submit(asyncio.run, asked_for(made())).result()
+            for made in (gradio.route_utils.FileUploadProgress, BoundedProgress)
+        )
+    assert theirs == (6 * upstream.UPLOADS_WATCHED, 3 * upstream.UPLOADS_WATCHED)
+    assert max(ours) <= upstream.UPLOADS_WATCHED
+
+
+def test_an_upload_that_ended_is_forgotten():
+    progress = BoundedProgress()
+    progress.track("one")
+    progress.stop_tracking("one")
+    assert not progress._signals
+    assert not progress._statuses
+
+
+def test_the_page_has_the_bounded_parts(store):
+    assert gradio.route_utils.GradioMultiPartParser is OneFileParser
+    assert isinstance(gradio.routes.file_upload_statuses, BoundedProgress)
+    visitor = Visitor(store.url)
+    two = [("files", ("a.mp4", b"x")), ("files", ("b.mp4", b"y"))]
+    before = sum(1 for _ in store.uploads.folder.rglob("*"))
+    assert visitor.http.post(f"{API}/upload", files=two).status_code == 400
+    body = FIELD % (b"x" * 5000) + END
+    for where in (f"{API}/upload", f"{API}/upload?upload_id=abc"):
+        assert visitor.http.post(where, content=body, headers=KIND).status_code == 400
+    for bad in ("x" * 65, "a b", "../a", "", "é"):
+        where = f"{API}/upload_progress"
+        assert visitor.http.get(where, params={"upload_id": bad}).status_code == 400
+    assert visitor.http.get(f"{API}/upload_progress").status_code == 400
+    assert sum(1 for _ in store.uploads.folder.rglob("*")) == before
+
+
+def test_a_connection_that_breaks_off_leaves_no_file(store):
+    host, port = store.url.removeprefix("http://").split(":")
+    visitor = Visitor(store.url)
+    with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
+        plain.sendall(
+            f"POST {API}/upload HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 50000000\r\n"
+            f"Content-Type: {KIND['content-type']}\r\n\r\n".encode()
+            + PART % (b"a.mp4", b"x" * 200_000)
+        )
+        while not list(store.uploads.folder.iterdir()):
+            assert visitor.http.get("/healthz").status_code == 200
+    for _ in range(1000):
+        if not list(store.uploads.folder.iterdir()):
+            return
+        assert visitor.http.get("/healthz").status_code == 200
+    raise AssertionError("the file is still there")
+
+
+@pytest.mark.parametrize("path", ["run/nothing", "call/nothing", "api/nothing", "call/v2/nothing",
+                                  "queue/join"])  # fmt: skip
+def test_a_function_that_does_not_exist_is_told(store, path):
+    body = {"data": [], "session_hash": "x", "fn_index": 10**6 if path == "queue/join" else None}
+    answer = Visitor(store.url).http.post(f"{API}/{path}", json=body)
+    assert answer.status_code == 404
+    assert "no such function" in answer.text
+
+
+def test_streams_that_nobody_serves_leave_no_traceback(store, caplog):
+    visitor = Visitor(store.url)
+    with caplog.at_level(logging.INFO):
+        answer = visitor.http.get(f"{API}/queue/data", params={"session_hash": "unheard-of"})
+        for kind in ("call", "call/v2"):
+            where = f"{API}/{kind}/run/0123456789abcdef"
+            assert visitor.http.get(where).status_code == 404
+    assert "session_not_found" in answer.text
+    assert "Traceback" not in caplog.text
