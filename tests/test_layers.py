@@ -106,7 +106,7 @@ WITHOUT_TORCH = {
 }
 STAGES: dict[str, set[str]] = {
     "media.video": {"media"},
-    "objects.detect": {"shipped", "objects"},
+    "objects.detect": {"shipped", "objects", "hub"},
     "objects.regions": set(),
     "objects.detect_hf": {"fetching", "hub"},
     "hub": set(),
