@@ -9,15 +9,16 @@ from pathlib import Path
 
 from core.cli.common import add_version
 from core.errors import MacdError, OptionError
-from core.methods import METHODS, find_methods
+from core.methods import METHODS
 from core.objects.detect import check_detector
-from core.options import ContrastOptions, DecodeOptions, RunOptions
+from core.options import PRESETS, DecodeOptions, RunOptions
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, FILES, find_benchmark
 from evals.commands import engine_flags, label, paper, power, trace
 from evals.commands import files as files_command
 from evals.commands import score as score_command
+from evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
 from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
 from evals.published import diagnose, read_table
 from evals.report import load, markdown, write
@@ -74,9 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="answer a benchmark by several methods")
     run.set_defaults(run=_run)
     run.add_argument("benchmark", choices=tuple(BENCHMARKS))
-    run.add_argument("--methods", default="", help=f"with commas, of: {', '.join(METHODS)}")
+    run.add_argument(
+        "--methods",
+        default="",
+        help="with commas, each with α and β of its own where wanted, as in"
+        f" macd:alpha=2.6,beta=0.1,vcd:preset={PUBLISHED}; of: {', '.join(METHODS)}",
+    )
     run.add_argument("--alpha", type=float, help="without it, α and β are chosen on a split")
     run.add_argument("--beta", type=float)
+    run.add_argument("--preset", choices=tuple(PRESETS), help="the paper's α and β by benchmark")
     run.add_argument("--n", type=int, default=1200, help="questions a regime")
     run.add_argument("--split", type=int, default=240, help="questions a regime to choose α and β")
     run.add_argument("--quick", action="store_true", help="a small run, to see it work")
@@ -124,36 +131,32 @@ def _run(args: argparse.Namespace) -> int:
     if args.quick:
         regimes = len(find_benchmark(args.benchmark).regimes)
         n, split = (max(6, QUICK[name] // regimes) for name in ("n", "split"))
-    named = [m for m in args.methods.split(",") if m]
-    chosen = named or (QUICK_METHODS if args.quick else DEFAULT_METHODS)
-    methods = [m.name for m in find_methods(["baseline", "yes-bias", *chosen])]
-    _check_run(args, methods)
+    default = QUICK_METHODS if args.quick else DEFAULT_METHODS
+    options = RunOptions(decode=DecodeOptions(max_tokens=24))
+    asked = read_contrasts(
+        args.methods, ["baseline", CONSTANT], default, args.alpha, args.beta, args.preset, options
+    )
+    methods = list(asked.methods)
+    _check_run(args)
     engine = engine_flags.find(args)
     # with torch: only what cannot be refused without it
     from core import __version__
-    from evals.answer import GRID, ONE_VIEW
+    from evals.answer import GRID
     from evals.constant import DELTAS
     from evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
-    from evals.run import Contrasts, choose, complete, plan, ticking
+    from evals.run import choose, complete, plan, ticking
     from evals.stats import RESAMPLES
     from evals.summary import summarise
 
-    options = RunOptions(decode=DecodeOptions(max_tokens=24))
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed
     )
     benchmark, rows = setting.open(), args.out / "rows"
-    tried = plan(
-        benchmark, setting, "choose", split, methods if args.alpha is None else ["baseline"], None
-    )
+    of = [m for m in methods if m in asked.tuned or m == "baseline"]
+    tried = plan(benchmark, setting, "choose", split, of, None)
     rows_by_key = complete(tried, setting, rows, engine, ticking("choosing", _say))
     kept = [rows_by_key[w.key] for w in tried]
-    if args.alpha is not None:
-        contrasts: Contrasts = dict.fromkeys(methods, (args.alpha, args.beta))
-        how = "given"
-    else:
-        contrasts = choose(benchmark.items("choose", split), rows_by_key, tried)
-        how = f"chosen for each method on a split of {split} other questions a regime"
+    contrasts = choose(benchmark.items("choose", split), rows_by_key, tried) | asked.given
     planned = plan(benchmark, setting, "test", n, methods, contrasts)
     rows_by_key = complete(planned, setting, rows, engine, ticking("test", _say))
     kept += [rows_by_key[w.key] for w in planned]
@@ -163,8 +166,9 @@ def _run(args: argparse.Namespace) -> int:
     report = figures | {
         "benchmark": args.benchmark,
         "methods": methods,
-        "contrasts": {m: list(contrasts[m]) for m in methods if m not in ONE_VIEW},
-        "how_chosen": how,
+        "contrasts": {m: list(contrasts[m]) for m in asked.sources},
+        "contrast_sources": asked.sources,
+        "how_chosen": asked.how(f"a split of {split} other questions a regime"),
         "grid": {"alpha_beta": len(GRID), "constant": len(DELTAS)},
         "asked": {"choose": split, "test": n},
         "boxes": "of the detector" if args.boxes == "detector" else "the true ones",
@@ -183,17 +187,12 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_run(args: argparse.Namespace, methods: list[str]) -> None:
+def _check_run(args: argparse.Namespace) -> None:
     """Raises OptionError for what cannot be run; imports no torch."""
-    find_methods(methods)
     limits = (("n", 1, 100_000), ("split", 1, 100_000), ("seed", 0, 9999))
     for name, low, high in limits:
         Number(low, high, whole=True).read(getattr(args, name), name)
     engine_flags.check(args)
-    if (args.alpha is None) != (args.beta is None):
-        raise OptionError("only one of α and β is given", "Give both, or neither to choose them")
-    if args.alpha is not None:
-        ContrastOptions(args.alpha, args.beta)
     check_detector(args.detector)
     _check_folder(args.out)
 

@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import OptionError
-from core.methods import find_methods
 from core.objects.detect import check_detector
-from core.options import PRESETS, ContrastOptions, RunOptions, options_from
+from core.options import OWN_CONTRAST, PRESETS, RunOptions, options_from
 from core.validation import Number
 from core.words import count, visible
 from evals.commands import engine_flags
+from evals.contrasts import CONSTANT, MethodPlan, read_contrasts
 
 if TYPE_CHECKING:
     from evals.engine import Engine
     from evals.rows import Setting
     from evals.traces import Kept
 
-CONSTANT = "yes-bias"
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
 FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "prompts", "rule", "options",
          "save_traces")  # fmt: skip
+
+GIVE_CONTRAST = "Give α and β by --alpha and --beta, or by --preset, and leave yes-bias out"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +61,8 @@ def refuse_flags(args: argparse.Namespace) -> None:
             )
 
 
-def check(args: argparse.Namespace, methods: list[str]) -> None:
+def check(args: argparse.Namespace) -> None:
     """Raises OptionError for what cannot be run; imports no torch."""
-    find_methods(methods)
     for name, low, high, whole in (
         ("limit", 1, 1e6, True), ("frames", 1, 256, True), ("sample_fps", 0.01, 60, False),
         ("frame_size", 28, 2048, True),
@@ -71,26 +71,36 @@ def check(args: argparse.Namespace, methods: list[str]) -> None:
         rule.read(getattr(args, name), f"--{name.replace('_', '-')}")
     if args.frames is not None and args.sample_fps is not None:
         raise OptionError("--frames and --sample-fps exclude each other", "Give one of them")
-    if (args.alpha is None) != (args.beta is None):
-        raise OptionError("only one of α and β is given", "Give both, or neither")
-    if args.alpha is not None:
-        ContrastOptions(args.alpha, args.beta)
     check_detector(args.detector)
     engine_flags.check(args)
 
 
 def run_options(args: argparse.Namespace, max_tokens: int) -> RunOptions:
     """The options of a run, those given as JSON over the defaults. Raises OptionError."""
-    try:
-        values = json.loads(args.options) if args.options else {}
-    except ValueError as error:
-        raise OptionError(f"--options is not JSON ({error})", "Give an object") from None
+    values = _json_options(args.options)
     options = options_from(values)
     if "max_tokens" not in values.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=max_tokens))
     if args.frames is not None:
         options = replace(options, video=replace(options.video, frames=args.frames))
     return options
+
+
+def _json_options(text: str | None) -> dict[str, Any]:
+    """The JSON of --options. Raises OptionError, also for α and β, which have flags."""
+    try:
+        values = json.loads(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"--options is not JSON ({error})", "Give an object") from None
+    parts = values if isinstance(values, dict) else {}
+    for place in (parts, *(parts.get(name) for name in OWN_CONTRAST)):
+        contrast = place.get("contrast") if isinstance(place, dict) else None
+        if isinstance(contrast, dict) and {"alpha", "beta"} & set(contrast):
+            raise OptionError(
+                "α and β in --options have no effect here",
+                "Give --alpha and --beta, or write them by the method: --methods vcd:alpha=1",
+            )
+    return values
 
 
 def setting_of(args: argparse.Namespace, max_tokens: int) -> Setting:
@@ -115,16 +125,8 @@ def run(args: argparse.Namespace) -> int:
     from evals.benchmarks import FILES, open_files
     from evals.scoring.score import check_rule
 
-    named = [m for m in args.methods.split(",") if m]
-    methods = [m.name for m in find_methods(["baseline", *(named or METHODS)])]
-    if args.alpha is not None and CONSTANT in methods:
-        if named:
-            raise OptionError(
-                f"{CONSTANT} is tuned on a split, and α and β are given for all questions",
-                "Leave --alpha and --beta out, or the method",
-            )
-        methods.remove(CONSTANT)
-    check(args, methods)
+    check(args)
+    asked = asked_methods(args)
     _check_folder(args.out)
     if args.boxes == "truth":
         raise OptionError(f"{args.benchmark} has no true boxes", "Leave --boxes out")
@@ -137,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     for note in checked.check_sizes():
         _say(f"note: {visible(note)}")
     setting = setting_of(args, checked.max_tokens)
-    report = answer_files(setting, methods, args.out, engine, args.limit, contrast(args), args.rule,
+    report = answer_files(setting, asked, args.out, engine, args.limit, args.rule,
                           args.save_traces)  # fmt: skip
     from evals.scoring.files import write
     from evals.scoring.show import markdown
@@ -149,34 +151,39 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def contrast(args: argparse.Namespace) -> tuple[float, float] | None:
-    """α and β as given, else the paper's for the benchmark where it has some; None to choose."""
-    if args.alpha is not None:
-        return args.alpha, args.beta
-    return None
+def asked_methods(args: argparse.Namespace) -> MethodPlan:
+    """The methods of the run, the baseline first, and where α and β of each come from.
+
+    Without --methods nothing is tuned where α and β are given: the constant is left out then.
+    """
+    given = args.alpha is not None or args.preset is not None
+    default = [m for m in METHODS if m != CONSTANT or not given]
+    options = options_from(_json_options(args.options))
+    return read_contrasts(
+        args.methods, ["baseline"], default, args.alpha, args.beta, args.preset, options
+    )
 
 
 def answer_files(
     setting: Setting,
-    methods: list[str],
+    asked: MethodPlan,
     out: Path,
     engine: Engine | None,
     limit: int | None,
-    fixed_contrast: tuple[float, float] | None,
     rule: str | None = None,
     keep: Kept | None = None,
 ) -> dict[str, Any]:
     """The report of a run as plain data: answers of every method, scored and compared.
 
-    fixed_contrast: α and β of every method; None: they and the constants of "yes-bias" are chosen
-    on a fifth of the clips, which is then left out of the score. keep: which answers' traces are
-    kept in out/traces.
+    asked: the methods; where α and β, or the constants of "yes-bias", have to be chosen for any,
+    that is done on a fifth of the clips, which is then left out of the score of all. keep: which
+    answers' traces are kept in out/traces.
     """
     from evals.__main__ import _say
-    from evals.answer import ONE_VIEW
+    from evals.benchmarks.base import Item, Split
     from evals.benchmarks.files import FileBenchmark
     from evals.constant import answers_by_first, tune, with_constants
-    from evals.run import DERIVED, Contrasts, choose, complete, plan, ticking
+    from evals.run import DERIVED, choose, complete, plan, ticking
     from evals.scoring.files import TRACES
     from evals.scoring.report import make_report
     from evals.traces import TraceKeeper
@@ -184,29 +191,36 @@ def answer_files(
     benchmark = setting.open()
     assert isinstance(benchmark, FileBenchmark)
     rows, n = out / "rows", limit or 10**9
+    methods, contrasts = list(asked.methods), dict(asked.given)
     constants: dict[str, float] = {}
-    if fixed_contrast is not None:
-        contrasts: Contrasts = dict.fromkeys(methods, fixed_contrast)
-        how, split = "given", "all"
-    else:
-        tried = plan(benchmark, setting, "choose", n, methods, None)
+    split: Split = "all"
+    choosing: list[Item] = []
+    if asked.tuned:
+        split = "test"
+        choosing = benchmark.items("choose", n)
+        if not choosing:
+            raise OptionError(
+                f"of {count(len(benchmark.everything), 'question')} none is among the fifth on"
+                " which α and β are chosen",
+                GIVE_CONTRAST,
+            )
+        of = [m for m in methods if m in asked.tuned or m == "baseline"]
+        tried = plan(benchmark, setting, "choose", n, of, None)
         rows_by_key = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
-        asked = benchmark.items("choose", n)
-        contrasts = choose(asked, rows_by_key, tried)
-        constants = tune(
-            asked, {w.item.id: rows_by_key[w.key] for w in tried if w.method == "baseline"}
-        )
-        how, split = "chosen for each method on a fifth of the clips, which is not scored", "test"
-    planned = plan(benchmark, setting, split, n, methods, contrasts)  # type: ignore[arg-type]
-    items = benchmark.items(split, n)  # type: ignore[arg-type]
+        contrasts |= choose(choosing, rows_by_key, tried)
+        if CONSTANT in asked.tuned:
+            of_baseline = {w.item.id: rows_by_key[w.key] for w in tried if w.method == "baseline"}
+            constants = tune(choosing, of_baseline)
+    planned = plan(benchmark, setting, split, n, methods, contrasts)
+    items = benchmark.items(split, n)
     if not items:
         raise OptionError(
             f"no clip is left to score of {count(len(benchmark.everything), 'question')}",
-            "Give α and β by --alpha and --beta, or a larger --limit",
+            GIVE_CONTRAST,
         )
-    asked_methods = [m for m in methods if m not in DERIVED]
+    of_the_model = [m for m in methods if m not in DERIVED]
     keeper = keep and TraceKeeper(
-        keep, setting, benchmark, asked_methods, out / TRACES, out / "tracks", rule, _say
+        keep, setting, benchmark, of_the_model, out / TRACES, out / "tracks", rule, _say
     )
     take = {"take": keeper.take} if keeper else {}
     rows_by_key = complete(planned, setting, rows, engine, ticking("answering", _say), **take)
@@ -217,9 +231,13 @@ def answer_files(
             row = with_constants(i, answers[i.id, "baseline"], constants, texts)
             answers[i.id, CONSTANT] = row
     report = make_report(benchmark, items, answers, methods, rule)
+    held_out = len(choosing)
+    where = f"a fifth of the clips ({count(held_out, 'question')}), which is not scored"
     return report | {
-        "contrasts": {m: list(contrasts[m]) for m in asked_methods if m not in ONE_VIEW},
-        "how_chosen": how,
+        "contrasts": {m: list(contrasts[m]) for m in asked.sources},
+        "contrast_sources": asked.sources,
+        "how_chosen": asked.how(where),
+        "held_out": held_out,
         "split": split,
         "backbone": setting.backbone,
         "detector": setting.detector,

@@ -35,5 +35,5 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
 
 
 def accuracy(results: list[dict[str, Any]]) -> float:
-    """Percent of all questions."""
-    return 100 * sum(r["score"] for r in results) / len(results) if results else 0.0
+    """Share of right answers, 0 to 1, the unit of the scores and so of lmms-eval's errors."""
+    return sum(r["score"] for r in results) / len(results) if results else 0.0
