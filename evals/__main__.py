@@ -11,7 +11,7 @@ from core.cli.common import add_version
 from core.errors import MacdError, OptionError
 from core.methods import METHODS
 from core.objects.detect import check_detector
-from core.options import PRESETS, DecodeOptions, RunOptions
+from core.options import PRESETS
 from core.validation import Number, shown
 from core.words import visible
 from evals.benchmarks import BENCHMARKS, FILES, find_benchmark
@@ -19,6 +19,7 @@ from evals.commands import engine_flags, label, paper, power, trace
 from evals.commands import files as files_command
 from evals.commands import score as score_command
 from evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
+from evals.defaults import evaluation_options
 from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
 from evals.published import diagnose, read_table
 from evals.report import load, markdown, write
@@ -132,7 +133,7 @@ def _run(args: argparse.Namespace) -> int:
         regimes = len(find_benchmark(args.benchmark).regimes)
         n, split = (max(6, QUICK[name] // regimes) for name in ("n", "split"))
     default = QUICK_METHODS if args.quick else DEFAULT_METHODS
-    options = RunOptions(decode=DecodeOptions(max_tokens=24))
+    options = evaluation_options({"decode": {"max_tokens": 24}})
     asked = read_contrasts(
         args.methods, ["baseline", CONSTANT], default, args.alpha, args.beta, args.preset, options
     )
@@ -171,6 +172,7 @@ def _run(args: argparse.Namespace) -> int:
         "how_chosen": asked.how(f"a split of {split} other questions a regime"),
         "grid": {"alpha_beta": len(GRID), "constant": len(DELTAS)},
         "asked": {"choose": split, "test": n},
+        "fit": options.video.fit,
         "boxes": "of the detector" if args.boxes == "detector" else "the true ones",
         "split": "test",
         "seed": benchmark.seeds.get("test"),

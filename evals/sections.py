@@ -117,9 +117,10 @@ def sections(report: Report) -> Iterator[str]:
 
 
 def _about(report: Report) -> Iterator[str]:
+    fit = f" Frames: fit {report['fit']}." if "fit" in report else ""
     yield (
         f"Boxes: {report['boxes']}. α and β: {report['how_chosen']}. Split: {report['split']},"
-        f" seed {report['seed']}. {report['machine']}."
+        f" seed {report['seed']}.{fit} {report['machine']}."
     )
     if "constants" in report:
         others = {w: c for w, c in report["constants"].items() if w != "yes"}

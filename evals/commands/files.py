@@ -7,15 +7,16 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from core.errors import OptionError
 from core.objects.detect import check_detector
-from core.options import OWN_CONTRAST, PRESETS, RunOptions, options_from
+from core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
 from core.validation import Number
 from core.words import count, visible
 from evals.commands import engine_flags
 from evals.contrasts import CONSTANT, MethodPlan, read_contrasts
+from evals.defaults import FIT, evaluation_options
 
 if TYPE_CHECKING:
     from evals.engine import Engine
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from evals.traces import Kept
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
-FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "prompts", "rule", "options",
-         "save_traces")  # fmt: skip
+FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "prompts", "rule",
+         "options", "save_traces")  # fmt: skip
 
 GIVE_CONTRAST = "Give α and β by --alpha and --beta, or by --preset, and leave yes-bias out"
 
@@ -37,6 +38,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--frames", type=int, help="frames sampled of each clip")
     group.add_argument("--sample-fps", type=float, help="frames sampled a second instead")
     group.add_argument("--frame-size", type=int, help="sampled frames are resized to this side")
+    group.add_argument(
+        "--fit",
+        choices=get_args(Fit),
+        help=f"{FIT}, the default: frames as the model's own processor resizes them; pad: their"
+        " shape is kept",
+    )
     group.add_argument(
         "--prompts", choices=("published", "bare"), help="which text surrounds the questions"
     )
@@ -78,11 +85,13 @@ def check(args: argparse.Namespace) -> None:
 def run_options(args: argparse.Namespace, max_tokens: int) -> RunOptions:
     """The options of a run, those given as JSON over the defaults. Raises OptionError."""
     values = _json_options(args.options)
-    options = options_from(values)
+    options = evaluation_options(values)
     if "max_tokens" not in values.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=max_tokens))
     if args.frames is not None:
         options = replace(options, video=replace(options.video, frames=args.frames))
+    if args.fit is not None:
+        options = replace(options, video=replace(options.video, fit=args.fit))
     return options
 
 
@@ -158,7 +167,7 @@ def asked_methods(args: argparse.Namespace) -> MethodPlan:
     """
     given = args.alpha is not None or args.preset is not None
     default = [m for m in METHODS if m != CONSTANT or not given]
-    options = options_from(_json_options(args.options))
+    options = evaluation_options(_json_options(args.options))
     return read_contrasts(
         args.methods, ["baseline"], default, args.alpha, args.beta, args.preset, options
     )
@@ -243,7 +252,7 @@ def answer_files(
         "detector": setting.detector,
         "prompts": "published" if setting.published else "bare",
         "sampling": {"frames": setting.options.video.frames, "fps": setting.fps,
-                     "size": setting.side},
+                     "size": setting.side, "fit": setting.options.video.fit},
         "published_contrast": _published(benchmark.name),
         "content": setting.content(benchmark),
         "setting": setting.as_dict(),

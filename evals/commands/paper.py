@@ -14,6 +14,7 @@ from core.options import ContrastOptions
 from core.validation import Number
 from core.words import visible
 from evals.commands import engine_flags
+from evals.defaults import FIT
 from evals.paper.tables import PaperTable, TableRow, read_table, table_names
 
 DRAWN = 4
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         "backbone": args.backbone,
         "detector": args.detector,
         "data": where,
+        "fit": FIT,
         "machine": _machine(),
     }
     text = "\n".join(lines(table, rows, computed, about)) + "\n"

@@ -12,12 +12,13 @@ import numpy as np
 
 from core.errors import BenchmarkError, MacdError
 from core.methods import find_method
-from core.options import OWN_CONTRAST, PRESETS, RunOptions, options_from
+from core.options import OWN_CONTRAST, PRESETS, RunOptions
 from core.types import LOST
 from evals.answer import ONE_VIEW
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.benchmarks.layout import Reader, place, read_table
+from evals.defaults import evaluation_options
 from evals.engine import Engine, Worker
 from evals.paper.query_types import label_queries
 from evals.paper.tables import PaperTable, TableRow
@@ -75,7 +76,7 @@ class Ours:
 
 def settle(table: PaperTable, row: TableRow, source: Source, benchmark: str) -> Setting:
     """What one row's run is about."""
-    options = replace(options_from(row.options), seed=0)
+    options = replace(evaluation_options(row.options), seed=0)
     if "max_tokens" not in row.options.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=32))
     return Setting(

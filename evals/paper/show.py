@@ -64,7 +64,8 @@ def lines(
     yield ""
     yield (
         f"Ours: {about['backbone']} with boxes of {about['detector']}, or of the detector that a"
-        f" row names, on {about['data']}. Paper: {table.label}, as printed; figures"
+        f" row names, on {about['data']}; fit {about.get('fit', 'pad')}. Paper: {table.label}, as"
+        " printed; figures"
         f" are {'percent' if table.percent else 'shares'}. The two are not measured alike unless"
         " backbone and data agree."
     )

@@ -145,7 +145,8 @@ def _report_lines(report: Scores) -> Iterator[str]:
     yield (
         f"Accuracy in % over all questions, by the rule {report['rule']} ({report['source']});"
         f" 95 % intervals from {report['resamples']} resamples of whole clusters. {frames}"
-        f"{f' of {side} × {side}' if side else ''}; prompts {report['prompts']}; α and β:"
+        f"{f' of {side} × {side}' if side else ''}, fit"
+        f" {report['sampling'].get('fit', 'pad')}; prompts {report['prompts']}; α and β:"
         f" {report['how_chosen']}. {report.get('machine', '')}"
     )
     for note in report["notes"]:

@@ -1,4 +1,4 @@
-"""α and β of each method: given, by a preset, or chosen; and which questions are scored then."""
+"""What a run asks for: α and β of each method, which questions are scored, the frames' fit."""
 
 import json
 
@@ -9,6 +9,8 @@ from core.options import RunOptions, options_from
 from evals.__main__ import main
 from evals.answer import GRID
 from evals.contrasts import read_contrasts, takes_contrast
+from evals.paper.ours import Source, settle
+from evals.paper.tables import read_table
 from evals.rows import Row
 from evals.scoring.score import score
 from tests.evals.layouts import touch, write
@@ -190,6 +192,24 @@ def test_too_few_clips_to_choose_on_are_one_line(planned, data, tmp_path, capsys
     assert err.count("of 1 question none is among the fifth") > 6
     assert err.count("no clip is left to score") > 0
     assert err.count("--preset") == err.count("\n") == 12
+
+
+def test_frames_are_as_published_unless_another_fit_is_asked_for(planned, data, tmp_path):
+    for words, fit in (
+        ((), "native"),
+        (("--fit", "pad"), "pad"),
+        (("--options", '{"video": {"frames": 4}}'), "native"),
+        (("--options", '{"video": {"fit": "pad"}}'), "pad"),
+    ):
+        report = answer(data, tmp_path / "out", "--methods", "baseline", *words)
+        assert report["sampling"]["fit"] == report["setting"]["options"]["video"]["fit"] == fit
+        assert f" frames, fit {fit}; prompts" in (tmp_path / "out/report.md").read_text()
+    table = read_table("main")
+    setting = settle(
+        table, table.rows[0], Source("b", "d", {"mvbench": data}, tmp_path, 1), "mvbench"
+    )
+    assert setting.options.video.fit == "native"
+    assert RunOptions().video.fit == "pad"
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from core.errors import OptionError
 from core.media.video import read_clip
 from core.methods import find_method
 from core.objects.detect import load_detector
-from core.options import ContrastOptions, RunOptions
+from core.options import ContrastOptions
 from evals.answer import PendingAnswer, answer_clip
 from evals.benchmarks.base import Item
+from evals.defaults import evaluation_options
 from evals.tracks import Preparing
 
 
@@ -46,7 +47,7 @@ class MacdStudio(lmms):
         super().__init__()
         self.method = find_method(method).name
         self.contrast = ContrastOptions(float(alpha), float(beta))
-        options = RunOptions()
+        options = evaluation_options({})
         self.options = replace(options, video=replace(options.video, frames=int(frames)))
         self.lm = load_backbone(backbone)
         loaded_detector = load_detector(detector, self.lm.info.device)
