@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ratings.chain import ORDER, Fork, find_forks
 from ratings.plan import MAIN
 from ratings.store import Study
 
@@ -51,7 +52,7 @@ def read_answers(study: Study) -> list[Answer]:
     ratings = {
         (r["task"], r["side"]): r["new"]
         for r in study.rows(
-            "SELECT task, side, new FROM events WHERE kind IN ('rate', 'undo') ORDER BY id"
+            f"SELECT task, side, new FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
         )
     }
     sides = {r["id"]: r for r in study.rows("SELECT id, arm, low, high FROM sides")}
@@ -75,8 +76,8 @@ def read_screens(study: Study) -> list[Screen]:
     ends: dict[str, tuple[str, float | None]] = {}
     notes: dict[str, list[str]] = {}
     for r in study.rows(
-        "SELECT task, kind, note, elapsed_ms FROM events WHERE kind IN ('next', 'skip', 'flag')"
-        " ORDER BY id"
+        "SELECT task, kind, note, elapsed_ms FROM history WHERE kind IN ('next', 'skip', 'flag')"
+        f" ORDER BY {ORDER}"
     ):
         if r["kind"] == "flag":
             notes.setdefault(r["task"], []).append(r["note"] or "")
@@ -92,6 +93,26 @@ def read_screens(study: Study) -> list[Screen]:
             )
         )  # fmt: skip
     return screens
+
+
+def conflicts_of(study: Study) -> set[str]:
+    """uuids of ratings that did not know of the one before them: of another tab or server."""
+    before: dict[tuple[str, int], int | None] = {}
+    found = set()
+    for r in study.rows(
+        "SELECT uuid, task, side, old, new, conflict FROM history WHERE kind IN ('rate', 'undo')"
+        f" ORDER BY {ORDER}"
+    ):
+        place = r["task"], r["side"]
+        if r["conflict"] or r["old"] != before.get(place):
+            found.add(r["uuid"])
+        before[place] = r["new"]
+    return found
+
+
+def forks_of(study: Study) -> list[Fork]:
+    """Where two servers took ratings side by side."""
+    return find_forks([dict(r) for r in study.rows("SELECT * FROM events")])
 
 
 def main_answers(answers: Sequence[Answer], screens: Sequence[Screen]) -> list[Answer]:

@@ -6,11 +6,12 @@ import json
 import sqlite3
 from pathlib import Path
 
+from ratings.chain import GENESIS, ORDER, link, stamp_after
 from ratings.errors import StudyError
 from ratings.preregistration import sha256
 from ratings.reveal import check_media, revealed, verify
 from ratings.schema import FROZEN, SEALED
-from ratings.store import GENESIS, Study, event_values, next_link
+from ratings.store import Study
 
 
 def check_study(path: str | Path) -> dict[str, int]:
@@ -65,15 +66,26 @@ def _check_items(study: Study) -> int:
 
 
 def _check_events(study: Study) -> int:
-    chain, count = GENESIS, 0
-    for row in study.rows("SELECT * FROM events ORDER BY id"):
-        count += 1
-        chain = next_link(chain, event_values(row))
-        if row["chain"] != chain:
+    codes = {rater.id: rater.code for rater in study.raters()}
+    rater_of = {r["id"]: r["rater"] for r in study.rows("SELECT id, rater FROM tasks")}
+    stamps = {GENESIS: 0}
+    rows = [dict(row) for row in study.rows(f"SELECT * FROM events ORDER BY {ORDER}")]
+    for row in rows:
+        before = [stamps.get(parent) for parent in row["parents"].split()]
+        known = [stamp for stamp in before if stamp is not None]
+        of_version_1 = row["writer"] == ""
+        in_order = len(known) == len(before) > 0 and row["stamp"] > max(known)
+        if of_version_1 and in_order:
+            in_order = row["stamp"] == stamp_after(row["server_time"], max(known))
+        signed = of_version_1 or row["signer"] == codes.get(row["rater"])
+        own = row["task"] is None or rater_of[row["task"]] == row["rater"]
+        if not (in_order and signed and own and row["chain"] == link(row)):
             raise StudyError(f"event {row['id']} was changed, or one before it is missing", REMEDY)
-        if row["id"] != count:
-            raise StudyError(f"an event before {row['id']} is missing", REMEDY)
-    return count
+        stamps[row["chain"]] = row["stamp"]
+    for count, number in enumerate(sorted(row["id"] for row in rows), 1):
+        if number != count:
+            raise StudyError(f"an event before {number} is missing", REMEDY)
+    return len(rows)
 
 
 REMEDY = "Give another copy; the events up to there are sound"

@@ -1,4 +1,4 @@
-"""`python -m ratings create|invite|status|report|export|check|copy|reveal|verify|simulate`.
+"""`python -m ratings create|invite|status|report|export|check|copy|merge|reveal|verify|simulate`.
 
 Exit codes: 0 done, 1 a study that `check` finds damaged, 2 bad input, 130 interrupted. Errors go to
 stderr.
@@ -20,6 +20,7 @@ from core.errors import MacdError, OptionError
 from core.shipped import assets
 from core.validation import Number, Text
 from core.words import count, visible
+from ratings.branches import merge, read_rows
 from ratings.check import as_line, check_study
 from ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
 from ratings.errors import StudyError
@@ -29,6 +30,7 @@ from ratings.plan import DESIGNS
 from ratings.render import html_page, markdown
 from ratings.report import figures, progress
 from ratings.reveal import check_media, read_reveal, read_text, reveal, verify
+from ratings.shards import read_shards
 from ratings.simulate import simulate
 from ratings.source import Source, read_source
 from ratings.store import Study
@@ -90,6 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     command("check", _check, "whether the study is whole: exit 1 with the reason where it is not")
     copy = command("copy", _copy, "a whole copy, also while a server has the study open")
     copy.add_argument("to", metavar="COPY.db", type=Path)
+    join = command("merge", _merge, "add what other servers of the same study took")
+    join.add_argument(
+        "branches", metavar="BRANCH", type=Path, nargs="+",
+        help="another file of the study, or .jsonl files of its mirror",
+    )  # fmt: skip
     opening = command("reveal", _reveal, "once it is closed: what opens the preregistration")
     opening.add_argument("--out", type=Path, metavar="REVEAL.json", required=True)
     text = "whether a preregistration and its reveal fit: exit 1 with the reason where they do not"
@@ -211,6 +218,8 @@ def _status(args: argparse.Namespace) -> int:
     for r in now["raters"]:
         marks = ", ".join(r.get("reasons", [])) or ("revoked" if r["revoked"] else "")
         print(f"{r['rater']}  {r['done']}/{r['screens']}  {marks}".rstrip())
+    for fork in now["forks"]:
+        print(fork["text"])
     if now["half_width"] is not None:
         print(f"interval of the difference: ± {now['half_width']:.2f}")
     return 0
@@ -257,6 +266,32 @@ def _copy(args: argparse.Namespace) -> int:
     with Study(args.study, write=False) as study:
         study.copy_to(args.to)
     return 0
+
+
+def _merge(args: argparse.Namespace) -> int:
+    shards = [path for path in args.branches if path.suffix == ".jsonl"]
+    with Study(args.study) as study:
+        rows = read_shards(_bytes(path) for path in shards)
+        for path in args.branches:
+            if path not in shards:
+                with Study(path, write=False) as other:
+                    if other.preregistration_sha256 != study.preregistration_sha256:
+                        raise OptionError(
+                            f"{path.name[:200]!r} is another study", "Give a copy of the same one"
+                        )
+                    rows += read_rows(other)
+        for line in merge(study, rows).lines():
+            print(line)
+    return 0
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OptionError(
+            f"{str(path)[:200]!r} cannot be read ({error.strerror})", "Give a file of the mirror"
+        ) from error
 
 
 def _reveal(args: argparse.Namespace) -> int:

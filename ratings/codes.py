@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 """Without the letters and digits that are taken for one another."""
@@ -41,15 +41,6 @@ def derived_code(key: str, identity: str) -> str:
 def hash_code(code: str) -> str:
     """What the study keeps of a code."""
     return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
-
-
-def match_code(code: str, hashes: Iterable[tuple[int, str]]) -> int | None:
-    """The number of the code whose hash is stored; takes the same time wherever it stands."""
-    wanted, match = hash_code(code), None
-    for number, stored in hashes:
-        if hmac.compare_digest(wanted, stored):
-            match = number
-    return match
 
 
 class Attempts:

@@ -21,13 +21,14 @@ from core.errors import OptionError
 from core.words import writable
 from ratings import arms as arm_module
 from ratings.arms import ARMS, BY_HAND, LEAST, MACD, MOST, Arm, ArmMask, NoMask, coverage
+from ratings.chain import stamp_after
 from ratings.codes import hash_code, new_code
 from ratings.files import new_private_file
 from ratings.gold import KnownItem
 from ratings.media import composite, encode_clip, pad_clips
 from ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
 from ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
-from ratings.schema import create_tables, seal
+from ratings.schema import create_tables, insert_row, seal
 from ratings.source import Source
 
 NOTHING, EVERYTHING = "nothing masked", "everything masked"
@@ -220,9 +221,12 @@ def _write(
             "instructions": plan.instructions,
         }
         db.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
-        add = "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)"
-        db.execute(add, (time.time(), "organiser", hash_code(organiser)))
-        db.execute(add, (time.time(), "open", None))
+        now = time.time()
+        for stamp, (what, value) in enumerate(
+            (("organiser", hash_code(organiser)), ("open", None)), stamp_after(now, 0)
+        ):
+            row = {"time": now, "what": what, "value": value, "writer": "", "stamp": stamp}
+            insert_row(db, "controls", row)
         seal(db)
         db.execute("COMMIT")
     finally:

@@ -12,6 +12,8 @@ from typing import Any
 
 from core.errors import OptionError
 from core.words import spreadsheet_text
+from ratings.answers import conflicts_of
+from ratings.chain import ORDER
 from ratings.files import write_private
 from ratings.store import Study
 
@@ -42,6 +44,7 @@ COLUMNS: dict[str, type] = {
     "elapsed_ms": float,
     "server_time": float,
     "repeats": str,
+    "server": str,
 }
 """Names and kinds of the columns; any value may be missing. docs/rating.md says what they mean."""
 INSTALL = "Install one: pip install pyarrow"
@@ -60,7 +63,7 @@ def export(study: Study, kind: str, out: Path) -> int:
         raise OptionError(
             f"{str(out)[:200]!r} cannot be written ({error.strerror})", "Choose another place"
         ) from error
-    (events,) = study.rows("SELECT count(*) FROM events")[0]
+    (events,) = study.rows("SELECT count(*) FROM history")[0]
     return int(events)
 
 
@@ -77,29 +80,28 @@ def content_of(study: Study, kind: str) -> bytes:
 
 
 def rows(study: Study) -> Iterator[dict[str, Any]]:
-    """One dict by COLUMNS for every event, in the order in which the server received them.
+    """One dict by COLUMNS for every event, in the order in which ratings count.
 
     counts: whether it is the rating of its side that the analysis takes.
     """
-    last = {
-        r["last"]
-        for r in study.rows(
-            "SELECT max(id) AS last FROM events WHERE kind IN ('rate', 'undo') GROUP BY task, side"
-        )
-    }
+    ratings = study.rows(
+        f"SELECT uuid, task, side FROM history WHERE kind IN ('rate', 'undo') ORDER BY {ORDER}"
+    )
+    last = {(r["task"], r["side"]): r["uuid"] for r in ratings}
+    conflicts = conflicts_of(study)
     query = """
         SELECT e.*, r.name AS rater_name, r.simulated, t.part, t.position, t.repeats,
                c.name AS clip_name, c.sha256, c.question, s.arm, s.hidden
-        FROM events e JOIN raters r ON r.id = e.rater
+        FROM history e JOIN raters r ON r.id = e.rater
         LEFT JOIN tasks t ON t.id = e.task
         LEFT JOIN clips c ON c.id = t.clip
         LEFT JOIN sides s ON s.id = CASE e.side WHEN 0 THEN t.left_side WHEN 1 THEN t.right_side END
-        ORDER BY e.id"""
+        ORDER BY e.stamp, e.writer, e.chain"""
     single = study.design == "single"
-    for e in study.rows(query):
+    for number, e in enumerate(study.rows(query), 1):
         side = None if e["side"] is None else ("only" if single else ("left", "right")[e["side"]])
         yield {
-            "event": e["id"],
+            "event": number,
             "uuid": e["uuid"],
             "rater": e["rater_name"],
             "simulated": e["simulated"],
@@ -115,15 +117,16 @@ def rows(study: Study) -> Iterator[dict[str, Any]]:
             "hidden_pixels": e["hidden"],
             "old": e["old"],
             "new": e["new"],
-            "counts": e["id"] in last and e["new"] is not None,
+            "counts": last.get((e["task"], e["side"])) == e["uuid"] and e["new"] is not None,
             "note": e["note"],
-            "conflict": bool(e["conflict"]),
+            "conflict": e["uuid"] in conflicts,
             "tab": e["tab"],
             "tab_count": e["count"],
             "client_time": e["client_time"],
             "elapsed_ms": e["elapsed_ms"],
             "server_time": e["server_time"],
             "repeats": e["repeats"],
+            "server": e["writer"],
         }
 
 

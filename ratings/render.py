@@ -90,6 +90,8 @@ def _head(report: dict[str, Any]) -> list[Block]:
     if study["left_out"]:
         lines = ", ".join(f"{x['clip']} ({x['reason']})" for x in study["left_out"])
         out.append(Block("p", f"Left out: {lines}."))
+    for fork in report.get("forks", ()):
+        out.append(Block("p", f"{fork['text'][0].upper()}{fork['text'][1:]}."))
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
@@ -11,14 +12,17 @@ import numpy as np
 
 from ratings.answers import (
     Answer,
+    conflicts_of,
     coverage_of,
     details_of,
+    forks_of,
     main_answers,
     matrix,
     objects_of,
     read_answers,
     read_screens,
 )
+from ratings.branches import fork_lines
 from ratings.events import HIGH
 from ratings.plan import MAIN, TRAINING
 from ratings.preregistration import PLAN, RESAMPLES, TARGET
@@ -90,7 +94,8 @@ def figures(study: Study, resamples: int = RESAMPLES) -> dict[str, Any]:
         "gradient": _gradient(study, main, arms, resamples),
         "raters": [_rater(q, by_id[q.rater]) for q in quality],
         "areas": _areas(study, arms),
-        "conflicts": study.rows("SELECT count(*) FROM events WHERE conflict = 1")[0][0],
+        "conflicts": len(conflicts_of(study)),
+        "forks": [asdict(fork) | {"text": "; ".join(fork_lines(fork))} for fork in forks_of(study)],
     }
     cleaned: dict[str, Any] = _without_nan(out)
     return cleaned
@@ -128,6 +133,7 @@ def progress(study: Study, resamples: int = 500) -> dict[str, Any]:
         "raters": raters,
         "agreement": full["agreement"],
         "sides": full["sides"],
+        "forks": full["forks"],
         "power": first.get("power"),
         "target": TARGET,
         "half_width": first.get("half_width"),

@@ -1,23 +1,16 @@
 """The study file: one SQLite database that holds items, media, raters and every event.
 
-What is fixed at creation is frozen by triggers, and events can only be added. `connect` opens the
-file so that a commit is on the disk when it returns.
+What is fixed at creation is frozen by triggers, and events can only be added.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
-from ratings.errors import StudyBusy, StudyError
-from ratings.files import hide_from_others
-
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x4D414344  # "MACD", in the file's header
-BUSY_S = 10.0
-NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs"}
-"""File systems whose locks and shared memory a write-ahead log cannot rely on; FUSE's too."""
 
 DDL = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -49,19 +42,35 @@ CREATE TABLE tasks (
     left_side INTEGER NOT NULL REFERENCES sides, right_side INTEGER REFERENCES sides,
     repeats TEXT REFERENCES tasks, UNIQUE (rater, position)
 ) WITHOUT ROWID;
+CREATE INDEX tasks_of_rater ON tasks (rater, position);
+"""
+CONTROLS = """
 CREATE TABLE controls (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, what TEXT NOT NULL, value TEXT
+    id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, what TEXT NOT NULL, value TEXT,
+    writer TEXT NOT NULL, stamp INTEGER NOT NULL
 );
+CREATE INDEX controls_in_order ON controls (what, stamp);
+"""
+EVENTS = """
 CREATE TABLE events (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL,
     rater INTEGER NOT NULL REFERENCES raters, task TEXT REFERENCES tasks, side INTEGER,
     kind TEXT NOT NULL, old INTEGER, new INTEGER, note TEXT, tab TEXT NOT NULL,
     count INTEGER NOT NULL, client_time REAL NOT NULL, elapsed_ms REAL, server_time REAL NOT NULL,
-    conflict INTEGER NOT NULL, chain TEXT NOT NULL
+    conflict INTEGER NOT NULL, writer TEXT NOT NULL, stamp INTEGER NOT NULL, signer TEXT NOT NULL,
+    parents TEXT NOT NULL, chain TEXT NOT NULL UNIQUE
 );
-CREATE INDEX events_of_task ON events (task, id);
-CREATE INDEX tasks_of_rater ON tasks (rater, position);
+CREATE INDEX events_in_order ON events (stamp, writer, chain);
+CREATE INDEX events_by_uuid ON events (uuid);
+CREATE INDEX events_of_task ON events (task, stamp);
+CREATE INDEX events_of_rater ON events (rater, stamp);
+CREATE VIEW history AS SELECT * FROM events e WHERE NOT EXISTS (
+    SELECT 1 FROM events d
+    WHERE d.uuid = e.uuid AND (d.stamp, d.writer, d.chain) < (e.stamp, e.writer, e.chain)
+);
 """
+"""ids are of this file alone; see `ratings.chain` for what an event is known by elsewhere. history:
+every event once, also where two servers took the same one."""
 FROZEN = ("meta", "clips", "sides", "objects", "coverage", "raters", "tasks", "controls", "events")
 """Tables whose rows never change; to the first five no row is added after the creation either."""
 SEALED = FROZEN[:5]
@@ -69,7 +78,7 @@ SEALED = FROZEN[:5]
 
 def create_tables(db: sqlite3.Connection) -> None:
     """The empty tables; rows of FROZEN can be added, but neither changed nor deleted."""
-    db.executescript(DDL)
+    db.executescript(DDL + CONTROLS + EVENTS)
     for table in FROZEN:
         for change in ("UPDATE", "DELETE"):
             db.execute(
@@ -89,85 +98,7 @@ def seal(db: sqlite3.Connection) -> None:
         )
 
 
-def on_network(path: Path, mounts: str | None = None) -> bool:
-    """Whether the file lies on a network or FUSE mount. mounts: the text of /proc/mounts."""
-    if mounts is None:
-        try:
-            mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return False
-    place, best, kind = str(path.resolve()), "", ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        mount = fields[1].replace("\\040", " ")
-        inside = mount == "/" or place == mount or place.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, fields[2]
-    return kind in NETWORK or kind.startswith("fuse")
-
-
-def connect(
-    path: str | Path, *, write: bool = False, network: bool | None = None
-) -> sqlite3.Connection:
-    """Opens a study. Raises StudyError for anything else, StudyBusy where it cannot be opened.
-
-    write: commits wait for the disk (`synchronous`); a write-ahead log lets others read meanwhile.
-    network: whether to use a rollback journal and an exclusive lock instead; seen by itself. Its
-    `synchronous=EXTRA` waits for the folder too, which a rollback journal needs to be safe.
-    """
-    place = Path(path)
-    if not place.is_file():
-        raise StudyError(f"there is no study {str(place)[:200]!r}", "Make one: ratings create")
-    remote = on_network(place) if network is None else network
-    try:
-        db = sqlite3.connect(place, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        db.row_factory = sqlite3.Row
-        # an application_id that is read first also proves that the file is a database
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA trusted_schema = OFF")
-        if not write:
-            db.execute("PRAGMA query_only = ON")
-    except sqlite3.DatabaseError as error:
-        raise _opening(place, error) from error
-    if application != APPLICATION:
-        db.close()
-        raise StudyError(f"{place.name[:200]!r} is not a study", "Give a file of `ratings create`")
-    if version != VERSION:
-        db.close()
-        raise StudyError(
-            f"the study has version {version}, this program reads {VERSION}",
-            "Use the version of the project that made it",
-        )
-    if write:
-        hide_from_others(place)
-        set_durable(db, remote)
-    return db
-
-
-def set_durable(db: sqlite3.Connection, remote: bool) -> None:
-    """Makes every commit wait for the disk; see `connect`. Raises StudyBusy."""
-    try:
-        if remote:
-            db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            db.execute("PRAGMA journal_mode = DELETE")
-            db.execute("PRAGMA synchronous = EXTRA")
-        else:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            # each commit goes on into the file itself, so that a plain copy of it is complete
-            db.execute("PRAGMA wal_autocheckpoint = 1")
-    except sqlite3.OperationalError as error:
-        raise StudyBusy(
-            f"the study cannot be opened for writing ({error})",
-            "End the other server that has it open, or free space on its disk",
-        ) from error
-
-
-def _opening(place: Path, error: sqlite3.DatabaseError) -> StudyError | StudyBusy:
-    if isinstance(error, sqlite3.OperationalError) and os.access(place, os.R_OK):
-        return StudyBusy(f"the study cannot be opened ({error})", "Close what else has it open")
-    return StudyError(f"{place.name[:200]!r} is not a study ({error})", "Give a whole study file")
+def insert_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
+    """Adds a row by the names of its columns."""
+    marks = ", ".join("?" * len(row))
+    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))

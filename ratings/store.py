@@ -6,7 +6,7 @@ study.append(rater, [event])  # returns when the event is on the disk; raises St
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import json
 import secrets
 import sqlite3
@@ -14,40 +14,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from ratings.codes import derived_code, hash_code, match_code, new_code
+from ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
+from ratings.codes import derived_code, hash_code, new_code
+from ratings.connection import connect
 from ratings.errors import Refused, StudyBusy, StudyError
 from ratings.events import Event
 from ratings.files import new_private_file
-from ratings.plan import GOLD, MAIN, TRAINING, Shown, plan_tasks
+from ratings.plan import GOLD, MAIN, TRAINING, Shown, keyed_rng, plan_tasks
 from ratings.preregistration import sha256
-from ratings.schema import connect
+from ratings.schema import insert_row
 
 OPEN, PAUSED, CLOSED = "open", "paused", "closed"
 STATES = (OPEN, PAUSED, CLOSED)
 REVEAL = "reveal"
 """Notes that what the preregistration seals was written to a file; the study stays closed."""
+MERGE = "merge"
+"""Notes the ends of the branches that were merged, which the next event continues."""
 MOST_INVITES = 1000
 MOST_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
-GENESIS = "0" * 64
-"""What the chain of the first event continues."""
-EVENT_COLUMNS = (
-    "uuid", "rater", "task", "side", "kind", "old", "new", "note", "tab", "count", "client_time",
-    "elapsed_ms", "server_time", "conflict",
-)  # fmt: skip
-"""What the chain covers, in this order."""
 
 
 @dataclass(frozen=True)
 class Rater:
-    """Somebody with a code. name: what the organiser reads; simulated: by which program, or ""."""
+    """Somebody with a code. name: what the organiser reads; code: its hash, by which other servers
+    know the rater; simulated: by which program, or "".
+    """
 
     id: int
     name: str
+    code: str
     simulated: str = ""
     revoked: bool = False
 
@@ -73,6 +73,8 @@ class Study:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path, self.clock = Path(path), clock
+        self.writer = secrets.token_hex(8)
+        """Stands in everything that this process adds: no two servers add under the same name."""
         self.on_commit: Callable[[], None] | None = None
         """Called after each commit, beside no lock; must not raise."""
         self._lock = threading.RLock()
@@ -178,23 +180,30 @@ class Study:
                 row = self.row("SELECT count(*) AS raters FROM raters")
                 if row is None or row["raters"] >= MOST_ADMITTED:
                     raise Refused("the study takes no more raters", "Ask its organiser", 403)
-                self._add_raters([code])
+                self._add_raters([code], signed_in=True)
         return code
 
-    def _add_raters(self, codes: list[str], simulated: str = "") -> None:
+    def _add_raters(
+        self, codes: list[str], simulated: str = "", *, signed_in: bool = False
+    ) -> None:
         shown = {part: self._shown(part) for part in (MAIN, TRAINING, GOLD)}
         with self.transaction() as db:
             (known,) = db.execute("SELECT coalesce(max(id), 0) FROM raters").fetchone()
             for number, code in enumerate(codes, known + 1):
                 db.execute(
                     "INSERT INTO raters VALUES (?, ?, ?, ?, ?)",
-                    (number, f"R{number:02d}", hash_code(code), simulated or None, self.clock()),
-                )
+                    (number, free_name(db, number), hash_code(code), simulated or None,
+                     self.clock()),
+                )  # fmt: skip
+                # who signs in may do so at two servers that do not know of each other, and gets
+                # the same screens there: drawn by the code, not by how many came before
+                rng = keyed_rng(self._login_key, "screens", code) if signed_in else None
+                place = number - 1 if rng is None else int(rng.integers(2**31))
                 tasks = plan_tasks(
                     self.design, shown[MAIN], shown[TRAINING], shown[GOLD],
-                    self.preregistration["repeat"], self.key, number - 1,
+                    self.preregistration["repeat"], self.key, place,
                 )  # fmt: skip
-                ids = [secrets.token_hex(16) for _ in tasks]
+                ids = [(secrets.token_bytes if rng is None else rng.bytes)(16).hex() for _ in tasks]
                 ordered = sorted(enumerate(tasks), key=lambda z: z[1].repeats is not None)
                 for at, task in ordered:
                     again = None if task.repeats is None else ids[task.repeats]
@@ -217,21 +226,18 @@ class Study:
     def raters(self) -> list[Rater]:
         """All raters, revoked ones among them."""
         revoked = self._revoked()
-        return [
-            Rater(r["id"], r["name"], r["simulated"] or "", r["id"] in revoked)
-            for r in self.rows("SELECT * FROM raters ORDER BY id")
-        ]
+        return [_rater(r, revoked) for r in self.rows("SELECT * FROM raters ORDER BY id")]
 
     def rater_of(self, code: str) -> Rater | None:
         """The rater with this code, a revoked one too; None where there is none."""
-        hashes = [(r["id"], r["code_sha256"]) for r in self.rows("SELECT * FROM raters")]
-        number = match_code(code, hashes)
-        return next((r for r in self.raters() if r.id == number), None)
+        # by its hash, so that the time of the search tells nothing of the code
+        row = self.row("SELECT * FROM raters WHERE code_sha256 = ?", hash_code(code))
+        return None if row is None else _rater(row, self._revoked())
 
     def is_organiser(self, code: str) -> bool:
         """Whether this is the organiser's code; the last one that was made holds."""
         stored = self._last("organiser")
-        return stored is not None and match_code(code, [(0, stored)]) is not None
+        return stored is not None and hmac.compare_digest(hash_code(code), stored)
 
     def renew_organiser(self) -> str:
         """A new code of the organiser; the one before no longer holds."""
@@ -251,28 +257,35 @@ class Study:
                 409,
             )
         with self.transaction() as db:
-            db.execute(
-                "INSERT INTO controls (time, what, value) VALUES (?, ?, ?)",
-                (self.clock(), what, value),
-            )
+            self.add_control(db, what, value)
+
+    def add_control(self, db: sqlite3.Connection, what: str, value: str | None) -> None:
+        """A control inside a transaction, after everything that the study holds."""
+        db.execute(
+            "INSERT INTO controls (time, what, value, writer, stamp) VALUES (?, ?, ?, ?, ?)",
+            (self.clock(), what, value, self.writer, stamp_after(self.clock(), _last_stamp(db))),
+        )
 
     def revoke(self, name: str, *, restore: bool = False) -> None:
         """The rater's code no longer opens anything, or does again. Ratings stay."""
         rater = next((r for r in self.raters() if r.name == name), None)
         if rater is None:
             raise Refused(f"there is no rater {name[:20]!r}", "Choose a listed one", 404)
-        self.control("restore" if restore else "revoke", str(rater.id))
+        self.control("restore" if restore else "revoke", rater.code)
 
-    def _revoked(self) -> set[int]:
-        revoked: set[int] = set()
+    def _revoked(self) -> set[str]:
+        revoked: set[str] = set()
         for r in self.rows(
-            "SELECT what, value FROM controls WHERE what IN ('revoke', 'restore') ORDER BY id"
+            "SELECT what, value FROM controls WHERE what IN ('revoke', 'restore')"
+            " ORDER BY stamp, writer"
         ):
-            (revoked.add if r["what"] == "revoke" else revoked.discard)(int(r["value"]))
+            (revoked.add if r["what"] == "revoke" else revoked.discard)(r["value"])
         return revoked
 
     def _last(self, what: str, column: str = "value") -> str | None:
-        row = self.row("SELECT * FROM controls WHERE what = ? ORDER BY id DESC LIMIT 1", what)
+        row = self.row(
+            "SELECT * FROM controls WHERE what = ? ORDER BY stamp DESC, writer DESC LIMIT 1", what
+        )
         return None if row is None else row[column]
 
     @property
@@ -280,7 +293,7 @@ class Study:
         """open; paused: no further item is shown; closed: nothing more is taken."""
         row = self.row(
             "SELECT what FROM controls WHERE what IN ('open', 'paused', 'closed')"
-            " ORDER BY id DESC LIMIT 1"
+            " ORDER BY stamp DESC, writer DESC LIMIT 1"
         )
         return OPEN if row is None else str(row["what"])
 
@@ -315,8 +328,8 @@ class Study:
         return {
             (r["task"], r["side"]): r["new"]
             for r in self.rows(
-                "SELECT task, side, new FROM events WHERE rater = ? AND kind IN ('rate', 'undo')"
-                " ORDER BY id",
+                "SELECT task, side, new FROM history WHERE rater = ? AND kind IN ('rate', 'undo')"
+                f" ORDER BY {ORDER}",
                 rater.id,
             )
         }
@@ -385,13 +398,12 @@ class Study:
             raise Refused("the study is closed", "Ask whoever invited you", 409)
         outcomes = []
         with self.transaction() as db:
-            last = db.execute("SELECT chain FROM events ORDER BY id DESC LIMIT 1").fetchone()
-            chain = GENESIS if last is None else last["chain"]
+            parents, stamp = _ends(db), _last_stamp(db)
             for event in events:
                 same = db.execute("SELECT rater FROM events WHERE uuid = ?", (event.uuid,))
-                stored = same.fetchone()
-                if stored is not None:
-                    own = stored["rater"] == rater.id
+                stored = same.fetchall()
+                if stored:
+                    own = any(r["rater"] == rater.id for r in stored)
                     reason = "" if own else "this event is somebody else's"
                     outcomes.append(Outcome(event.uuid, own, reason))
                     continue
@@ -401,17 +413,14 @@ class Study:
                     outcomes.append(Outcome(event.uuid, False, str(error)))
                     continue
                 conflict = event.kind in ("rate", "undo") and old != event.old
-                values = (
-                    event.uuid, rater.id, event.task, event.side, event.kind, old, event.new,
-                    event.note, event.tab, event.count, event.client_time, event.elapsed_ms,
-                    self.clock(), int(conflict),
-                )  # fmt: skip
-                chain = next_link(chain, values)
-                marks = ", ".join("?" * (len(EVENT_COLUMNS) + 1))
-                db.execute(
-                    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}, chain) VALUES ({marks})",
-                    (*values, chain),
-                )
+                now = self.clock()
+                stamp = stamp_after(now, stamp)
+                row = asdict(event) | {
+                    "old": old, "server_time": now, "conflict": int(conflict), "rater": rater.id,
+                    "signer": rater.code, "writer": self.writer, "stamp": stamp, "parents": parents,
+                }  # fmt: skip
+                parents = row["chain"] = link(row)
+                insert_row(db, "events", row)
                 outcomes.append(Outcome(event.uuid, True))
         return outcomes
 
@@ -425,23 +434,45 @@ class Study:
         if event.side == 1 and row["right_side"] is None:
             raise Refused("there is no right mask", "Reload the page")
         last = self.row(
-            "SELECT new FROM events WHERE task = ? AND side = ? AND kind IN ('rate', 'undo')"
-            " ORDER BY id DESC LIMIT 1",
+            "SELECT new FROM history WHERE task = ? AND side = ? AND kind IN ('rate', 'undo')"
+            f" ORDER BY {NEWEST} LIMIT 1",
             event.task,
             event.side,
         )
         return None if last is None else last["new"]
 
 
-def next_link(chain: str, values: Sequence[Any]) -> str:
-    """The chain after one more event: a hash over its values and all events before."""
-    content = json.dumps([chain, *values], ensure_ascii=False)
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+def _rater(row: sqlite3.Row, revoked: set[str]) -> Rater:
+    code = row["code_sha256"]
+    return Rater(row["id"], row["name"], code, row["simulated"] or "", code in revoked)
 
 
-def event_values(row: sqlite3.Row) -> tuple[Any, ...]:
-    """The values that the chain covers."""
-    return tuple(row[name] for name in EVENT_COLUMNS)
+def _last_stamp(db: sqlite3.Connection) -> int:
+    """The newest stamp of the study, 0 where there is none."""
+    (newest,) = db.execute(
+        "SELECT max((SELECT coalesce(max(stamp), 0) FROM events),"
+        " (SELECT coalesce(max(stamp), 0) FROM controls))"
+    ).fetchone()
+    return int(newest)
+
+
+def _ends(db: sqlite3.Connection) -> str:
+    """What the next event continues: the newest event, or the ends of all merged branches."""
+    last = db.execute(f"SELECT stamp, chain FROM events ORDER BY {NEWEST} LIMIT 1").fetchone()
+    if last is None:
+        return GENESIS
+    merged = db.execute(
+        "SELECT value FROM controls WHERE what = ? AND stamp > ? ORDER BY stamp DESC LIMIT 1",
+        (MERGE, last["stamp"]),
+    ).fetchone()
+    return str(last["chain"] if merged is None else merged["value"])
+
+
+def free_name(db: sqlite3.Connection, number: int) -> str:
+    """The name of a new rater: R and the number, or the next one that nobody has."""
+    while db.execute("SELECT 1 FROM raters WHERE name = ?", (f"R{number:02d}",)).fetchone():
+        number += 1
+    return f"R{number:02d}"
 
 
 def outcome_dict(outcome: Outcome) -> dict[str, Any]:

@@ -82,7 +82,8 @@ async function refresh() {
   const study = now.study;
   part("state").textContent = study.state;
   part("summary").textContent = `${study.items} items, ${study.design} design, arms ${study.arms.join(", ")}; `
-    + `${study.raters_begun} raters of ${study.raters_planned} planned have begun; ${study.ratings} ratings.`;
+    + `${study.raters_begun} raters of ${study.raters_planned} planned have begun; ${study.ratings} ratings.`
+    + now.forks.map((/** @type {{text: string}} */ fork) => ` Note: ${fork.text}.`).join("");
   part("power").textContent = powerWords(now.power, now.half_width, now.target);
   const alpha = now.agreement.alpha;
   part("agreement").textContent = `Krippendorff's alpha ${number(alpha.value)} [${number(alpha.low)}, `

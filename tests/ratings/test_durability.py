@@ -1,6 +1,7 @@
 """Servers that are killed, disks that are full: every acknowledged rating is there afterwards."""
 
 import random
+import shutil
 import threading
 import time
 import uuid
@@ -8,6 +9,7 @@ import uuid
 import httpx
 import pytest
 
+from ratings.branches import merge, read_rows
 from ratings.check import check_study
 from ratings.store import Study
 from ratings.web import CODE_HEADER
@@ -88,6 +90,54 @@ def test_a_killed_server_loses_nothing(study_path):
     with Study(study_path) as study:
         (code,) = study.invite(1)
     check_after_kills(study_path, code, 8, seed=1)
+
+
+def test_two_servers_that_do_not_know_of_each_other_lose_nothing(study_path, tmp_path):
+    """An old server goes on while a new one has restored what it had; both are killed at times."""
+    with Study(study_path) as study:
+        (code,) = study.invite(1)
+    paths = [study_path, tmp_path / "two.db"]
+    shutil.copy(study_path, paths[1])
+    servers, done = [Server(path) for path in paths], [({}, {}), ({}, {})]
+
+    def work(i):
+        done[i] = write_until_killed(servers[i], code, random.Random(i), 2)
+
+    try:
+        for server in servers:
+            server.start()
+        shared = raw("consent")
+        for server in servers:
+            reply = httpx.post(f"{server.url}/rate/api/events", headers={CODE_HEADER: code},
+                               json={"events": [shared]}, timeout=PATIENCE_S)  # fmt: skip
+            assert reply.json()["outcomes"][0]["committed"]
+        threads = [threading.Thread(target=work, args=(i,)) for i in (0, 1)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        for server in servers:
+            server.end()
+    acknowledged = done[0][0] | done[1][0]
+    assert min(len(one[0]) for one in done) > 0
+    branches = []
+    for path in paths:
+        with Study(path, write=False) as study:
+            branches.append(read_rows(study))
+    results = []
+    for path, other in zip(paths, reversed(branches), strict=True):
+        with Study(path) as study:
+            (fork,) = merge(study, other).forks
+            assert fork.twice == 1
+            stored = study.rows("SELECT * FROM history ORDER BY stamp, writer")
+            results.append([(r["uuid"], r["task"], r["side"], r["new"]) for r in stored])
+        check_study(path)
+    assert results[0] == results[1]
+    uuids = [uuid for uuid, *_ in results[0]]
+    assert len(set(uuids)) == len(uuids)
+    assert {u: tuple(values) for u, *values in results[0] if u in acknowledged} == acknowledged
+    assert shared["uuid"] in uuids
 
 
 @pytest.mark.long

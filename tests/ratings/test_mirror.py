@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ratings.answers import read_answers
+from ratings.answers import forks_of, read_answers
+from ratings.branches import merge
 from ratings.check import check_study
 from ratings.errors import StudyBusy, StudyError
-from ratings.mirror import Mirror, download_shards, mirror_to_hub, read_shards, restore
+from ratings.mirror import Mirror, download_shards, mirror_to_hub
+from ratings.shards import read_shards
 from ratings.store import PAUSED, Study
 from tests.ratings.studies import event, make_study, rate
 
@@ -57,12 +59,27 @@ def start(frozen, folder, name, scheduler=None):
     shutil.copy(frozen, path)
     study = Study(path)
     rows = read_shards([f.read_bytes() for f in sorted(folder.glob("*.jsonl"))])
-    restore(study, rows)
+    merge(study, rows)
     return study, Mirror(study, folder, scheduler or Scheduler(), rows)
 
 
 def answers(study):
     return [(a.task, a.side, a.rating) for a in read_answers(study)]
+
+
+def answers_of(path):
+    with Study(path, write=False) as study:
+        return answers(study)
+
+
+def uuids(study):
+    return [r["uuid"] for r in study.rows("SELECT uuid FROM history")]
+
+
+def rate_all(study, code, rating):
+    rater = study.rater_of(code)
+    for task in study.tasks(rater):
+        rate(study, rater, task["id"], (rating, rating))
 
 
 def rate_next(study, ratings):
@@ -110,10 +127,17 @@ def test_a_note_with_any_end_of_line_comes_back(mark, frozen, folder):
 
 
 def test_a_line_that_ends_within_a_character_loses_itself_alone():
-    whole = json.dumps(["controls", {"id": 1, "what": "open"}]).encode() + b"\n"
-    torn = json.dumps(["controls", {"id": 2, "what": "ü"}], ensure_ascii=False).encode()
+    control = {"time": 1.0, "what": "open", "value": None, "writer": "a", "stamp": 1}
+    whole = json.dumps(["controls", control]).encode() + b"\n"
+    torn = json.dumps(["controls", control | {"what": "ü"}], ensure_ascii=False).encode()
     cut = torn[: torn.index("ü".encode()) + 1]
-    assert [row["id"] for _, row in read_shards([whole + cut])] == [1]
+    assert read_shards([whole + cut]) == [("controls", control)]
+
+
+@pytest.mark.parametrize("row", [{"time": 1.0}, {"id": 1, "time": 1.0, "what": "open"}])
+def test_rows_of_a_later_version_are_refused(row):
+    with pytest.raises(StudyError, match="later version"):
+        read_shards([json.dumps(["controls", row]).encode()])
 
 
 def test_a_failing_hub_holds_up_no_rating(frozen, folder):
@@ -144,21 +168,57 @@ def test_a_line_that_was_cut_off_costs_only_itself(frozen, folder):
     check_study(again.path)
 
 
-def test_two_histories_are_never_mixed(frozen, folder):
-    one, _ = start(frozen, folder, "one.db")
-    one.invite(1)
+def test_a_server_that_went_on_after_the_next_one_had_started(frozen, folder):
+    """Both took ratings and raters; whoever starts next has all of it, and says so."""
+    one, first = start(frozen, folder, "one.db")
+    codes = one.invite(2)
     rate_next(one, (2, 4))
-    path = frozen.with_name("two.db")
-    shutil.copy(one.path, path)
-    rate_next(one, (5, 1))
-    with Study(path) as two:
-        rate_next(two, (1, 1))
-        before = answers(two)
-        rows = read_shards([f.read_bytes() for f in folder.glob("*.jsonl")])
-        with pytest.raises(StudyError, match="differ"):
-            restore(two, rows)
-        assert answers(two) == before
-    one.close()
+    two, second = start(frozen, folder, "two.db")
+    late = [one.invite(1)[0], two.invite(1)[0]]
+    for study, code in zip((one, two), late, strict=True):
+        rate_all(study, code, 4)
+    shared = event("consent")
+    for study in (one, two):  # sent to both: the first answer was lost
+        assert study.append(study.rater_of(codes[1]), [shared])[0].committed
+    task = one.tasks(one.rater_of(codes[1]))[0]["id"]
+    one.append(one.rater_of(codes[1]), [event("rate", task, side=0, new=1)])
+    two.append(two.rater_of(codes[1]), [event("rate", task, side=0, new=5)])
+    two.control(PAUSED)
+    first.close()
+    second.close()
+    three, _ = start(frozen, folder, "three.db")
+    acknowledged = {uuid for study in (one, two) for uuid in uuids(study)}
+    assert set(uuids(three)) == acknowledged
+    assert sorted(uuids(three)) == sorted(acknowledged)  # each once
+    assert {c: three.rater_of(c).name for c in (*codes, *late)} == {
+        codes[0]: "R01", codes[1]: "R02", late[0]: "R03", late[1]: "R04"}  # fmt: skip
+    assert dict(((t, s), r) for t, s, r in answers(three))[task, 0] == 5  # the later one
+    assert three.state == PAUSED
+    (fork,) = forks_of(three)
+    assert (fork.twice, fork.masks) == (1, 1)
+    assert [b.raters for b in fork.branches] == [2, 2]
+    rate_next(three, (3, 3))
+    for study in (one, two, three):
+        study.close()
+    check_study(three.path)
+    four, _ = start(frozen, folder, "four.db")  # what the third added continues both
+    assert answers(four) == answers_of(three.path)
+    assert forks_of(four) == [fork]
+    four.close()
+    check_study(four.path)
+
+
+def test_the_log_tells_of_a_fork(frozen, folder, hub, tmp_path, caplog):
+    one, _ = start(frozen, folder, "one.db")
+    two, _ = start(frozen, folder, "two.db")
+    for study in (one, two):
+        rate_all(study, study.invite(1)[0], 2)
+        study.close()
+    hub.files = {f"ratings/{one.id}/{f.name}": str(f) for f in folder.glob("*.jsonl")}
+    with Study(frozen) as fresh:
+        mirror_to_hub(fresh, "somebody/ratings", tmp_path)
+    assert "the study was forked before any event: server" in caplog.text
+    assert "another server's R01 is R02 here" in caplog.text
 
 
 @pytest.fixture

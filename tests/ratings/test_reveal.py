@@ -227,6 +227,7 @@ def test_only_the_owner_reads_files_that_hold_secrets(tmp_path, capsys):
     assert {k: stat.S_IMODE(p.stat().st_mode) for k, p in out.items()} == dict.fromkeys(out, 0o600)
     for former, now in ((0o644, 0o600), (0o660, 0o660)):  # a group was let in on purpose
         path.chmod(former)
-        Study(path).close()
-        assert stat.S_IMODE(path.stat().st_mode) == now
+        with Study(path, network=False):
+            parts = [Path(f"{path}{part}") for part in ("", "-wal", "-shm")]
+            assert [stat.S_IMODE(p.stat().st_mode) for p in parts] == [now] * 3
     assert preregistration_path(path).stat().st_mode & 0o044 == 0o044  # that one is for everybody

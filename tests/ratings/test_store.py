@@ -9,8 +9,8 @@ import pytest
 
 from ratings.answers import read_answers
 from ratings.check import check_study
+from ratings.connection import connect, on_network
 from ratings.errors import Refused, StudyBusy, StudyError
-from ratings.schema import connect, on_network
 from ratings.store import CLOSED, OPEN, PAUSED, Study
 from tests.ratings.studies import event, known, make_study, rate, rater_in
 
