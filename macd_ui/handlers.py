@@ -6,6 +6,8 @@ Runs are `macd_ui.runs`, changes by hand `macd_ui.changes`; here is what needs n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,10 @@ from macd_ui.session import Form, Session
 from macd_ui.settings import EMBEDDED
 from macd_ui.showing import NO_STRIP, Updates, joined, plot
 from macd_ui.strip import read_strip, strip_value
-from viewer import status
+from viewer import identity, status
+
+RUN_LINK = "run:"
+"""What the name of a run begins with, where the name of an example could stand too."""
 
 
 class Handlers(Runs, Changes):
@@ -68,11 +73,25 @@ class Handlers(Runs, Changes):
         return out | self._shown(session, status(message=example.message, done=STAGES))
 
     def visit(self, name: str | None, key: str) -> Updates:
-        """The page was opened, perhaps by a link to an example: `?example=NAME`."""
+        """The page was opened by a link: to an example, `?example=NAME`, or to a run, `#run=HASH`.
+
+        name: of the example, or "run:HASH".
+        """
         session = self.store.session(key)
-        if session.trace is not None:  # a tab that was reloaded has already opened what it showed
+        run = (name or "").removeprefix(RUN_LINK) if (name or "").startswith(RUN_LINK) else None
+        if run is not None:
+            name = self.runs_of_examples.get(run)
+            if name is None:
+                error = TraceError(
+                    "the run of this link is not here, so another one is shown: runs stay in the"
+                    " browser that made them",
+                    "Ask whoever sent the link for the saved trace, and open that",
+                )
+                return self.refused(session, error, "open")
+        elif session.trace is not None:  # a reloaded tab has already opened what it showed
             return self._note(session)
-        session.form = self.first_form()
+        else:
+            session.form = self.first_form()
         for i, example in enumerate(self.examples):
             if name and example.name == name:
                 return {"example": i} | self.choose(i, key)
@@ -80,6 +99,15 @@ class Handlers(Runs, Changes):
             state = status(message=f"There is no example {name[:60]!r}; another one is shown.")
             return {"viewer": self._view(session, None, state)}
         return self._note(session)
+
+    @cached_property
+    def runs_of_examples(self) -> dict[str, str]:
+        """The run that each example's trace holds, as links name it → the example's name."""
+        runs: dict[str, str] = {}
+        for example in self.examples:
+            with suppress(TraceError):
+                runs.setdefault(identity(example.load_trace()), example.name)
+        return runs
 
     def upload(self, path: str | None, key: str) -> Iterator[Updates]:
         """A clip was uploaded: it takes the example's place. None: it was taken away again.

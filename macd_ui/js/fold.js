@@ -1,7 +1,7 @@
 // @ts-check
 // The form next to the viewer: folds it after a run, and shows errors at the action that failed.
 
-/** @import { Status } from "../../viewer/js/types" */
+/** @import { Constants, Status } from "../../viewer/js/types" */
 
 /** Part of the form → the element for its error. */
 const ERRORS = { form: "run-error", clip: "clip-error", open: "open-error" };
@@ -10,9 +10,12 @@ const NARROW = "(max-width: 860px)";
 export class Form {
   constructor() {
     this.running = false;
+    this.folded = false;
+    this.narrow = matchMedia(NARROW); // the form then stands below the viewer
+    this.narrow.addEventListener("change", () => this.label());
     document.addEventListener("click", (event) => {
-      const button = /** @type {Element} */ (event.target).closest("#fold");
-      if (button) this.fold(button.getAttribute("aria-expanded") === "true", true);
+      if (!/** @type {Element} */ (event.target).closest("#fold")) return;
+      this.fold(!this.folded && !this.narrow.matches, true);
     });
   }
 
@@ -20,22 +23,53 @@ export class Form {
    * Takes note of a status; gives it without the error that is shown here.
    *
    * @param {Status} status
+   * @param {Constants["stages"]} stages
    * @returns {Status}
    */
-  observe(status) {
+  observe(status, stages) {
     const began = status.running && !this.running;
     const run = this.running && !status.running && status.stage === "done" && !status.error;
     this.running = status.running;
-    if (began && matchMedia(NARROW).matches && this.form()?.contains(document.activeElement)) {
+    if (began && this.narrow.matches && this.form()?.contains(document.activeElement)) {
       document.querySelector("#viewer")?.scrollIntoView({ block: "start" });
     }
     if (run) this.fold(true);
+    else this.label();
+    this.tellProgress(status, stages);
     const placed = this.place(status.where, status.error);
     return placed ? { ...status, error: "" } : status;
   }
 
+  /**
+   * How far a run is, beside the button that started it: the viewer's own bar may be out of sight.
+   *
+   * @param {Status} status
+   * @param {Constants["stages"]} stages
+   */
+  tellProgress({ running, stage, fraction, message }, stages) {
+    const line = document.getElementById("run-progress"), button = document.getElementById("run");
+    if (!line || !button) return;
+    const appears = running && line.hidden;
+    line.hidden = !running;
+    if (!running) return;
+    const at = Math.max(0, stages.findIndex(([name]) => name === stage));
+    line.style.setProperty("--fraction", String((at + fraction) / stages.length));
+    line.textContent = message;
+    const { top, bottom } = button.getBoundingClientRect();
+    if (appears && top < innerHeight && bottom > 0) line.scrollIntoView({ block: "nearest" });
+  }
+
   form() {
     return document.querySelector("#ask");
+  }
+
+  // What the button does: where the form stands below the viewer it leads there, and hides nothing.
+  label() {
+    const button = document.querySelector("#fold");
+    if (!button) return;
+    button.setAttribute("aria-expanded", String(!this.folded));
+    const text = this.folded || this.narrow.matches ? "Change clip or question" : "Hide the form";
+    if (button.textContent !== text) button.textContent = text;
   }
 
   /**
@@ -48,14 +82,19 @@ export class Form {
     if (!columns || !button) return;
     const { activeElement } = document; // a button that was disabled has lost the focus to the body
     const hadFocus = activeElement === document.body || Boolean(this.form()?.contains(activeElement));
+    this.folded = folded;
     columns.classList.toggle("folded", folded);
-    button.setAttribute("aria-expanded", String(!folded));
-    button.textContent = folded ? "Change clip or question" : "Hide the form";
-    if (folded && hadFocus) button.focus({ preventScroll: true });
+    this.label();
+    if (folded && hadFocus) {
+      button.focus({ preventScroll: true });
+      const viewer = document.querySelector("#viewer");
+      if (!byHand && viewer && viewer.getBoundingClientRect().top < 0) viewer.scrollIntoView({ block: "start" });
+    }
     if (!folded && byHand) {
+      if (this.narrow.matches) this.form()?.scrollIntoView({ block: "start" });
       /** @type {HTMLElement | null} */
       const question = document.querySelector("#question textarea");
-      if (question) question.focus();
+      if (question) question.focus({ preventScroll: this.narrow.matches });
     }
   }
 

@@ -18,6 +18,7 @@ import { asPromise } from "./restore.js";
  * @property {string} name of its file
  * @property {Trace} trace as the viewer shows it
  * @property {ArrayBuffer | null} content its file; null where it is too large or an example
+ * @property {string} [address] where an example's file can be had at any time; else empty
  */
 
 const KEPT = 12; // runs without a pin, and as many with one
@@ -39,7 +40,7 @@ export class RunHistory {
     viewer.legend.root.before(this.root);
     /** @type {Promise<IDBDatabase> | null} */
     this.opened = null;
-    this.quietly(() => this.read());
+    this.ready = this.quietly(() => this.read());
   }
 
   get tab() {
@@ -99,13 +100,14 @@ export class RunHistory {
    */
   observe(value) {
     const { status, trace, files } = value || {};
-    if (!status || status.running || !trace || !Object.keys(trace.answers).length) return;
+    if (!status || status.running || !trace || !(trace.again || Object.keys(trace.answers).length)) return;
     const key = [this.tab, trace.run, trace.backbone, ...Object.keys(trace.answers)].join(" ");
     const former = this.runs.get(key);
     this.runs.delete(key); // the newest is last
     const run = {
       key, tab: this.tab, user: this.user, pinned: former?.pinned || false, shownAt: Date.now(), name: former?.name || "trace.macd",
       trace: whole(trace, former?.trace), content: former?.content || null,
+      address: files?.of === "example" ? files.trace : "",
     };
     this.runs.set(key, run);
     this.shown = key;
@@ -116,7 +118,7 @@ export class RunHistory {
 
   /**
    * @param {Run} run
-   * @param {string} address of its file; empty for an example, which the page has
+   * @param {string} address of its file; empty for an example, which is fetched when it is needed
    */
   async keep(run, address) {
     const answer = address ? await fetch(new URL(address, document.baseURI)) : null;
@@ -146,22 +148,49 @@ export class RunHistory {
   row(run) {
     const { trace, pinned } = run;
     const question = trace.question.length > SHORT ? `${trace.question.slice(0, SHORT - 1)}…` : trace.question;
-    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${a.title}: ${a.text || "∅"}`).join(" → ");
+    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${a.title}: ${a.text || "∅"}`).join(" → ") || "masks only, no answer";
     const here = run.key === this.shown;
+    const lasts = Boolean(run.content || run.address);
     /** @type {(name: string, action: () => void, more?: Record<string, unknown>) => HTMLElement} */
     const button = (name, action, more = {}) =>
       el("button", { type: "button", class: "mv-button", "aria-label": `${name}: ${question}`, on: { click: action }, ...more }, name);
     return el("li", { class: here ? "mv-history-now" : "", "aria-current": here ? "true" : null },
       el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}`),
       el("span", { class: "mv-history-buttons" },
-        button("Show", () => this.show(run), { disabled: here || !run.content, title: run.content || here ? "" : "Choose it in the form" }),
+        button("Show", () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : "Its file is too large to be kept; run it again" }),
         button("Beside", () => this.viewer.beside.show(trace), { disabled: here }),
         button("Pin", () => this.pin(run), { "aria-pressed": String(pinned) })));
   }
 
   /** @param {Run} run */
   show(run) {
-    if (run.content) openTrace(new File([run.content], run.name));
+    return this.quietly(async () => {
+      const content = run.content || await this.fetched(run);
+      if (content) await openTrace(new File([content], run.name));
+    });
+  }
+
+  /** @param {Run} run */
+  async fetched({ address }) {
+    const answer = address ? await fetch(new URL(address, document.baseURI)) : null;
+    return answer?.ok ? answer.arrayBuffer() : null;
+  }
+
+  /**
+   * A run that this browser keeps, of any tab; undefined where there is none.
+   *
+   * @param {string} run as the address names it
+   */
+  async find(run) {
+    await this.ready;
+    /** @type {Run | undefined} */
+    let kept = [...this.runs.values()].find((r) => r.trace.run === run);
+    await this.quietly(async () => {
+      /** @type {Run[]} */
+      const all = kept ? [] : await asPromise((await this.objects("readonly")).getAll());
+      kept = kept || all.find((r) => r.user === this.user && r.trace.run === run);
+    });
+    return kept && (kept.content || kept.address) ? kept : undefined;
   }
 
   /** @param {Run} run */

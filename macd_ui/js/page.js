@@ -4,6 +4,7 @@
 import { Viewer } from "../../viewer/js/viewer.js";
 import { Form } from "./fold.js";
 import { RunHistory } from "./history.js";
+import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
@@ -31,10 +32,12 @@ export function mountPage({ element, props, trigger, watch }) {
   const restorer = new TabRestorer(viewer);
   const form = new Form();
   const history = new RunHistory(viewer);
+  new RunLink(viewer, restorer, history);
   const show = () => {
     viewer.attach(place());
     const { value } = props;
-    viewer.update(value.status ? { ...value, status: form.observe(value.status) } : value);
+    const stages = (value.constants ?? viewer.state.agreed)?.stages ?? [];
+    viewer.update(value.status ? { ...value, status: form.observe(value.status, stages) } : value);
     restorer.observe(props.value);
     history.observe(props.value);
     if (value.status && !value.status.running) traceAnswered();

@@ -114,7 +114,7 @@ export class TabRestorer {
     /** @type {ReturnType<typeof setTimeout> | null} */
     this.saving = null;
     this.typedAt = -Infinity;
-    this.quietly(() => this.restore());
+    this.finished = this.quietly(() => this.restore());
     const poll = () => this.quietly(() => this.reloadAfterRestart());
     setInterval(poll, RESTORE.pollMs);
     document.addEventListener("visibilitychange", poll);

@@ -83,6 +83,7 @@ class AskPanel:
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
             self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
         error_line("run-error")
+        progress_line("run-progress")
         self.answer = gr.Button("Answer anyway", visible=False, size="sm", elem_id="answer")
         self.tally = _mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
@@ -155,6 +156,18 @@ def error_line(name: str) -> None:
     """Where the page puts an error that belongs here; empty until there is one."""
     gr.HTML(
         f'<p class="mv-error form-error" id="{name}" role="alert" hidden></p>',
+        apply_default_css=False,
+        padding=False,
+    )
+
+
+def progress_line(name: str) -> None:
+    """Where the page says how far a run is; hidden while none goes on.
+
+    Screen readers hear the viewer's own message, so not this one too.
+    """
+    gr.HTML(
+        f'<p class="form-progress" id="{name}" aria-hidden="true" hidden></p>',
         apply_default_css=False,
         padding=False,
     )

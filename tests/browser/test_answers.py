@@ -11,7 +11,7 @@ from core.decoding.contrast import kept_candidates, log_partition
 from core.traces.bundle import pack, unpack
 from core.types import TokenStep
 from tests.browser.states import show, traced
-from viewer import JS, bundle
+from viewer import JS, bundle, payload, status
 
 pytestmark = pytest.mark.browser
 WORDS = ["yes", "no", "dog", " and", "<end>", "<stop>"]
@@ -243,3 +243,22 @@ def test_a_view_without_video_lacks_no_pixels(bare):
     }""".replace("functions()", bundle(JS / "secondview.js"))
     assert bare.evaluate(said, "no-video") == "the question alone, without a video"
     assert bare.evaluate(said, "turned") == "turned (its pixels are not stored in this trace)"
+
+
+def test_measuring_leaves_alpha_and_beta_where_they_were_moved(bare):
+    trace = answered([0, END], [2, END])
+    page = show(bare, trace)
+    alpha, beta = page.locator(".mv-live input").all()
+    alpha.fill("3.2")
+    beta.fill("0.4")
+    shown = page.locator(".mv-live output")
+    update = "(data) => window.viewer.update(data)"
+    measured = replace(trace, timings_ms={**trace.timings_ms, "views": 1.0})
+    running = {"state": status("views", 0.5, "measuring", running=True), "frames": False}
+    for more in (running, {"frames": False}):
+        page.evaluate(update, payload(measured, **more))
+        assert shown.all_inner_texts() == ["3.20", "0.40"]
+    again = replace(trace.answers["macd"], alpha=0.5)
+    decoded = replace(trace, answers={**trace.answers, "macd": again})
+    page.evaluate(update, payload(decoded))
+    assert shown.first.inner_text() == "0.50"  # another answer comes with its own

@@ -6,7 +6,7 @@ import pytest
 
 from macd_ui.examples import examples
 from tests.browser.test_page import run, upload
-from viewer import JS, bundle
+from viewer import JS, bundle, identity
 
 pytestmark = pytest.mark.browser
 
@@ -91,12 +91,68 @@ def test_two_opened_files_stand_beside_each_other(page):
     )
 
 
+def test_a_link_to_a_run_that_is_not_here_says_so(page, server):
+    page.goto("about:blank")
+    page.goto(f"{server}#run=0123456789abcdef")
+    page.wait_for_selector("#open-error:visible")
+    assert "is not here, so another one is shown" in page.locator("#open-error").inner_text()
+    there = identity(examples()[3].load_trace())
+    page.evaluate("(run) => { location.hash = `run=${run}&frame=3`; }", there)
+    page.wait_for_function(f"window.location.hash.includes('{there}')")
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-caption').textContent.startsWith('frame 3')"
+        " && document.querySelector('.mv-question').textContent === q",
+        arg=examples()[3].question,
+    )
+    assert page.locator("#open-error").is_hidden()
+
+
+@pytest.mark.long
+def test_masks_only_and_examples_are_runs_that_can_be_shown_again(page, make_video):
+    page.wait_for_selector(".mv-token")
+    page.set_viewport_size({"width": 1440, "height": 700})
+    upload(page, make_video(frames=48, size=(320, 240)))
+    page.wait_for_selector(".strip-frame")
+    page.fill("#question textarea", "Is there a cup?")
+    page.locator("#run").scroll_into_view_if_needed()
+    page.click("#run")
+    page.wait_for_selector("#columns.folded")
+    assert page.locator("#run-progress").is_hidden()
+    assert page.locator(".mv-question").bounding_box()["y"] > 0  # the result is in sight
+    page.locator(".mv-history > summary").click()
+    assert "masks only, no answer" in rows(page).first.inner_text()
+    press(page, "Show", 1)
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question').textContent === q",
+        arg=examples()[0].question,
+    )
+    page.wait_for_function("document.querySelectorAll('.mv-history-list li').length === 2")
+    press(page, "Show", 1)
+    page.wait_for_function("document.querySelector('.mv-badge').textContent.includes('masks only')")
+
+
+def test_the_button_above_the_viewer_does_what_it_says(page):
+    page.wait_for_selector(".mv-token")
+    assert page.locator("#fold").inner_text() == "Hide the form"
+    page.click("#fold")
+    assert page.locator("#ask").is_hidden()
+    page.click("#fold")
+    page.set_viewport_size({"width": 390, "height": 844})
+    fold = page.locator("#fold")
+    assert fold.inner_text() == "Change clip or question"
+    page.evaluate("window.scrollTo(0, 0)")
+    assert page.locator("#question").bounding_box()["y"] > 844
+    fold.click()
+    assert 0 <= page.locator("#question").bounding_box()["y"] < 844
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+
+
 @pytest.mark.long
 def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     page.wait_for_selector(".mv-token")
     page.locator(".mv-evidence > summary").focus()
     page.keyboard.press("Enter")
-    assert "Nothing was measured" in page.locator(".mv-evidence").inner_text()
+    page.get_by_text("Nothing was measured").wait_for()
     kind = page.get_by_label("Attention", exact=True)
     ticked = kind.screenshot()
     kind.evaluate("(box) => { box.checked = false; }")

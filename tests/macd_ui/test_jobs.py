@@ -16,6 +16,7 @@ from macd_ui.settings import ServerSettings
 from macd_ui.shown import difference
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
+from viewer import identity
 
 
 @pytest.fixture
@@ -270,6 +271,19 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     out = handlers.visit(name, "new")
     assert (out["example"], out["note"]["text"]) == (1, "")
     assert "no example" in handlers.visit("nowhere", "newer")["viewer"]["status"]["message"]
+
+
+def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):
+    example = handlers.examples[2]
+    run = identity(example.load_trace())
+    out = handlers.visit(f"run:{run}", "new")
+    assert out["example"] == 2
+    assert out["viewer"]["trace"]["run"] == run
+    out = handlers.visit("run:0123456789abcdef", "new")
+    assert out["viewer"]["status"]["where"] == "open"
+    assert "is not here" in out["viewer"]["status"]["error"]
+    assert "trace" not in out["viewer"]  # what is shown stays
+    assert "example" not in out
 
 
 def test_the_difference_ignores_names_and_blanks():

@@ -20,6 +20,7 @@ export class Tokens {
     this.state = state;
     /** @type {Rule | null} */
     this.rule = null;
+    this.scored = ""; // the answer that `rule` scores
     this.version = 0;
     this.spoken = "";
     this.drawn = "";
@@ -182,7 +183,10 @@ export class Tokens {
     this.choices.contrast.select.value = contrast?.method ?? "";
     const two = Boolean(contrast && contrast.tokens.some((t) => t.counter));
     const able = Boolean(contrast && takesAlpha(contrast));
-    this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
+    const scored = contrast && able ? scoredAnswer(trace, contrast) : "";
+    // what was measured comes as the same answer again, whose α and β may have been moved
+    if (!scored || scored !== this.scored) this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
+    this.scored = scored;
     this.live.hidden = !two || !able;
     this.reason.textContent = two && !able && contrast
       ? `Answers of the rule ${contrast.rule} are not scored again by α and β; each token shows the weights it was chosen with.` : "";
@@ -399,6 +403,16 @@ function scoredBy(answer, step, { alpha, beta }) {
   const terms = weights.map((w, k) =>
     ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${k ? `V${"′".repeat(k + 1)}` : other})`);
   return `score = ${step.weights.base.toFixed(3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
+}
+
+/**
+ * Another text for another answer, or one that was scored otherwise.
+ *
+ * @param {Trace} trace
+ * @param {Answer} answer
+ */
+function scoredAnswer(trace, { method, alpha, beta, tokens }) {
+  return JSON.stringify([trace.run, method, alpha, beta, tokens.map((t) => [t.token, t.counter])]);
 }
 
 /**
