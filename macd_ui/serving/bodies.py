@@ -23,6 +23,7 @@ from macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 MOST_VALUES = 100_000
 """Values in a JSON body: each takes far more memory than the bytes that it was written with."""
@@ -30,6 +31,12 @@ HELD = 256 * 2**20
 """Bytes of bodies that are read at the same time, all visitors together."""
 SHARE = HELD // 16
 """Of one visitor."""
+ANSWERS_HELD = 512 * 2**20
+"""Bytes of answers that are sent at the same time, all visitors together."""
+ANSWERS_SHARE = ANSWERS_HELD // 8
+"""Of one visitor; one answer alone may be larger."""
+PIECE = 2**18
+"""Bytes of an answer that are handed to the connection at once; the next when these are gone."""
 PATIENCE_S = 60.0
 """How long a body other than an upload may take to arrive."""
 KEPT_FREE = 500 * 10**6
@@ -83,10 +90,15 @@ def full_disk() -> Refusal:
     return Refusal(507, "The server's disk is full. Try again later, or inform its operator.")
 
 
-class Bodies:
-    """Reads bodies, and counts what is held of them while their requests last."""
+class Held:
+    """Counts bytes that are held for visitors while their requests last.
 
-    def __init__(self) -> None:
+    most: of all of them, share: of one. What one request holds alone is never too much for its
+    share. words: what is answered to more.
+    """
+
+    def __init__(self, share: int, most: int, words: str) -> None:
+        self._share, self._most, self._words = share, most, words
         self._held: Counter[str] = Counter()
 
     @contextmanager
@@ -96,8 +108,10 @@ class Bodies:
 
         def take(count: int) -> None:
             nonlocal taken
-            if self._held[visitor] + count > SHARE or self._held.total() + count > HELD:
-                raise Refusal(503, "The server reads too much at this moment. Try again.")
+            theirs = self._held[visitor]
+            too_much = theirs > taken and theirs + count > self._share
+            if too_much or self._held.total() + count > self._most:
+                raise Refusal(503, self._words)
             self._held[visitor] += count
             taken += count
 
@@ -107,6 +121,33 @@ class Bodies:
             self._held[visitor] -= taken
             if not self._held[visitor]:
                 del self._held[visitor]
+
+
+def in_pieces(send: Send, take: Callable[[int], None]) -> Send:
+    """Sends an answer piece by piece, and nothing of one that its visitor has no room for.
+
+    The server writes whatever it is given into the connection's buffer at once, however slowly the
+    other side reads; it waits only between pieces. Raises Refusal before the answer has begun.
+    """
+    start: Message | None = None
+
+    async def send_pieces(message: Message) -> None:
+        nonlocal start
+        if message["type"] == "http.response.start":
+            start = message
+            return
+        body = message.get("body", b"")
+        if len(body) > PIECE:
+            take(len(body))
+        if start is not None:
+            begun, start = start, None
+            await send(begun)
+        last = max(0, len(body) - 1) // PIECE * PIECE
+        for at in range(0, last, PIECE):
+            await send(dict(message, body=body[at : at + PIECE], more_body=True))
+        await send(dict(message, body=body[last:]) if last else message)
+
+    return send_pieces
 
 
 async def read(receive: Receive, door: Door, take: Callable[[int], None]) -> bytes:

@@ -30,14 +30,20 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from macd_ui.api import VISITOR
 from macd_ui.quota import QuotaError
 from macd_ui.serving.bodies import (
-    Bodies,
+    ANSWERS_HELD,
+    ANSWERS_SHARE,
+    HELD,
+    SHARE,
+    Held,
     Message,
     Receive,
     Refusal,
+    Send,
     bounded_upload,
     check_type,
     checked,
     full_disk,
+    in_pieces,
     is_upload,
     parsed,
     read,
@@ -53,7 +59,6 @@ from ratings.web import CSP as STUDY_CSP
 from ratings.web import is_study_path
 
 Scope = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 RATE = "/rate"
@@ -96,7 +101,12 @@ class Gate:
         self.app, self.store, self.settings = app, store, store.settings
         self.framework = framework
         self._doors = Doors(self.settings.mcp, store.site is not None)
-        self._bodies = Bodies()
+        self._bodies = Held(SHARE, HELD, "The server reads too much at this moment. Try again.")
+        self._answers = Held(
+            ANSWERS_SHARE,
+            ANSWERS_HELD,
+            "Too many answers are on their way to you. Wait until they have arrived.",
+        )
         self._headers = security_headers(self.settings.space)
         self._study_headers = security_headers(self.settings.space, STUDY_CSP)
 
@@ -110,8 +120,6 @@ class Gate:
             return
         started = False
         cookie: str | None = None
-        streams = MCP.fullmatch(scope["path"]) is not None  # tells a client how far a call is
-        held: list[Message] | None = [] if scope["method"] == "POST" and not streams else None
 
         async def answer(message: Message) -> None:
             nonlocal started
@@ -126,19 +134,13 @@ class Gate:
                 message["headers"] = headers.raw
             await send(message)
 
-        async def hold(message: Message) -> None:
-            # an error inside is answered with 500 before it gets here; only then is it explained
-            assert held is not None
-            held.append(message)
-
-        inner = answer if held is None else hold
         try:
             headers = Headers(scope=scope)
             door = self._open(scope, headers)
             known = read_cookie(headers.get("cookie"))
             if known is None and scope["path"] == "/" and scope["method"] == "GET":
                 cookie = new_cookie()
-            await self._pass_on(scope, receive, inner, headers, known, door)
+            await self._pass_on(scope, receive, answer, headers, known, door)
         except Exception as error:
             refused = _explained(error)
             if refused is None:
@@ -146,9 +148,6 @@ class Gate:
             if not started:  # else the connection is closed, as nothing else can be said
                 refused = refused or Refusal(500, UNFORESEEN)
                 await _response(scope, refused)(scope, receive, answer)
-            return
-        for message in held or ():
-            await answer(message)
 
     def _open(self, scope: Scope, headers: Headers) -> Door:
         """The route of a request that may be answered: of a known host, to whom it is open."""
@@ -228,7 +227,18 @@ class Gate:
                     _set_header(scope, b"content-type", b"application/json")
                 _set_header(scope, b"content-length", str(len(body)).encode())
                 receive = replayed(body, receive)
-            await self._answer(scope, receive, send, cookie)
+            if door.stream:
+                await self._answer(scope, receive, send, cookie)
+                return
+            send = in_pieces(send, stack.enter_context(self._answers.share(visitor)))
+            if scope["method"] != "POST" or MCP.fullmatch(path):  # which tells how far a call is
+                await self._answer(scope, receive, send, cookie)
+                return
+            # an error inside is answered with 500 before it gets here; only then is it explained
+            held: list[Message] = []
+            await self._answer(scope, receive, _into(held), cookie)
+            for message in held:
+                await send(message)
 
     def _checked(self, path: str, body: bytes, cookie: str | None, visitor: str) -> bytes:
         """The body of an event as Gradio may have it. Raises Refusal."""
@@ -269,6 +279,13 @@ class Gate:
             await self.app(scope, receive, send)
         finally:
             self.store.disconnect(key)
+
+
+def _into(held: list[Message]) -> Send:
+    async def hold(message: Message) -> None:
+        held.append(message)
+
+    return hold
 
 
 def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:

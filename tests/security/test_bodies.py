@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+from starlette.responses import Response
+from starlette.routing import Route
 
 from macd_ui.serving import bodies, gate, routes
 from macd_ui.serving.passwords import hash_password
@@ -133,17 +135,78 @@ def test_every_way_to_write_json_is_cleaned_alike(store, kind):
     assert json.loads(content)["session_hash"] != "mine"
 
 
-def test_bodies_under_way_are_counted_together(public, monkeypatch):
+def test_bodies_under_way_are_counted_together(public):
     """Slow bodies of one visitor: what is held of them has a bound, and the rest is refused."""
-    monkeypatch.setattr(bodies, "SHARE", 2**18)
     host, port = public.url.removeprefix("http://").split(":")
+    piece = b" " * 1_000_000
     head = (f"POST {API}/queue/join HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: "
-            "application/json\r\nContent-Length: 1000000\r\n\r\n").encode()  # fmt: skip
+            "application/json\r\nContent-Length: 1000001\r\n\r\n").encode()  # fmt: skip
+    fitting = bodies.SHARE // len(piece)
     with ExitStack() as stack:
         opened = [
-            stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(3)
+            stack.enter_context(socket.create_connection((host, int(port))))
+            for _ in range(fitting + 1)
         ]
-        for plain in opened:  # 3 × 100 kB of 256 kB; none is whole
-            plain.sendall(head + b" " * 100_000)
+        for plain in opened:  # none is whole
+            plain.sendall(head + piece)
         ready, _, _ = select.select(opened, [], [], PATIENCE_S)
         assert [int(plain.makefile("rb").readline().split()[1]) for plain in ready] == [503]
+
+
+def test_answers_that_nobody_reads_are_counted_together(public):
+    """Whoever asks for much and reads none of it fills no memory: the rest is refused."""
+    host, port = public.url.removeprefix("http://").split(":")
+    size = 16_000_000
+
+    def large(request):
+        return Response(b"x" * size, media_type="application/octet-stream")
+
+    app = public.page.app
+    app.router.routes.insert(0, Route("/source.zip", large))
+    head = f"GET /source.zip HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+    statuses = []
+    try:
+        with ExitStack() as stack:
+            for _ in range(bodies.ANSWERS_SHARE // size + 2):
+                plain = stack.enter_context(socket.create_connection((host, int(port))))
+                plain.sendall(head)
+                statuses.append(int(plain.recv(12).split()[1]))  # and no more of it
+        assert statuses == [200] * (len(statuses) - 2) + [503] * 2
+        assert Visitor(public.url).http.get("/source.zip").content == b"x" * size
+    finally:
+        del app.router.routes[0]
+
+
+def test_an_answer_alone_may_be_as_large_as_it_is():
+    held = bodies.Held(share=10, most=100, words="")
+    with held.share("ada") as take:
+        take(60)
+        take(30)
+        with held.share("bob") as other, pytest.raises(bodies.Refusal):
+            other(11)
+        with held.share("ada") as second, pytest.raises(bodies.Refusal):
+            second(1)
+    with held.share("bob") as take:
+        take(100)
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 20, 25])
+def test_pieces_are_the_answer(monkeypatch, size):
+    monkeypatch.setattr(bodies, "PIECE", 10)
+    body, sent, taken = bytes(range(size)), [], []
+
+    async def send(message):
+        sent.append(message)
+
+    async def answered():
+        pieces = bodies.in_pieces(send, taken.append)
+        await pieces({"type": "http.response.start", "status": 200})
+        assert not sent
+        await pieces({"type": "http.response.body", "body": body})
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, answered()).result()
+    assert b"".join(m.get("body", b"") for m in sent) == body
+    assert [m.get("more_body", False) for m in sent[1:]][-1] is False
+    assert all(m["more_body"] for m in sent[1:-1])
+    assert taken == ([size] if size > 10 else [])
