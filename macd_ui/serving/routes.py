@@ -1,7 +1,7 @@
 """Every route that is open, what it takes, and about how long an answer takes.
 
-The gate has no other list: what is not here is answered with 404. docs/security.md says of each
-what it may cost and what bounds that.
+The gate has no other list: what is not here is answered with 404. costs.py says of each what it may
+cost and what bounds that.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ TYPES = {
     UPLOAD: ("multipart/form-data",),
 }
 """Content types of each kind of body; the server reads no other."""
+RATED = "rows of the study"
 MOST = {JSON: 2**20, FORM: 2**14, UPLOAD: 101 * 10**6}
 """Bytes of each kind of body. An upload is a file of 100 MB and what wraps it."""
 
@@ -33,7 +34,8 @@ class Door:
 
     body: what a request brings. ms: milliseconds of one processor that an answer takes, roughly,
     counted for reads. login: users alone may open it, where there are users. stream: how many of a
-    visitor's places for open streams it takes, 0 for a plain answer.
+    visitor's places for open streams it takes, 0 for a plain answer. writes: what it leaves on the
+    disk, in words. log: records that it may write to the log.
     """
 
     method: str
@@ -42,6 +44,8 @@ class Door:
     body: str = NOTHING
     login: bool = True
     stream: int = 0
+    writes: str = ""
+    log: int = 0
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -58,8 +62,14 @@ def _get(path: str, ms: int, login: bool = True, stream: int = 0) -> Door:
     return Door("GET", path, ms, NOTHING, login, stream)
 
 
-def _post(path: str, body: str = JSON, login: bool = True) -> Door:
-    return Door("POST", path, body=body, login=login)
+def _post(
+    path: str, body: str = JSON, login: bool = True, ms: int = 1, writes: str = "", log: int = 0
+) -> Door:
+    return Door("POST", path, ms, body, login, writes=writes, log=log)
+
+
+def _event(path: str) -> Door:
+    return _post(f"{API}/{path}", log=1)
 
 
 PAGE = (
@@ -74,7 +84,7 @@ PAGE = (
     _get("/robots.txt", 1, login=False),
     _get(HEALTH, 1, login=False),
     _get("/logout", 1, login=False),
-    _post("/login", FORM, login=False),
+    _post("/login", FORM, login=False, ms=100),
 )
 EVENTS = (
     _get(f"{API}/app_id", 1, login=False),
@@ -91,14 +101,14 @@ EVENTS = (
     _get(f"{API}/call/v2/{{api_name}}/{{event_id}}", 5, stream=1),
     _get(f"{API}/upload_progress", 50, stream=50),
     _get(f"{API}/file={{path_or_url:path}}", 10),
-    _post(f"{API}/upload", UPLOAD),
+    _post(f"{API}/upload", UPLOAD, writes="1 file in 1 folder"),
     _post(f"{API}/cancel"),
     _post(f"{API}/reset"),
-    _post(f"{API}/queue/join"),
-    _post(f"{API}/run/{{api_name}}"),
-    _post(f"{API}/api/{{api_name}}"),
-    _post(f"{API}/call/{{api_name}}"),
-    _post(f"{API}/call/v2/{{api_name}}"),
+    _event("queue/join"),
+    _event("run/{api_name}"),
+    _event("api/{api_name}"),
+    _event("call/{api_name}"),
+    _event("call/v2/{api_name}"),
 )
 BESIDE = (
     _get("/files/{token}/{name}", 400),
@@ -125,18 +135,18 @@ STUDY = (
     _get("/organise/api/state", 100, login=False),
     _get("/organise/api/report", 400, login=False),
     _get("/organise/api/export", 400, login=False),
-    _post("/rate/api/events", login=False),
+    _post("/rate/api/events", login=False, writes=RATED),
     _post("/organise/api/enter", login=False),
-    _post("/organise/api/control", login=False),
-    _post("/organise/api/invite", login=False),
-    _post("/organise/api/revoke", login=False),
+    _post("/organise/api/control", login=False, writes=RATED),
+    _post("/organise/api/invite", login=False, writes=RATED),
+    _post("/organise/api/revoke", login=False, writes=RATED),
 )
 """Raters have codes of their own; nobody needs to log in for them."""
 MCP = (
     _get(f"{API}/mcp", 5, stream=1),
     _get(f"{API}/mcp/http", 5, stream=1),
-    _post(f"{API}/mcp"),
-    _post(f"{API}/mcp/http"),
+    _event("mcp"),
+    _event("mcp/http"),
     Door("DELETE", f"{API}/mcp", 5),
     Door("DELETE", f"{API}/mcp/http", 5),
 )

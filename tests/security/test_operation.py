@@ -17,31 +17,47 @@ from tests.security.conftest import serving
 from tests.security.test_sessions import clip, held_run, wait_for
 
 
-@pytest.mark.long
-def test_the_seventeenth_who_waits_is_told_and_the_others_run():
+def listen(visitor, event, told):
+    """Adds what a visitor hears of an event to a list, as it comes."""
+    for message in visitor.messages(event):
+        told.append(message)
+
+
+def test_those_far_from_the_device_wait_without_their_clips():
+    """They are told a place, may leave, and run in turn."""
     with serving() as server:
-        thread, _ = held_run(server, Visitor(server.url))
-        waiting = [Visitor(server.url) for _ in range(MAX_WAITING)]
-        threads = []
-        for visitor in waiting:
-            where = {"video": clip(visitor), "question": "is it?"}
-            threads.append(threading.Thread(target=visitor.send, args=("run",), kwargs=where))
+        server.lobby.at_once = 2  # the one that computes and one behind it
+        first, _ = held_run(server, Visitor(server.url))
+        visitors, threads = [Visitor(server.url) for _ in range(3)], []
+        told = [[] for _ in visitors]
+        for n, visitor in enumerate(visitors):
+            event = visitor.join("run", video=clip(visitor), question="is it?").json()["event_id"]
+            threads.append(threading.Thread(target=listen, args=(visitor, event, told[n])))
             threads[-1].start()
-        wait_for(lambda: len(server.line) == MAX_WAITING + 1)
-        late = Visitor(server.url)
-        told = words(late.send("run", video=clip(late), question="is it?"))
-        assert f"{MAX_WAITING} runs wait for this server's device already" in told
-        assert server.as_dict()["waiting"] == MAX_WAITING
-        for visitor in waiting[2:]:
-            visitor.join("stop")
-        wait_for(lambda: len(server.line) == 3)
+            wait_for(lambda n=n: len(server.lobby) == n + 2)
+        wait_for(lambda: len(server.line) == 2)
+        assert server.as_dict()["waiting"] == 3
+        assert sum(s.cache is not None for s in server._sessions.values()) == 2
+        wait_for(lambda: "Waiting: 3 runs before yours" in words(told[2]))
+        visitors[2].join("stop")
+        wait_for(lambda: len(server.lobby) == 3)
         server.lm.free.set()
-        for started in (thread, *threads):
-            started.join()
+        for thread in (first, *threads):
+            thread.join()
         assert server.as_dict()["runs"] == {
-            "complete": 3, "stopped": MAX_WAITING - 2, "refused": 1, "failed": 0
+            "complete": 3, "stopped": 1, "refused": 0, "failed": 0
         }  # fmt: skip
-        assert '"stage": "done"' in words(late.send("run", video=clip(late), question="is it?"))
+        assert all('"stage": "done"' in words(told[n]) for n in (0, 1))
+
+
+def test_a_line_that_is_full_is_told(store):
+    tickets = [store.lobby.enter() for _ in range(MAX_WAITING + store.lobby.at_once)]
+    visitor = Visitor(store.url)
+    told = words(visitor.send("run", video=clip(visitor), question="is it?"))
+    assert f"{MAX_WAITING} runs wait for this server's device already" in told
+    for ticket in tickets:
+        ticket.leave()
+    assert '"stage": "done"' in words(visitor.send("run", video=clip(visitor), question="is it?"))
 
 
 def test_health_for_everybody_and_figures_for_this_machine(store):

@@ -1,0 +1,94 @@
+"""What a request to each open route may cost a public server, and what bounds that, as a table.
+
+python -m macd_ui.serving.costs    prints the table that docs/security.md holds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from macd_ui.line import MAX_WAITING, NEAR
+from macd_ui.serving.bodies import ANSWERS_HELD, ANSWERS_SHARE, HELD, KEPT_FREE, SHARE
+from macd_ui.serving.routes import API, JSON, MOST, NOTHING, UPLOAD, Door, Doors
+from macd_ui.session import LOGINS, MAX_SESSIONS
+from macd_ui.settings import VisitorLimits
+
+EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))
+"""Where a function of the page is called; calls have bounds beside those of their request."""
+MB = 10**6
+
+
+def bounds(limits: VisitorLimits) -> dict[str, str]:
+    """What holds for all routes that name it in the table: name → rule, in words."""
+    return {
+        "answers": f"answers of one visitor take {limits.answer_s_per_s:g} s of one processor a"
+        f" second, and {limits.answer_burst_s:g} s at once; then 429",
+        "sent": f"{_mb(ANSWERS_SHARE)} of answers are on their way to one visitor, and"
+        f" {_mb(ANSWERS_HELD)} to all, counted from {2**18 // 1024} kB on; then 503",
+        "streams": f"{limits.streams:,} places for open streams of one visitor; then 429",
+        "requests": f"{limits.requests_per_s:g} requests a second of one visitor, and"
+        f" {limits.burst} at once; then 429",
+        "bodies": f"{_mb(SHARE)} of bodies under way from one visitor, and {_mb(HELD)} from all;"
+        " then 503; a minute to arrive, then 408",
+        "uploads": f"{limits.megabytes:g} MB and {limits.files} files of one visitor an hour; then"
+        f" 429; {_mb(KEPT_FREE)} of the disk stay free; then 507",
+        "events": f"{limits.events} calls of one visitor wait for a thread; {limits.sessions} tabs"
+        f" of one, {MAX_SESSIONS:,} of all; then 429",
+        "runs": f"{limits.jobs} runs of one visitor wait or compute;"
+        f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
+        f" videos of one an hour; {NEAR} clips are held in memory before the device;"
+        f" {MAX_WAITING} runs wait; then a sentence on the page",
+        "logins": f"{LOGINS.burst} attempts from one address, and one more every"
+        f" {1 / LOGINS.requests_per_s:g} s; then 429",
+    }
+
+
+def is_event(door: Door) -> bool:
+    """Whether a function of the page is called here."""
+    return door.method == "POST" and door.path.startswith(EVENTS)
+
+
+def bounds_of(door: Door) -> tuple[str, ...]:
+    """The names of those that hold for a route."""
+    if door.method != "POST":
+        return ("answers", "streams" if door.stream else "sent")
+    names = ["requests", "uploads" if door.body == UPLOAD else "bodies"]
+    if is_event(door):
+        names += ["events", "runs"]
+    if door.path == "/login":
+        names.append("logins")
+    return tuple(names)
+
+
+def table(doors: Iterable[Door], limits: VisitorLimits) -> str:
+    """The bounds, and a row for each route, in Markdown."""
+    lines = ["| bound | of a public server |", "|---|---|"]
+    lines += [f"| *{name}* | {rule} |" for name, rule in bounds(limits).items()]
+    lines += [
+        "",
+        "| request | brings at most | processor | on the disk | in the log | bound |",
+        "|---|---|---|---|---|---|",
+    ]
+    for door in doors:
+        brings = "nothing" if door.body == NOTHING else _mb(MOST[door.body])
+        if door.body == JSON:
+            brings += " of JSON"
+        processor = "that of the call" if is_event(door) else f"{door.ms} ms"
+        cells = (f"`{door.method} {door.path}`", brings, processor, door.writes or "nothing",
+                 f"{door.log} record" if door.log else "nothing",
+                 ", ".join(bounds_of(door)))  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _mb(count: int) -> str:
+    return f"{count / MB:.0f} MB" if count >= MB else f"{count / 1000:.0f} kB"
+
+
+def main() -> None:
+    """Prints the table."""
+    print(table(Doors(mcp=True, study=True).all, VisitorLimits()), end="")
+
+
+if __name__ == "__main__":
+    main()
