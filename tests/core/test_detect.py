@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -46,6 +48,27 @@ def test_files_that_are_no_weights(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(DetectorError, match="cannot be loaded"):
         load_detector(str(path))
+
+
+class Written:
+    """What a pickle may be: a call of any function, here one that leaves a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_weights_run_no_code(tmp_path):
+    canary, path = tmp_path / "canary", tmp_path / "w.pt"
+    torch.save({"model": Written(canary), "ema": None}, path)
+    torch.load(path, weights_only=False)
+    assert canary.exists()  # it would
+    canary.unlink()
+    with pytest.raises(DetectorError, match="cannot be loaded"):
+        load_detector(str(path))
+    assert not canary.exists()
 
 
 @pytest.mark.real

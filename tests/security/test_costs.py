@@ -80,6 +80,15 @@ def test_the_document_holds_the_table():
     assert told in DOCS.read_text(encoding="utf-8"), "python -m macd_ui.serving.costs prints it"
 
 
+def test_every_test_that_the_document_names_is_there():
+    root = DOCS.parents[1]
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", DOCS.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for file, name in named:
+        text = (root / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(async )?def {name}\(", text, re.M), f"{file}::{name}"
+
+
 def test_every_bound_of_a_row_is_explained():
     explained = costs.bounds(VisitorLimits())
     named = {name for door in Doors(True, True).all for name in costs.bounds_of(door)}
