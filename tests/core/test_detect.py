@@ -3,6 +3,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from core.errors import DetectorError
 from core.media.video import read_clip
