@@ -14,6 +14,8 @@ from core.options import RunOptions, options_from
 from core.validation import Choice, Flag, Number, Rule, help_of, rule_of
 from macd_ui.strip import video_options
 
+DEFAULTS = RunOptions()
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -66,6 +68,11 @@ class Setting:
         if isinstance(self.rule, Number) and (value is None or isinstance(value, bool | str)):
             raise OptionError(f"{self.name.replace('_', ' ')} is empty", "Type a number")
         return value
+
+    def value_of(self, options: RunOptions) -> Any:
+        """The widget's value for the option as it is in `options`; `read` gives it back."""
+        value = getattr(getattr(options, self.part) if self.part else options, self.field)
+        return value == self.word if self.word is not None else value
 
 
 SETTINGS: dict[str, Setting] = {
@@ -122,3 +129,45 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
     nested["decode"]["seed"] = nested["seed"]
     options = options_from(nested)
     return replace(options, video=video_options(options.video, values.get("sampling")))
+
+
+def form_values(options: RunOptions = DEFAULTS) -> dict[str, Any]:
+    """The settings by name that stand for the options, as far as the page has a widget for them."""
+    return {name: setting.value_of(options) for name, setting in SETTINGS.items()}
+
+
+def differing(shown: RunOptions, requested: RunOptions) -> list[str]:
+    """What a run would do otherwise than the shown one, as "α contrast strength 2 instead of 1".
+
+    A search without a seed of its own takes the run's. Whether an answer is decoded does not count:
+    the button says that.
+    """
+    labels = {f"{s.part}.{s.field}" if s.part else s.field: s.label for s in SETTINGS.values()}
+    before, after = (_flat(options.as_dict()) for options in (shown, requested))
+    for options in (before, after):
+        options.pop("masks_only", None)
+        if options["decode.seed"] is None:
+            options["decode.seed"] = options["seed"]
+    if before["decode.seed"] == before["seed"] and after["decode.seed"] == after["seed"]:
+        del before["decode.seed"], after["decode.seed"]  # told once
+    return [
+        f"{labels.get(name, name)} {_in_words(value)} instead of {_in_words(before.get(name))}"
+        for name, value in after.items()
+        if value != before.get(name)
+    ]
+
+
+def _flat(nested: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        inner = _flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {}
+        flat |= inner or {f"{above}{name}": value}
+    return flat
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value)) or "none"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

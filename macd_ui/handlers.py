@@ -20,13 +20,13 @@ from core.types import Trace
 from macd_ui import zerogpu
 from macd_ui.changes import Changes
 from macd_ui.estimate import STAGES, work_of_options
-from macd_ui.forms import run_options
+from macd_ui.forms import form_values, run_options
 from macd_ui.models import offered
 from macd_ui.reading import digest
 from macd_ui.runs import Runs
 from macd_ui.session import Form, Session
 from macd_ui.settings import EMBEDDED
-from macd_ui.showing import NO_STRIP, Updates, joined, plot
+from macd_ui.showing import NO_STRIP, Updates, joined, plot, settings_of
 from macd_ui.strip import read_strip, strip_value
 from viewer import identity, status
 
@@ -55,7 +55,7 @@ class Handlers(Runs, Changes):
         return {"stop": gr.update(interactive=False)}
 
     def choose(self, index: int | None, key: str) -> Updates:
-        """An example was chosen: shows its saved trace and takes its question."""
+        """An example was chosen: shows its saved trace, and the form asks for just that."""
         session = self.store.session(key)
         session.form.example = self._index(index)
         if session.form.example is None:
@@ -65,12 +65,34 @@ class Handlers(Runs, Changes):
         session.form.question = example.question
         out: Updates = {"question": example.question, "video": None} | NO_STRIP
         if example.trace is None:
+            out |= self._take_settings(session, form_values() | {"methods": []})
             return joined(out, self._note(session), self._buttons(session))
         try:
-            session.show(example.load_trace(), example.link)
+            trace = example.load_trace()
         except TraceError as error:
             return out | self.refused(session, error, "form")
-        return out | self._shown(session, status(message=example.message, done=STAGES))
+        session.show(trace, example.link)
+        out |= self._take_settings(session, settings_of(trace) | self._models_of(trace))
+        return joined(out, self._shown(session, status(message=example.message, done=STAGES)))
+
+    def _take_settings(self, session: Session, settings: dict[str, Any]) -> Updates:
+        """Puts settings into the form, where nothing is left of what it held before."""
+        session.form.values = self._settings_in(settings | {"sampling": {}})
+        session.form.values.setdefault("detector", EMBEDDED)
+        session.form.backbone = settings.get("backbone", EMBEDDED)
+        models = {"backbone": session.form.backbone, "detector": session.form.values["detector"]}
+        return settings | models
+
+    def _models_of(self, trace: Trace) -> dict[str, str]:
+        """The models of an example's trace, as far as this page can choose them."""
+        offered, found = self.store.settings, {}
+        for kind, name, listed in (
+            ("backbone", trace.backbone.name, offered.backbones),
+            ("detector", trace.detector.name, offered.detectors),
+        ):
+            if name in listed or (kind == "backbone" and not offered.public):
+                found[kind] = name
+        return found
 
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened by a link: to an example, `?example=NAME`, or to a run, `#run=HASH`.
@@ -169,10 +191,13 @@ class Handlers(Runs, Changes):
         chosen = {"backbone": models.backbone, "detector": models.detector}
         return joined(chosen, self._buttons(session))
 
-    def ask(self, index: int | None, question: str | None, key: str) -> Updates:
-        """Example or question changed, by hand or by us."""
+    def ask(self, values: Mapping[str, Any], key: str) -> Updates:
+        """Something in the form changed, by hand or by us."""
         session = self.store.session(key)
-        session.form.example, session.form.question = self._index(index), question or ""
+        session.form.example = self._index(values["example"])
+        session.form.question = values["question"] or ""
+        session.form.backbone = (values["backbone"] or EMBEDDED).strip()
+        session.form.values = self._settings_in(values)
         return self._note(session)
 
     def open(self, path: str | None, key: str) -> Updates:
@@ -189,9 +214,13 @@ class Handlers(Runs, Changes):
             self.store.uploads.release(key, path)
         example = self._example_of(trace)
         self._drop_video(session)
-        session.form = Form(example, None, trace.question, backbone=session.form.backbone)
+        # a file names no model that is loaded for it: the form keeps its own
+        former = self._opening_values() | session.form.values
+        kept = {"backbone": session.form.backbone, "detector": former["detector"]}
+        session.form = Form(example, None, trace.question)
         session.show(trace, "" if example is None else self.examples[example].link)
         form: Updates = {"example": example, "question": trace.question, "video": None} | NO_STRIP
+        form |= self._take_settings(session, settings_of(trace) | kept)
         return form | self._shown(session, status(done=STAGES))
 
     def refused(self, session: Session, error: MacdError, where: str) -> Updates:

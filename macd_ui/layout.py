@@ -108,7 +108,7 @@ def build_page(store: Store) -> gr.Blocks:
         gr.Markdown(f"# {TITLE}\n{LEAD}\n\n{' · '.join(_links(store.settings))}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
-                ask = AskPanel(examples, handlers.first and handlers.first[0], store.settings)
+                ask = AskPanel(examples, handlers.first, store.settings)
                 questions = QuestionsPanel()
             with gr.Column(scale=4, min_width=320):
                 files = FilePanel(handlers.first is not None)
@@ -154,9 +154,8 @@ def _wire(
         "real": ask.real,
         "answer": ask.answer,
         "tally": ask.tally,
-        "backbone": ask.fields["backbone"],
-        "detector": ask.fields["detector"],
     }
+    widgets |= {name: field for name, field in ask.fields.items() if name not in widgets}
     outputs = list(widgets.values())
 
     def shown(updates: dict[str, Any]) -> dict[Any, Any]:
@@ -212,8 +211,8 @@ def _wire(
     def use_real(request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.use_real(tab(request)))
 
-    def type_(index: int | None, question: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.ask(index, question, tab(request)))
+    def change(by_component: dict[Any, Any], request: gr.Request) -> dict[Any, Any]:
+        return shown(handlers.ask(named(by_component), tab(request)))
 
     def reopen(path: str | None, request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.open(path, tab(request)))
@@ -270,18 +269,17 @@ def _wire(
     ask.real.click(use_real, None, outputs, queue=False, **private)
     for trigger in (ask.video.clear, ask.video.delete):
         trigger(take_away, None, outputs, **private)
-    form = [ask.examples, ask.question]
-    for trigger in (ask.question.change, ask.examples.change):
-        trigger(type_, form, ask.note, queue=False, trigger_mode="always_last", **private)
+    # one event for the whole form: choosing an example changes most of it at once
+    fields: list[Any] = [field for name, field in ask.fields.items() if name != "video"]
+    changed = [field.change for field in fields]
+    latest: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
+    gr.on(changed, change, inputs, ask.note, **latest)
     files.open.upload(reopen, files.open, outputs, **private)
     view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
     view.viewer.edit(redetect, inputs, outputs, **jobs)
     questions.ask.click(ask_all, inputs | {questions.list}, outputs, **jobs)
     if handlers.store.settings.gpu_quota:
-        told: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
-        fields: list[Any] = list(ask.fields.values())
-        for trigger in (page.load, *(field.change for field in fields)):
-            trigger(cost, inputs, ask.cost, **told)
+        gr.on([page.load, *changed], cost, inputs, ask.cost, **latest)
     for kind, button in (("trace", files.save), ("page", files.export)):
         shown_and_note = [view.viewer, ask.note]
         button.click(None, shown_and_note, ask.note, js=download(kind), show_progress="hidden")

@@ -107,7 +107,10 @@ class Runs(Jobs):
         self._drop_video(session)
         self._take_form(session, values)
         session.form.title = DRAWN_TITLE
-        form = {"example": None, "video": drawn.video, "question": drawn.question}
+        form = {
+            "example": None, "video": drawn.video, "question": drawn.question,
+            "methods": list(methods),
+        }  # fmt: skip
         yield joined(form, NO_STRIP, self._buttons(session))
         yield from self._run(session, self._job(session, values))
         yield {"tally": tally_of(session.trace, drawn)}
@@ -167,7 +170,7 @@ class Runs(Jobs):
                 trace = replace(event.trace, truth=job.truth)
                 if event.stage == "done":
                     estimator.learn(work, trace)
-                    yield self._finished(session, trace, turn)
+                    yield self._finished(session, trace, turn, (job.backbone, job.detector))
                     yield from self._compare(session, job, turn)
                     return
                 left = estimator.left(work, event.stage, event.fraction, trace)
@@ -188,7 +191,7 @@ class Runs(Jobs):
                     "viewer": self._view(session, trace, state, frames=trace.frames is not frames)
                 }
                 if session.pending is None:  # from now on the page shows this run
-                    session.pending = Asked(clip.name, clip.sha256, job.question)
+                    session.pending = _asked(job, clip)
                     out |= self._note(session) | saving(False) | plot(session, trace)
                 elif event.stage == "ascent":
                     out |= plot(session, trace)
@@ -209,13 +212,15 @@ class Runs(Jobs):
             session.cache.put(key, clip)
         return clip
 
-    def _finished(self, session: Session, trace: Trace, turn: Turn) -> Updates:
+    def _finished(
+        self, session: Session, trace: Trace, turn: Turn, models: tuple[str, str]
+    ) -> Updates:
         done = trace.status == "complete"
         message = "" if done else f"This run was {trace.status}. What was computed is shown."
         if not done and turn.out_of_time:
             message = f"Stopped: {out_of_time_in_words(turn)}. What was computed is shown."
         self.store.figures.ended("complete" if done else "stopped", trace)
-        session.show(trace)
+        session.show(trace, models=models)
         state = status("done", 1.0, message, done=STAGES if done else ())
         return joined(self._shown(session, state), running(False))
 
@@ -250,7 +255,8 @@ class Runs(Jobs):
         same = video == session.form.video
         title = session.form.title if same else ""
         backbone = (values["backbone"] or EMBEDDED).strip()
-        session.form = Form(example, video or None, values["question"] or "", title, backbone)
+        question, kept = values["question"] or "", self._settings_in(values)
+        session.form = Form(example, video or None, question, title, backbone, kept)
         if video:
             self.store.uploads.hold(video, session.key)
 
@@ -275,3 +281,9 @@ class Runs(Jobs):
         if (index := self._index(values["example"])) is not None:
             return str(self.examples[index].video)
         raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
+
+
+def _asked(job: Job, clip: Clip) -> Asked:
+    return Asked(
+        clip.name, clip.sha256, job.question, job.options, job.methods, job.backbone, job.detector
+    )

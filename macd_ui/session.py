@@ -30,6 +30,7 @@ from macd_ui.storage import ServerFolder, Uploads
 if TYPE_CHECKING:
     from core.backbones import VideoLM
     from core.objects.detect import Detector
+    from core.options import RunOptions
     from core.pipeline import StageCache
     from core.whatif.workbench import Workbench
     from ratings.web import StudySite
@@ -56,11 +57,20 @@ ENDING_S, COMPARING_S = 0.5, 60.0
 
 @dataclass(frozen=True)
 class Asked:
-    """A clip and a question, as shown or as they would be run. sha256: of the clip's file."""
+    """A clip and a question, as shown or as they would be run. sha256: of the clip's file.
+
+    options, methods, backbone, detector: how; None where that is not compared. methods: beside
+    baseline and MACD. edited: whether it was changed by hand.
+    """
 
     clip: str
     sha256: str
     question: str
+    options: RunOptions | None = None
+    methods: tuple[str, ...] | None = None
+    backbone: str | None = None
+    detector: str | None = None
+    edited: bool = False
 
     def same_as(self, other: Asked) -> bool:
         """Whether clip and question are the same, whatever the file is called."""
@@ -71,7 +81,8 @@ class Asked:
 class Form:
     """What the form holds: the index of an example, an uploaded file, a question, a model.
 
-    title: of the uploaded file, once it was looked at; a drawn clip has the toy world's.
+    title: of the uploaded file, once it was looked at; a drawn clip has the toy world's. values: of
+    the settings by name, {} as long as they are as the page was opened.
     """
 
     example: int | None = None
@@ -79,6 +90,7 @@ class Form:
     question: str = ""
     title: str = ""
     backbone: str = EMBEDDED
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -111,6 +123,7 @@ class Session:
     former: list[Trace] = field(default_factory=list)
     undone: list[Trace] = field(default_factory=list)
     link: str = ""
+    models: tuple[str, str] | None = None
     plot_open: bool = False
     drawn: Drawn | None = None
     gone: bool = False
@@ -124,9 +137,10 @@ class Session:
         """
         return self.busy.acquire(timeout=COMPARING_S if self.comparing else ENDING_S)
 
-    def show(self, trace: Trace, link: str = "") -> None:
+    def show(self, trace: Trace, link: str = "", models: tuple[str, str] | None = None) -> None:
         """Another trace is on the page: changes by hand start over."""
         self.trace, self.bench, self.link, self.pending = trace, None, link, None
+        self.models = models
         self.former.clear()
         self.undone.clear()
 

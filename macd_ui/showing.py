@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 
+from core.errors import MacdError
 from core.figures.strengths import has_ascent
 from core.methods import METHODS
 from core.truth import is_right
@@ -16,6 +18,7 @@ from core.types import Trace
 from macd_ui.draws import COUNTED_TOO, Drawn
 from macd_ui.examples import Example, load_first
 from macd_ui.files import addresses
+from macd_ui.forms import SETTINGS, form_values, run_options
 from macd_ui.models import offered
 from macd_ui.reading import digest
 from macd_ui.session import Asked, Form, Session, Store
@@ -69,12 +72,16 @@ class Showing:
 
     def _note(self, session: Session) -> Updates:
         """Where the form would run something else than what is shown."""
-        shown, trace = session.pending, session.trace
+        shown, trace, models = session.pending, session.trace, session.models
         if shown is None and trace is None and self.first is not None:
             trace = self.first[1]
         if shown is None and trace is not None:
-            shown = Asked(trace.clip.name, trace.clip.sha256, trace.question)
-        return {"note": {"text": difference(shown, self._wanted(session.form))}}
+            shown = _asked_of(trace, models)
+        try:
+            text = difference(shown, self._wanted(session.form))
+        except MacdError as error:
+            text = f"The form cannot be run: {error}"
+        return {"note": {"text": text}}
 
     def _outside(self, form: Form) -> bool:
         """Whether the embedded backbone would be asked about a clip of another kind than its own.
@@ -104,12 +111,31 @@ class Showing:
         }
 
     def _wanted(self, form: Form) -> Asked | None:
+        """What Run would compute; None without a clip. Raises OptionError for a setting."""
         video = form.video
         if video is None and form.example is not None:
             video = str(self.examples[form.example].video)
         if video is None or not Path(video).is_file():
             return None
-        return Asked(Path(video).name, digest(video), form.question)
+        values = self._opening_values() | form.values
+        return Asked(
+            Path(video).name,
+            digest(video),
+            form.question,
+            run_options(values),
+            tuple(m for m in values["methods"] or () if m in METHODS),
+            form.backbone,
+            (values["detector"] or EMBEDDED).strip(),
+        )
+
+    def _settings_in(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the form's settings hold, without clip and question."""
+        return {name: values[name] for name in (*KEPT, *SETTINGS) if name in values}
+
+    def _opening_values(self) -> dict[str, Any]:
+        """The settings as the page opens: those of its first example."""
+        opening = {"methods": [], "detector": EMBEDDED, "sampling": {}}
+        return opening | (settings_of(self.first[1]) if self.first else form_values())
 
     def _kept(self, session: Session, state: dict[str, Any]) -> Updates:
         """What was there before a change that failed."""
@@ -120,6 +146,34 @@ class Showing:
     def first(self) -> tuple[Example, Trace] | None:
         """The example that the page opens on, with its trace."""
         return load_first(self.examples)
+
+
+KEPT = ("methods", "detector", "sampling")
+"""Inputs of the form that are settings too, and no option."""
+ALWAYS = ("baseline", "macd")
+"""Methods that every run has."""
+
+
+def settings_of(trace: Trace) -> dict[str, Any]:
+    """The form's settings that ask for a trace's run, without its models."""
+    methods = [m for m in trace.answers if m in METHODS and m not in ALWAYS]
+    return form_values(trace.options) | {"methods": methods}
+
+
+def _asked_of(trace: Trace, models: tuple[str, str] | None) -> Asked:
+    """What a trace shows. models: as they were asked for, where that is known."""
+    complete = trace.status == "complete" and bool(trace.answers)
+    backbone, detector = models or (trace.backbone.name, trace.detector.name)
+    return Asked(
+        trace.clip.name,
+        trace.clip.sha256,
+        trace.question,
+        trace.options,
+        tuple(m for m in trace.answers if m in METHODS and m not in ALWAYS) if complete else None,
+        backbone,
+        detector,
+        bool(trace.edits),
+    )
 
 
 def joined(*parts: Updates) -> Updates:

@@ -10,14 +10,15 @@ import gradio as gr
 from core.backbones.catalogue import CATALOGUE
 from core.methods import METHODS
 from core.options import SWEEPS
+from core.types import Trace
 from core.validation import Choice, Number
 from macd_ui import draws
 from macd_ui.examples import Example
-from macd_ui.forms import SETTINGS, Setting
+from macd_ui.forms import SETTINGS, Setting, form_values
 from macd_ui.settings import EMBEDDED, ServerSettings
+from macd_ui.showing import ALWAYS, settings_of
 from viewer import bundle
 
-ALWAYS = ("baseline", "macd")
 FORM = Path(__file__).parents[1] / "js" / "form.js"
 """The scripts of the form's own parts."""
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
@@ -39,7 +40,8 @@ show();
 class AskPanel:
     """Widgets by name in `fields`; every one of them is an input of a run.
 
-    first: the example on show when the page opens. note: says where the form differs from what is
+    opening: the example on show when the page opens, with its trace, whose settings the form has.
+    note: says where the form differs from what is
     shown. cost: what a run takes of a visitor's GPU quota, where there is one. settings: which
     models visitors may choose. strip: the filmstrip of an uploaded clip; sampling: what is chosen
     on it. guard: why Run would not answer, with `real`, which chooses models that can. answer: asks
@@ -48,8 +50,17 @@ class AskPanel:
     """
 
     def __init__(
-        self, examples: list[Example], first: Example | None, settings: ServerSettings
+        self,
+        examples: list[Example],
+        opening: tuple[Example, Trace] | None,
+        settings: ServerSettings,
     ) -> None:
+        first, trace = opening or (None, None)
+        values = form_values() if trace is None else settings_of(trace)
+
+        def widget(setting: Setting, info: str | None = None) -> gr.components.Component:
+            return widget_of(setting, values[setting.name], info)
+
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
             value=None if first is None else examples.index(first),
@@ -91,6 +102,7 @@ class AskPanel:
         with gr.Accordion("Compare methods", open=False, elem_id="compare"):
             methods = gr.CheckboxGroup(
                 [(m.title, m.name) for m in METHODS.values() if m.name not in ALWAYS],
+                value=values.get("methods", []),
                 label="Additional methods",
                 elem_id="methods",
             )
@@ -190,20 +202,18 @@ STEPS = {"alpha": 0.1, "beta": 0.01, "eta": 0.01, "tau": 0.0001, "confidence": 0
 """By how much the arrows of a number change it."""
 
 
-def widget(setting: Setting, info: str | None = None) -> gr.components.Component:
+def widget_of(setting: Setting, value: Any, info: str | None = None) -> gr.components.Component:
     """The widget of a setting; info: below its label."""
     match setting.rule:
         case Number(whole=True):
-            return gr.Number(setting.default, label=setting.label, precision=0, info=info)
+            return gr.Number(value, label=setting.label, precision=0, info=info)
         case Number():
             step = STEPS[setting.name]
-            return gr.Number(setting.default, label=setting.label, step=step, info=info)
+            return gr.Number(value, label=setting.label, step=step, info=info)
         case Choice() if setting.word is None:
-            return gr.Dropdown(
-                setting.choices, value=setting.default, label=setting.label, info=info
-            )
+            return gr.Dropdown(setting.choices, value=value, label=setting.label, info=info)
         case _:
-            return gr.Checkbox(setting.default, label=setting.label, info=info)
+            return gr.Checkbox(value, label=setting.label, info=info)
 
 
 def _free() -> tuple[gr.Dropdown, gr.Textbox]:

@@ -2,12 +2,16 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
 from core.errors import DetectorError, NotAVideo
 from core.media.video import OWN_MACHINE, PUBLIC_SERVER
+from core.traces.bundle import save
+from core.types import Edit
 from macd_ui.examples import examples
+from macd_ui.forms import SETTINGS, differing, run_options
 from macd_ui.handlers import Handlers
 from macd_ui.line import Line
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
@@ -245,10 +249,21 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     assert out["note"]["text"] == ""
     assert out["viewer"]["trace"]["question"] == other.question
 
-    out = handlers.ask(2, "Is there a cup?", "me")
+    def asked(question, **more):
+        form = {**FIELDS, "methods": [], "backbone": "toyworld", "detector": "toyworld"}
+        return handlers.ask({**form, "example": 2, "question": question, **more}, "me")
+
+    out = asked("Is there a cup?")
     assert f"Shown: {other.video.name}" in out["note"]["text"]
     assert "Is there a cup?" in out["note"]["text"]
-    assert handlers.ask(2, f" {other.question} ", "me")["note"]["text"] == ""
+    assert asked(f" {other.question} ")["note"]["text"] == ""
+    out = asked(other.question, alpha=2.5, methods=["vcd"], detector="yolo11n")["note"]["text"]
+    assert out == (
+        "The form differs from what is shown: Run would use detector yolo11n instead of toyworld,"
+        " also VCD, α contrast strength 2.5 instead of 1."
+    )
+    assert "cannot be run: alpha is empty" in asked(other.question, alpha=None)["note"]["text"]
+    assert asked(other.question)["note"]["text"] == ""
 
     video = make_video("own.mp4")
     out = next(handlers.upload(str(video), "me"))
@@ -284,6 +299,45 @@ def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):
     assert "is not here" in out["viewer"]["status"]["error"]
     assert "trace" not in out["viewer"]  # what is shown stays
     assert "example" not in out
+
+
+def test_choosing_an_example_takes_all_its_settings(handlers, tmp_path):
+    odd = FIELDS | {
+        "alpha": 7.0, "steps": 3, "fill": "blur", "swept": True, "low_memory": True, "seed": 5,
+        "methods": ["vcd"], "backbone": "another", "detector": "yolo11n", "video": None,
+        "sampling": {"start": 1.0}, "question": "?",
+    }  # fmt: skip
+    for i, example in enumerate(handlers.examples):
+        handlers.ask(odd | {"example": i}, "me")
+        out = handlers.choose(i, "me")
+        assert out["note"]["text"] == ""
+        trace = example.load_trace()
+        form = {name: out[name] for name in SETTINGS}
+        assert differing(trace.options, run_options(form | {"sampling": out["sampling"]})) == []
+        assert set(out["methods"]) == set(trace.answers) - {"baseline", "macd"}
+        assert (out["backbone"], out["detector"]) == ("toyworld", "toyworld")
+    assert {"steps": 10, "tau": 0.005}.items() <= handlers.choose(3, "me").items()
+    # an opened file: its settings, and no model that is loaded for it
+    handlers.ask(odd | {"example": 0}, "me")
+    trace = handlers.examples[3].load_trace()
+    ascent = replace(trace.options.ascent, r0=0.5)
+    path = save(replace(trace, options=replace(trace.options, ascent=ascent)), tmp_path / "a.macd")
+    out = handlers.open(str(path), "me")
+    assert (out["steps"], out["backbone"], out["detector"]) == (10, "another", "yolo11n")
+    told = out["note"]["text"]
+    assert "backbone another instead of toyworld" in told
+    assert "ascent.r0 0.75 instead of 0.5" in told
+    assert "alpha" not in told
+
+
+def test_a_run_and_a_change_by_hand_are_compared_with_the_form(handlers, make_video):
+    asked = values(make_video())
+    *_, last = handlers.run(asked, "me")
+    assert last["note"]["text"] == ""
+    session = handlers.store.session("me")
+    session.trace = replace(session.trace, edits=(Edit("level", track=1),))
+    text = handlers.ask(asked, "me")["note"]["text"]
+    assert text.endswith("Run would leave out the changes made by hand.")
 
 
 def test_the_difference_ignores_names_and_blanks():
