@@ -2,7 +2,9 @@
 
 import json
 import logging
+import socket
 import threading
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -194,3 +196,22 @@ def test_the_newest_figures_are_those_of_runs():
         kept = next(iter(server._sessions.values()))
         for content in ("is it?", "clip.mp4", kept.token, kept.key):
             assert content not in json.dumps(told)
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.long)])
+def test_everybody_who_comes_at_once_gets_the_page(public, count):
+    """The page is opened without an event, so no line can be too full for it."""
+    host, port = public.url.removeprefix("http://").split(":")
+    request = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+    with ExitStack() as stack:
+        opened = []
+        for n in range(count):  # each from an address of its own
+            source = (f"127.0.{1 + n // 200}.{1 + n % 200}", 0)
+            where = (host, int(port))
+            opened.append(socket.create_connection(where, PATIENCE_S, source_address=source))
+            stack.enter_context(opened[-1])
+        for plain in opened:
+            plain.sendall(request)
+        answers = [stack.enter_context(plain.makefile("rb")).read() for plain in opened]
+    assert {a.split(b"\r\n", 1)[0] for a in answers} == {b"HTTP/1.1 200 OK"}
+    assert all(b"MACD Studio" in a and a.rstrip().endswith(b"</html>") for a in answers)
