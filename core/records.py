@@ -16,6 +16,7 @@ RECORDED = "recorded"
 """The family of a backbone whose trace another program computed, see `core.recording`."""
 NAME, LINE, TEXT = Words(200), Words(2000), Words(100_000)
 COUNT = Number(0, 10**9, whole=True)
+PENALTY = Number(0.01, 100)
 _PATH, _SIDE = Words(4096), Number(1, 2**16, whole=True)
 _DETECT = rules_of(DetectOptions)
 
@@ -76,6 +77,7 @@ class BackboneRecord(Record):
     """The backbone that answered: the fields of `core.backbones.base.BackboneInfo`, and the prompt.
 
     pixel_mean: RGB in [0, 1], what the model reads as zero; empty where it is not known.
+    repetition_penalty: what lowered the scores of tokens that came before; 1 where nothing did.
     """
 
     name: str = ruled("", _PATH)
@@ -90,6 +92,7 @@ class BackboneRecord(Record):
     cap_pixels_per_frame: bool | None = ruled(None, Maybe(Flag()))
     prompt: str = ruled("", TEXT)
     pixel_mean: tuple[float, ...] = ruled((), Many(Number(-1e6, 1e6), 0, 16))
+    repetition_penalty: float = ruled(1.0, PENALTY)
 
     @property
     def is_recorded(self) -> bool:

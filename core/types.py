@@ -24,6 +24,7 @@ from core.records import (
     ClipRecord,
     DetectorRecord,
 )
+from core.repeats import Repeats
 from core.views.records import NoView, View
 
 Floats = NDArray[np.float32]
@@ -348,9 +349,9 @@ class TokenStep:
     winner for any α in [0, 20] and β in [0, 1]. floor: every token whose base logit is at least
     this is among them (−inf: all are; inf: not known), so probabilities over a head that ends above
     it are exact, and upper bounds over one that reaches below. hidden: (N,) vision tokens that the
-    second view did not see at this step; None where it hides none. weights: how it was scored; None
-    where the answer's α, β and cut say so. further, further_log_z: as counter, of the second views
-    after the first; of their candidates only the choice that was made is sure to be among them.
+    second view did not see, None where it hides none. weights: how it was scored; None where the
+    answer's α, β and cut say so. repeats: what a repetition penalty lowers. further, further_log_z:
+    as counter, of later second views; of their candidates only the choice is sure to be stored.
     """
 
     index: int
@@ -367,6 +368,7 @@ class TokenStep:
     weights: StepWeights | None = None
     further: tuple[Floats, ...] = ()
     further_log_z: tuple[float, ...] = ()
+    repeats: Repeats | None = None
 
     @property
     def others(self) -> tuple[Floats, ...]:

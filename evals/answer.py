@@ -17,6 +17,7 @@ from core.methods import METHODS, Method, contrast_of, find_method, find_methods
 from core.methods import with_contrast as set_contrast
 from core.methods.run import DecodingViews, FixedAnswer, prepare
 from core.options import Objective, RunOptions
+from core.repeats import penalised
 from core.types import Answer, Clip, StepWeights, TokenStep, Track
 from core.views.context import MethodContext
 from core.views.macd_measured import measured_changes
@@ -132,6 +133,7 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         scores=_first_scores(first) if plain and first else {},
         probability=_probability(answer),
         tracks=[t.label for t in context.tracks] if plain else [],
+        penalty=None if lm.info.repetition_penalty == 1.0 else lm.info.repetition_penalty,
     )
 
 
@@ -183,7 +185,8 @@ KEPT_SCORES = 12
 def _first_scores(first: TokenStep) -> dict[str, float]:
     """Score of the best first tokens as lower-case words; always those of yes and no."""
     scores: dict[str, float] = {}
-    for text, z in zip(first.texts, first.base, strict=True):
+    plain = penalised(first.base, first.repeats)
+    for text, z in zip(first.texts, plain, strict=True):
         word = text.strip().lower()
         if word and (len(scores) < KEPT_SCORES or word in ("yes", "no")):
             scores[word] = max(float(z), scores.get(word, -np.inf))
@@ -200,10 +203,11 @@ def _probability(answer: Answer) -> float | None:
         weights = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,), linear)
         others = step.others
         at = int(np.flatnonzero(step.candidates == step.token)[0])
-        if not others and not weights.bias and weights.floor == -np.inf:
+        unbiased = not weights.bias and step.repeats is None
+        if not others and unbiased and weights.floor == -np.inf:
             total += float(step.base[at]) - step.base_log_z
             continue
-        scores = weighted(step.base, others, weights, step.candidates)
+        scores = penalised(weighted(step.base, others, weights, step.candidates), step.repeats)
         passed = above(step.base, weights.floor)
         total += float(scores[at] - np.logaddexp.reduce(scores[passed]))
     return float(np.exp(total))
@@ -221,7 +225,8 @@ def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
     if first is None or first.counter is None or answer.rule != "linear":
         return []
     rule: Head = "raw" if answer.head == "raw" else "probability"
-    picks = [int(score(first.base, first.counter, a, b, rule).argmax()) for a, b in GRID]
+    views = first.base, first.counter
+    picks = [int(penalised(score(*views, a, b, rule), first.repeats).argmax()) for a, b in GRID]
     return [first.texts[i].strip() for i in picks]
 
 
@@ -249,7 +254,7 @@ def _score(
     weights = first.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
     others = first.others
     uncut = replace(weights, floor=-np.inf)
-    scores = weighted(first.base, others, uncut, first.candidates)
+    scores = penalised(weighted(first.base, others, uncut, first.candidates), first.repeats)
     return max(float(scores[i]) for i in places)
 
 

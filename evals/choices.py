@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from core.backbones.base import VideoLM
 from core.decoding.contrast import cut_floor, weighted
+from core.repeats import penalised
 from core.types import Answer, StepWeights, TokenStep
 
 
@@ -32,6 +35,7 @@ def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenS
         base=step.base[at],
         counter=None if step.counter is None else step.counter[at],
         further=tuple(row[at] for row in step.further),
+        repeats=step.repeats and step.repeats.among(np.array(at)),
     )
 
 
@@ -45,4 +49,5 @@ def pick_option(step: TokenStep, answer: Answer) -> str:
     if answer.rule == "linear":
         floor = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
     scores = weighted(step.base, step.others, replace(own, floor=floor), step.candidates)
+    scores = penalised(scores, step.repeats)
     return step.texts[int(scores.argmax())].strip().lower()

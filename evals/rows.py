@@ -47,7 +47,7 @@ class Row:
     objects: how many these are, NOT_LOOKED where no method depended on them; None in rows of an
     earlier version. reads: what the method takes, in prompts read (`answer.count_reads`).
     left_out: why the method does not apply to the question. error: why there is no answer though it
-    does.
+    does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
     """
 
     key: str
@@ -66,6 +66,7 @@ class Row:
     error: str = ""
     letters: list[float | None] = field(default_factory=list)
     objects: int | None = None
+    penalty: float | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from core.decoding.contrast import score
 from core.errors import Cancelled, TraceError, VideoNotFound
 from core.options import ContrastOptions, RunOptions, options_from
 from core.question import clean_question
+from core.repeats import penalised
 from core.traces.bundle import load, save
 from core.traces.summary import as_json
 from core.types import Trace
@@ -108,6 +109,7 @@ def rescored(trace: Trace, alpha: float, beta: float) -> list[dict[str, Any]]:
     for step in answer.tokens:
         counter = step.base if step.counter is None else step.counter
         s = score(step.base, counter, contrast.alpha, contrast.beta, answer.head)  # type: ignore[arg-type]
+        s = penalised(s, step.repeats)
         best = int(s.argmax())
         rows.append(
             {

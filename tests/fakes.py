@@ -100,7 +100,12 @@ class ByteLM(VideoLM):
         features = self._features(video) * (1 if prune is None else prune.ratio)
         logits = self._logits(features, tokens)
         return DecodeState(
-            logits[-1:], [(features, tokens)], len(tokens), len(tokens), logits[None, :-1]
+            logits[-1:],
+            [(features, tokens)],
+            len(tokens),
+            len(tokens),
+            logits[None, :-1],
+            prompt_tokens=tuple(tokens),
         )
 
     def prefill_text(self, question: str) -> DecodeState:
@@ -111,11 +116,11 @@ class ByteLM(VideoLM):
     def join(self, states: Sequence[DecodeState]) -> DecodeState:
         rows = [row for s in states for row in s.cache]
         first = states[0]
-        return DecodeState(torch.cat([s.logits for s in states]), rows, first.length, first.prompt)
+        return replace(first, logits=torch.cat([s.logits for s in states]), cache=rows)
 
     def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
         cache = [state.cache[i] for i in rows]
-        return DecodeState(state.logits[list(rows)], cache, state.length, state.prompt)
+        return replace(state, logits=state.logits[list(rows)], cache=cache)
 
     def crop(self, state: DecodeState, length: int) -> DecodeState:
         rows = [(f, t[:length]) for f, t in state.cache]

@@ -49,7 +49,7 @@ LAZY_IMPORTS = {
 HEAVY = {"torch", "transformers", "ultralytics"}
 BASICS = {
     "types", "records", "errors", "options", "validation", "words", "views", "views.records",
-    "evidence", "evidence.records",
+    "evidence", "evidence.records", "repeats",
 }  # fmt: skip
 WITHOUT_TORCH = {
     *BASICS,

@@ -18,6 +18,7 @@ from core.masking.masks import REACH
 from core.media.webp import picture_uri
 from core.methods import find_method
 from core.question import nouns
+from core.repeats import Repeats
 from core.traces.reproduce import command, snippet
 from core.traces.summary import answer_as_dict
 from core.truth import OUTSIDE, is_right
@@ -324,6 +325,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
                 "floor": t.floor if math.isfinite(t.floor) else None,
                 "complete": t.floor == -math.inf,
                 "weights": None if t.weights is None else _weights(t.weights),
+                "repeats": None if t.repeats is None else _repeats(t.repeats),
             }
             for t in answer.tokens
         ],
@@ -350,6 +352,11 @@ def _weights(weights: StepWeights) -> dict[str, Any]:
         "floor": round(weights.floor, 5) if math.isfinite(weights.floor) else None,
         "bias": [list(pair) for pair in weights.bias],
     }
+
+
+def _repeats(repeats: Repeats) -> dict[str, Any]:
+    """The penalty, and the places of the candidates that it lowers."""
+    return {"penalty": repeats.penalty, "at": np.flatnonzero(repeats.at).tolist()}
 
 
 def _list(array: NDArray[Any]) -> list[float]:

@@ -25,6 +25,7 @@ class BackboneInfo:
     domain: what it was trained on, where that is narrower than everyday video. resample: the filter
     that frames are really resized with, which may not be the one its processor asks for.
     cap_pixels_per_frame: whether frames share a budget of pixels; None where the family has none.
+    repetition_penalty: of its generation config, taken after the contrast; 1 changes nothing.
     """
 
     name: str
@@ -37,6 +38,7 @@ class BackboneInfo:
     domain_title: str = ""
     resample: str = ""
     cap_pixels_per_frame: bool | None = None
+    repetition_penalty: float = 1.0
 
     @property
     def weight_bytes(self) -> int:
@@ -146,7 +148,8 @@ class DecodeState:
     bool, the vision tokens that `prune` hid when the logits were computed.
     query_logits: (B, Q, V), what predicted the question's tokens; it and `vision` come from a
     prefill only. inputs: what the family needs to go on, its own business: the next position, and
-    where the vision tokens are. prune: what hides them, from the prefill on.
+    where the vision tokens are. prune: what hides them, from the prefill on. prompt_tokens: ids of
+    the prompt, after a prefill and what selects rows of one.
     """
 
     logits: Tensor
@@ -158,6 +161,7 @@ class DecodeState:
     prune: Prune | None = None
     vision: VisionCache | None = None
     hidden: Tensor | None = None
+    prompt_tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

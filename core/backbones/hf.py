@@ -39,6 +39,7 @@ from core.backbones.caches import (
 )
 from core.backbones.checkpointing import checkpointed
 from core.backbones.fitting import at_least, fitted
+from core.backbones.generation import end_tokens, repetition_penalty
 from core.backbones.host import to_host
 from core.backbones.prompt import metadata_of, placeholders, query_positions, unknown_words
 from core.backbones.prune import hidden_among, pruned
@@ -64,18 +65,16 @@ class HfVideoLM(VideoLM):
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
         video = processor.video_processor
         self.info = replace(
-            info, resample=resampling_of(video), cap_pixels_per_frame=cap_pixels(video)
+            info,
+            resample=resampling_of(video),
+            cap_pixels_per_frame=cap_pixels(video),
+            repetition_penalty=repetition_penalty(model.generation_config, info.name),
         )
         self.model = model.eval().requires_grad_(False)
         self.processor, self.tokenizer = processor, processor.tokenizer
         self.device, self.dtype = model.device, model.dtype
-        ends = model.generation_config.eos_token_id
-        ends = [ends] if isinstance(ends, int) else list(ends or ())
-        normalised = processor.video_processor
-        self.mean, self.std = (
-            torch.tensor(z) for z in (normalised.image_mean, normalised.image_std)
-        )
-        self._ends = frozenset([*ends, self.tokenizer.eos_token_id]) - {None}
+        self.mean, self.std = (torch.tensor(z) for z in (video.image_mean, video.image_std))
+        self._ends = end_tokens(model.generation_config, self.tokenizer.eos_token_id)
         added = self.tokenizer.get_added_vocab()
         special = self.tokenizer.all_special_tokens
         self._controls = control_strings(special, added, placeholders(processor))
@@ -318,6 +317,7 @@ class HfVideoLM(VideoLM):
                 prune=prune,
                 vision=VisionCache(views.detach(), tuple(f.detach() for f in vision.features)),
                 hidden=hidden_among(slots, unseen),
+                prompt_tokens=tuple(encoded.input_ids[0].tolist()),
             )
 
     @torch.no_grad()

@@ -7,12 +7,14 @@ argmax is among them, and results are exact for every token stored).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import NumericalError
+from core.repeats import Repeats
 from core.types import StepWeights
 
 Logits = NDArray[Any]
@@ -152,8 +154,25 @@ def winners(base: Logits, counter: Logits, alpha: float = LARGEST_ALPHA) -> NDAr
     return np.asarray(order[won | ties[order]], np.int64)
 
 
+def all_winners(base: Logits, counter: Logits, repeats: Repeats | None = None) -> NDArray[np.int64]:
+    """`winners` under a repetition penalty.
+
+    It keeps the order of the scores of the tokens that came before, and that of all others: only
+    the best of either can win.
+    """
+    if repeats is None:
+        return winners(base, counter)
+    parts = [np.flatnonzero(repeats.at), np.flatnonzero(~repeats.at)]
+    won = [part[winners(base[part], counter[part])] for part in parts if len(part)]
+    return np.sort(np.concatenate(won))
+
+
 def kept_candidates(
-    views: Iterable[Logits], keep: int, floor: float, chosen: int
+    views: Iterable[Logits],
+    keep: int,
+    floor: float,
+    chosen: int,
+    repeats: Repeats | None = None,
 ) -> NDArray[np.int64]:
     """Token ids worth storing, base best first: enough to score again with any α and β.
 
@@ -170,7 +189,7 @@ def kept_candidates(
     if floor > -np.inf:
         ids.update(np.flatnonzero(above(base, floor)).tolist())
     if len(views) == 2:
-        ids.update(winners(base, views[1]).tolist())
+        ids.update(all_winners(base, views[1], repeats).tolist())
     candidates = np.array(sorted(ids), np.int64)
     return np.asarray(candidates[np.argsort(-base[candidates], kind="stable")])
 
@@ -204,11 +223,16 @@ def floor_of_top(base: Logits, keep: object) -> float:
 
 
 def flip_points(
-    base: Logits, counter: Logits, beta: float, limit: float = 20.0
+    base: Logits,
+    counter: Logits,
+    beta: float,
+    limit: float = 20.0,
+    repeats: Repeats | None = None,
 ) -> list[tuple[float, int]]:
     """Where the greedy choice changes with α: [(α, index chosen from there on), …], α from 0.
 
-    Scores are lines b + α(b − c), so the choice follows their upper envelope; exact, no search.
+    Scores are lines b + α(b − c), so the choice follows their upper envelope; exact, no search. A
+    repetition penalty bends those of tokens that came before where they cross 0.
 
     >>> flip_points(np.array([1.0, 0.5]), np.array([1.0, 0.0]), beta=0)
     [(0.0, 0), (1.0, 1)]
@@ -216,18 +240,39 @@ def flip_points(
     base, counter = np.asarray(base, np.float64), np.asarray(counter, np.float64)
     inside = np.flatnonzero(plausibility_mask(base, beta))
     height, slope = base[inside], (base - counter)[inside]
-    now = int(np.lexsort((-slope, -height))[0])
-    alpha = 0.0
-    flips = [(0.0, int(inside[now]))]
+    if repeats is None:
+        return [(alpha, int(inside[now])) for alpha, now in _envelope(height, slope, 0.0, limit)]
+    penalty, bent = repeats.penalty, np.flatnonzero(repeats.at[inside] & (slope != 0))
+    zeros = -height[bent] / slope[bent]
+    edges = [0.0, *np.unique(zeros[(zeros > 0) & (zeros < limit)]).tolist(), limit]
+    flips: list[tuple[float, int]] = []
+    for low, high in pairwise(edges):
+        below = height + slope * (low + high) / 2 < 0
+        factor = np.where(below, penalty, 1 / penalty)
+        factor[~repeats.at[inside]] = 1.0
+        for alpha, now in _envelope(height * factor, slope * factor, low, high):
+            if not flips or flips[-1][1] != int(inside[now]):
+                flips.append((alpha, int(inside[now])))
+    return flips
+
+
+def _envelope(
+    height: Float64Array, slope: Float64Array, low: float, high: float
+) -> list[tuple[float, int]]:
+    """The upper envelope of the lines height + α·slope for α from `low` to `high`."""
+    at_low = height + low * slope
+    now = int(np.lexsort((-slope, -at_low))[0])
+    alpha = low
+    flips = [(low, now)]
     while True:
         steeper = np.flatnonzero(slope > slope[now])
         if not len(steeper):
             return flips
         meets = (height[now] - height[steeper]) / (slope[steeper] - slope[now])
         first = meets.min()
-        if first > limit:
+        if first > high:
             return flips
         tied = steeper[meets <= first + 1e-12]
         now = int(tied[slope[tied].argmax()])
         alpha = max(alpha, float(first))
-        flips.append((alpha, int(inside[now])))
+        flips.append((alpha, now))

@@ -16,6 +16,7 @@ from core.backbones.host import to_host
 from core.decoding.contrast import check_finite, nucleus
 from core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
 from core.options import DecodeOptions
+from core.repeats import Repeats
 from core.rules.base import ScoreRule
 from core.types import Answer, StepWeights, TokenStep
 
@@ -34,6 +35,8 @@ class ViewBatch:
 
     def __init__(self, lm: VideoLM, base: DecodeState, others: SecondStates, rows: int = 1) -> None:
         self.lm, self.rows = lm, rows
+        self._prompt = base.prompt_tokens
+        self._fed: list[list[int]] = [[] for _ in range(rows)]
         if others is None or isinstance(others, DecodeState):
             others = [] if others is None else [others]
         views = [base, *others]
@@ -72,8 +75,16 @@ class ViewBatch:
             first -= blocks
         raise AssertionError("every view lies in one of the states")
 
+    def repeats(self, row: int = 0) -> Repeats | None:
+        """The tokens (V,) of a hypothesis so far, and of the video's prompt, which are penalised.
+
+        None where the model has no repetition penalty.
+        """
+        return repeats_of(self.lm, self.states[0], [*self._prompt, *self._fed[row]])
+
     def step(self, tokens: Sequence[int]) -> None:
         """Feeds each hypothesis its token, the same under every view."""
+        self._fed = [[*fed, token] for fed, token in zip(self._fed, tokens, strict=True)]
         self.states = [
             self.lm.step(s, list(tokens) * (len(s.logits) // self.rows)) for s in self.states
         ]
@@ -81,6 +92,7 @@ class ViewBatch:
     def crop(self, kept: int) -> None:
         """Forgets every decoded token but the first `kept`; `step` must follow."""
         self.states = [self.lm.crop(s, s.prompt + kept) for s in self.states]
+        self._fed = [fed[:kept] for fed in self._fed]
 
     def select(self, rows: Sequence[int]) -> None:
         """Keeps the given hypotheses, in that order."""
@@ -89,6 +101,17 @@ class ViewBatch:
             offsets = range(0, len(s.logits), self.rows)
             kept.append(self.lm.select(s, [o + r for o in offsets for r in rows]))
         self.states, self.rows = kept, len(rows)
+        self._fed = [self._fed[r] for r in rows]
+
+
+def repeats_of(lm: VideoLM, state: DecodeState, tokens: Sequence[int]) -> Repeats | None:
+    """What the model's repetition penalty does after these tokens; None where it has none."""
+    penalty = lm.info.repetition_penalty
+    if penalty == 1.0:
+        return None
+    at = np.zeros(state.logits.shape[-1], bool)
+    at[list(tokens)] = True
+    return Repeats(penalty, at)
 
 
 def decode(
@@ -128,13 +151,14 @@ def continue_decoding(
     lm, rng = batch.lm, np.random.default_rng([options.seed, first])
     for index in range(first, options.max_tokens):
         base, *others = (rows[0] for rows in batch.logits(index))
-        weights, scores = score_token(rule, base, others, index)
+        repeats = batch.repeats()
+        weights, scores = score_token(rule, base, others, index, repeats)
         if options.search == "sample":
             p = nucleus(scores, options.temperature, options.top_p)
             token = int(rng.choice(len(p), p=p))
         else:
             token = int(scores.argmax())
-        step = token_step(lm, index, token, base, others, weights, rule, options)
+        step = token_step(lm, index, token, base, others, weights, rule, options, repeats)
         yield replace(step, hidden=batch.hidden())
         if token in lm.end_tokens:
             return
@@ -150,9 +174,12 @@ def token_step(
     weights: StepWeights,
     rule: ScoreRule,
     options: DecodeOptions,
+    repeats: Repeats | None,
 ) -> TokenStep:
     """The record of one choice by a model; see `make_token_step`."""
-    return make_token_step(lm.token_text, index, token, base, others, weights, rule, options.keep)
+    return make_token_step(
+        lm.token_text, index, token, base, others, weights, rule, options.keep, repeats
+    )
 
 
 def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:

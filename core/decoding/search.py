@@ -66,7 +66,8 @@ def beam(
         weighed: list[StepWeights] = []
         for row, hypothesis in enumerate(running):
             theirs = [rows[row] for rows in other_rows]
-            weights, scores = score_token(rule, base_rows[row], theirs, index)
+            repeats = batch.repeats(row)
+            weights, scores = score_token(rule, base_rows[row], theirs, index, repeats)
             weighed.append(weights)
             log_p = scores - log_partition(scores)
             for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
@@ -77,7 +78,9 @@ def beam(
         for rank, (total, row, token) in enumerate(extensions[: 2 * options.beams]):
             theirs = [rows[row] for rows in other_rows]
             own = base_rows[row]
-            step = token_step(lm, index, token, own, theirs, weighed[row], rule, options)
+            step = token_step(
+                lm, index, token, own, theirs, weighed[row], rule, options, batch.repeats(row)
+            )
             grown = _Beam((*running[row].steps, step), total)
             if token in lm.end_tokens:
                 if rank < options.beams:
@@ -132,11 +135,12 @@ def vote(
                 chosen.append(ends)
                 continue
             theirs = [rows[i] for rows in other_rows]
-            weights, scores = score_token(rule, base_rows[i], theirs, index)
+            repeats = batch.repeats(i)
+            weights, scores = score_token(rule, base_rows[i], theirs, index, repeats)
             p = nucleus(scores, options.temperature, options.top_p)
             chosen.append(int(rngs[i].choice(len(p), p=p)))
             own = base_rows[i]
-            step = token_step(lm, index, chosen[i], own, theirs, weights, rule, options)
+            step = token_step(lm, index, chosen[i], own, theirs, weights, rule, options, repeats)
             steps[i].append(step)
         if all(z[-1].token in lm.end_tokens for z in steps):
             break

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
+from core.repeats import Repeats, penalised
 from core.rules.base import ScoreRule
 from core.rules.linear import Linear
 from core.types import Answer, StepWeights, TokenStep
@@ -18,9 +19,15 @@ LogitRows = NDArray[np.floating[Any]]
 
 
 def score_token(
-    rule: ScoreRule, base: LogitRows, others: Sequence[LogitRows], index: int
+    rule: ScoreRule,
+    base: LogitRows,
+    others: Sequence[LogitRows],
+    index: int,
+    repeats: Repeats | None = None,
 ) -> tuple[StepWeights, NDArray[np.float64]]:
     """How the rule weighs the views of a token, and the scores (V,) to choose it by.
+
+    repeats: the model's repetition penalty, taken after the contrast.
 
     Raises TypeError for a rule that does not give each second view a weight.
     """
@@ -30,7 +37,7 @@ def score_token(
             f"the rule {rule.name} is over {rule.second_views} second views, and gave"
             f" {len(weights.others)} weights"
         )
-    return weights, weighted(base, others, weights)
+    return weights, penalised(weighted(base, others, weights), repeats)
 
 
 def make_token_step(
@@ -42,12 +49,13 @@ def make_token_step(
     weights: StepWeights,
     rule: ScoreRule,
     keep: int,
+    repeats: Repeats | None = None,
 ) -> TokenStep:
     """The record of one choice: the candidates worth keeping under every view.
 
-    base, others: (V,) logits; keep: how many of each view's best are kept at least.
+    base, others: (V,) logits; keep: how many of each view's best are kept at least. repeats: (V,).
     """
-    ids = kept_candidates([base, *others], keep, weights.floor, token)
+    ids = kept_candidates([base, *others], keep, weights.floor, token, repeats)
     rows = [other[ids].astype(np.float32) for other in others]
     log_z = [log_partition(other) for other in others]
     return TokenStep(
@@ -64,6 +72,7 @@ def make_token_step(
         weights=None if type(rule) is Linear else weights,
         further=tuple(rows[1:]),
         further_log_z=tuple(log_z[1:]),
+        repeats=None if repeats is None else repeats.among(ids),
     )
 
 

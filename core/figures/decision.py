@@ -65,7 +65,9 @@ def measure(trace: Trace, answer: str | None = None, token: int | None = None) -
     head: Head = "raw" if contrasted.head == "raw" else "probability"
     for row, beta in zip(places, betas, strict=True):
         inside = np.flatnonzero(plausibility_mask(step.base, float(beta), head))
-        flips = flip_points(step.base[inside], step.counter[inside], 0.0, float(alphas[-1]))
+        repeats = step.repeats and step.repeats.among(inside)
+        views = step.base[inside], step.counter[inside]
+        flips = flip_points(*views, 0.0, float(alphas[-1]), repeats)
         starts = np.array([alpha for alpha, _ in flips])
         row[:] = inside[[i for _, i in flips]][np.searchsorted(starts, alphas, "right") - 1]
     won, choice, shares = np.unique(places, return_inverse=True, return_counts=True)

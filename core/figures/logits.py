@@ -19,6 +19,7 @@ from core.figures.style import (
     token_name,
     transparent,
 )
+from core.repeats import penalised
 from core.types import Trace
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def measure(trace: Trace, answer: str | None = None) -> Contrast:
     rows, instead = [], []
     for step in contrasted.tokens:
         at = int(np.flatnonzero(step.candidates == step.token)[0])
-        best = int(step.base.argmax())
+        best = int(penalised(step.base, step.repeats).argmax())
         rows.append([float(step.base[at]) - float(other[at]) for other in step.others])
         instead.append(None if best == at else short(token_name(step.texts[best])))
     tokens = tuple(short(token_name(step.text)) for step in contrasted.tokens)

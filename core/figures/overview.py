@@ -14,6 +14,7 @@ from core.figures.pictures import as_image, bare_axes, choose_frames, of_content
 from core.figures.style import COLOURS, GREYS, HATCHES, no_maths, plain, short, token_name
 from core.figures.style import transparent as transparent_figure
 from core.masking.masks import combine_masks, draw_masks
+from core.repeats import penalised
 from core.types import Pixels, Trace
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def measure(trace: Trace, frames: Any = None, token: int | None = None) -> Overv
     best = np.argsort(-step.base, kind="stable")[:CANDIDATES]
     own = int(np.flatnonzero(step.candidates == step.token)[0])
     kept = best if own in best else np.array([*best[:-1], own])
-    score = (1 + macd.alpha) * step.base - macd.alpha * other
+    score = penalised((1 + macd.alpha) * step.base - macd.alpha * other, step.repeats)
     boxes = np.full((len(at), len(trace.tracks), 4), np.nan, np.float32)
     for k, track in enumerate(trace.tracks):
         boxes[:, k] = track.boxes[list(at)]

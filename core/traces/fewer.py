@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.decoding.contrast import winners
+from core.decoding.contrast import all_winners
 from core.types import TokenStep, Trace
 
 
@@ -46,7 +46,7 @@ def _fewer(step: TokenStep, keep: int, needed: Collection[int]) -> TokenStep:
     for view in (step.base, *step.others):
         kept[np.argsort(-view, kind="stable")[:keep]] = True
     if step.counter is not None:
-        kept[winners(step.base, step.counter)] = True
+        kept[all_winners(step.base, step.counter, step.repeats)] = True
     if kept.all():
         return step
     highest = np.asarray(step.base[~kept].max())
@@ -58,5 +58,6 @@ def _fewer(step: TokenStep, keep: int, needed: Collection[int]) -> TokenStep:
         base=step.base[kept],
         counter=None if step.counter is None else step.counter[kept],
         further=tuple(row[kept] for row in step.further),
+        repeats=step.repeats and step.repeats.among(kept),
         floor=max(step.floor, above),
     )

@@ -16,8 +16,9 @@ from core.errors import MacdError, OptionError, TraceError
 from core.media.webp import decode_picture, decode_pictures, picture_size
 from core.options import RunOptions
 from core.records import TEXT
+from core.repeats import Repeats
 from core.traces.archive import DAMAGED
-from core.traces.container import Pictures, open_bundle
+from core.traces.container import Pictures, open_bundle, required, shaped
 from core.traces.controls import restore_controls
 from core.traces.evidence import restore_evidence
 from core.traces.format import (
@@ -32,7 +33,7 @@ from core.traces.format import (
     further_folder,
 )
 from core.traces.migrations import migrate
-from core.traces.schema import LARGE, MANIFEST, REAL
+from core.traces.schema import MANIFEST, REAL
 from core.types import (
     LOST,
     Answer,
@@ -151,7 +152,7 @@ def _restore(
     for edit in stored.edits:
         if edit.frame >= max(t, 1) or (edit.kind == "frames" and edit.track >= g):
             raise TraceError("a change by hand is to a frame that is not there", DAMAGED)
-    times = _shaped(arrays, "times", (t,))
+    times = shaped(arrays, "times", (t,))
     if (np.diff(times) < 0).any():
         raise TraceError("the times of the trace's frames go backwards", DAMAGED)
     tracks = _restore_tracks(m["tracks"], arrays, t)
@@ -243,8 +244,8 @@ def _restore_tracks(rows: list[dict[str, Any]], arrays: Arrays, t: int) -> tuple
         return ()
     if len({row["id"] for row in rows}) < len(rows):
         raise TraceError("two tracks in the trace have one id", DAMAGED)
-    state = _shaped(arrays, "state", (len(rows), t), whole=True)
-    boxes = _shaped(arrays, "boxes", (len(rows), t, 4), lost=True)
+    state = shaped(arrays, "state", (len(rows), t), whole=True)
+    boxes = shaped(arrays, "boxes", (len(rows), t, 4), lost=True)
     tracked = state != LOST
     here = boxes[tracked]
     if not np.isin(state, (0, 1, 2)).all() or not np.isfinite(here).all():
@@ -291,9 +292,9 @@ def _line(value: Any) -> Floats:
 def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> OcclusionReport | None:
     if row is None:
         return None
-    width = _required(arrays, "occlusion_token_change").shape[-1:]
+    width = required(arrays, "occlusion_token_change").shape[-1:]
     shapes = dict.fromkeys(OCCLUSION_FIELDS, (k,)) | {"token_change": (k, *width)}
-    parts = {n: _shaped(arrays, f"occlusion_{n}", s) for n, s in shapes.items()}
+    parts = {n: shaped(arrays, f"occlusion_{n}", s) for n, s in shapes.items()}
     correlation, verdict = row
     return OcclusionReport(
         **parts,
@@ -305,12 +306,12 @@ def _restore_occlusion(row: list[Any] | None, arrays: Arrays, k: int) -> Occlusi
 def _restore_steps(arrays: Arrays, k: int, g: int) -> tuple[AscentStep, ...]:
     if "step_loss" not in arrays:
         return ()
-    loss = _shaped(arrays, "step_loss", arrays["step_loss"].shape[:1])
+    loss = shaped(arrays, "step_loss", arrays["step_loss"].shape[:1])
     n = len(loss)
-    if _required(arrays, "step_frame_strength").shape == (n, 0):
+    if required(arrays, "step_frame_strength").shape == (n, 0):
         g = 0  # the frame mask was off
     shapes = {"strength": k, "gradient": k, "frame_strength": g, "frame_gradient": g}
-    parts = {f: _shaped(arrays, f"step_{f}", (n, w)) for f, w in shapes.items()}
+    parts = {f: shaped(arrays, f"step_{f}", (n, w)) for f, w in shapes.items()}
     return tuple(
         AscentStep(i, float(loss[i]), **{f: p[i] for f, p in parts.items()}) for i in range(n)
     )
@@ -321,10 +322,10 @@ def _restore_counterfactual(
 ) -> Counterfactual | None:
     if losses is None:
         return None
-    if _required(arrays, "final_frame_strength").shape == (0,):
+    if required(arrays, "final_frame_strength").shape == (0,):
         g = 0
     parts = {
-        n: _shaped(arrays, f"final_{n}", (g if n.startswith("frame") else k,)) for n in FINAL_FIELDS
+        n: shaped(arrays, f"final_{n}", (g if n.startswith("frame") else k,)) for n in FINAL_FIELDS
     }
     for name in ("level", "frame_level"):
         if (parts[name] != parts[name].clip(0, 1)).any():
@@ -360,12 +361,12 @@ def _restore_tokens(
     row: dict[str, Any], key: str, arrays: Arrays, pieces: dict[str, str], keep: int | None
 ) -> tuple[TokenStep, ...]:
     n, two = row["tokens"], row["two_views"]
-    count = _shaped(arrays, f"{key}_count", (n,), whole=True)
+    count = shaped(arrays, f"{key}_count", (n,), whole=True)
     if (count < 1).any():
         raise TraceError("a token has no candidates", DAMAGED)
     total = int(count.sum())
-    token = _shaped(arrays, f"{key}_token", (n,), whole=True)
-    ids = _shaped(arrays, f"{key}_candidates", (total,), whole=True)
+    token = shaped(arrays, f"{key}_token", (n,), whole=True)
+    ids = shaped(arrays, f"{key}_candidates", (total,), whole=True)
     if not {str(c) for c in ids.tolist()} <= pieces.keys():
         raise TraceError("a token in the trace has no text", DAMAGED)
     ends = np.cumsum(count)
@@ -376,14 +377,15 @@ def _restore_tokens(
         raise TraceError("an answer in the trace has a third view and no second", DAMAGED)
     thirds = [f"further{j}" for j in range(further)]
     for view in ("base", "counter", *thirds) if two else ("base",):
-        one = _shaped(arrays, f"{key}_{view}", (total,), most=MAX_LOGIT)
-        log_z[view] = _shaped(arrays, f"{key}_{view}_log_z", (n,), most=MAX_LOGIT)
+        one = shaped(arrays, f"{key}_{view}", (total,), most=MAX_LOGIT)
+        log_z[view] = shaped(arrays, f"{key}_{view}_log_z", (n,), most=MAX_LOGIT)
         if (one > np.repeat(log_z[view], count) + 1).any():  # a probability well over 1
             raise TraceError("a token in the trace has a logit above their partition", DAMAGED)
         logits[view] = np.split(one.astype(np.float32), ends[:-1])
     hidden = _restore_hidden(arrays, key, n)
     floors = _restore_floors(arrays, key, logits["base"], keep)
     weights = _restore_weights(row, arrays, key, n)
+    repeats = _restore_repeats(row, arrays, key, ends)
     tokens = []
     for j, (a, b) in enumerate(zip(ends - count, ends, strict=True)):
         candidates, chosen = ids[a:b], int(token[j])
@@ -405,6 +407,7 @@ def _restore_tokens(
                 weights=weights[j],
                 further=tuple(logits[view][j] for view in thirds),
                 further_log_z=tuple(float(log_z[view][j]) for view in thirds),
+                repeats=repeats[j],
             )
         )
     return tuple(tokens)
@@ -415,7 +418,7 @@ def _restore_hidden(arrays: Arrays, key: str, tokens: int) -> NDArray[np.bool_] 
     packed = arrays.get(f"{key}_hidden")
     if packed is None:
         return None
-    n = int(_shaped(arrays, f"{key}_vision_tokens", (1,), whole=True)[0])
+    n = int(shaped(arrays, f"{key}_vision_tokens", (1,), whole=True)[0])
     fits = packed.dtype == np.uint8 and packed.shape == (tokens, (n + 7) // 8)
     if not fits or not 0 < n * tokens <= MAX_HIDDEN:
         raise TraceError("the trace hides vision tokens that it cannot have", DAMAGED)
@@ -426,7 +429,7 @@ def _restore_floors(arrays: Arrays, key: str, bases: list[Floats], keep: object)
     """One per token; in files written before it was stored it follows from the run's options."""
     if f"{key}_floor" not in arrays:
         return [floor_of_top(b, keep) for b in bases]
-    floors = _shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
+    floors = shaped(arrays, f"{key}_floor", (len(bases),), lost=True)
     return [float(x) for x in np.where(np.isnan(floors), np.inf, floors)]
 
 
@@ -441,19 +444,19 @@ def _restore_weights(
         return [None] * tokens
     if f"{key}_weights" not in arrays:
         return [StepWeights()] * tokens
-    rows = _shaped(arrays, f"{key}_weights", (tokens, 3), lost=True)
+    rows = shaped(arrays, f"{key}_weights", (tokens, 3), lost=True)
     if not np.isfinite(rows[:, :2]).all() or np.isnan(rows[:, 2]).any():
         raise TraceError("a token in the trace has a weight that is not a number", DAMAGED)
     biases: list[list[tuple[int, float]]] = [[] for _ in range(tokens)]
     if f"{key}_bias" in arrays:
         length = arrays[f"{key}_bias"].shape[:1]
-        for index, token, amount in _shaped(arrays, f"{key}_bias", (*length, 3)).tolist():
+        for index, token, amount in shaped(arrays, f"{key}_bias", (*length, 3)).tolist():
             if not (0 <= index < tokens and index == int(index) and token == int(token)):
                 raise TraceError("a bias in the trace belongs to no token", DAMAGED)
             biases[int(index)].append((int(token), amount))
     others = rows[:, 1:2].tolist() if row["two_views"] else [()] * tokens
     if further:
-        more = _shaped(arrays, f"{key}_further_weights", (tokens, further))
+        more = shaped(arrays, f"{key}_further_weights", (tokens, further))
         others = np.concatenate([rows[:, 1:2], more], axis=1).tolist()
     return [
         StepWeights(base, tuple(other), floor, tuple(bias))
@@ -461,32 +464,16 @@ def _restore_weights(
     ]
 
 
-def _required(arrays: Arrays, name: str) -> NDArray[Any]:
-    if name not in arrays:
-        raise TraceError(f"the trace lacks {name}", DAMAGED)
-    return arrays[name]
-
-
-def _shaped(
-    arrays: Arrays,
-    name: str,
-    shape: tuple[int, ...],
-    *,
-    whole: bool = False,
-    lost: bool = False,
-    most: float = LARGE,
-) -> NDArray[Any]:
-    """float64, or int64 if whole; within ± most; finite unless `lost` allows others."""
-    array = _required(arrays, name)
-    if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
-        raise TraceError(
-            f"{name} in the trace is {array.dtype} {array.shape}, not {shape}", DAMAGED
-        )
-    if whole:
-        sound = (array >= 0) & (array < 2**31)
-    else:
-        array = array.astype(np.float64)
-        sound = (np.abs(array) <= most) | (lost & ~np.isfinite(array))
-    if not sound.all():
-        raise TraceError(f"{name} in the trace is not finite, or out of range", DAMAGED)
-    return array.astype(np.int64) if whole else array
+def _restore_repeats(
+    row: dict[str, Any], arrays: Arrays, key: str, ends: NDArray[np.int64]
+) -> list[Repeats] | list[None]:
+    """One per token; None where the model had no repetition penalty. ends: of their candidates."""
+    name, penalty = f"{key}_repeated", row.get("repetition_penalty")
+    if (penalty is None) != (name not in arrays):
+        raise TraceError("the trace holds a penalty of no tokens, or tokens of none", DAMAGED)
+    if penalty is None:
+        return [None] * len(ends)
+    at = shaped(arrays, name, (int(ends[-1]),), whole=True)
+    if (at > 1).any():
+        raise TraceError(f"{name} in the trace is neither 0 nor 1", DAMAGED)
+    return [Repeats(penalty, part) for part in np.split(at.astype(bool), ends[:-1])]

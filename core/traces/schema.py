@@ -12,7 +12,17 @@ from typing import Any, Generic, TypeVar
 
 from core.errors import OptionError
 from core.options import ContrastOptions, MaskOptions, RunOptions
-from core.records import COUNT, LINE, NAME, TEXT, BackboneRecord, ClipRecord, DetectorRecord, Record
+from core.records import (
+    COUNT,
+    LINE,
+    NAME,
+    PENALTY,
+    TEXT,
+    BackboneRecord,
+    ClipRecord,
+    DetectorRecord,
+    Record,
+)
 from core.traces.format import MAX_FURTHER
 from core.types import CONTROL_NAMES
 from core.validation import Choice, Flag, Many, Maybe, Number, Part, Rule, Words, rules_of, shown
@@ -155,6 +165,7 @@ ANSWER = Table(
         "total_ms": SPENT,
         "memory_mb": SPENT,
         "two_views": Flag(),
+        "repetition_penalty": PENALTY,
         "tokens": Number(0, 8192, whole=True),
         "further": Many(Table({"view": VIEW, "shown": Flag()}, needed=("view",)), 0, MAX_FURTHER),
     },

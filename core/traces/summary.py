@@ -13,6 +13,7 @@ import numpy as np
 from core.cli.edit_flags import edit_words
 from core.decoding.contrast import Float64Array, weighted
 from core.evidence import report as evidence
+from core.repeats import penalised
 from core.traces.format import options_as_dict
 from core.truth import OUTSIDE
 from core.types import LOST, Answer, StepWeights, TokenStep, Trace
@@ -190,8 +191,10 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
         row |= {
             "counterfactual_logit": float(step.counter[at]),
             "score": float(_weighted(step, answer)[at]),
-            "base_choice": step.texts[int(step.base.argmax())],
+            "base_choice": step.texts[int(penalised(step.base, step.repeats).argmax())],
         }
+    if step.repeats is not None:
+        row["repeated"] = bool(step.repeats.at[at])
     if step.further:
         row["further_logits"] = [float(other[at]) for other in step.further]
     return row
@@ -200,7 +203,8 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
 def _weighted(step: TokenStep, answer: Answer) -> Float64Array:
     """Scores of the candidates (C,), without the cut, which the chosen token passed."""
     weights = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
-    return weighted(step.base, step.others, replace(weights, floor=-np.inf), step.candidates)
+    uncut = replace(weights, floor=-np.inf)
+    return penalised(weighted(step.base, step.others, uncut, step.candidates), step.repeats)
 
 
 def as_text(trace: Trace) -> str:

@@ -210,6 +210,9 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
             arrays[f"{key}_further{j}"] = np.concatenate([t.further[j] for t in a.tokens])
             arrays[f"{key}_further{j}_log_z"] = np.array([t.further_log_z[j] for t in a.tokens])
         _flatten_weights(a.tokens, key, arrays)
+        repeats = [t.repeats for t in a.tokens if t.repeats is not None]
+        if len(repeats) == len(a.tokens):
+            arrays[f"{key}_repeated"] = np.concatenate([r.at for r in repeats]).astype(np.uint8)
         hidden = [t.hidden for t in a.tokens if t.hidden is not None]
         if len(hidden) == len(a.tokens):
             arrays[f"{key}_hidden"] = np.packbits(np.stack(hidden), axis=1)
@@ -231,6 +234,8 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "two_views": two,
         "tokens": len(a.tokens),
     }
+    if a.tokens and a.tokens[0].repeats is not None:
+        row["repetition_penalty"] = a.tokens[0].repeats.penalty
     if a.further:
         row["further"] = [
             {"view": z.view.as_dict(), "shown": z.shown is not None} for z in a.further

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from core.repeats import penalised
 from core.types import Answer, TokenStep
 from core.words import visible
 
@@ -102,7 +103,8 @@ def same_by_constant(answer: Answer, baseline: Answer) -> SameByConstant | None:
 def _lead_over(step: TokenStep, token: int) -> float | None:
     """How far the largest logit of the video lies above a token's; None where it is not stored."""
     places = np.flatnonzero(step.candidates == token)
-    return float(step.base.max()) - float(step.base[int(places[0])]) if len(places) else None
+    scores = penalised(step.base, step.repeats)
+    return float(scores.max()) - float(scores[int(places[0])]) if len(places) else None
 
 
 def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:
@@ -111,8 +113,9 @@ def _on_yes(plain: TokenStep, other: TokenStep) -> float | None:
     yes = np.array([w == YES for w in words])
     if {now, then} != {YES, NO} or not yes.any():
         return None
-    best_yes = float(plain.base[yes].max())
-    rest = np.where(yes, -np.inf, plain.base)
+    scores = penalised(plain.base, plain.repeats)
+    best_yes = float(scores[yes].max())
+    rest = np.where(yes, -np.inf, scores)
     rival = int(rest.argmax())
     if words[rival] != NO:  # another word than no would win
         return None

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from core.backbones.host import to_host
+from core.decoding.loop import repeats_of
 from core.decoding.steps import score_token
 from core.errors import OptionError
 from core.masking.ascent import finalize_ascent, reverse
@@ -113,9 +114,10 @@ def _choose(context: MethodContext, videos: Tensor, tokens: Sequence[int]) -> li
     chosen: list[tuple[int, int]] = [(len(tokens), tokens[-1])] * rows
     for index, token in enumerate(tokens):
         video, others = to_host(base.logits)[0], to_host(state.logits)
+        repeats = repeats_of(lm, base, [*context.base.prompt_tokens, *tokens[:index]])
         for row in range(rows):
             if chosen[row][0] == len(tokens):
-                scores = score_token(rule, video, [others[row]], index)[1]
+                scores = score_token(rule, video, [others[row]], index, repeats)[1]
                 if int(scores.argmax()) != token:
                     chosen[row] = index, int(scores.argmax())
         if index + 1 < len(tokens):

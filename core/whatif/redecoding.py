@@ -143,7 +143,7 @@ class Redecoder:
 def _kept_until(steps: list[TokenStep], rule: Linear) -> tuple[int, int | None]:
     """How many tokens the rule leaves unchanged, and the one that it chooses next."""
     for step in steps:
-        scores = score_token(rule, step.base, step.others, step.index)[1]
+        scores = score_token(rule, step.base, step.others, step.index, step.repeats)[1]
         token = int(step.candidates[int(scores.argmax())])
         if token != step.token:
             return step.index, token

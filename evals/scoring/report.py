@@ -83,6 +83,7 @@ def make_report(
             for n in (
                 _one_answer(splits),
                 objects_note(objects, methods),
+                _penalty_note(answers),
                 *benchmark.check_sizes(),
             )
             if n
@@ -189,6 +190,16 @@ def _calibration(
 
 def _text(row: Row) -> str | None:
     return None if row.error or row.left_out else row.text
+
+
+def _penalty_note(answers: Answers) -> str:
+    penalties = sorted({row.penalty for row in answers.values() if row.penalty is not None})
+    if not penalties:
+        return ""
+    values = " and ".join(f"{p:g}" for p in penalties)
+    return (
+        f"The model's repetition penalty, {values}, is applied after the contrast by all methods."
+    )
 
 
 def _one_answer(splits: Mapping[str, Sequence[Item]]) -> str:

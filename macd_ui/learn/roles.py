@@ -106,7 +106,7 @@ def flips_of(step: TokenStep, beta: float) -> list[float]:
     """
     if step.counter is None:
         return []
-    points = flip_points(step.base, step.counter, beta)
+    points = flip_points(step.base, step.counter, beta, repeats=step.repeats)
     return [float(alpha) for alpha, _ in points[1:] if alpha <= ALPHA_MAX]
 
 

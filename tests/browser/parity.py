@@ -31,6 +31,7 @@ from core.options import (
     RuleOptions,
     RunOptions,
 )
+from core.repeats import Repeats, penalised
 from core.rules import Setting, find_rule, rule_names
 from core.types import (
     INTERPOLATED,
@@ -286,9 +287,10 @@ def a_step(
     weights: StepWeights | None = None,
     keep: int = VOCABULARY,
     further: tuple[np.ndarray, ...] = (),
+    repeats: Repeats | None = None,
 ) -> TokenStep:
     """The record of one token, of ids that are not places among the candidates."""
-    ids = kept_candidates([base, counter], keep, -np.inf, int(base.argmax()))
+    ids = kept_candidates([base, counter], keep, -np.inf, int(base.argmax()), repeats)
     return TokenStep(
         index=0,
         token=int(base.argmax()),
@@ -303,7 +305,14 @@ def a_step(
         weights=weights,
         further=tuple(row[ids].astype(np.float32) for row in further),
         further_log_z=tuple(map(log_partition, further)),
+        repeats=repeats and repeats.among(ids),
     )
+
+
+def a_penalty(seed: int) -> Repeats:
+    """On half of the vocabulary; of some seeds one that raises scores instead."""
+    rng = np.random.default_rng(100 + seed)
+    return Repeats((1.05, 3.0, 0.5)[seed % 3], rng.random(VOCABULARY) < 0.5)
 
 
 def sent_steps(steps: list[TokenStep]) -> list[dict[str, Any]]:
@@ -335,20 +344,21 @@ def check_scores(found: Any, step: TokenStep, own: np.ndarray, atol: float = 1e-
 
 @case
 def scores_over_alpha_and_beta() -> Case:
-    """The linear rule with both cuts; also where every logit is negative, and all tie."""
+    """The linear rule, both cuts; where all logits are negative, where all tie, and penalised."""
     rows = [logits(0), logits(1, 4.0), logits(2, -12.0)]
     tied = tuple(row.copy() for row in rows[0])
     best = int(tied[0].argmax())
     for row in tied:  # two tokens that no α and β can tell apart, before all others
         row[[best, 7]] = row.max() + 1, row.max() + 1
     rows.append(tied)
-    steps = [a_step(*r) for r in rows]
+    rows += rows
+    steps = [a_step(*r, repeats=a_penalty(i) if i > 3 else None) for i, r in enumerate(rows)]
     asked = [list(a) for a in product(range(len(rows)), ALPHAS, BETAS, HEADS)]
 
     def compare(found: Any) -> None:
         for told, (i, alpha, beta, head) in zip(found, asked, strict=True):
             own = score(rows[i][0], rows[i][1], alpha, beta, head)[steps[i].candidates]
-            check_scores(told, steps[i], own)
+            check_scores(told, steps[i], penalised(own, steps[i].repeats))
 
     return Case({"steps": sent_steps(steps), "asked": asked}, SCORED, compare)
 
@@ -420,9 +430,9 @@ def scores_by_every_rule() -> Case:
 @case
 def flips() -> Case:
     """Where the choice changes with α, exactly."""
-    rows = [logits(seed) for seed in range(10, 16)]
-    steps = [a_step(*r) for r in rows]
-    asked = [list(a) for a in product(range(6), (0.0, 0.003, 0.1, 0.6, 1), (0.5, 20))]
+    rows = [logits(seed % 6 + 10) for seed in range(12)]
+    steps = [a_step(*r, repeats=a_penalty(i) if i > 5 else None) for i, r in enumerate(rows)]
+    asked = [list(a) for a in product(range(12), (0.0, 0.003, 0.1, 0.6, 1), (0.5, 20))]
     code = """({ steps, asked }) => asked.map(([i, beta, limit]) =>
       flipPoints(steps[i], beta, "probability", limit).map((p) => [p.alpha, p.row.id]))"""
 
@@ -430,7 +440,8 @@ def flips() -> Case:
         assert max(map(len, found)) >= 3
         for told, (i, beta, limit) in zip(found, asked, strict=True):
             stored = steps[i].candidates
-            own = flip_points(rows[i][0][stored], rows[i][1][stored], beta, limit)
+            views = rows[i][0][stored], rows[i][1][stored]
+            own = flip_points(*views, beta, limit, steps[i].repeats)
             assert [k for _, k in told] == [stored[k] for _, k in own]
             np.testing.assert_allclose([a for a, _ in told], [a for a, _ in own], atol=1e-9)
 
@@ -440,8 +451,9 @@ def flips() -> Case:
 @case
 def flip_map() -> Case:
     """Each cell of the map holds the best token of the vocabulary, by both cuts."""
-    rows = [logits(seed, 1.0) for seed in range(10, 16)]
-    steps = [a_step(*r, keep=12) for r in rows]
+    rows = [logits(seed % 6 + 10, 1.0) for seed in range(9)]
+    steps = [a_step(*r, keep=12, repeats=a_penalty(i) if i > 5 else None)
+             for i, r in enumerate(rows)]  # fmt: skip
     alphas, betas = list(FLIP_ALPHAS), list(FLIP_BETAS)
     asked = [list(a) for a in product(range(len(rows)), betas, HEADS)]
     code = """({ steps, asked, alphas }) => asked.map(([i, beta, head]) =>
@@ -451,7 +463,7 @@ def flip_map() -> Case:
         assert len({k for row in found for k in row}) >= 6
         for told, (i, beta, head) in zip(found, asked, strict=True):
             for alpha, k in zip(alphas, told, strict=True):
-                own = score(*rows[i], alpha, beta, head)
+                own = penalised(score(*rows[i], alpha, beta, head), a_penalty(i) if i > 5 else None)
                 assert own[k] >= own.max() - 1e-9, (i, alpha, beta, head)  # ties are no fault
 
     return Case({"steps": sent_steps(steps), "asked": asked, "alphas": alphas}, code, compare)

@@ -28,6 +28,7 @@ class TableLM:
     """
 
     end_tokens = frozenset([END])
+    info = SimpleNamespace(repetition_penalty=1.0)
     end_after = 5
 
     def row(self, view, tokens):

@@ -291,7 +291,8 @@ def test_the_content_of_a_report_is_that_of_its_setting(finished, data):
 
 
 def _setting(name, data):
-    options = RunOptions(video=VideoOptions(frames=4), decode=DecodeOptions(max_tokens=32))
+    video = VideoOptions(frames=4, fit="native")
+    options = RunOptions(video=video, decode=DecodeOptions(max_tokens=32))
     return Setting(name, options, data=str(data))
 
 

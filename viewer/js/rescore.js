@@ -1,11 +1,11 @@
 // @ts-check
 // The score rules on stored logits, as core/decoding/contrast.py has it. Pure functions, no DOM.
 
-/** @import { Flip, Head, Rescored, StepWeights, TokenStep } from "./types" */
+/** @import { Flip, Head, Rescored, Row, StepWeights, TokenStep } from "./types" */
 
 /**
  * Candidates of one token under both views -> rows with score, probabilities and head membership;
- * exact: whether every token of the head is stored, so that `after` is exact and not just an upper bound. A token
+ * A repetition penalty is taken after the contrast. exact: whether every token of the head is stored, so that `after` is exact and not just an upper bound. A token
  * that was scored by another rule than the linear one holds its weights; α, β and head do not count.
  *
  * @param {TokenStep} step
@@ -20,6 +20,7 @@ export function rescore(step, alpha, beta, head = "probability") {
   const weights = step.weights || linearWeights(baseTop, alpha, beta, head);
   const cut = weights.floor === null ? -Infinity : weights.floor;
   const bias = new Map(weights.bias);
+  const bend = penalty(step);
   const first = step.base.indexOf(baseTop);
   const rows = step.candidates.map((id, i) => {
     const inside = step.base[i] >= cut || i === first;
@@ -32,8 +33,8 @@ export function rescore(step, alpha, beta, head = "probability") {
       difference: step.base[i] - other[i],
       inside,
       score: inside
-        ? step.further.reduce((sum, row, k) => sum + weights.further[k] * row[i],
-          weights.base * step.base[i] + weights.other * other[i] + (bias.get(id) || 0))
+        ? bend(i, step.further.reduce((sum, row, k) => sum + weights.further[k] * row[i],
+          weights.base * step.base[i] + weights.other * other[i] + (bias.get(id) || 0)))
         : -Infinity,
       before: Math.exp(step.base[i] - step.base_log_z),
       after: 0,
@@ -52,6 +53,19 @@ export function rescore(step, alpha, beta, head = "probability") {
 }
 
 /**
+ * The model's repetition penalty: (place of a candidate, its score) -> its score after it.
+ *
+ * @param {TokenStep} step
+ * @returns {(i: number, score: number) => number}
+ */
+function penalty(step) {
+  const { repeats } = step;
+  if (!repeats) return (_, score) => score;
+  const before = new Set(repeats.at);
+  return (i, score) => (before.has(i) ? (score < 0 ? score * repeats.penalty : score / repeats.penalty) : score);
+}
+
+/**
  * @param {number} baseTop
  * @param {number} alpha
  * @param {number} beta
@@ -65,7 +79,8 @@ function linearWeights(baseTop, alpha, beta, head) {
 
 /**
  * Where the choice changes with α: the upper envelope of the lines b + α(b − c) over the head, as
- * core/decoding/contrast.py flip_points has it.
+ * core/decoding/contrast.py flip_points has it. A repetition penalty bends the lines of tokens that came before
+ * where they cross 0.
  *
  * @param {TokenStep} step
  * @param {number} beta
@@ -75,22 +90,55 @@ function linearWeights(baseTop, alpha, beta, head) {
  */
 export function flipPoints(step, beta, head, limit) {
   const { rows } = rescore(step, 0, beta, head);
-  const lines = rows.filter((r) => r.inside);
-  let now = lines.reduce((best, r) =>
-    (r.base > best.base || (r.base === best.base && r.difference > best.difference) ? r : best));
-  let alpha = 0;
-  const flips = [{ alpha: 0, row: now }];
+  const bend = penalty(step);
+  const before = new Set(step.repeats ? step.repeats.at : []);
+  const inside = rows.flatMap((row, i) => (row.inside ? [{ row, i }] : []));
+  const zeros = inside.filter(({ i, row }) => before.has(i) && row.difference !== 0)
+    .map(({ row }) => -row.base / row.difference).filter((alpha) => alpha > 0 && alpha < limit);
+  const edges = [0, ...[...new Set(zeros)].sort((a, b) => a - b), limit];
+  /** @type {Flip[]} */
+  const flips = [];
+  for (let k = 0; k + 1 < edges.length; k++) {
+    const [low, high] = [edges[k], edges[k + 1]];
+    const lines = inside.map(({ row, i }) => {
+      const factor = bend(i, Math.sign(row.base + row.difference * (low + high) / 2) || 1);
+      return { row, height: row.base * Math.abs(factor), slope: row.difference * Math.abs(factor) };
+    });
+    for (const { alpha, line } of envelope(lines, low, high)) {
+      if (!flips.length || flips[flips.length - 1].row !== line.row) flips.push({ alpha, row: line.row });
+    }
+  }
+  return flips;
+}
+
+/** @typedef {{ row: Row, height: number, slope: number }} Line */
+
+/**
+ * The upper envelope of lines for α from `low` to `high`.
+ *
+ * @param {Line[]} lines
+ * @param {number} low
+ * @param {number} high
+ * @returns {{ alpha: number, line: Line }[]}
+ */
+function envelope(lines, low, high) {
+  /** @type {(line: Line) => number} */
+  const start = (line) => line.height + low * line.slope;
+  let now = lines.reduce((best, line) =>
+    (start(line) > start(best) || (start(line) === start(best) && line.slope > best.slope) ? line : best));
+  let alpha = low;
+  const found = [{ alpha, line: now }];
   for (;;) {
-    const { base, difference } = now;
-    const steeper = lines.filter((r) => r.difference > difference);
-    if (!steeper.length) return flips;
-    const meets = steeper.map((r) => (base - r.base) / (r.difference - difference));
+    const { height, slope } = now;
+    const steeper = lines.filter((line) => line.slope > slope);
+    if (!steeper.length) return found;
+    const meets = steeper.map((line) => (height - line.height) / (line.slope - slope));
     const first = Math.min(...meets);
-    if (first > limit) return flips;
+    if (first > high) return found;
     now = steeper.filter((_, i) => meets[i] <= first + 1e-12)
-      .reduce((best, r) => (r.difference > best.difference ? r : best));
+      .reduce((best, line) => (line.slope > best.slope ? line : best));
     alpha = Math.max(alpha, first);
-    flips.push({ alpha, row: now });
+    found.push({ alpha, line: now });
   }
 }
 

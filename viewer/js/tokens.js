@@ -392,7 +392,18 @@ function methodOf(button) {
  * @param {TokenStep} step
  * @param {Rule} rule
  */
-function scoredBy(answer, step, { alpha, beta }) {
+function scoredBy(answer, step, rule) {
+  const { repeats } = step;
+  return beforePenalty(answer, step, rule)
+    + (repeats ? `, then the model's repetition penalty ${repeats.penalty} on tokens of the prompt and the answer so far` : "");
+}
+
+/**
+ * @param {Answer} answer
+ * @param {TokenStep} step
+ * @param {Rule} rule
+ */
+function beforePenalty(answer, step, { alpha, beta }) {
   const other = answer.method === "macd" ? "V_d" : "V′";
   if (!step.counter) {
     return answer.rule === "plain" || answer.method === "baseline"

@@ -220,7 +220,11 @@ export interface TokenStep {
   floor: number | null;
   complete: boolean;
   weights: StepWeights | null;
+  repeats: Repeats | null;
 }
+
+/** The model's repetition penalty, and the places of the candidates that came before. */
+export interface Repeats { penalty: number; at: number[] }
 
 export interface ControlOutcome { name: string; text: string; same: boolean; index: number }
 

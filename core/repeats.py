@@ -1,0 +1,40 @@
+"""A model's repetition penalty: what it lowers, and by how much. Pure NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Which tokens came before, in the prompt or the answer, and what their scores are lowered by.
+
+    penalty: a score above 0 is divided by it, one below is multiplied; above 0, and 1 changes
+    nothing. at: bool, of the whole vocabulary (V,) or of a step's candidates (C,).
+    """
+
+    penalty: float
+    at: NDArray[np.bool_]
+
+    def among(self, index: NDArray[Any]) -> Repeats:
+        """Of the tokens at `index` alone, which holds places or is bool."""
+        return Repeats(self.penalty, self.at[index])
+
+
+def penalised(scores: NDArray[Any], repeats: Repeats | None) -> NDArray[np.float64]:
+    """Scores after the penalty (Keskar et al. 2019, section 4.1).
+
+    It is that of transformers' RepetitionPenaltyLogitsProcessor, taken after the contrast.
+
+    >>> penalised(np.array([3.0, -1.0, 2.0]), Repeats(2.0, np.array([True, True, False]))).tolist()
+    [1.5, -2.0, 2.0]
+    """
+    scores = np.asarray(scores, np.float64)
+    if repeats is None:
+        return scores
+    lowered = np.where(scores < 0, scores * repeats.penalty, scores / repeats.penalty)
+    return np.where(repeats.at, lowered, scores)

@@ -1,0 +1,341 @@
+"""A model's repetition penalty, taken after the contrast, beside transformers' own processor."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
+
+from core.backbones.generation import NEUTRAL, repetition_penalty
+from core.decoding.contrast import flip_points, kept_candidates, score
+from core.decoding.loop import ViewBatch, continue_decoding, decode, redecode
+from core.decoding.search import find_answer
+from core.errors import TraceError, UnsupportedBackbone
+from core.options import ContrastOptions, DecodeOptions
+from core.repeats import Repeats, penalised
+from core.rules.linear import Linear
+from core.rules.plain import Plain
+from core.traces.bundle import load, save
+from core.traces.fewer import with_fewer_candidates
+from core.traces.summary import as_json
+from core.whatif.constant import smallest_constant
+from tests.core.test_families import make_clip
+from tests.fakes import ByteLM
+from tests.families import tiny
+from tests.small_trace import small_trace, token
+
+CONTRAST = ContrastOptions(2.0, 0.05)
+
+
+def reference(scores, ids, penalty):
+    """transformers' processor on one row of scores (V,), after the tokens `ids`."""
+    processor = RepetitionPenaltyLogitsProcessor(penalty)
+    return processor(torch.tensor([ids]), torch.tensor(scores)[None])[0].numpy()
+
+
+@pytest.fixture
+def lm():
+    """A model over bytes with a penalty, its prompt and two views."""
+    model = ByteLM(seed=3, answer_length=12)
+    model.info = replace(model.info, repetition_penalty=1.4)
+    return model
+
+
+def views(lm, question="which animals are there, and what do they do?"):
+    encoded = lm.encode(make_clip(), question)
+    return encoded, lm.prefill(encoded, encoded.video), lm.prefill(encoded, encoded.video * 0)
+
+
+@pytest.mark.parametrize("penalty", [0.7, 1.05, 1.5])
+def test_scores_are_those_of_transformers(penalty):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=50) * 3
+    scores[[4, 9]] = -np.inf
+    scores[7] = 0.0
+    ids = [*rng.integers(0, 50, 20).tolist(), 4, 7]
+    ours = penalised(scores, Repeats(penalty, np.isin(np.arange(50), ids)))
+    np.testing.assert_array_equal(ours, reference(scores, ids, penalty))
+    assert penalised(scores, None) is not None
+
+
+def chosen_by_reference(lm, encoded, second, contrast, count):
+    """Tokens by prefills and single steps of each view, and transformers' processor."""
+    states = [lm.prefill(encoded, encoded.video)]
+    states += [lm.prefill(encoded, second)] if second is not None else []
+    ids, tokens = encoded.input_ids[0].tolist(), []
+    while len(tokens) < count:
+        rows = [s.logits[0].double().numpy() for s in states]
+        plain = rows[0] if second is None else score(*rows, contrast.alpha, contrast.beta)
+        tokens.append(int(reference(plain, ids + tokens, lm.info.repetition_penalty).argmax()))
+        if tokens[-1] in lm.end_tokens:
+            break
+        states = [lm.step(s, [tokens[-1]]) for s in states]
+    return tokens
+
+
+@pytest.mark.parametrize("contrast", [None, ContrastOptions(0.0, 0.0), CONTRAST])
+def test_the_loop_penalises_prompt_and_answer_after_the_contrast(lm, contrast):
+    encoded, base, other = views(lm)
+    others, rule = ([], Plain()) if contrast is None else ([other], Linear(contrast))
+    options = DecodeOptions(max_tokens=12)
+    ours = [s.token for s in decode(lm, base, others, rule, options)]
+    second = None if contrast is None else encoded.video * 0
+    assert ours == chosen_by_reference(lm, encoded, second, contrast, 12)
+    lm.info = replace(lm.info, repetition_penalty=1.0)
+    free = list(decode(lm, base, others, rule, options))
+    assert [s.token for s in free] != ours
+    assert all(s.repeats is None for s in free)
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "internvl"])
+def test_answers_are_those_of_generate(family):
+    lm = tiny(family)
+    lm = type(lm)(lm.model, lm.processor, lm.info)
+    encoded = lm.encode(make_clip(), "Is there a dog in the video?")
+    given = dict(encoded.inputs)
+    if family == "qwen2_5_vl":
+        given["mm_token_type_ids"] = torch.where(encoded.input_ids == lm.vision_token, 2, 0).int()
+    answers = []
+    for penalty in (1.0, 1.5):
+        lm.info = replace(lm.info, repetition_penalty=penalty)
+        base = lm.prefill(encoded, encoded.video)
+        ours = [s.token for s in decode(lm, base, [], Plain(), DecodeOptions(max_tokens=16))]
+        own = lm.model.generate(
+            input_ids=encoded.input_ids,
+            max_new_tokens=16,
+            do_sample=False,
+            repetition_penalty=penalty,
+            **{lm.pixels: encoded.layout(encoded.video)},
+            **given,
+        )
+        assert own[0, encoded.input_ids.shape[1] :].tolist() == ours
+        answers.append(ours)
+    assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize(
+    "search", [{"search": "beam", "beams": 1}, {"search": "vote", "samples": 3,
+     "top_p": 0.01, "temperature": 0.05},
+               {"search": "sample", "top_p": 0.01, "temperature": 0.05}]
+)  # fmt: skip
+def test_every_search_penalises_alike(lm, search):
+    _, base, other = views(lm)
+    rule = Linear(CONTRAST)
+    greedy = [s.token for s in decode(lm, base, [other], rule, DecodeOptions(max_tokens=12))]
+    options = DecodeOptions(max_tokens=12, **search)
+    answer = find_answer(lm, "x", base, [other], rule, options)
+    assert [s.token for s in answer.tokens] == greedy
+
+
+def test_each_beam_is_penalised_for_its_own_tokens(lm):
+    encoded, base, other = views(lm)
+    options = DecodeOptions(max_tokens=8, search="beam", beams=4)
+    answer = find_answer(lm, "x", base, [other], Linear(CONTRAST), options)
+    before = set(encoded.input_ids[0].tolist())
+    greedy = [s.token for s in decode(lm, base, [other], Linear(CONTRAST), options)]
+    assert [s.token for s in answer.tokens] != greedy[: len(answer.tokens)]
+    for step in answer.tokens:
+        np.testing.assert_array_equal(step.repeats.at, np.isin(step.candidates, list(before)))
+        before.add(step.token)
+
+
+def test_a_replaced_token_is_the_one_that_is_penalised(lm):
+    _, base, other = views(lm)
+    rule, options = Linear(CONTRAST), DecodeOptions(max_tokens=12)
+    batch = ViewBatch(lm, base, [other])
+    first = [s.token for s in continue_decoding(batch, rule, options)]
+    after = list(redecode(batch, 2, 65, rule, options))
+    fresh = ViewBatch(lm, base, [other])
+    for one in (*first[:2], 65):
+        fresh.step([one])
+    expected = list(continue_decoding(fresh, rule, options, 3))
+    assert [s.token for s in after] == [s.token for s in expected]
+    for ours, own in zip(after, expected, strict=True):
+        np.testing.assert_array_equal(ours.repeats.at, own.repeats.at)
+
+
+def test_the_choice_among_the_stored_is_that_of_the_vocabulary():
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        base, counter = rng.normal(size=(2, 12)) * 2
+        whole = Repeats(float(rng.choice([0.6, 1.3, 3.0])), rng.random(12) < 0.5)
+        stored = kept_candidates([base, counter], 1, -np.inf, 0, whole)
+        for alpha in (0, 0.3, 1, 4, 20):
+            for beta in (0, 0.05, 0.5, 1):
+                scores = penalised(score(base, counter, alpha, beta), whole)
+                assert scores[stored].max() == scores.max()
+
+
+def test_flips_are_where_the_choice_changes():
+    rng = np.random.default_rng(2)
+    bends = 0
+    for _ in range(40):
+        base, counter = rng.normal(size=(2, 9)) * 2
+        repeats = Repeats(float(rng.choice([0.5, 1.3, 3.0])), rng.random(9) < 0.5)
+        flips = flip_points(base, counter, 0.01, 8.0, repeats)
+        starts = np.array([alpha for alpha, _ in flips])
+        assert starts[0] == 0
+        assert (np.diff(starts) > 0).all()
+        bends += [i for _, i in flips] != [i for _, i in flip_points(base, counter, 0.01, 8.0)]
+        for alpha in np.linspace(0, 8, 161):
+            scores = penalised(score(base, counter, alpha, 0.01), repeats)
+            at = int(np.searchsorted(starts, alpha, "right")) - 1
+            assert scores[flips[at][1]] >= scores.max() - 1e-9
+    assert bends > 10
+
+
+def with_repeats(trace):
+    """The trace with a penalty on the first candidate of every token, three times its weight."""
+    at = np.array([True, False, False])
+    answers = {
+        name: replace(
+            a, tokens=tuple(replace(t, repeats=Repeats(3.0, at)) for t in a.tokens)
+        )
+        for name, a in trace.answers.items()
+    }  # fmt: skip
+    return replace(trace, answers=answers)
+
+
+def test_a_trace_holds_what_was_penalised(tmp_path):
+    trace = with_repeats(small_trace())
+    trace = replace(trace, backbone=replace(trace.backbone, repetition_penalty=3.0))
+    path = save(trace, tmp_path / "a.macd")
+    again = load(path)
+    assert again.backbone.repetition_penalty == 3.0
+    for name, answer in again.answers.items():
+        for step, own in zip(answer.tokens, trace.answers[name].tokens, strict=True):
+            assert step.repeats.penalty == 3.0
+            np.testing.assert_array_equal(step.repeats.at, own.repeats.at)
+    assert load(save(small_trace(), tmp_path / "b.macd")).answers["macd"].tokens[0].repeats is None
+    rows = as_json(again)["answers"]["macd"]["tokens"]
+    free = as_json(small_trace())["answers"]["macd"]["tokens"]
+    # the chosen token is the second candidate; the first one, 2.0, is best until it is penalised
+    assert {r["repeated"] for r in rows} == {False}
+    assert {r["base_choice"] for r in free} == {"yes"}
+    assert {r["base_choice"] for r in rows} == {"no"}
+    few = with_fewer_candidates(trace, 1).answers["macd"].tokens[0]
+    assert len(few.repeats.at) == len(few.candidates)
+
+
+def test_a_penalty_without_its_tokens_is_a_damaged_trace(tmp_path):
+    from tests.small_trace import npy, put_together, taken_apart
+
+    manifest, members = taken_apart(save(with_repeats(small_trace()), tmp_path / "a").read_bytes())
+    name = "arrays/answer1_repeated.npy"
+    damaged = [
+        (manifest, {n: b for n, b in members.items() if n != name}),
+        (manifest, members | {name: npy(np.full(6, 2, np.uint8))}),
+        (manifest, members | {name: npy(np.zeros(5, np.uint8))}),
+    ]
+    for value in (0, -1.0, "1"):
+        answers = [a | {"repetition_penalty": value} for a in manifest["answers"]]
+        damaged.append((manifest | {"answers": answers}, members))
+    path = tmp_path / "b.macd"
+    for parts in damaged:
+        path.write_bytes(put_together(*parts))
+        with pytest.raises(TraceError):
+            load(path)
+
+
+def test_a_constant_is_measured_after_the_penalty():
+    free = small_trace()
+    macd, base = free.answers["macd"], free.answers["baseline"]
+    other = replace(base, tokens=tuple(replace(t, token=5, text="yes") for t in base.tokens))
+    assert smallest_constant(other, macd) == pytest.approx(1.0)
+    macd = with_repeats(free).answers["macd"]
+    assert smallest_constant(other, macd) == pytest.approx(0.0)
+    assert token(0).repeats is None
+
+
+def test_evaluations_score_after_the_penalty(lm):
+    from core.options import RunOptions
+    from evals.answer import PendingAnswer, answer_clip
+    from evals.benchmarks.base import Item
+
+    item = Item("1", "c", "all", "", "yes-no", "Is there yarn, yes or no?", "yes")
+    wanted = [PendingAnswer(item, m, p, m) for m, p in (("baseline", (1.0, 0.0)), ("blank", None))]
+    rows = {}
+    for penalty in (1.0, 1.4):
+        lm.info = replace(lm.info, repetition_penalty=penalty)
+        for row in answer_clip(wanted, lm, make_clip(), None, RunOptions()):
+            assert not row.error
+            rows[row.method, penalty] = row
+    assert rows["baseline", 1.4].penalty == 1.4
+    assert rows["baseline", 1.0].penalty is None
+    encoded = lm.encode(make_clip(), item.question)
+    logits = lm.prefill(encoded, encoded.video).logits[0].numpy()
+    own = reference(logits, encoded.input_ids[0].tolist(), 1.4)
+    y, n = ord("y"), ord("n")
+    assert rows["baseline", 1.4].margin == pytest.approx(
+        max(own[y], own[ord("Y")]) - max(own[n], own[ord("N")]), abs=1e-5
+    )
+    told = rows["baseline", 1.4].scores
+    letters = {
+        z: [o for o in range(256) if chr(o).strip().lower() == z] for z in told if z.isascii()
+    }
+    assert len(letters) > 3
+    for letter, places in letters.items():
+        assert told[letter] == pytest.approx(max(own[places]), abs=1e-5)
+    from evals.scoring.report import _penalty_note
+
+    assert "1.4, is applied" in _penalty_note({("1", "b"): rows["baseline", 1.4]})
+    assert _penalty_note({("1", "b"): rows["baseline", 1.0]}) == ""
+    assert rows["blank", 1.4].grid != rows["blank", 1.0].grid
+    assert 0 < rows["baseline", 1.4].probability <= 1
+
+
+def test_what_real_families_ship_is_followed():
+    shipped = {
+        "do_sample": True,
+        "temperature": 0.7,
+        "top_k": 20,
+        "top_p": 0.8,
+        "eos_token_id": [7],
+    }
+    for penalty in (1.0, 1.05):
+        config = GenerationConfig(**shipped, repetition_penalty=penalty)
+        assert repetition_penalty(config, "m") == penalty
+    assert repetition_penalty(GenerationConfig(**shipped), "m") == 1.0
+    assert repetition_penalty(GenerationConfig(), "m") == 1.0
+    lm = tiny("qwen2_vl")
+    config = lm.model.generation_config
+    try:
+        config.repetition_penalty = 1.05
+        assert type(lm)(lm.model, lm.processor, lm.info).info.repetition_penalty == 1.05
+    finally:
+        config.repetition_penalty = None
+
+
+@pytest.mark.parametrize("field", NEUTRAL)
+def test_what_cannot_be_followed_is_refused_by_its_name(field):
+    config = GenerationConfig()
+    for neutral in (None, *NEUTRAL[field]):
+        setattr(config, field, neutral)
+        assert repetition_penalty(config, "m") == 1.0
+    setattr(config, field, [[3]] if field.endswith("ids") else 2)
+    with pytest.raises(UnsupportedBackbone, match=rf"of m sets {field} to .* Take {field} out of"):
+        repetition_penalty(config, "m")
+
+
+def test_every_processor_of_transformers_is_followed_or_refused():
+    """A field that a later transformers turns into a processor must not go unnoticed."""
+    import inspect
+    import re
+
+    from transformers.generation.utils import GenerationMixin
+
+    source = inspect.getsource(GenerationMixin._get_logits_processor)
+    read = set(re.findall(r"generation_config\.([a-z]\w+)", source))
+    sampling = {"do_sample", "temperature", "top_h", "top_k", "top_p", "min_p", "typical_p",
+                "epsilon_cutoff", "eta_cutoff"}  # fmt: skip
+    harmless = {"num_beams", "use_cache", "max_length", "renormalize_logits"}
+    assert read - sampling - harmless - set(NEUTRAL) == {"repetition_penalty"}
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "1.05", True, 1000])
+def test_a_penalty_that_is_none_is_refused(value):
+    config = GenerationConfig()
+    config.repetition_penalty = value
+    with pytest.raises(UnsupportedBackbone, match="repetition_penalty"):
+        repetition_penalty(config, "m")
