@@ -1,6 +1,7 @@
 """A model's repetition penalty, taken after the contrast, beside transformers' own processor."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from core.decoding.contrast import flip_points, kept_candidates, score
 from core.decoding.loop import ViewBatch, continue_decoding, decode, redecode
 from core.decoding.search import find_answer
 from core.errors import TraceError, UnsupportedBackbone
-from core.options import ContrastOptions, DecodeOptions
+from core.options import ContrastOptions, DecodeOptions, RunOptions
 from core.repeats import Repeats, penalised
 from core.rules.linear import Linear
 from core.rules.plain import Plain
@@ -20,6 +21,8 @@ from core.traces.bundle import load, save
 from core.traces.fewer import with_fewer_candidates
 from core.traces.summary import as_json
 from core.whatif.constant import smallest_constant
+from core.whatif.controls import _choose
+from core.whatif.redecoding import _kept_until
 from tests.core.test_families import make_clip
 from tests.fakes import ByteLM
 from tests.families import tiny
@@ -214,8 +217,42 @@ def test_a_trace_holds_what_was_penalised(tmp_path):
     assert {r["repeated"] for r in rows} == {False}
     assert {r["base_choice"] for r in free} == {"yes"}
     assert {r["base_choice"] for r in rows} == {"no"}
-    few = with_fewer_candidates(trace, 1).answers["macd"].tokens[0]
-    assert len(few.repeats.at) == len(few.candidates)
+
+
+def test_fewer_candidates_keep_the_choice(lm):
+    _, base, other = views(lm)
+    steps = tuple(decode(lm, base, [other], Linear(CONTRAST), DecodeOptions(max_tokens=12)))
+    trace = small_trace()
+    answer = replace(trace.answers["macd"], tokens=steps)
+    small = with_fewer_candidates(replace(trace, answers={"macd": answer}, evidence=()), 1)
+    for step, own in zip(small.answers["macd"].tokens, steps, strict=True):
+        assert len(step.repeats.at) == len(step.candidates) < len(own.candidates)
+        before = dict(zip(own.candidates.tolist(), own.repeats.at.tolist(), strict=True))
+        assert step.repeats.at.tolist() == [before[i] for i in step.candidates.tolist()]
+        for alpha in (0, 1, 5):
+            best = [
+                s.candidates[penalised(score(s.base, s.counter, alpha, 0.05), s.repeats).argmax()]
+                for s in (step, own)
+            ]
+            assert best[0] == best[1]
+
+
+@pytest.mark.parametrize("question", ["what is there?", "".join(map(chr, range(33, 127)))])
+def test_what_is_decided_anew_is_penalised_too(lm, question):
+    """Another α on stored tokens, and the controls that choose in MACD's place."""
+    encoded, base, other = views(lm, question)
+    steps = list(decode(lm, base, [other], Linear(CONTRAST), DecodeOptions(max_tokens=12)))
+    assert _kept_until(steps, Linear(CONTRAST)) == (len(steps), None)
+    context = SimpleNamespace(
+        lm=lm, encoded=encoded, base=base, options=RunOptions(contrast=CONTRAST)
+    )
+    tokens = [s.token for s in steps]
+    videos = torch.stack([encoded.video * 0, encoded.video])
+    same, plain = _choose(context, videos, tokens)
+    assert same == (len(tokens), tokens[-1])
+    free = chosen_by_reference(lm, encoded, None, None, 12)
+    at = next(i for i, (a, b) in enumerate(zip(tokens, free, strict=False)) if a != b)
+    assert plain == (at, free[at])
 
 
 def test_a_penalty_without_its_tokens_is_a_damaged_trace(tmp_path):
@@ -249,7 +286,6 @@ def test_a_constant_is_measured_after_the_penalty():
 
 
 def test_evaluations_score_after_the_penalty(lm):
-    from core.options import RunOptions
     from evals.answer import PendingAnswer, answer_clip
     from evals.benchmarks.base import Item
 
