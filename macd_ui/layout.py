@@ -310,7 +310,7 @@ def launch_options(store: Store) -> dict[str, Any]:
     return {
         "theme": theme,
         "css": CSS.read_text(encoding="utf-8") + style(),
-        "auth": checker(auth) if auth else None,
+        "auth": checker(auth, store.logins) if auth else None,
         "mcp_server": store.settings.mcp,
         "max_file_size": "100mb",
         "max_threads": THREADS,

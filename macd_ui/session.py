@@ -23,8 +23,9 @@ from macd_ui.health import Figures
 from macd_ui.line import NEAR, Line
 from macd_ui.quota import Quota, QuotaError
 from macd_ui.reading import Readers
+from macd_ui.serving.delays import Delays
 from macd_ui.serving.states import TabStates, return_free_memory
-from macd_ui.settings import EMBEDDED, ServerSettings, VisitorLimits
+from macd_ui.settings import EMBEDDED, ServerSettings
 from macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ MAX_SESSIONS = 1000
 """Tabs of a shared server, all visitors together."""
 FORMER_KEPT = 21
 """Traces of a session that undo can come back to."""
-LOGINS = VisitorLimits(requests_per_s=1 / 30, burst=10)
-"""Attempts to log in from one address."""
 log = logging.getLogger(__name__)
 
 
@@ -206,7 +205,7 @@ class Store:
         self.line, self.estimator, self.figures = Line(), Estimator(), Figures()
         self.lobby = Line(at_once=NEAR + 1)
         self.quota = Quota(self.settings.visitor if self.settings.public else None)
-        self.logins = Quota(LOGINS)
+        self.logins = Delays()
         self.site: StudySite | None = None  # set where a study is served
         self.readers = Readers(self.quota)
         self.closing = False

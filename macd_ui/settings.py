@@ -21,6 +21,15 @@ PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = ("0.0.0.0", "::", "")
 EMBEDDED = "toyworld"
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+PRIVATE = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16",
+        "127.0.0.0/8", "::1/128", "fc00::/7", "fe80::/10",
+    )
+)  # fmt: skip
+"""Addresses of no visitor from outside: where a Space's proxies are."""
 
 LIMITS: dict[str, float] = {
     "video.frames": 32,
@@ -84,6 +93,8 @@ class ServerSettings:
     study_dataset: a dataset on the hub that keeps its ratings where the disk does not last.
     study_login: whoever signs in with an account of the hub may rate, without an invitation.
     results: a report folder that everybody who sees the page may see; None: no results.
+    proxies: networks of the proxies before this server, which are believed when they say for whom,
+    for which host and by which protocol they ask.
     """
 
     host: str = "127.0.0.1"
@@ -105,6 +116,7 @@ class ServerSettings:
     study_dataset: str | None = None
     study_login: bool = False
     results: str | None = None
+    proxies: tuple[Network, ...] = ()
 
     @property
     def loopback(self) -> bool:
@@ -164,6 +176,15 @@ def check_limits(options: RunOptions) -> None:
             )
 
 
+def _network_of(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither an address nor a network; give one such as 10.0.0.0/8"
+        ) from None
+
+
 def _port(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 65535:
@@ -214,6 +235,16 @@ def read_settings(
         default=[],
         metavar="NAME",
         help="a name or address that the page may be asked for by, beside loopback; repeatable",
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        type=_network_of,
+        default=[],
+        metavar="NETWORK",
+        help="address or network of a proxy before this server, whose X-Forwarded-For, -Host and"
+        " -Proto are believed; repeatable (default: MACD_TRUSTED_PROXIES, separated by commas; on a"
+        " Space: private networks)",
     )
     parser.add_argument(
         "--auth",
@@ -287,6 +318,12 @@ def read_settings(
         " packages of requirements-mcp.txt",
     )
     args = parser.parse_args(arguments)
+    try:
+        proxies = args.trusted_proxy or [
+            _network_of(text) for text in _listed(env.get("MACD_TRUSTED_PROXIES"))
+        ]
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"MACD_TRUSTED_PROXIES: {error}")
     if args.mcp:
         if args.public or args.auth or not is_loopback(args.host):
             parser.error("--mcp opens files of this machine: not with --public, --auth or --host")
@@ -314,6 +351,7 @@ def read_settings(
         gallery=args.gallery,
         gallery_dataset=args.gallery_dataset,
         results=args.results,
+        proxies=tuple(proxies or (PRIVATE if space else ())),
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )

@@ -23,7 +23,6 @@ from starlette.routing import Route
 
 from core.errors import MacdError, OptionError
 from core.validation import Number
-from ratings.codes import Attempts
 from ratings.errors import Refused, StudyBusy
 from ratings.events import MOST_EVENTS, read_event
 from ratings.export import FORMATS, content_of
@@ -60,21 +59,10 @@ def is_study_path(path: str) -> bool:
 
 
 class StudySite:
-    """The routes of one study. address: who asks, as a key, to slow down guessing of codes.
+    """The routes of one study. cookie_flags: of the organiser's cookie, such as "SameSite=Lax"."""
 
-    cookie_flags: of the organiser's cookie, such as "SameSite=Lax".
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        address: Callable[[Request], str] | None = None,
-        cookie_flags: str = "SameSite=Lax",
-        attempts: Attempts | None = None,
-    ) -> None:
+    def __init__(self, study: Study, cookie_flags: str = "SameSite=Lax") -> None:
         self.study, self.cookie_flags = study, cookie_flags
-        self._address = address or (lambda r: r.client.host if r.client else "")
-        self._attempts = attempts or Attempts()
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self._progress: tuple[tuple[int, int, int], dict[str, Any]] | None = None
         self._lock = threading.Lock()
@@ -144,16 +132,13 @@ class StudySite:
 
         return respond
 
-    def _code(self, request: Request) -> str:
-        """The request's code; raises Refused where too many wrong ones came from its address."""
-        if not self._attempts.allows(self._address(request)):
-            raise Refused("too many wrong codes came from your address", "Wait half a minute", 429)
+    @staticmethod
+    def _code(request: Request) -> str:
         return request.headers.get(CODE_HEADER, "").strip().upper()
 
     def _rater(self, request: Request) -> Rater:
         rater = self.study.rater_of(self._code(request))
         if rater is None:
-            self._attempts.failed(self._address(request))
             raise Refused(
                 "this link opens no study", "Ask whoever invited you for another one", 401
             )
@@ -164,7 +149,6 @@ class StudySite:
     def _check_organiser(self, request: Request) -> str:
         code = self._code(request)
         if not self.study.is_organiser(code):
-            self._attempts.failed(self._address(request))
             raise Refused(
                 "this is not the organiser's link",
                 "Make a new one: python -m ratings invite STUDY.db --organiser",

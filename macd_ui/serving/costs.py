@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from macd_ui.line import MAX_WAITING, NEAR
 from macd_ui.serving.bodies import ANSWERS_HELD, ANSWERS_SHARE, HELD, KEPT_FREE, SHARE
-from macd_ui.serving.routes import API, JSON, MOST, NOTHING, UPLOAD, Door, Doors
-from macd_ui.session import LOGINS, MAX_SESSIONS
+from macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
+from macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
+from macd_ui.session import MAX_SESSIONS
 from macd_ui.settings import VisitorLimits
 
 EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))
@@ -38,8 +39,9 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
         f" videos of one an hour; {NEAR} clips are held in memory before the device;"
         f" {MAX_WAITING} runs wait; then a sentence on the page",
-        "logins": f"{LOGINS.burst} attempts from one address, and one more every"
-        f" {1 / LOGINS.requests_per_s:g} s; then 429",
+        "logins": f"after {FREE} wrong passwords for one account from one address, attempts there"
+        f" wait {FIRST_S:g} to {LONGEST_S:g} s, and one is made every {APART_S:g} s; one password"
+        " is hashed at a time; nobody is refused",
     }
 
 
@@ -52,11 +54,11 @@ def bounds_of(door: Door) -> tuple[str, ...]:
     """The names of those that hold for a route."""
     if door.method != "POST":
         return ("answers", "streams" if door.stream else "sent")
+    if door.path == LOGIN:
+        return ("bodies", "logins")
     names = ["requests", "uploads" if door.body == UPLOAD else "bodies"]
     if is_event(door):
         names += ["events", "runs"]
-    if door.path == "/login":
-        names.append("logins")
     return tuple(names)
 
 

@@ -50,10 +50,19 @@ from macd_ui.serving.bodies import (
     replayed,
     session_hash,
 )
-from macd_ui.serving.identity import address, new_cookie, read_cookie, session_key, set_cookie
-from macd_ui.serving.routes import API, HEALTH, JSON, NOTHING, STARTUP, UPLOAD, Door, Doors
+from macd_ui.serving.delays import SENDER
+from macd_ui.serving.identity import (
+    address,
+    is_proxy,
+    new_cookie,
+    read_cookie,
+    session_key,
+    set_cookie,
+)
+from macd_ui.serving.routes import API, HEALTH, JSON, LOGIN, NOTHING, STARTUP, UPLOAD, Door, Doors
 from macd_ui.serving.upstream import NO_SESSION, Framework
 from macd_ui.session import Store
+from macd_ui.settings import ServerSettings
 from macd_ui.wording import UNFORESEEN
 from ratings.web import CSP as STUDY_CSP
 from ratings.web import is_study_path
@@ -73,7 +82,8 @@ UPLOAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PROXY_CLAIMS = (b"x-forwarded-host", b"x-forwarded-server", b"x-forwarded-port",
                 b"x-forwarded-prefix", b"forwarded", b"x-gradio-server", b"x-original-url",
                 b"x-rewrite-url", b"x-original-host", b"x-host")  # fmt: skip
-"""Headers that name the server otherwise than by its host, which alone is checked."""
+"""Headers that name the server otherwise than by its host, which alone is checked. Only a trusted
+proxy's x-forwarded-host is read, and becomes the host."""
 log = logging.getLogger(__name__)
 CSP = "; ".join((
     "default-src 'self'",
@@ -135,7 +145,7 @@ class Gate:
             await send(message)
 
         try:
-            headers = Headers(scope=scope)
+            headers = _believed(scope, self.settings)
             door = self._open(scope, headers)
             known = read_cookie(headers.get("cookie"))
             if known is None and scope["path"] == "/" and scope["method"] == "GET":
@@ -195,20 +205,18 @@ class Gate:
             user = self.framework.user(headers.get("cookie"))
             if door.login and user is None:
                 raise Refusal(401, "Log in on the page first: this server is for its users.")
-        peer = (scope.get("client") or ("unknown", 0))[0]
-        sender = address(peer, headers, self.settings.space)
+        sender = address(_peer(scope), headers.getlist("x-forwarded-for"), self.settings.proxies)
+        SENDER.set(sender)
         # only the gate may set it
-        dropped = (VISITOR.encode(), *PROXY_CLAIMS)
-        raw = [(k, v) for k, v in scope["headers"] if k.lower() not in dropped]
-        scope["headers"] = [*raw, (VISITOR.encode(), sender.encode("latin-1", "replace"))]
+        _set_header(scope, VISITOR.encode(), sender.encode("latin-1", "replace"))
         visitor = scope[Framework.VISITOR] = user or sender
         path, quota = scope["path"], self.store.quota
         with ExitStack() as stack:
-            if scope["method"] == "POST":
+            if path.rstrip("/") == LOGIN:
+                pass  # a right password is never refused; wrong ones wait, see delays.py
+            elif scope["method"] == "POST":
                 if not quota.allows_request(visitor):
                     raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
-                if path.rstrip("/") == "/login" and not self.store.logins.allows_request(sender):
-                    raise Refusal(429, "Too many attempts to log in. Wait some minutes.")
             elif not quota.allows_answer(visitor, door.ms):
                 raise Refusal(429, "Too many requests from your address. Wait a few seconds.")
             check_type(door, headers)
@@ -325,6 +333,28 @@ def _rekey(scope: Scope, cookie: str | None) -> str | None:
         key = key or next(v for n, v in keyed if n == "session_hash")
         scope["query_string"] = urlencode(keyed).encode()
     return key
+
+
+def _peer(scope: Scope) -> str:
+    """The other end of the connection."""
+    return str((scope.get("client") or ("unknown", 0))[0])
+
+
+def _believed(scope: Scope, settings: ServerSettings) -> Headers:
+    """The headers without what nobody may claim. A trusted proxy may say for which host and by
+    which protocol it was asked: that is then the request's own. A Space's proxy hands on the host.
+    """
+    headers = Headers(scope=scope)
+    host, scheme = (headers.get(f"x-forwarded-{what}", "") for what in ("host", "proto"))
+    raw = [(k, v) for k, v in scope["headers"] if k.lower() not in PROXY_CLAIMS]
+    if is_proxy(_peer(scope), settings.proxies):
+        if (named := host.split(",")[-1].strip()) and not settings.space:
+            raw = [(k, v) for k, v in raw if k.lower() != b"host"]
+            raw.append((b"host", named.encode("latin-1", "replace")))
+        if (by := scheme.split(",")[-1].strip().lower()) in ("http", "https"):
+            scope["scheme"] = by
+    scope["headers"] = raw
+    return Headers(raw=raw)
 
 
 def _check_upload_id(scope: Scope, needed: bool) -> None:

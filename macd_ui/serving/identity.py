@@ -12,9 +12,13 @@ import hmac
 import ipaddress
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
 
+from macd_ui.settings import Network
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+_WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::\d+)?|([0-9.]+):\d+")
 COOKIE = "macd_visitor"
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
 TAB, PROGRAM = "tab-", "program-"
@@ -62,27 +66,48 @@ def is_tab(key: str) -> bool:
     return key.startswith(TAB)
 
 
-def address(peer: str, headers: Mapping[str, str], behind_proxy: bool) -> str:
+def address(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -> str:
     """Where a request comes from, as a key: an IPv4 address, or the /64 network of an IPv6 one.
 
-    peer: the other end of the connection. behind_proxy: it is a proxy, which appends the address
-    of its own peer to X-Forwarded-For; what stands further left can be made up.
+    peer: the other end of the connection. forwarded: the values of X-Forwarded-For, to which each
+    proxy appends the address of its own peer; read from the end, and only as far as the networks
+    of trusted proxies reach: what stands further left can be made up.
     """
-    if behind_proxy:
-        for entry in reversed(headers.get("x-forwarded-for", "").split(",")):
-            try:
-                parsed = ipaddress.ip_address(entry.strip())
-            except ValueError:
-                continue
-            if parsed.is_global:
-                return _network(parsed)
-    try:
-        return _network(ipaddress.ip_address(peer))
-    except ValueError:
+    place = _parsed(peer)
+    if place is None:
         return peer
+    for entry in reversed(",".join(forwarded).split(",")):
+        before = _parsed(entry)
+        if before is None or not _in_any(place, proxies):
+            break
+        place = before
+    return _network(place)
 
 
-def _network(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+def is_proxy(peer: str, proxies: Sequence[Network]) -> bool:
+    """Whether the other end of a connection is a trusted proxy."""
+    place = _parsed(peer)
+    return place is not None and _in_any(place, proxies)
+
+
+def _parsed(entry: str) -> IPAddress | None:
+    """The address of an entry, also one with a port; None for anything else."""
+    text = entry.strip()
+    if with_port := _WITH_PORT.fullmatch(text):
+        text = with_port[1] or with_port[2]
+    try:
+        parsed = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return mapped or parsed
+
+
+def _in_any(place: IPAddress, networks: Sequence[Network]) -> bool:
+    return any(place in network for network in networks)
+
+
+def _network(ip: IPAddress) -> str:
     if isinstance(ip, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((int(ip) >> 64 << 64, 64)))
     return str(ip)

@@ -13,11 +13,12 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from getpass import getpass
 from pathlib import Path
 
 from core.errors import MacdError, OptionError
+from macd_ui.serving.delays import Delays
 
 KIND = "scrypt"
 COST = {"n": 2**14, "r": 8, "p": 1}
@@ -73,16 +74,22 @@ def _decodes(parts: list[str]) -> bool:
     return len(salt) == 16 and len(digest) == 32
 
 
-def checker(path: str | Path) -> Callable[[str, str], bool]:
-    """A check of user and password against the file, which is read now, once."""
+def checker(path: str | Path, delays: Delays) -> Callable[[str, str], Awaitable[bool]]:
+    """A check of user and password against the file, which is read now, once.
+
+    delays: slow down guessing, and keep the work off the thread that answers requests.
+    """
     users = read_users(path)
     nobody = hash_password(secrets.token_urlsafe())
 
-    def check(user: str, password: str) -> bool:
-        if len(password) > LONGEST:
-            return False
+    def right(user: str, password: str) -> bool:
         # an unknown user takes as long as a wrong password
         return matches(password, users.get(user, nobody)) and user in users
+
+    async def check(user: str, password: str) -> bool:
+        if len(password) > LONGEST or len(user) > LONGEST:
+            return False
+        return await delays.check(user, lambda: right(user, password))
 
     return check
 

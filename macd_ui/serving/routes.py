@@ -13,6 +13,7 @@ from functools import cached_property
 
 API = "/gradio_api"
 HEALTH = "/healthz"
+LOGIN = "/login"
 STARTUP = f"{API}/startup-events"
 """Gradio asks itself for it, without a cookie, before it takes visitors."""
 NOTHING, JSON, FORM, UPLOAD = "nothing", "JSON", "a form", "an upload"
@@ -84,7 +85,7 @@ PAGE = (
     _get("/robots.txt", 1, login=False),
     _get(HEALTH, 1, login=False),
     _get("/logout", 1, login=False),
-    _post("/login", FORM, login=False, ms=100),
+    _post(LOGIN, FORM, login=False, ms=100),
 )
 EVENTS = (
     _get(f"{API}/app_id", 1, login=False),

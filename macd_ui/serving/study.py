@@ -1,14 +1,12 @@
-"""The rating study of a server: opened before the page, and told who sends a request."""
+"""The rating study of a server: opened before the page."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from macd_ui.api import VISITOR
 from macd_ui.serving.hub_login import login_routes
 from macd_ui.settings import ServerSettings
 from ratings.mirror import mirror_to_hub
@@ -22,7 +20,7 @@ def open_site(settings: ServerSettings) -> StudySite | None:
         return None
     flags = "SameSite=None; Secure; Partitioned" if settings.space else "SameSite=Lax"
     study = Study(settings.study)
-    site = StudySite(study, _visitor, flags)
+    site = StudySite(study, flags)
     if settings.study_dataset is not None:
         folder = Path(tempfile.mkdtemp(prefix="macd-study-"))
         site.mirror = mirror_to_hub(study, settings.study_dataset, folder)
@@ -34,8 +32,3 @@ def study_routes(site: StudySite | None, settings: ServerSettings) -> list[BaseR
     if site is None:
         return []
     return [*(login_routes(site.study) if settings.study_login else ()), *site.routes()]
-
-
-def _visitor(request: Request) -> str:
-    """The address that the gate has seen, behind a proxy too."""
-    return request.headers.get(VISITOR, "")

@@ -7,6 +7,7 @@ tests/security/test_upstream.py shows each fault, and that it is gone.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,12 @@ class BoundedProgress(gradio.route_utils.FileUploadProgress):
 
 
 def repair() -> None:
-    """Puts the bounded parts in the place of Gradio's; a second time does nothing."""
+    """Puts the bounded parts in the place of Gradio's; a second time does nothing.
+
+    SOURCE/http_server.py, `start_server`: leaves it to uvicorn to believe X-Forwarded-For, which
+    does so for every program of this machine; the gate knows which proxies may say so.
+    """
+    os.environ["FORWARDED_ALLOW_IPS"] = ""
     vars(gradio.route_utils)["GradioMultiPartParser"] = OneFileParser
     if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
         gradio.routes.file_upload_statuses = BoundedProgress()

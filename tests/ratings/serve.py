@@ -11,14 +11,13 @@ import sys
 import uvicorn
 from starlette.applications import Starlette
 
-from ratings.codes import Attempts
 from ratings.store import Study
 from ratings.web import StudySite
 
 
 def serve(path, port):
     study = Study(path)
-    site = StudySite(study, attempts=Attempts(most=10**6))
+    site = StudySite(study)
     config = uvicorn.Config(Starlette(routes=site.routes()), port=port, log_level="critical")
     uvicorn.Server(config).run()
 

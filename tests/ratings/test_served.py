@@ -35,7 +35,7 @@ def client(site, settings):
         return PlainTextResponse("TRACES")
 
     others = [Route(p, page) for p in ("/", "/config", "/gradio_api/startup-events")]
-    store = SimpleNamespace(settings=settings, site=site, quota=Quota(None), logins=Quota(None))
+    store = SimpleNamespace(settings=settings, site=site, quota=Quota(None))
     app = Gate(Starlette(routes=[*site.routes(), *others]), store)
     return TestClient(app, base_url="http://localhost", follow_redirects=False)
 

@@ -36,7 +36,6 @@ def ids(doors):
 
 def answered(store, door, headers, sent=b"", **named):
     """The status of a request of which only so much is sent."""
-    store.logins._uses.clear()  # attempts to log in are counted too
     host, port = store.url.removeprefix("http://").split(":")
     lines = [f"{named.get('method', door.method)} {named.get('path', path_of(door))} HTTP/1.1",
              f"Host: {host}:{port}", *(f"{k}: {v}" for k, v in headers)]  # fmt: skip

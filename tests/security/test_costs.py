@@ -103,7 +103,6 @@ def test_requests_write_no_more_than_their_rows_say(public, caplog):
     odd = {"data": [{"a": [1]}], "fn_index": 10**9, "session_hash": visitor.hash, "event_id": 7}
     for door in Doors().all:
         public.quota._uses.clear()
-        public.logins._uses.clear()
         files = set(folder.rglob("*"))
         caplog.clear()
         with caplog.at_level(logging.WARNING):

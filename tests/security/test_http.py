@@ -10,7 +10,7 @@ import pytest
 
 from macd_ui.serving import bodies, gate, routes
 from macd_ui.serving.gate import host_name, security_headers
-from macd_ui.serving.identity import COOKIE, address, read_cookie, set_cookie
+from macd_ui.serving.identity import COOKIE, read_cookie, set_cookie
 from macd_ui.settings import ServerSettings
 from tests.raw import API, Visitor
 from tests.security.conftest import serving
@@ -124,15 +124,6 @@ def test_the_cookie_is_the_browsers_alone(store):
                                     "macd_visitor=" + "x" * 44, 'macd_visitor="\\n"'])  # fmt: skip
 def test_what_is_not_our_cookie_is_none(header):
     assert read_cookie(header) is None
-
-
-def test_addresses_behind_a_proxy_are_those_that_the_proxy_saw():
-    forged = {"x-forwarded-for": "1.1.1.1, 8.8.4.4, 10.0.0.3"}
-    assert address("10.1.1.1", forged, behind_proxy=True) == "8.8.4.4"
-    assert address("9.9.9.9", forged, behind_proxy=False) == "9.9.9.9"
-    assert address("10.1.1.1", {"x-forwarded-for": "<script>"}, behind_proxy=True) == "10.1.1.1"
-    one, two = (address(f"2a01:4f8::{i}", {}, behind_proxy=False) for i in (1, 2))
-    assert one == two  # one subscriber has a /64
 
 
 def test_bodies_are_bounded_and_objects(store):

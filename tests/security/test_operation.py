@@ -83,7 +83,7 @@ def test_a_server_that_stops_says_so_and_takes_nobody():
         wait_for(lambda: server.closing)
         assert httpx.get(f"{server.url}/healthz", trust_env=False).status_code == 503
         late = Visitor(server.url)
-        assert "about to stop" in words(late.send("type_", question="why?"))
+        assert "about to stop" in words(late.send("change", question="why?"))
         server.lm.free.set()
         thread.join()
         drained.join()

@@ -238,6 +238,6 @@ def test_too_many_requests_are_told():
 def test_tabs_of_one_visitor_are_bounded():
     with serving(ServerSettings(public=True, visitor=VisitorLimits(sessions=2))) as server:
         tabs = [Visitor(server.url) for _ in range(3)]
-        told = [words(t.send("type_", question="why?")) for t in tabs]
+        told = [words(t.send("change", question="why?")) for t in tabs]
         assert ["too many tabs" in t for t in told] == [False, False, True]
         assert len(server._sessions) == 2

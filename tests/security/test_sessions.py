@@ -76,7 +76,7 @@ def test_secrets_leave_in_no_message(store):
 def test_a_program_cannot_use_the_pages_events(store):
     program = Visitor(store.url, cookies=False)
     before = set(store._sessions)
-    for name in ("run", "choose", "visit", "upload", "type_", "answer", "reopen"):
+    for name in ("run", "choose", "visit", "upload", "change", "answer", "reopen"):
         kind, told = program.call(name, *program.data(name))
         assert kind == "error", name
         assert "needs its cookie" in told["error"], name
@@ -102,7 +102,7 @@ def test_a_session_without_a_tab_ends_and_one_with_a_tab_stays():
         open_, closed = Visitor(store.url), Visitor(store.url)
         open_.open_tab()
         for visitor in (open_, closed):
-            visitor.send("type_", question="why?")
+            visitor.send("change", question="why?")
         assert len(store._sessions) == 2
         store.grace_s = 0.0
         wait_for(lambda: store.sweep() or len(store._connections) == 1)
@@ -121,7 +121,7 @@ def test_what_the_framework_keeps_of_a_tab_goes_with_it():
         open_, closed = Visitor(store.url), Visitor(store.url)
         for visitor in (open_, closed):
             visitor.open_tab()
-            visitor.send("type_", question="why?")
+            visitor.send("change", question="why?")
         body = {"data": [], "fn_index": open_.event("stop")["id"], "session_hash": "invented"}
         open_.http.post(f"{API}/run/predict", json=body)
         assert len(holder.session_data) == 3
@@ -135,7 +135,7 @@ def test_what_the_framework_keeps_of_a_tab_goes_with_it():
         assert set(queue.pending_event_ids_session) <= set(store._connections)
         assert set(queue.pending_messages_per_session) <= set(store._connections)
         assert holder.session_data.keys() == holder.time_last_used.keys()
-        assert "error" not in open_.send("type_", question="still there?")
+        assert "error" not in open_.send("change", question="still there?")
 
 
 def wait_for(condition):
