@@ -9,7 +9,10 @@ from collections.abc import Iterable
 
 from macd_ui.line import MAX_WAITING, NEAR
 from macd_ui.serving.bodies import ANSWERS_HELD, ANSWERS_SHARE, HELD, KEPT_FREE, SHARE
+from macd_ui.serving.connections import HEAD_S, RESERVED
 from macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
+from macd_ui.serving.logs import MINUTE_S
+from macd_ui.serving.logs import MOST as MOST_RECORDS
 from macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
 from macd_ui.session import MAX_SESSIONS
 from macd_ui.settings import VisitorLimits
@@ -20,7 +23,7 @@ MB = 10**6
 
 
 def bounds(limits: VisitorLimits) -> dict[str, str]:
-    """What holds for all routes that name it in the table: name → rule, in words."""
+    """What holds for routes that name it in the table, and two that hold for all: name → rule."""
     return {
         "answers": f"answers of one visitor take {limits.answer_s_per_s:g} s of one processor a"
         f" second, and {limits.answer_burst_s:g} s at once; then 429",
@@ -42,6 +45,11 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         "logins": f"after {FREE} wrong passwords for one account from one address, attempts there"
         f" wait {FIRST_S:g} to {LONGEST_S:g} s, and one is made every {APART_S:g} s; one password"
         " is hashed at a time; nobody is refused",
+        "connections": f"a server has {RESERVED} descriptors fewer connections than it may open"
+        " files, half of them for one address; a request head has"
+        f" {HEAD_S:g} s to arrive; then they are closed",
+        "log": f"{MOST_RECORDS} records of one kind in {MINUTE_S:g} s; the next one says how"
+        " many were left out",
     }
 
 

@@ -17,6 +17,8 @@ import gradio.routes
 from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
+from macd_ui.serving.connections import bound_connections
+
 SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
 MOST_FILES = 1
 """Files of one upload; the page and gradio_client send each file by itself."""
@@ -107,6 +109,7 @@ def repair() -> None:
     vars(gradio.route_utils)["GradioMultiPartParser"] = OneFileParser
     if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
         gradio.routes.file_upload_statuses = BoundedProgress()
+    bound_connections()
 
 
 class Framework:
