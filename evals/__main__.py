@@ -21,6 +21,7 @@ from evals.commands import score as score_command
 from evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
 from evals.defaults import evaluation_options
 from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
+from evals.failures import EXIT, count_failures, failures_line
 from evals.published import diagnose, read_table
 from evals.report import load, markdown, write
 from evals.scoring.show import markdown as files_markdown
@@ -173,6 +174,7 @@ def _run(args: argparse.Namespace) -> int:
         "grid": {"alpha_beta": len(GRID), "constant": len(DELTAS)},
         "asked": {"choose": split, "test": n},
         "fit": options.video.fit,
+        "failures": count_failures(kept),
         "boxes": "of the detector" if args.boxes == "detector" else "the true ones",
         "split": "test",
         "seed": benchmark.seeds.get("test"),
@@ -186,6 +188,9 @@ def _run(args: argparse.Namespace) -> int:
     write(report, args.out)
     print(markdown(report))
     _say(f"written to {args.out}: report.md, report.json, report.html, {PACKED}")
+    if failed := failures_line(report["failures"]):
+        _say(f"error: {visible(failed)}")
+        return EXIT
     return 0
 
 

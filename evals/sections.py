@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from evals.failures import failures_line
 from evals.figures import (
     SIGNIFICANT,
     Report,
@@ -19,6 +20,7 @@ from evals.figures import (
     title,
 )
 from evals.objects import objects_note
+from evals.scoring.show import as_cell
 
 
 def honest_table(report: Report, methods: Sequence[str] | None = None) -> list[str]:
@@ -82,6 +84,9 @@ def sections(report: Report) -> Iterator[str]:
     """Every line of the report."""
     yield f"# {report['benchmark']}: where contrast helps, and where it hurts"
     yield ""
+    if failed := failures_line(report.get("failures")):
+        yield f"**{as_cell(failed)}**"
+        yield ""
     yield (
         "Baseline: right answers in %. Others: change against the baseline on the same questions,"
         f" in points. Intervals are 95 %, from {report['resamples']} resamples of whole clips;"

@@ -59,8 +59,11 @@ def open_files(
         raise OptionError(
             f"{name} needs its data", "Give the folder by --data; docs/benchmarks.md shows it"
         )
+    return file_benchmark(name)(data, sampling, published, videos)
+
+
+def file_benchmark(name: str) -> type[FileBenchmark]:
+    """The class of a benchmark of video files, of FILES."""
     module, kind = FILES[name].split(":")
-    benchmark: FileBenchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)(
-        data, sampling, published, videos
-    )
-    return benchmark
+    found: type[FileBenchmark] = getattr(import_module(f"evals.benchmarks.{module}"), kind)
+    return found

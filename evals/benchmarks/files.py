@@ -14,7 +14,7 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
-from core.errors import BenchmarkError, OptionError
+from core.errors import BenchmarkError, OptionError, VideoTooLarge, VideoTooLong
 from core.media.sampling import tracker_times
 from core.media.video import read_clip
 from core.options import WIDEST_S, VideoOptions
@@ -78,6 +78,8 @@ class FileBenchmark:
     balance: Mapping[str, Balance] = MappingProxyType({})
     seeds: Mapping[str, int] = MappingProxyType({"choose": 0, "test": 0, "all": 0})
     max_tokens = 16
+    limits: Mapping[str, float] = MappingProxyType({})
+    """Of its videos, over those of `VideoOptions`: max_seconds, max_megabytes."""
 
     def __init__(
         self,
@@ -155,12 +157,13 @@ class FileBenchmark:
         asked = self._clips[key]
         if asked.video.is_dir():
             return _resized(_read_pictures(asked, self.sampling), self.sampling.size)
+        _check_size(asked.video, self.sampling.video)
         options = replace(self.sampling.video, start=asked.start, end=asked.end)
         if self.sampling.fps is not None:
-            first = read_clip(asked.video, replace(options, frames=1, dense_fps=0.0))
+            first = _read(asked.video, replace(options, frames=1, dense_fps=0.0))
             seconds = min(asked.end or first.duration, first.duration) - asked.start
             options = replace(options, frames=frames_at(seconds, self.sampling.fps))
-        return _resized(read_clip(asked.video, options), self.sampling.size)
+        return _resized(_read(asked.video, options), self.sampling.size)
 
     def true_tracks(self, key: str) -> tuple[Track, ...]:
         """Raises OptionError: nothing is known about what is in the files."""
@@ -185,6 +188,26 @@ class FileBenchmark:
             stat = path.stat()
             digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
         return digest.hexdigest()[:16]
+
+
+def _check_size(video: Path, options: VideoOptions) -> None:
+    """Raises VideoTooLarge with the flag that helps; what else is wrong is told by the reader."""
+    size = video.stat().st_size / 1e6 if video.is_file() else 0.0
+    if size > options.max_megabytes:
+        raise VideoTooLarge(
+            f"{place(Path(video.name))} has {size:.0f} MB, more than {options.max_megabytes:g} MB",
+            "Give a larger --max-megabytes, or re-encode it",
+        )
+
+
+def _read(video: Path, options: VideoOptions) -> Clip:
+    """The clip. Raises VideoError; the limit of time with a flag of evaluations."""
+    try:
+        return read_clip(video, options)
+    except VideoTooLong as error:
+        if "--start" not in error.remedy:
+            raise
+        raise VideoTooLong(error.cause, "Give a larger --max-seconds") from None
 
 
 def _clip_key(root: Path, asked: Asked) -> str:

@@ -11,6 +11,7 @@ from core.question import clean_question
 from evals.benchmarks.base import LETTERS, Kind
 from evals.benchmarks.files import Asked, FileBenchmark, letter_of
 from evals.benchmarks.layout import Reader, place, read_table
+from evals.defaults import LONG
 
 NAMES = ("questions.csv", "questions.jsonl")
 REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"
@@ -30,6 +31,7 @@ class Questions(FileBenchmark):
     """
 
     name = "questions"
+    limits = LONG
 
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""

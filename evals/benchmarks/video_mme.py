@@ -16,6 +16,7 @@ from core.errors import BenchmarkError
 from evals.benchmarks.base import LETTERS
 from evals.benchmarks.files import Asked, FileBenchmark
 from evals.benchmarks.layout import Reader, place, read_json, require_folder
+from evals.defaults import LONG
 
 NAMES = ("videomme/test-00000-of-00001.parquet", "test-00000-of-00001.parquet", "video_mme.json",
          "output_test_template.json", "evaluation/output_test_template.json")  # fmt: skip
@@ -33,6 +34,7 @@ class VideoMME(FileBenchmark):
     """By duration; domain, sub-category and task type are labels."""
 
     name = "video-mme"
+    limits = LONG
 
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""

@@ -22,6 +22,7 @@ from core.errors import BenchmarkError
 from core.words import count
 from evals.benchmarks.files import Asked, FileBenchmark
 from evals.benchmarks.layout import Reader, place, read_table, require_folder, require_unique
+from evals.defaults import LONG
 
 NAMES = ("labels.jsonl", "labels.csv", "labels.json")
 SPLITS = ("random", "popular", "adversarial")
@@ -41,6 +42,7 @@ class VideoPope(FileBenchmark):
     """The questions are always the same for the same labels."""
 
     name = "video-pope"
+    limits = LONG
     _left_out = 0
 
     def read(self, data: Path) -> Iterator[Asked]:

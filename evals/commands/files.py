@@ -17,15 +17,17 @@ from core.words import count, visible
 from evals.commands import engine_flags
 from evals.contrasts import CONSTANT, MethodPlan, read_contrasts
 from evals.defaults import FIT, evaluation_options
+from evals.failures import EXIT, count_failures, failures_line
 
 if TYPE_CHECKING:
+    from evals.benchmarks.files import FileBenchmark
     from evals.engine import Engine
-    from evals.rows import Setting
+    from evals.rows import Row, Setting
     from evals.traces import Kept
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
-FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "prompts", "rule",
-         "options", "save_traces")  # fmt: skip
+FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "max_seconds",
+         "max_megabytes", "prompts", "rule", "options", "save_traces")  # fmt: skip
 
 GIVE_CONTRAST = "Give α and β by --alpha and --beta, or by --preset, and leave yes-bias out"
 
@@ -44,6 +46,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help=f"{FIT}, the default: frames as the model's own processor resizes them; pad: their"
         " shape is kept",
     )
+    group.add_argument("--max-seconds", type=float, help="longest video that is read")
+    group.add_argument("--max-megabytes", type=float, help="largest video file that is read")
     group.add_argument(
         "--prompts", choices=("published", "bare"), help="which text surrounds the questions"
     )
@@ -82,16 +86,20 @@ def check(args: argparse.Namespace) -> None:
     engine_flags.check(args)
 
 
-def run_options(args: argparse.Namespace, max_tokens: int) -> RunOptions:
-    """The options of a run, those given as JSON over the defaults. Raises OptionError."""
+def run_options(args: argparse.Namespace, benchmark: type[FileBenchmark]) -> RunOptions:
+    """The options of a run: flags, over those given as JSON, over the benchmark's own.
+
+    Raises OptionError.
+    """
     values = _json_options(args.options)
-    options = evaluation_options(values)
+    options = evaluation_options(values, benchmark.limits)
     if "max_tokens" not in values.get("decode", {}):
-        options = replace(options, decode=replace(options.decode, max_tokens=max_tokens))
+        options = replace(options, decode=replace(options.decode, max_tokens=benchmark.max_tokens))
     if args.frames is not None:
         options = replace(options, video=replace(options.video, frames=args.frames))
-    if args.fit is not None:
-        options = replace(options, video=replace(options.video, fit=args.fit))
+    for name in ("fit", "max_seconds", "max_megabytes"):
+        if (value := getattr(args, name)) is not None:
+            options = replace(options, video=replace(options.video, **{name: value}))
     return options
 
 
@@ -112,13 +120,14 @@ def _json_options(text: str | None) -> dict[str, Any]:
     return values
 
 
-def setting_of(args: argparse.Namespace, max_tokens: int) -> Setting:
+def setting_of(args: argparse.Namespace) -> Setting:
     """What the run is about."""
+    from evals.benchmarks import file_benchmark
     from evals.rows import Setting
 
     return Setting(
         args.benchmark,
-        run_options(args, max_tokens),
+        run_options(args, file_benchmark(args.benchmark)),
         args.backbone,
         args.detector,
         data=str(args.data),
@@ -147,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     engine = engine_flags.find(args)
     for note in checked.check_sizes():
         _say(f"note: {visible(note)}")
-    setting = setting_of(args, checked.max_tokens)
+    setting = setting_of(args)
     report = answer_files(setting, asked, args.out, engine, args.limit, args.rule,
                           args.save_traces)  # fmt: skip
     from evals.scoring.files import write
@@ -157,6 +166,9 @@ def run(args: argparse.Namespace) -> int:
     write(report, args.out)
     print(visible(markdown(report)))
     print(f"written to {args.out}: report.md, report.json, report.html", file=sys.stderr)
+    if failed := failures_line(report["failures"]):
+        print(f"error: {visible(failed)}", file=sys.stderr)
+        return EXIT
     return 0
 
 
@@ -204,6 +216,7 @@ def answer_files(
     constants: dict[str, float] = {}
     split: Split = "all"
     choosing: list[Item] = []
+    computed: list[Row] = []
     if asked.tuned:
         split = "test"
         choosing = benchmark.items("choose", n)
@@ -216,6 +229,7 @@ def answer_files(
         of = [m for m in methods if m in asked.tuned or m == "baseline"]
         tried = plan(benchmark, setting, "choose", n, of, None)
         rows_by_key = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
+        computed += rows_by_key.values()
         contrasts |= choose(choosing, rows_by_key, tried)
         if CONSTANT in asked.tuned:
             of_baseline = {w.item.id: rows_by_key[w.key] for w in tried if w.method == "baseline"}
@@ -233,6 +247,7 @@ def answer_files(
     )
     take = {"take": keeper.take} if keeper else {}
     rows_by_key = complete(planned, setting, rows, engine, ticking("answering", _say), **take)
+    computed += rows_by_key.values()
     answers = {(w.item.id, w.method): rows_by_key[w.key] for w in planned}
     if CONSTANT in methods:
         texts = answers_by_first([answers[i.id, "baseline"] for i in items])
@@ -247,6 +262,7 @@ def answer_files(
         "contrast_sources": asked.sources,
         "how_chosen": asked.how(where),
         "held_out": held_out,
+        "failures": count_failures(computed),
         "split": split,
         "backbone": setting.backbone,
         "detector": setting.detector,

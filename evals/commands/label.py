@@ -15,7 +15,8 @@ from core.objects.detect import check_detector
 from core.options import DetectOptions, TrackOptions, VideoOptions
 from core.validation import Number
 from core.words import count
-from evals.benchmarks.layout import place, require_folder
+from evals.benchmarks.layout import place
+from evals.benchmarks.video_pope import VideoPope
 
 if TYPE_CHECKING:
     from core.objects.detect import Detector
@@ -60,7 +61,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Detects and tracks every clip, and writes what is there and what is unsure."""
-    require_folder(args.folder, "clips")
+    if not args.folder.is_dir():
+        raise BenchmarkError(f"there is no folder {place(args.folder)}", "Give a folder of clips")
     check_detector(args.detector)
     options = DetectOptions(confidence=args.confidence)
     Number(0.01, 0.99).read(args.absent_below, "--absent-below")
@@ -114,7 +116,7 @@ def label_clips(
     lowest = min(options.low, absent_below)
     options = DetectOptions(confidence=options.confidence, low=lowest)
     for path in clips:
-        clip = read_clip(path, VideoOptions(frames=FRAMES))
+        clip = read_clip(path, VideoOptions(frames=FRAMES, **VideoPope.limits))  # type: ignore[arg-type]
         yield _labels(str(path.relative_to(root)), clip, loaded, options, absent_below)
 
 

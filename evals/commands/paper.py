@@ -15,6 +15,7 @@ from core.validation import Number
 from core.words import visible
 from evals.commands import engine_flags
 from evals.defaults import FIT
+from evals.failures import EXIT
 from evals.paper.tables import PaperTable, TableRow, read_table, table_names
 
 DRAWN = 4
@@ -94,7 +95,10 @@ def run(args: argparse.Namespace) -> int:
     (args.out / f"{table.name}.md").write_text(text, encoding="utf-8")
     print(visible(text))
     print(f"written to {args.out}: {table.name}.md, {table.name}.json", file=sys.stderr)
-    return 0
+    lacking = [(r.name, o.failures) for r, o in zip(rows, computed, strict=True) if o.failures]
+    for name, failures in lacking:
+        print(f"error: {visible(f'{name}: {failures}')}", file=sys.stderr)
+    return EXIT if lacking else 0
 
 
 def _check(args: argparse.Namespace) -> None:

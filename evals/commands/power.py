@@ -20,7 +20,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--discordance", type=float, help="percent that only one of two methods answers right"
     )
-    parser.add_argument("--run", dest="folder", type=Path, help="take it from the --out of a run")
+    parser.add_argument(
+        "--run", dest="folder", type=Path, help="take it from the folder that a run wrote"
+    )
     parser.add_argument("--method", default="macd", help="the method of that run")
     parser.add_argument("--power", type=float, default=80, help="percent")
     parser.add_argument(
@@ -66,7 +68,7 @@ def _discordance(args: argparse.Namespace) -> tuple[float, str]:
         raise OptionError("the discordance is not known", "Give --discordance, or --run FOLDER")
     if args.discordance is not None:
         return float(Number(0.01, 100).read(args.discordance, "--discordance") or 0) / 100, "given"
-    report = read_json(args.folder / "report.json", "Give the --out folder of a run")
+    report = read_json(args.folder / "report.json", "Give --run the folder that a run wrote")
     try:
         if report.get("kind") == "files":
             comparison = report["compared"][args.method]["all"]

@@ -15,11 +15,13 @@ from core.methods import find_method
 from core.options import OWN_CONTRAST, PRESETS, RunOptions
 from core.types import LOST
 from evals.answer import ONE_VIEW
+from evals.benchmarks import file_benchmark
 from evals.benchmarks.base import Item
 from evals.benchmarks.files import FileBenchmark
 from evals.benchmarks.layout import Reader, place, read_table
 from evals.defaults import evaluation_options
 from evals.engine import Engine, Worker
+from evals.failures import count_failures, failures_line
 from evals.paper.query_types import label_queries
 from evals.paper.tables import PaperTable, TableRow
 from evals.rows import Setting
@@ -63,6 +65,7 @@ class Ours:
 
     items, right: what the row's first benchmark asked, and which answers are right. labels:
     question id → dimension → value, of a row about some kind of question, all questions included.
+    failures: how many answers failed, and why.
     """
 
     figures: Figures
@@ -72,11 +75,12 @@ class Ours:
     items: Sequence[Item] = ()
     right: tuple[bool, ...] = ()
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    failures: str = ""
 
 
 def settle(table: PaperTable, row: TableRow, source: Source, benchmark: str) -> Setting:
     """What one row's run is about."""
-    options = replace(evaluation_options(row.options), seed=0)
+    options = replace(evaluation_options(row.options, file_benchmark(benchmark).limits), seed=0)
     if "max_tokens" not in row.options.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=32))
     return Setting(
@@ -115,7 +119,8 @@ def compute(table: PaperTable, row: TableRow, source: Source, progress: Progress
             if benchmark in source.data:
                 answered = _answered(table, row, source, benchmark, progress)
                 metrics |= answered.figures
-                whole = whole if whole.n else answered
+                lacking = " ".join(filter(None, (whole.failures, answered.failures)))
+                whole = replace(whole if whole.n else answered, failures=lacking)
         if any(m.startswith("cost.") for m in table.metrics):
             metrics |= _cost(table, row, source)
         if any(m.startswith("study.") for m in table.metrics):
@@ -123,6 +128,8 @@ def compute(table: PaperTable, row: TableRow, source: Source, progress: Progress
                 return Ours(metrics, "give a file of ratings by --study")
             metrics |= study_figures(source.study, row.method)
         return replace(whole, figures=metrics, why=why)
+    except AnswersFailed as error:
+        return Ours(metrics, failures=str(error))
     except MacdError as error:
         return Ours(metrics, str(error))
 
@@ -152,6 +159,7 @@ def _answered(
     if all(rows[w.key].error for w in planned):
         raise AnswersFailed(f"every answer failed: {rows[planned[0].key].error.rstrip('.')}",
                             "Run it again once this is settled")  # fmt: skip
+    failures = count_failures(rows[w.key] for w in planned)
     texts = {w.item.id: None if rows[w.key].error else rows[w.key].text for w in planned}
     whole = figures(benchmark, items, texts)
     bias = whole["bias"] or {}
@@ -172,6 +180,7 @@ def _answered(
         items=items,
         right=right,
         labels=labels,
+        failures=failures_line(failures),
     )
 
 

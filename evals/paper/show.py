@@ -44,7 +44,7 @@ def as_data(
         **({"labels": labels} if labels else {}),
         "ours": [
             {"name": r.name, "method": r.method, "n": o.n, "why": o.why,
-             "interval": None if o.interval is None else list(o.interval),
+             "failures": o.failures, "interval": None if o.interval is None else list(o.interval),
              "figures": {m: o.figures.get(m) for m in table.metrics}}
             for r, o in zip(rows, computed, strict=True)
         ],
@@ -137,7 +137,7 @@ def _own(table: PaperTable, one: Ours) -> list[str]:
 
 
 def _note(one: Ours) -> str:
-    return one.why.replace("|", "/") if one.why else ""
+    return "; ".join(z.replace("|", "/") for z in (one.why, one.failures) if z)
 
 
 def _number(value: float | None, decimals: int) -> str:

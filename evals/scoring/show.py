@@ -7,6 +7,7 @@ from typing import Any
 
 from core.methods import find_method
 from core.words import count
+from evals.failures import failures_line
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
@@ -140,6 +141,9 @@ def markdown(report: Scores) -> str:
 def _report_lines(report: Scores) -> Iterator[str]:
     yield f"# {report['benchmark']}: {report['n']} questions, {report['backbone']}"
     yield ""
+    if failed := failures_line(report.get("failures")):
+        yield f"**{as_cell(failed)}**"
+        yield ""
     fps, side = report["sampling"]["fps"], report["sampling"]["size"]
     frames = f"{fps:g} frames a second" if fps else f"{report['sampling']['frames']} frames"
     yield (

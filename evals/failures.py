@@ -1,0 +1,41 @@
+"""Answers of a run that could not be computed: how many, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from core.words import count
+
+if TYPE_CHECKING:
+    from evals.rows import Row  # it needs torch, and a report is shown without
+
+Report = dict[str, Any]
+MOST_REASONS = 3
+EXIT = 1
+"""What a command exits with whose report is written but lacks answers."""
+
+
+def count_failures(rows: Iterable[Row]) -> Report:
+    """failed: answers with an error, of `asked`; reasons: the commonest of them, by message."""
+    errors = [row.error for row in rows]
+    reasons = Counter(e for e in errors if e)
+    return {
+        "failed": sum(reasons.values()),
+        "asked": len(errors),
+        "reasons": dict(reasons.most_common(MOST_REASONS)),
+    }
+
+
+def failures_line(failures: Report | None) -> str:
+    """The counts in a sentence; empty where no answer failed, and for reports without the counts.
+
+    >>> failures_line({"failed": 2, "asked": 9, "reasons": {"no file.": 2}})
+    '2 of 9 answers failed and count as wrong: no file (2).'
+    """
+    if not failures or not failures["failed"]:
+        return ""
+    reasons = "; ".join(f"{why.rstrip('.')} ({n})" for why, n in failures["reasons"].items())
+    of = f"{failures['failed']} of {count(failures['asked'], 'answer')}"
+    return f"{of} failed and count as wrong: {reasons}."

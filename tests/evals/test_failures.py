@@ -1,0 +1,204 @@
+"""Answers that failed: counted, in headline and exit code, and with a remedy that exists."""
+
+import argparse
+import ast
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import VideoTooLarge, VideoTooLong
+from core.options import VideoOptions
+from evals.__main__ import _parser, main
+from evals.benchmarks import FILES, file_benchmark, find_benchmark
+from evals.benchmarks.files import Sampling
+from evals.failures import count_failures, failures_line
+from evals.rows import Row
+from tests.evals.layouts import MAKERS
+from tests.fakes import ByteLM
+from toyworld.clips import TITLE, write_frames
+
+ROOT = Path(__file__).parents[2]
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+TRANSLATED = {"--start", "--end"}
+"""Of core's own commands; evaluations give another remedy, see the tests below."""
+
+
+@pytest.fixture
+def model(monkeypatch):
+    monkeypatch.setattr("evals.scoring.files.plots", lambda report: {})
+    monkeypatch.setattr("evals.engine._backbone", lambda name: ByteLM())
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Two questions about clips of 1 s and one about a clip of 3 s."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name, frames in (("a", 12), ("b", 36)):
+        pixels = np.full((frames, 64, 64, 3), 90, np.uint8)
+        write_frames(pixels, folder / f"{name}.mp4", 12, {"title": TITLE})
+    (folder / "questions.csv").write_text(
+        "video,question,answer\na.mp4,is it?,yes\na.mp4,is it not?,no\nb.mp4,is it?,yes\n"
+    )
+    return folder
+
+
+def run(data, out, *words):
+    command = ["run", "questions", "--data", str(data), "--out", str(out), "--methods", "baseline"]
+    return main([*command, "--frames", "4", *words])
+
+
+def test_a_video_beyond_the_limit_fails_aloud_and_the_remedy_works(model, data, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run(data, out, "--max-seconds", "2") == 1
+    told = capsys.readouterr()
+    line = (
+        "1 of 3 answers failed and count as wrong: the video lasts 3 seconds, more than 2 seconds."
+    )
+    assert line in told.err
+    assert told.out.splitlines()[2].startswith(f"**{line} Give a larger --max-seconds (1).**")
+    assert "--start" not in told.err + told.out
+    report = json.loads((out / "report.json").read_text())
+    assert (report["failures"]["failed"], report["failures"]["asked"]) == (1, 3)
+    assert (out / "report.html").read_text().count("1 of 3 answers failed") == 1
+    assert run(data, out) == 0
+    report = json.loads((out / "report.json").read_text())
+    assert report["failures"]["failed"] == 0
+    assert "failed" not in (out / "report.md").read_text()
+
+
+def test_remedies_of_the_limits_are_flags_of_evaluations(data):
+    def clip(**limits):
+        benchmark = find_benchmark("questions", data, Sampling(VideoOptions(frames=4, **limits)))
+        return benchmark.clip("b.mp4")
+
+    with pytest.raises(VideoTooLong, match=r"more than 1 seconds\. Give a larger --max-seconds"):
+        clip(max_seconds=1)
+    with pytest.raises(VideoTooLarge, match=r"more than 0\.001 MB\. Give a larger --max-megabytes"):
+        clip(max_megabytes=0.001)
+    with pytest.raises(VideoTooLong, match="--max-seconds"):
+        find_benchmark(
+            "questions", data, Sampling(VideoOptions(max_seconds=1), fps=2.0)
+        ).clip("b.mp4")  # fmt: skip
+
+
+def test_benchmarks_of_long_videos_read_them(monkeypatch, tmp_path):
+    """Video-MME holds videos of an hour and files of more than 100 MB."""
+    given = {}
+    monkeypatch.setattr("evals.run.complete", lambda *a, **k: (_ for _ in ()).throw(KeyError))
+    for name in FILES:
+        from evals.commands import files
+
+        args = _parser().parse_args(["run", name, "--data", str(MAKERS[name](tmp_path / name))])
+        given[name] = files.setting_of(args).options.video
+    assert given["video-mme"].max_seconds >= 3600
+    assert given["video-mme"].max_megabytes >= 1000
+    assert given["questions"].max_seconds >= 3600
+    assert given["eventhallusion"].max_seconds == VideoOptions().max_seconds
+    command = ["run", "video-mme", "--data", str(tmp_path / "video-mme")]
+    for words, most in (
+        (["--max-seconds", "900"], 900),
+        (["--options", '{"video": {"max_seconds": 700}}'], 700),
+        (["--max-seconds", "900", "--options", '{"video": {"max_seconds": 700}}'], 900),
+    ):
+        video = files.setting_of(_parser().parse_args([*command, *words])).options.video
+        assert video.max_seconds == most
+    assert file_benchmark("video-mme").limits["max_seconds"] >= 3600
+
+
+def test_a_drawn_benchmark_with_failures_is_no_success(monkeypatch, tmp_path, capsys):
+    def complete(wants, setting, folder, *rest, **more):
+        folder.mkdir(parents=True, exist_ok=True)
+        made = [Row(w.key, w.item.id, w.method, "yes", first="yes", scores={"yes": 1.0, "no": 0.0},
+                    margin=1.0, probability=0.5) for w in wants]  # fmt: skip
+        made[-1] = Row(wants[-1].key, wants[-1].item.id, wants[-1].method, error="broken. Mend it.")
+        return {r.key: r for r in made}
+
+    monkeypatch.setattr("evals.run.complete", complete)
+    monkeypatch.setattr("evals.report.pictures", lambda report: {})
+    command = ["run", "toyworld", "--n", "2", "--split", "1", "--methods", "baseline"]
+    assert main([*command, "--out", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert "failed and count as wrong: broken. Mend it (2)." in told.err
+    assert told.out.splitlines()[2].startswith("**2 of ")
+
+
+def test_counts_by_hand():
+    rows = [Row("k", "i", "m", error=e) for e in ("", "a.", "b.", "a.", "c.", "d.", "a.")]
+    failures = count_failures(rows)
+    assert (failures["failed"], failures["asked"]) == (6, 7)
+    assert failures["reasons"] == {"a.": 3, "b.": 1, "c.": 1}
+    assert failures_line(failures).startswith("6 of 7 answers failed and count as wrong: a (3);")
+    assert failures_line(count_failures(rows[:1])) == failures_line(None) == ""
+
+
+def commands():
+    """Command → its flags."""
+    (subparsers,) = (
+        a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)
+    )  # fmt: skip
+    return {
+        name: {f for a in parser._actions for f in a.option_strings}
+        for name, parser in subparsers.choices.items()
+    }
+
+
+def texts_of(path):
+    """What the file says to people: its strings, docstrings left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }  # fmt: skip
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documents
+        ):
+            yield node.lineno, node.value
+
+
+SHARED = ("media", "objects", "masking", "views", "methods", "backbones", "decoding", "rules")
+
+
+def test_every_flag_that_a_message_names_exists():
+    known = commands()
+    every = set().union(*known.values())
+    named = 0
+    # a module with a parser of its own is a program by itself
+    paths = [p for p in (ROOT / "evals").rglob("*.py")
+             if p.name == "__main__.py" or "ArgumentParser(" not in p.read_text()]  # fmt: skip
+    paths += [p for part in SHARED for p in (ROOT / "core" / part).rglob("*.py")]
+    paths += [ROOT / "core" / name for name in ("options.py", "validation.py", "question.py")]
+    for path in paths:
+        own = every
+        if path.parent.name == "commands" and path.stem in known:
+            own = known[path.stem]
+        for line, text in texts_of(path):
+            for flag in FLAG.findall(text):
+                if "<style>" in text or "var(--" in text:  # a property of CSS
+                    continue
+                named += 1
+                assert flag in own | TRANSLATED, f"{path.name}:{line} names {flag}"
+    assert named > 60
+
+
+def test_a_missing_folder_is_told_with_the_commands_own_words(tmp_path, capsys):
+    missing = str(tmp_path / "x")
+    for name, flags in commands().items():
+        if name == "label":
+            assert main([name, missing]) == 2
+        elif name == "run":
+            assert main([name, "video-pope", "--data", missing]) == 2
+        elif name == "score":
+            assert main([name, "video-pope", "--data", missing, "--predictions", missing]) == 2
+        else:
+            continue
+        for flag in FLAG.findall(capsys.readouterr().err):
+            assert flag in flags, (name, flag)
