@@ -22,7 +22,7 @@ from macd_ui.examples import Example
 from macd_ui.serving.identity import browser_key, read_cookie
 from macd_ui.session import Session, Store
 from macd_ui.settings import is_loopback
-from viewer import standalone
+from viewer import identity, standalone
 
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."
@@ -37,11 +37,12 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
     """
     if session.trace is not None:
         of, place = "run", f"files/{session.token}/{file_stem(session.trace)}"
+        which = f"?run={identity(session.trace)}"  # another one is not given in its place
     elif first is not None:
-        of, place = "example", f"files/{EXAMPLE}/{quote(first.name)}"
+        of, place, which = "example", f"files/{EXAMPLE}/{quote(first.name)}", ""
     else:
         return {}
-    return {"trace": f"{place}.macd", "page": f"{place}.html", "of": of}
+    return {"trace": f"{place}.macd{which}", "page": f"{place}.html{which}", "of": of}
 
 
 def file_stem(trace: Trace) -> str:
@@ -72,7 +73,8 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
             return PlainTextResponse(UNKNOWN, 404)
         cookie = read_cookie(request.headers.get("cookie"))
         trace = find(request.path_params["token"], stem, cookie)
-        if trace is None:
+        run = request.query_params.get("run")
+        if trace is None or run not in (None, identity(trace)):
             return PlainTextResponse(GONE, 404)
         content = pack(trace) if kind == "macd" else standalone(trace).encode("utf-8")
         headers = {

@@ -144,6 +144,7 @@ def _wire(
         "cost": ask.cost,
         "save": files.save,
         "export": files.export,
+        "answers": files.answers,
         "question": ask.question,
         "video": ask.video,
         "example": ask.examples,

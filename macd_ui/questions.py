@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 from core.errors import MacdError, OptionError
 from core.objects.regions import REGIONS
 from core.question import clean_question
+from core.truth import is_right
 from macd_ui import zerogpu
 from macd_ui.showing import Updates
 from viewer import identity
+from viewer.payload import title_of
 
 if TYPE_CHECKING:
     from core.types import Trace
     from macd_ui.handlers import Handlers
-    from macd_ui.session import Session
+    from macd_ui.session import Session, Store
 
 MOST = 12
 """Questions asked at once."""
-PAUSE_S = 0.3
-"""Between two runs, so that the page draws and keeps the first before the next replaces it."""
+FETCH_S, LOOK_S = 10.0, 0.05
+"""How long a run waits until the page has fetched the one before, which it keeps; how often it is
+looked for, seconds."""
 
 
 def read_questions(text: Any) -> list[str]:
@@ -42,7 +45,8 @@ def ask_several(
 ) -> Iterator[Updates]:
     """Runs the form's clip with each question in turn; Stop ends the whole list.
 
-    What the model read of the video is kept until the last one is answered.
+    The update "answers" holds all answers so far. What the model read of the video is kept until
+    the last question is answered.
     """
     session = handlers.store.session(key)
     try:
@@ -55,18 +59,51 @@ def ask_several(
 
         session.cache = session.cache or StageCache()
         session.cache.keep_read = True
+    rows: list[dict[str, Any]] = []
     try:
         for number, question in enumerate(questions):
             if number:
-                time.sleep(PAUSE_S)
-            yield {"question": question}
+                _wait_until_fetched(handlers.store, session)
+            yield {"question": question, "answers": {"rows": list(rows), "of": len(questions)}}
             before = session.trace
             yield from handlers.run({**values, "question": question}, key)
             if session.stop.is_set() or not _answered(session, before):
                 return
+            assert session.trace is not None
+            rows.append(answers_of(session.trace))
+            yield {"answers": {"rows": list(rows), "of": len(questions)}}
     finally:
         if session.cache is not None:
             session.cache.forget_read()
+
+
+def _wait_until_fetched(store: Store, session: Session) -> None:
+    """Until an open page has the file of the run that the next one replaces."""
+    until = time.monotonic() + FETCH_S
+    while store.is_unfetched(session) and time.monotonic() < until:
+        if session.stop.wait(LOOK_S):
+            return
+
+
+def answers_of(trace: Trace) -> dict[str, Any]:
+    """A row of the table of several questions. run: its `identity`; right: None where not known.
+
+    answers: {} of a run that masks only.
+    """
+    answers = {
+        name: {
+            "title": title_of(name),
+            "text": answer.text,
+            "right": is_right(answer.text, trace.truth) if answer.finished else None,
+        }
+        for name, answer in trace.answers.items()
+    }
+    return {
+        "question": trace.question,
+        "clip": trace.clip.name,
+        "run": identity(trace),
+        "answers": answers,
+    }
 
 
 def _answered(session: Session, before: Trace | None) -> bool:

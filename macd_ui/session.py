@@ -363,10 +363,10 @@ class Store:
         while any(s.busy.locked() for s in sessions) and time.monotonic() < until:
             time.sleep(0.05)
         until = min(until, time.monotonic() + FETCH_S)
-        while any(self._is_unfetched(s) for s in stopped) and time.monotonic() < until:
+        while any(self.is_unfetched(s) for s in stopped) and time.monotonic() < until:
             time.sleep(0.05)
 
-    def _is_unfetched(self, session: Session) -> bool:
+    def is_unfetched(self, session: Session) -> bool:
         """Whether an open tab has not yet downloaded the trace that it shows."""
         unfetched = session.trace is not None and session.fetched is not session.trace
         return unfetched and self._connections[session.key] > 0

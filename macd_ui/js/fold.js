@@ -87,8 +87,8 @@ export class Form {
     this.label();
     if (folded && hadFocus) {
       button.focus({ preventScroll: true });
-      const viewer = document.querySelector("#viewer");
-      if (!byHand && viewer && viewer.getBoundingClientRect().top < 0) viewer.scrollIntoView({ block: "start" });
+      const bar = document.querySelector("#bar"); // above the answers
+      if (!byHand && bar && bar.getBoundingClientRect().top < 0) bar.scrollIntoView({ block: "start" });
     }
     if (!folded && byHand) {
       if (this.narrow.matches) this.form()?.scrollIntoView({ block: "start" });

@@ -2,6 +2,7 @@
 // The form's own parts: the filmstrip, what is chosen on it, the guard of the demo model, the tally.
 
 import { el } from "../../viewer/js/dom.js";
+import { AnswerTable } from "./answers.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -60,4 +61,9 @@ export function mountGuard(component) {
 /** @param {Component} component */
 export function mountTally(component) {
   mount(component, new Tally());
+}
+
+/** @param {Component} component */
+export function mountAnswers(component) {
+  mount(component, new AnswerTable());
 }

@@ -6,6 +6,7 @@
 /** @import { RunHistory } from "./history.js" */
 /** @import { TabRestorer } from "./restore.js" */
 
+export const SHOW_RUN = "macd-show-run"; // an event that names a run to be shown
 const WANTED = "#wanted textarea, #wanted input"; // the server reads from it what the address names
 
 export class RunLink {
@@ -17,18 +18,19 @@ export class RunLink {
   constructor(viewer, restorer, history) {
     this.viewer = viewer;
     this.history = history;
-    if (!new URLSearchParams(location.search).has("example")) restorer.finished.then(() => this.follow());
-    addEventListener("hashchange", () => this.follow());
+    if (!new URLSearchParams(location.search).has("example")) restorer.finished.then(() => this.follow(linked()));
+    addEventListener("hashchange", () => this.follow(linked()));
+    document.addEventListener(SHOW_RUN, (event) => this.follow(/** @type {CustomEvent} */ (event).detail));
   }
 
-  isShown() {
-    const run = new URLSearchParams(location.hash.slice(1)).get("run");
-    return !run || this.viewer.state.trace?.run === run;
+  /** @param {string} run */
+  isShown(run) {
+    return this.viewer.state.trace?.run === run;
   }
 
-  async follow() {
-    const run = new URLSearchParams(location.hash.slice(1)).get("run");
-    if (!run || this.isShown() || this.viewer.state.busy) return;
+  /** @param {string | null} run */
+  async follow(run) {
+    if (!run || this.isShown(run) || this.viewer.state.busy) return;
     const kept = await this.history.find(run);
     if (kept) await this.history.show(kept);
     else this.ask(run);
@@ -39,8 +41,12 @@ export class RunLink {
   ask(run) {
     /** @type {HTMLTextAreaElement | HTMLInputElement | null} */
     const field = document.querySelector(WANTED);
-    if (!field || this.isShown()) return;
+    if (!field || this.isShown(run)) return;
     field.value = `run:${run}`;
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
+}
+
+function linked() {
+  return new URLSearchParams(location.hash.slice(1)).get("run");
 }

@@ -78,8 +78,8 @@ class AskPanel:
             elem_id="video",
         )
         error_line("clip-error")
-        self.strip = _mounted("strip", "mountStrip", {})
-        self.sampling = _mounted("sampling", "mountSampling", {})
+        self.strip = mounted("strip", "mountStrip", {})
+        self.sampling = mounted("sampling", "mountSampling", {})
         self.question = gr.Textbox(
             value=first.question if first else "",
             label="Question",
@@ -88,7 +88,7 @@ class AskPanel:
             max_lines=4,
             elem_id="question",
         )
-        self.guard = _mounted("guard", "mountGuard", {})
+        self.guard = mounted("guard", "mountGuard", {})
         self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         with gr.Row():
             self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
@@ -96,7 +96,7 @@ class AskPanel:
         error_line("run-error")
         progress_line("run-progress")
         self.answer = gr.Button("Answer anyway", visible=False, size="sm", elem_id="answer")
-        self.tally = _mounted("tally", "mountTally", {})
+        self.tally = mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
         self.note = _line("differs")
         with gr.Accordion("Compare methods", open=False, elem_id="compare"):
@@ -152,7 +152,7 @@ class AskPanel:
         }
 
 
-def _mounted(name: str, mount: str, value: dict[str, Any]) -> gr.HTML:
+def mounted(name: str, mount: str, value: dict[str, Any]) -> gr.HTML:
     """A part of the form with a script of its own, which writes data as text only."""
     return gr.HTML(
         value=value,

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from macd_ui.component import viewer_component
-from macd_ui.panels.ask import error_line
+from macd_ui.panels.ask import error_line, mounted
 
 
 class ViewPanel:
@@ -58,7 +58,10 @@ def download(kind: str) -> str:
 
 
 class FilePanel:
-    """Above the viewer: fold the form, save the trace on show or open a saved one."""
+    """Above the viewer: fold the form, save the trace on show or open a saved one.
+
+    answers: the table of several questions.
+    """
 
     def __init__(self, shown: bool) -> None:
         with gr.Row(elem_id="bar"):
@@ -84,3 +87,4 @@ class FilePanel:
                 elem_id="open",
             )
         error_line("open-error")
+        self.answers = mounted("answers", "mountAnswers", {})

@@ -225,11 +225,15 @@ def test_several_questions_are_asked_of_one_clip(page, toy_mp4):
     ]
     page.fill("#questions textarea", "\n".join(asked))
     page.click("#ask-all")
-    page.wait_for_function(
-        "(n) => document.querySelectorAll('.mv-history-list li').length >= n"
-        " && !document.querySelector('#run').disabled",
-        arg=len(asked) + 1,
-    )
+    table = page.locator(".several-answers")
+    table.get_by_text("3 of 3 questions about").wait_for()
+    assert page.locator(".mv-history-list li").count() == len(asked) + 1
     said = page.locator(".mv-history-list").text_content()
     assert all(question in said for question in asked)
     assert page.locator("#question textarea").input_value() == asked[-1]
+    assert table.locator("tbody th").all_inner_texts() == asked
+    assert table.bounding_box()["y"] >= 0  # in sight at the end
+    table.get_by_label(f"Show: {asked[0]}").click()
+    page.wait_for_function(
+        "(q) => document.querySelector('.mv-question').textContent === q", arg=asked[0]
+    )

@@ -3,7 +3,6 @@
 import pytest
 
 from core.errors import MacdError
-from macd_ui import questions
 from macd_ui.examples import examples
 from macd_ui.handlers import Handlers
 from macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
@@ -28,7 +27,6 @@ class Counted(BoxDetector):
 def handlers(monkeypatch):
     store, lm = Store(), ByteLM()
     monkeypatch.setattr(Counted, "looked", 0)
-    monkeypatch.setattr(questions, "PAUSE_S", 0)
     monkeypatch.setattr(store, "backbone", lambda name, *_: lm)
     monkeypatch.setattr(store, "detector", lambda name, *_: Counted())
     yield Handlers(store, examples())
@@ -48,9 +46,36 @@ def test_each_question_is_run_on_the_same_clip_with_one_look(handlers, make_vide
     assert finished(updates) == ["is it?", "what is it?", "where?"]
     assert [u["question"] for u in updates if "question" in u] == finished(updates)
     assert Counted.looked == 1
+    table = [u["answers"] for u in updates if "answers" in u]
+    assert [len(t["rows"]) for t in table] == [0, 1, 1, 2, 2, 3]
+    assert {t["of"] for t in table} == {3}
+    last = table[-1]["rows"]
+    assert [row["question"] for row in last] == finished(updates)
+    trace = handlers.store.session("me").trace
+    assert last[-1]["run"] == identity(trace)
+    assert last[-1]["answers"]["macd"]["text"] == trace.answers["macd"].text
+    assert {"baseline", "macd"} <= set(last[0]["answers"])
     assert handlers.store.session("me").trace.question == "where?"
     cache = handlers.store.session("me").cache
     assert (cache.keep_read, cache._read) == (False, None)  # its memory is given back
+
+
+def test_each_run_stays_until_an_open_page_has_fetched_it(handlers, make_video, monkeypatch):
+    """Else the browser would keep the next one under its name."""
+    store = handlers.store
+    session = store.session("me")
+    store.connect("me")
+    seen = []
+
+    def look(_seconds):
+        seen.append(session.trace.question)
+        if len(seen) % 3 == 0:
+            session.fetched = session.trace
+        return False
+
+    monkeypatch.setattr(session.stop, "wait", look)
+    list(ask_several(handlers, values(make_video()), "is it?\nwhat is it?\nwhere?", "me"))
+    assert seen == ["is it?"] * 3 + ["what is it?"] * 3
 
 
 @pytest.mark.parametrize("text", [None, "", "\n ", "x\n" * 2 + "\n".join(map(str, range(MOST))), 3])
