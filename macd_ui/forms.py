@@ -170,4 +170,6 @@ def _in_words(value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, list | tuple):
         return ", ".join(map(_in_words, value)) or "none"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, int | float):
+        return f"{value:g}".replace("-", "−")
+    return "none" if value is None else str(value)

@@ -109,6 +109,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "times": _list(trace.times),
         "groups": [list(g) for g in trace.groups],
         "mask": vars(trace.mask) | {"reach": REACH},
+        "thresholds": {"starts": trace.detector.confidence, "continues": trace.detector.low},
         "r0": ascent.r0,
         "tau": ascent.tau,
         "continuous": ascent.levels == "continuous",

@@ -1,6 +1,7 @@
 """Answers as they are read: no end tokens, titles, marks where the truth is known."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -262,3 +263,28 @@ def test_measuring_leaves_alpha_and_beta_where_they_were_moved(bare):
     decoded = replace(trace, answers={**trace.answers, "macd": again})
     page.evaluate(update, payload(decoded))
     assert shown.first.inner_text() == "0.50"  # another answer comes with its own
+
+
+def test_every_number_has_the_same_minus_sign(bare):
+    trace = answered([0, 2, END], [2, 0, END])
+    page = show(bare, trace)
+    for folded in page.locator(".mv-root details > summary").all():
+        if folded.is_visible():
+            folded.click()
+    text = page.locator(".mv-root").inner_text()
+    assert re.search("−[0-9]", text)
+    assert re.findall(r"(?<![\w-])-[0-9.]+|e-[0-9]", text) == []
+    numbers = "[-0.13, 0.001, -0.001, 3, -0].map((x) => text.fixed(x))"
+    fixed = bare.evaluate(f"(text => {numbers})({bundle(JS / 'text.js')})")
+    assert fixed == ["−0.13", "0.00", "0.00", "3.00", "0.00"]
+
+
+def test_confidences_stand_beside_the_thresholds_of_the_detector(bare):
+    trace = traced(objects=2, steps=3)
+    page = show(bare, trace)
+    told = page.locator(".mv-rail .mv-note").inner_text()
+    assert "at least 0.5, the detector's threshold" in told
+    assert "detections of 0.2 or more" in told
+    tracks = tuple(replace(t, confidence=1.0) for t in trace.tracks)
+    show(bare, replace(trace, tracks=tracks))
+    assert page.locator(".mv-rail .mv-note").is_hidden()

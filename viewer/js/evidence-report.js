@@ -4,7 +4,7 @@
 
 import { all, el } from "./dom.js";
 import { linePlot } from "./plots.js";
-import { percent, signed, visible } from "./text.js";
+import { fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Evidence, EvidenceMap, KnockOut, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -129,7 +129,7 @@ function knockOutText(trace, one, lead) {
   return [
     el("strong", {}, `Without ${what}: `),
     `“${one.before}” → “${one.after}”${one.before === one.after ? " (the same)" : ""}; this token's probability `
-    + `${percent(one.probability[0])} → ${percent(one.probability[1])}, ${lead ? "its lead" : "its logit"} ${one.score[0].toFixed(2)} → ${one.score[1].toFixed(2)}`
+    + `${percent(one.probability[0])} → ${percent(one.probability[1])}, ${lead ? "its lead" : "its logit"} ${fixed(one.score[0])} → ${fixed(one.score[1])}`
     + ` (${one.tokens} vision tokens, ${layers}).`,
   ];
 }

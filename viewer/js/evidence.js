@@ -6,7 +6,7 @@ import { AskEvidence } from "./ask-evidence.js";
 import { contextOf, el } from "./dom.js";
 import { EvidenceReport } from "./evidence-report.js";
 import { HEAT_VIEWS, Heat, paintBar } from "./heat.js";
-import { visible } from "./text.js";
+import { fixed, visible } from "./text.js";
 
 /** @import { Evidence, Send, TokenStep, Trace } from "./types" */
 /** @import { HeatView } from "./heat.js" */
@@ -143,7 +143,7 @@ export class EvidencePanel {
     }
     const { target, score, maps } = evidence;
     const rather = target.against_text === null ? "its logit" : `its lead over ${visible(target.against_text)}`;
-    this.words.textContent = `For ${name}: ${rather} is ${score[0].toFixed(2)} given V and ${score[1].toFixed(2)} given V_d.`;
+    this.words.textContent = `For ${name}: ${rather} is ${fixed(score[0])} given V and ${fixed(score[1])} given V_d.`;
     const kinds = [...new Set(maps.map((m) => m.kind))];
     if (!kinds.includes(this.kind)) this.kind = kinds[0];
     const names = new Map(this.state.constants.kinds);
@@ -216,5 +216,5 @@ function measuredTokens(trace) {
 
 /** @param {number} value */
 function shortNumber(value) {
-  return value >= 0.01 ? value.toPrecision(2) : value.toExponential(1);
+  return value >= 0.01 ? value.toPrecision(2) : value.toExponential(1).replace("-", "−");
 }

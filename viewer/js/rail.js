@@ -13,12 +13,13 @@ export class Rail {
   constructor(state) {
     this.state = state;
     this.list = el("ol", { class: "mv-rail-list" });
+    this.confidences = el("p", { class: "mv-note" });
     this.losses = el("p", { class: "mv-losses" });
     /** @type {number | null} the step of the ascent that the rows show */
     this.step = null;
     this.scale = 1;
     this.root = el("section", { class: "mv-rail", "aria-label": "Objects" },
-      el("h3", {}, "Objects"), this.list, this.losses);
+      el("h3", {}, "Objects"), this.list, this.confidences, this.losses);
   }
 
   /** @param {Trace} trace */
@@ -31,6 +32,11 @@ export class Rail {
           : this.state.running ? "looking for objects …"
             : "The run ended before it had looked for objects."));
     }
+    const { starts, continues } = trace.thresholds;
+    // regions without a class have no confidence of their own
+    this.confidences.hidden = !starts || trace.tracks.every((track) => track.confidence === 1);
+    this.confidences.textContent = "Beside each name stands the mean confidence of its detections. A track needs one of at"
+      + ` least ${starts}, the detector's threshold, and goes on with detections of ${continues} or more.`;
     const { loss = null, base_loss = null } = trace.final || {};
     this.losses.replaceChildren(...(loss === null || base_loss === null ? [] : [
       el("span", { class: "mv-sign" }, "Query loss"),

@@ -13,7 +13,17 @@ export function levelName(level) {
 export function signed(x, digits = 2) {
   if (!Number.isFinite(x)) return "−∞";
   const text = Math.abs(x) >= 0.01 || x === 0 ? Math.abs(x).toFixed(digits) : Math.abs(x).toExponential(1);
-  return (x < 0 ? "−" : "+") + text;
+  return (x < 0 ? "−" : "+") + text.replace("-", "−");
+}
+
+/**
+ * With the minus sign that `signed` has too, and none before a zero.
+ *
+ * @param {number} x
+ */
+export function fixed(x, digits = 2) {
+  const text = Math.abs(x).toFixed(digits);
+  return x < 0 && Number(text) !== 0 ? `−${text}` : text;
 }
 
 /**

@@ -6,7 +6,7 @@ import { Flips } from "./flips.js";
 import { differenceBar } from "./occlusion.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./pair.js";
 import { rescore } from "./rescore.js";
-import { percent, signed, visible } from "./text.js";
+import { fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -413,7 +413,7 @@ function beforePenalty(answer, step, { alpha, beta }) {
   const weights = [step.weights.other, ...step.weights.further];
   const terms = weights.map((w, k) =>
     ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${k ? `V${"′".repeat(k + 1)}` : other})`);
-  return `score = ${step.weights.base.toFixed(3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
+  return `score = ${fixed(step.weights.base, 3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
 }
 
 /**
@@ -442,11 +442,11 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }, 
   const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, visible(r.text),
     r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
   const cells = two
-    ? [r.base.toFixed(2), ...[r.counter, ...r.further].map((z) => z.toFixed(2)), el("span", {}, signed(r.difference), bar),
-      r.inside ? r.score.toFixed(2) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
+    ? [fixed(r.base), ...[r.counter, ...r.further].map((z) => fixed(z)), el("span", {}, signed(r.difference), bar),
+      r.inside ? fixed(r.score) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
       exact || !r.inside ? percent(r.after)
         : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]
-    : [r.base.toFixed(2), percent(r.before)];
+    : [fixed(r.base), percent(r.before)];
   return el("tr", { role: "row", class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
     name, cells.map((c, i) => el("td", { role: "cell", "data-head": head[i + 1] }, c)));
 }

@@ -59,6 +59,8 @@ export interface Trace {
   mask: MaskRecipe;
   /** Whether another program computed the trace, so that no model here can change it. */
   recorded: boolean;
+  /** Confidence of a detection that starts a track, and of one that continues it. */
+  thresholds: { starts: number; continues: number };
   r0: number;
   tau: number;
   /** Whether strengths stay as the ascent left them instead of becoming levels. */
