@@ -179,6 +179,8 @@ class Runs(Jobs):
                 now = time.monotonic()
                 if left is not None and left < SHORT_S and now - sent < OFTEN_S:
                     continue  # drawing every step of a short run would make it a longer one
+                if self.store.is_behind(session):
+                    continue
                 sent = now
                 state = status(
                     event.stage,

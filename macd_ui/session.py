@@ -47,6 +47,8 @@ MAX_SESSIONS = 1000
 """Tabs of a shared server, all visitors together."""
 FORMER_KEPT = 21
 """Traces of a session that undo can come back to."""
+BEHIND = 4
+"""Messages that a tab may have yet to read when it is sent another step of a run."""
 log = logging.getLogger(__name__)
 
 
@@ -290,6 +292,10 @@ class Store:
                 session.left_at = time.monotonic()
         for session in left:
             self.stop(session)
+
+    def is_behind(self, session: Session) -> bool:
+        """Whether the tab has yet to read what it was sent; it can do without steps in between."""
+        return self.tab_states is not None and self.tab_states.unread(session.key) > BEHIND
 
     def as_dict(self) -> dict[str, Any]:
         """Figures for /healthz: nothing of what visitors asked or uploaded."""

@@ -57,8 +57,8 @@ class VisitorLimits:
     read_minutes: uploads, computing and reading of videos in the last `window_s` seconds.
     requests_per_s, burst: requests that change something. answer_s_per_s, answer_burst_s: time of
     one processor that answers to all others may take, as routes.py estimates it. streams: answers
-    that stay open. events: calls that no thread has taken yet. sessions: tabs that are open at the
-    same time.
+    that stay open. events: calls that no thread has taken yet. unread: messages that wait for its
+    tabs to read them. sessions: tabs that are open at the same time.
     """
 
     jobs: int = 3
@@ -73,6 +73,7 @@ class VisitorLimits:
     answer_burst_s: float = 60.0
     streams: int = 1200
     events: int = 100
+    unread: int = 100
     sessions: int = 50
 
 

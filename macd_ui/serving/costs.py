@@ -14,6 +14,7 @@ from macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
 from macd_ui.serving.logs import MINUTE_S
 from macd_ui.serving.logs import MOST as MOST_RECORDS
 from macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
+from macd_ui.serving.upstream import MOST_UNREAD
 from macd_ui.session import MAX_SESSIONS
 from macd_ui.settings import VisitorLimits
 
@@ -36,8 +37,9 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         " then 503; a minute to arrive, then 408",
         "uploads": f"{limits.megabytes:g} MB and {limits.files} files of one visitor an hour; then"
         f" 429; {_mb(KEPT_FREE)} of the disk stay free; then 507",
-        "events": f"{limits.events} calls of one visitor wait for a thread; {limits.sessions} tabs"
-        f" of one, {MAX_SESSIONS:,} of all; then 429",
+        "events": f"{limits.events} calls of one visitor wait for a thread, and"
+        f" {limits.unread} messages for its tabs to read them, {MOST_UNREAD} for one tab;"
+        f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
         f" videos of one an hour; {NEAR} clips are held in memory before the device;"

@@ -261,6 +261,8 @@ class Gate:
             limits = self.store.quota.limits
             if limits and self.framework.waiting_of(visitor) >= limits.events:
                 raise Refusal(429, f"{limits.events} calls of yours wait already. Try again later.")
+            if limits and self.framework.unread_of(visitor) >= limits.unread:
+                raise Refusal(429, "Your pages do not read their answers. Reload them.")
         return body
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, cookie: str | None) -> None:

@@ -19,6 +19,11 @@ class TabStates:
         self._page = page
         self._first_seen: dict[str, float] = {}
 
+    def unread(self, tab: str) -> int:
+        """Messages that this tab has not read yet."""
+        messages = self._page._queue.pending_messages_per_session.get(tab)
+        return 0 if messages is None else int(messages.qsize())
+
     def drop(self, is_live: Callable[[str], bool], older_s: float) -> int:
         """Drops those that no tab has used for so many seconds; how many.
 

@@ -12,8 +12,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import gradio.queueing
 import gradio.route_utils
 import gradio.routes
+from gradio.server_messages import UnexpectedErrorMessage
 from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
@@ -27,6 +29,9 @@ MOST_FIELD_BYTES = 2**10
 """Of a part of an upload that is no file; the page sends none."""
 UPLOADS_WATCHED = 1000
 """Uploads under way whose progress somebody may ask for."""
+MOST_UNREAD = 128
+"""Messages that wait for one tab; each may hold a picture of every frame."""
+UNREAD = "This page did not read what was computed for it. Reload it, and run the clip again."
 NO_SESSION = (
     'data: {"msg":"unexpected_error","message":"404: Not Found","success":false,'
     '"session_not_found":true,"event_id":null}\n\n'
@@ -99,6 +104,29 @@ class BoundedProgress(gradio.route_utils.FileUploadProgress):
         self._signals.pop(upload_id, None)
 
 
+class BoundedQueue(gradio.queueing.Queue):
+    """Keeps no more than MOST_UNREAD messages for a tab that reads none.
+
+    SOURCE/queueing.py, `Queue.send_message`: keeps every message, of up to megabytes, until it is
+    read or the tab's session ends.
+    """
+
+    def send_message(self, event: Any, event_message: Any) -> None:
+        """See Queue. What is too much is thrown away, and the tab is told to reload the page."""
+        messages: Any = self.pending_messages_per_session.get(event.session_hash)
+        if messages is None or not event.alive:
+            return
+        messages.visitor = event.request.scope.get(Framework.VISITOR)
+        if messages.qsize() >= MOST_UNREAD:
+            while not messages.empty():
+                messages.get_nowait()
+            event.alive = False
+            event_message = UnexpectedErrorMessage(message=UNREAD, event_id=event._id)
+            messages.put_nowait(event_message)
+            return
+        super().send_message(event, event_message)
+
+
 def repair() -> None:
     """Puts the bounded parts in the place of Gradio's; a second time does nothing.
 
@@ -107,6 +135,7 @@ def repair() -> None:
     """
     os.environ["FORWARDED_ALLOW_IPS"] = ""
     vars(gradio.route_utils)["GradioMultiPartParser"] = OneFileParser
+    vars(gradio.queueing)["Queue"] = BoundedQueue
     if not isinstance(gradio.routes.file_upload_statuses, BoundedProgress):
         gradio.routes.file_upload_statuses = BoundedProgress()
     bound_connections()
@@ -158,6 +187,11 @@ class Framework:
         queues = list(self._queue.event_queue_per_concurrency_id.values())
         waiting = (event for queue in queues for event in list(queue.queue))
         return sum(e.request.scope.get(self.VISITOR) == visitor for e in waiting)
+
+    def unread_of(self, visitor: str) -> int:
+        """Messages that wait for this visitor's tabs and calls to read them."""
+        waiting = list(self._queue.pending_messages_per_session.values())
+        return sum(m.qsize() for m in waiting if getattr(m, "visitor", None) == visitor)
 
     @property
     def _queue(self) -> Any:

@@ -8,9 +8,11 @@ import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
+import gradio.queueing
 import gradio.route_utils
 import gradio.routes
 import pytest
+from gradio.server_messages import ProcessGeneratingMessage
 
 from macd_ui.serving import upstream
 from macd_ui.serving.upstream import SOURCE, BoundedProgress, OneFileParser
@@ -162,3 +164,41 @@ def test_streams_that_nobody_serves_leave_no_traceback(store, caplog):
             assert visitor.http.get(where).status_code == 404
     assert "session_not_found" in answer.text
     assert "Traceback" not in caplog.text
+
+
+def test_messages_that_nobody_reads_are_bounded(public):
+    """The page's own event, from a tab that never opens its stream."""
+    queue = public.page._queue
+    unread, refused = Visitor(public.url), []
+    cheap = unread.event("take_away")["id"]
+    body = {"data": [], "fn_index": cheap, "session_hash": unread.hash}
+    while not refused:
+        public.quota._uses.clear()
+        answer = unread.http.post(f"{API}/queue/join", json=body)
+        if answer.status_code != 200:
+            refused.append((answer.status_code, answer.json()["detail"]))
+    assert set(refused) == {(429, "Your pages do not read their answers. Reload them.")}
+    waiting = [m.qsize() for m in queue.pending_messages_per_session.values()]
+    assert public.settings.visitor.unread <= sum(waiting) <= public.settings.visitor.unread + 100
+    reader = Visitor(public.url)  # of the same address; and then the other reads too
+    assert reader.http.post(f"{API}/queue/join", json=body).status_code == 429
+    assert sum(m["msg"] == "process_completed" for m in unread.messages("all of them")) > 9
+    assert reader.send("take_away")[-1]["success"]
+
+
+def test_upstream_keeps_every_message():
+    class Event:
+        _id, session_hash, alive = "e", "s", True
+        request = type("Request", (), {"scope": {"macd.visitor": "ada"}})
+
+    kept = {}
+    for kind in (upstreams(upstream.BoundedQueue), upstream.BoundedQueue):
+        queue, event = kind(False, 1, 1.0, None, None), Event()
+        messages = queue.pending_messages_per_session["s"] = gradio.queueing.AsyncQueue()
+        for _ in range(3 * upstream.MOST_UNREAD):
+            queue.send_message(event, ProcessGeneratingMessage(output={}, success=True))
+        kept[kind] = messages.qsize()
+    assert kept == {
+        upstreams(upstream.BoundedQueue): 3 * upstream.MOST_UNREAD,
+        upstream.BoundedQueue: 1,
+    }
