@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from core.errors import BenchmarkError
 from core.question import clean_question
+from core.validation import shown
+from core.words import count
 from evals.benchmarks.base import LETTERS, Kind
 from evals.benchmarks.files import Asked, FileBenchmark, letter_of
 from evals.benchmarks.layout import Reader, place, read_table
@@ -24,6 +27,8 @@ AFTER_OPTIONS = "Answer with the option's letter from the given choices directly
 class Questions(FileBenchmark):
     """video, question, answer; and, where wanted, options, type, cluster, id, start, end.
 
+    Further columns are left alone, but for names that are nearly one of these.
+
     options: a list in JSONL; in CSV separated by "|". The answer of a question with options is one
     of them or its letter. type: a label to report by, the regime of the question. cluster: what
     belongs together, such as videos of one scene; the video itself without it. Videos lie beside
@@ -36,14 +41,18 @@ class Questions(FileBenchmark):
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""
         file = _file(data)
+        self._unused: dict[str, None] = {}
         records = read_table(file, REMEDY)
         if not records:
             raise BenchmarkError(f"{place(file)} holds no question", REMEDY)
         for number, (where, record) in enumerate(records, 1):
-            unknown = next((k for k in record if k not in FIELDS), None)
             reader = Reader(file, where, record)
-            if unknown is not None:
-                raise reader.fail(f"{unknown!r} is not a column; there are {', '.join(FIELDS)}")
+            for column in record:
+                if column not in FIELDS and (
+                    meant := get_close_matches(column.lower(), FIELDS, 1, 0.8)
+                ):
+                    raise reader.fail(f"{column!r} is not a column; is {meant[0]!r} meant?")
+            self._unused |= dict.fromkeys(c for c in record if c not in FIELDS)
             yield self._asked(file.parent, reader, record, number)
 
     def _asked(self, root: Path, reader: Reader, record: dict[str, Any], number: int) -> Asked:
@@ -68,6 +77,11 @@ class Questions(FileBenchmark):
             end=end,
             cluster=reader.text("cluster", default=""),
         )
+
+    def check_sizes(self) -> list[str]:
+        """Columns that mean nothing here."""
+        names = ", ".join(map(shown, self._unused))
+        return [f"not used: {count(len(self._unused), 'column')}, {names}"] if names else []
 
     def prompt(self, asked: Asked) -> tuple[str, str]:
         """The options as "A. …"; yes/no and open questions are asked as they are."""

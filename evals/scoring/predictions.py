@@ -9,6 +9,7 @@ from typing import Any
 
 from core.errors import BenchmarkError
 from core.validation import shown
+from core.words import count
 from evals.benchmarks.base import Item
 from evals.benchmarks.layout import Reader, place, read_json, read_table, require_unique
 
@@ -32,7 +33,8 @@ def read_predictions(path: Path, items: Iterable[Item]) -> Predictions:
 
     Layouts: {id: answer}; records of an id (or question_id) and a prediction (or response, text);
     EventHallusion's {split: {video: {qa: [{question, prediction}]}}}; Video-MME's list of videos
-    with questions of question_id and response.
+    with questions of question_id and response; the samples that lmms-eval writes. Further fields
+    and columns of a record are left alone.
     """
     by_id = {item.id: item for item in items}
     pairs = list(_pairs(path, by_id))
@@ -55,7 +57,10 @@ Pair = tuple[str, str | None]
 
 def _pairs(path: Path, items: Mapping[str, Item]) -> Iterable[Pair]:
     if path.suffix.lower() != ".json":
-        return [_record(Reader(path, where, r)) for where, r in read_table(path, REMEDY)]
+        readers = [Reader(path, where, r) for where, r in read_table(path, REMEDY)]
+        if readers and all({"doc_id", "filtered_resps"} <= set(r.record) for r in readers):
+            return _samples(path, readers, items)
+        return [_record(r) for r in readers]
     value = read_json(path, REMEDY)
     if isinstance(value, Mapping):
         if all(isinstance(v, Mapping) for v in value.values()):
@@ -80,6 +85,68 @@ def _record(reader: Reader) -> Pair:
         raise reader.fail(f"{' or '.join(map(repr, TEXTS))} is missing")
     value = next((reader.record[t] for t in TEXTS if reader.record.get(t) is not None), None)
     return name, _text(reader.path, reader.where, value)
+
+
+def _samples(path: Path, readers: list[Reader], items: Mapping[str, Item]) -> list[Pair]:
+    """The samples of lmms-eval (0.7.3, `evaluation_tracker.save_results_samples`).
+
+    They hold no document: a question is known by what a metric says of it, else by the number of
+    its document in the order of the benchmark's files, of all of them or of one split, as MVBench's
+    are. With numbers every prompt must hold its question, or the order is another one.
+    """
+    texts = [_response(reader) for reader in readers]
+    by_video = {(Path(i.clip.split("#")[0]).stem, i.question): i.id for i in items.values()}
+    named = [_named(reader.record, by_video) for reader in readers]
+    if all(name is not None for name in named):
+        return [(str(name), text) for name, text in zip(named, texts, strict=True)]
+    numbers = [reader.number("doc_id") for reader in readers]
+    by_split: dict[str, list[Item]] = {"": list(items.values())}
+    for item in items.values():
+        by_split.setdefault(f"split {item.regime}", []).append(item)
+    fitting: dict[tuple[str, ...], list[Pair]] = {}
+    for members in by_split.values():
+        chosen = [_numbered(members, n) for n in numbers]
+        pairs = zip(chosen, readers, strict=True)
+        if all(i is not None and i.question in str(r.record.get("input", "")) for i, r in pairs):
+            ids = tuple(i.id for i in chosen if i is not None)
+            fitting[ids] = list(zip(ids, texts, strict=True))
+    if len(fitting) != 1:
+        raise BenchmarkError(
+            f"{place(path)} holds {count(len(readers), 'sample')} of lmms-eval, whose order is not"
+            " that of the benchmark's questions" if not fitting else
+            f"{place(path)} holds samples of lmms-eval that fit several splits",
+            "Give records of id and prediction instead",
+        )  # fmt: skip
+    return next(iter(fitting.values()))
+
+
+def _numbered(items: list[Item], number: float | None) -> Item | None:
+    whole = number is not None and number == int(number) and 0 <= number < len(items)
+    return items[int(number)] if whole and number is not None else None
+
+
+def _named(record: Mapping[str, Any], by_video: Mapping[tuple[str, str], str]) -> str | None:
+    """The question's id among a sample's fields, or the figures of its metrics.
+
+    by_video: (video, question) → id, for those that hold these two, as Perception Test's do.
+    """
+    for fields in (record, *(v for v in record.values() if isinstance(v, Mapping))):
+        for name in IDS:
+            if isinstance(fields.get(name), str | int):
+                return str(fields[name])
+        asked = (str(fields.get("video_name")), str(fields.get("question")))
+        if asked in by_video:
+            return by_video[asked]
+    return None
+
+
+def _response(reader: Reader) -> str | None:
+    value = reader.record["filtered_resps"]
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, list):
+        raise reader.fail(f"there are {len(value)} answers to one question")
+    return _text(reader.path, reader.where, value)
 
 
 def _text(path: Path, where: str, value: Any) -> str | None:

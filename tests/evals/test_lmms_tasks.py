@@ -1,12 +1,21 @@
-"""The tasks that the lmms-eval plug-in writes; what needs lmms-eval itself is left to its venv."""
+"""The lmms-eval plug-in: its tasks, and its model behind stand-ins for lmms-eval's own classes."""
 
 import importlib.util
 import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from core.errors import OptionError
+from evals.benchmarks import open_files
+from evals.scoring.rules import FAILED, rules_for
 from tests.evals.layouts import MAKERS
+from tests.fakes import ByteLM
+from toyworld.clips import TITLE, write_frames
 
 PLUGIN = Path(__file__).parents[2] / "integrations" / "lmms_eval" / "macd_lmms_eval"
 
@@ -45,3 +54,92 @@ def test_a_folder_that_is_none_is_one_line(tmp_path, capsys):
     writer = load(PLUGIN / "__main__.py")
     assert writer.main(["eventhallusion", str(tmp_path / "x"), str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("error: there is no folder")
+
+
+@dataclass
+class Counts:
+    output_tokens: int = 0
+
+
+@dataclass
+class Result:
+    text: str
+    token_counts: Counts
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    """The model's module; lmms-eval, which needs an environment of its own, is stood in for."""
+    instance = SimpleNamespace(GenerationResult=Result, TokenCounts=Counts)
+    for name, module in (("lmms_eval", SimpleNamespace()), ("lmms_eval.api", SimpleNamespace()),
+                         ("lmms_eval.api.instance", instance),
+                         ("lmms_eval.api.model", SimpleNamespace(lmms=object))):  # fmt: skip
+        monkeypatch.setitem(sys.modules, name, module)
+    module = load(PLUGIN / "model.py")
+    monkeypatch.setattr(module, "load_backbone", lambda name, device: ByteLM())
+    monkeypatch.setattr(module, "load_detector", lambda name, device: None)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"methd": "macd", "alfa": 3}, "macd_studio takes no 'methd'. Did you mean method?"),
+        ({"alfa": 3}, "Did you mean alpha?"),
+        ({"max_pixels": 3}, "Give some of backbone, method"),
+        ({"method": "mcd"}, "there is no method 'mcd'"),
+        ({"method": "vcd", "alpha": "much"}, "alpha is 'much'"),
+        ({"method": "vcd", "alpha": 99}, "alpha is 99"),
+        ({"method": "baseline", "alpha": 3}, "baseline takes no alpha"),
+        ({"frames": 0}, "frames is 0"),
+        ({"fit": "crop"}, "fit is 'crop'"),
+    ],
+)
+def test_arguments_that_are_not_understood_are_refused(plugin, given, message):
+    with pytest.raises(OptionError) as error:
+        plugin.MacdStudio(**given, batch_size=1, max_batch_size=None, device="cpu")
+    assert message in str(error.value)
+
+
+def test_what_lmms_eval_itself_hands_over_is_taken(plugin):
+    made = plugin.MacdStudio(method="vcd", beta=0.3, batch_size="1", device="cpu")
+    assert (made.method, made.contrast.alpha, made.contrast.beta) == ("vcd", 1.0, 0.3)
+    assert made.options.video.fit == "native"
+    assert made.options.video.max_seconds >= 3600
+
+
+def test_an_unreadable_video_is_marked_and_the_run_goes_on(plugin, tmp_path, capsys):
+    write_frames(
+        np.full((12, 64, 64, 3), 90, np.uint8), tmp_path / "good.mp4", 12, {"title": TITLE}
+    )
+    write_frames(
+        np.full((48, 64, 64, 3), 90, np.uint8), tmp_path / "long.mp4", 12, {"title": TITLE}
+    )
+    (tmp_path / "bad.mp4").write_bytes(b"nothing" * 100)
+    made = plugin.MacdStudio(method="vcd", frames=4, max_seconds=2)
+    names = ["missing", "good", "bad", "long"]
+    docs = [{"question_id": str(i), "question": "is it?"} for i in range(len(names))]
+    made.task_dict = {"t": {"test": docs}}
+    requests = []
+    for i, name in enumerate(names):
+        parts = [{"type": "video", "url": str(tmp_path / f"{name}.mp4")},
+                 {"type": "text", "text": "is it?"}]  # fmt: skip
+
+        def messages(doc, parts=parts):
+            return [{"role": "user", "content": parts}]
+
+        args = ("is it?", messages, {"max_new_tokens": 4}, i, "t", "test")
+        requests.append(SimpleNamespace(args=args))
+    texts = [r.text for r in made.generate_until(requests)]
+    assert [t == FAILED for t in texts] == [True, False, True, True]
+    told = capsys.readouterr().err
+    assert "macd_studio: 3 of 4 answers failed and count as wrong" in told
+    assert "Marked as [failed]." in told
+    assert "max_seconds in --model_args" in told
+    assert "--start" not in told
+    item = open_files("eventhallusion", MAKERS["eventhallusion"](tmp_path / "d")).everything[0]
+    assert not any(rule.right(FAILED, item) for rule in rules_for("eventhallusion", item))
+    made.generate_until(requests[:1])
+    assert "1 of 1 answer failed" in capsys.readouterr().err
+    made.generate_until([])
+    assert "failed" not in capsys.readouterr().err

@@ -153,6 +153,74 @@ def test_predictions_are_read_in_every_layout(tmp_path):
         assert read_predictions(write(tmp_path / name, value), items).texts == wanted, name
 
 
+def sample(number, answer, asked, **metrics):
+    """A line as lmms-eval 0.7.3 writes it."""
+    return {"doc_id": number, "target": "x", "filtered_resps": answer, "token_counts": [None],
+            "doc_hash": "0", "input": f"Question: {asked}", **metrics}  # fmt: skip
+
+
+def lines_of(path, samples):
+    return write(path, "\n".join(map(json.dumps, samples)) + "\n")
+
+
+def test_samples_of_lmms_eval_are_read(tmp_path):
+    items = open_files("video-mme", MAKERS["video-mme"](tmp_path / "mme")).everything
+    metrics = [{"videomme_perception_score": {"question_id": k}} for k in ("001-2", "001-1")]
+    rows = [sample(i, z, "?", **m) for i, (z, m) in enumerate(zip("CB", metrics, strict=True))]
+    rows[0]["filtered_resps"] = ["C"]
+    path = lines_of(tmp_path / "a.jsonl", rows)
+    assert read_predictions(path, items).texts == {"001-2": "C", "001-1": "B"}
+
+    items = open_files("perception-test", MAKERS["perception-test"](tmp_path / "pt")).everything
+    asked = [i for i in items if i.clip.startswith("videos/video_2")]
+    figures = {"accuracy": {"video_name": "video_2", "question": asked[0].question}}
+    path = lines_of(tmp_path / "b.jsonl", [sample(7, "B", "?", **figures)])
+    assert read_predictions(path, items).texts == {asked[0].id: "B"}
+
+    items = open_files("mvbench", MAKERS["mvbench"](tmp_path / "mv")).everything
+    for item in items:  # a file a task, numbered anew in each
+        path = lines_of(tmp_path / "c.jsonl", [sample(0, "A", item.question, score={"score": 1})])
+        assert read_predictions(path, items).texts == {item.id: "A"}
+    both = " ".join(i.question for i in items)
+    path = lines_of(tmp_path / "d.jsonl", [sample(0, "A", both)])
+    with pytest.raises(BenchmarkError, match="fit several splits"):
+        read_predictions(path, items)
+
+
+def test_samples_in_another_order_are_refused(tmp_path):
+    root = MAKERS["eventhallusion"](tmp_path)
+    items = open_files("eventhallusion", root).everything
+    rows = [sample(i, "No.", z.question) for i, z in enumerate(items)]
+    texts = read_predictions(lines_of(tmp_path / "a.jsonl", rows), items).texts
+    assert texts == {i.id: "No." for i in items}
+    part = read_predictions(lines_of(tmp_path / "a.jsonl", rows[3:5]), items)
+    assert set(part.texts) == {i.id for i in items[3:5]}
+    assert len(part.missing) == len(items) - 2
+    for wrong in (rows[1:2] + rows[:1], rows[:-1]):
+        changed = [r | {"doc_id": i + (len(wrong) == len(rows) - 1)} for i, r in enumerate(wrong)]
+        with pytest.raises(BenchmarkError, match="order is not that of the benchmark"):
+            read_predictions(lines_of(tmp_path / "b.jsonl", changed), items)
+    for number in (-1, 0.5, 99, None):
+        with pytest.raises(BenchmarkError, match="order is not"):
+            read_predictions(lines_of(tmp_path / "c.jsonl", [rows[0] | {"doc_id": number}]), items)
+    path = lines_of(tmp_path / "d.jsonl", [rows[0] | {"filtered_resps": ["Yes", "No"]}])
+    with pytest.raises(BenchmarkError, match="there are 2 answers to one question"):
+        read_predictions(path, items)
+
+
+def test_a_further_column_is_left_alone(tmp_path, capsys):
+    items = open_files("video-mme", MAKERS["video-mme"](tmp_path / "mme")).everything
+    path = write(tmp_path / "p.csv", "id,prediction,seconds\n001-1,B,3.5\n001-2,C,\n")
+    assert read_predictions(path, items).texts == {"001-1": "B", "001-2": "C"}
+    root = MAKERS["questions"](tmp_path / "own")
+    lines = (root / "questions.csv").read_text().splitlines()
+    extra = [f"{line},{'notes' if i == 0 else 'seen'}" for i, line in enumerate(lines)]
+    write(root / "questions.csv", "\n".join(extra))
+    benchmark = open_files("questions", root)
+    assert len(benchmark.everything) == 3
+    assert benchmark.check_sizes() == ["not used: 1 column, 'notes'"]
+
+
 @pytest.mark.parametrize(
     ("value", "named"),
     [

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from lmms_eval.api.instance import GenerationResult, TokenCounts
 from lmms_eval.api.model import lmms
 from tqdm import tqdm
 
 from core.backbones import load_backbone
-from core.errors import OptionError
+from core.errors import OptionError, VideoTooLong
 from core.media.video import read_clip
 from core.methods import find_method
 from core.objects.detect import load_detector
-from core.options import ContrastOptions
+from core.options import ContrastOptions, Fit
+from core.types import Clip
+from core.validation import shown
+from core.words import visible
 from evals.answer import PendingAnswer, answer_clip
 from evals.benchmarks.base import Item
-from evals.defaults import evaluation_options
+from evals.contrasts import takes_contrast
+from evals.defaults import FIT, LONG, evaluation_options
+from evals.failures import MOST_REASONS, failures_line
+from evals.scoring.rules import FAILED
 from evals.tracks import Preparing
+
+ARGUMENTS = (
+    "backbone", "method", "alpha", "beta", "detector", "frames", "fit", "max_seconds",
+    "max_megabytes",
+)  # fmt: skip
+"""What --model_args may hold."""
+DEFAULT = ContrastOptions(1.0, 0.1)
 
 
 class MacdStudio(lmms):
@@ -28,7 +46,8 @@ class MacdStudio(lmms):
 
     The prompt is what the task makes of its question; MACD's query loss is over the document's own
     field `question` where the prompt holds it, else over the whole text. An id in the document's
-    field `question_id` seeds noise and random masks, as in `python -m evals`.
+    field `question_id` seeds noise and random masks, as in `python -m evals`. Raises OptionError
+    for arguments that it does not know, and for α or β of a method without a contrast.
     """
 
     is_simple = False
@@ -37,27 +56,61 @@ class MacdStudio(lmms):
         self,
         backbone: str = "toyworld",
         method: str = "baseline",
-        alpha: float = 1.0,
-        beta: float = 0.1,
+        alpha: float | None = None,
+        beta: float | None = None,
         detector: str = "toyworld",
         frames: int = 8,
+        fit: Fit = FIT,
+        max_seconds: float = LONG["max_seconds"],
+        max_megabytes: float = LONG["max_megabytes"],
         batch_size: int = 1,
-        **_: Any,
+        max_batch_size: int | None = None,
+        device: str | None = None,
+        **unknown: Any,
     ) -> None:
         super().__init__()
-        self.method = find_method(method).name
-        self.contrast = ContrastOptions(float(alpha), float(beta))
-        options = evaluation_options({})
-        self.options = replace(options, video=replace(options.video, frames=int(frames)))
-        self.lm = load_backbone(backbone)
-        loaded_detector = load_detector(detector, self.lm.info.device)
-        clips = SimpleNamespace(clip=lambda key: read_clip(Path(key), self.options.video))
+        refuse_unknown(unknown)
+        chosen = find_method(method)
+        if not takes_contrast(chosen) and (alpha, beta) != (None, None):
+            raise OptionError(
+                f"{chosen.name} takes no alpha or beta", "Leave them out of --model_args"
+            )
+        self.method = chosen.name
+        self.contrast = ContrastOptions(
+            DEFAULT.alpha if alpha is None else alpha, DEFAULT.beta if beta is None else beta
+        )
+        self.options = evaluation_options(
+            {
+                "video": {
+                    "frames": frames,
+                    "fit": fit,
+                    "max_seconds": max_seconds,
+                    "max_megabytes": max_megabytes,
+                }
+            }
+        )
+        self.lm = load_backbone(str(backbone), device or "auto")
+        loaded_detector = None
+        if chosen.needs_objects:
+            loaded_detector = load_detector(str(detector), self.lm.info.device)
+        clips = SimpleNamespace(clip=self._clip)
         self.preparing = Preparing(clips, loaded_detector, self.options)  # type: ignore[arg-type]
         self.batch_size = int(batch_size)
+        self.failures: list[str] = []
 
     def generate_until(self, requests: list[Any]) -> list[GenerationResult]:
-        """One answer a request, in their order; requests hold six values."""
-        return [self._answer(*r.args) for r in tqdm(requests, desc="macd_studio")]
+        """One answer a request, in their order; requests hold six values.
+
+        An answer that fails, as of a video that cannot be read, is FAILED, which every rule of this
+        project counts as wrong; how many there are is said at the end.
+        """
+        self.failures = []
+        answers = [self._answer(*r.args) for r in tqdm(requests, desc="macd_studio")]
+        counts = {"failed": len(self.failures), "asked": len(requests),
+                  "reasons": dict(Counter(self.failures).most_common(MOST_REASONS))}  # fmt: skip
+        if line := failures_line(counts):
+            print(f"macd_studio: {visible(line)} Marked as {FAILED}.", file=sys.stderr)
+        return answers
 
     def _answer(
         self, context: str, to_messages: Any, kwargs: dict[str, Any], doc_id: int, task: str,
@@ -75,14 +128,30 @@ class MacdStudio(lmms):
         objects = find_method(self.method).needs_objects
         prepared = self.preparing.prepare(video, (question,), objects)
         if prepared.clip is None:
-            raise prepared.error or OptionError(f"{video} cannot be read", "Check the file")
+            return self._failed(prepared.error or f"{video} cannot be read")
         pair = (self.contrast.alpha, self.contrast.beta)
         want = PendingAnswer(item, self.method, pair, name)
         options = replace(self.options, decode=decode)
-        (row,) = answer_clip([want], self.lm, prepared.clip, prepared.tracks, options)
-        if row.error:
-            raise RuntimeError(row.error)
+        try:
+            (row,) = answer_clip([want], self.lm, prepared.clip, prepared.tracks, options)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return self._failed("the device ran out of memory")
+        if row.error or row.left_out:
+            return self._failed(row.error or row.left_out)
         return GenerationResult(row.text, TokenCounts(output_tokens=len(self.lm.tokens(row.text))))
+
+    def _clip(self, video: str) -> Clip:
+        try:
+            return read_clip(Path(video), self.options.video)
+        except VideoTooLong as error:
+            if "--start" not in error.remedy:
+                raise
+            raise VideoTooLong(error.cause, "Give a larger max_seconds in --model_args") from None
+
+    def _failed(self, why: object) -> GenerationResult:
+        self.failures.append(str(why))
+        return GenerationResult(FAILED, TokenCounts(output_tokens=0))
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
         """Not offered: contrastive scores are not likelihoods."""
@@ -91,6 +160,16 @@ class MacdStudio(lmms):
     def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
         """Not offered."""
         raise NotImplementedError("macd_studio answers single questions")
+
+
+def refuse_unknown(arguments: Iterable[str]) -> None:
+    """Raises OptionError for arguments that are none, with the nearest that is one."""
+    for name in arguments:
+        near = get_close_matches(name, ARGUMENTS, 1)
+        raise OptionError(
+            f"macd_studio takes no {shown(name)}",
+            f"Did you mean {near[0]}?" if near else f"Give some of {', '.join(ARGUMENTS)}",
+        )
 
 
 def parts_of(messages: list[dict[str, Any]]) -> tuple[str, str]:

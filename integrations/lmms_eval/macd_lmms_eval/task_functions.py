@@ -31,7 +31,8 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
     rule = rules_for(doc["benchmark"], item)[0]
     right = rule.right(results[0], item)
     return {"macd_accuracy": {"score": float(right), "cluster": doc["cluster"],
-                              "split": doc["split"], "prediction": results[0]}}  # fmt: skip
+                              "split": doc["split"], "prediction": results[0],
+                              "question_id": doc["question_id"]}}  # fmt: skip
 
 
 def accuracy(results: list[dict[str, Any]]) -> float:
