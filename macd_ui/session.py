@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -411,15 +411,27 @@ class Store:
         return detector
 
     def _kept(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
-        if key in self._models:  # what is there is had at once, whatever is being loaded
-            return self._models[key]
+        """A model that is there, had at once whatever is being loaded; else it is loaded.
+
+        Of each kind the MODELS_KEPT stay that were used last.
+        """
+        with suppress(KeyError):
+            return self._used(key)
         with self._loading:
-            if key not in self._models:
-                self._models[key] = load()
+            with suppress(KeyError):  # loaded while this one waited
+                return self._used(key)
+            model = load()
+            with self._lock:
+                self._models[key] = model
+                same = [k for k in self._models if k[0] == key[0]]
+                for old in same[:-MODELS_KEPT]:
+                    del self._models[old]
+            return model
+
+    def _used(self, key: tuple[str, str]) -> Any:
+        """A model that is there, which is now the last used; raises KeyError."""
+        with self._lock:
             self._models.move_to_end(key)
-            same = [k for k in self._models if k[0] == key[0]]
-            for old in same[:-MODELS_KEPT]:
-                del self._models[old]
             return self._models[key]
 
     def warm_up(self) -> None:

@@ -105,10 +105,12 @@ export class Queue {
         if (outcome?.committed) this.forget(key);
         else if (outcome) this.refused.set(event.uuid, outcome.reason ?? "");
       }
-      this.wait = FIRST_WAIT_MS;
+      // an answer that says nothing of an event is none: asking at once would never end
+      const unanswered = batch.some(([, event]) => !outcomes.has(event.uuid));
+      this.wait = unanswered ? Math.min(this.wait * 2, LONGEST_WAIT_MS) : FIRST_WAIT_MS;
       this.sending = false;
       this.changed(reply, null);
-      this.sendSoon(0);
+      this.sendSoon(unanswered ? this.wait : 0);
     } catch (error) {
       const failure = error instanceof Failed ? error : new Failed(0, String(error));
       this.sending = false;

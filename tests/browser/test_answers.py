@@ -277,11 +277,13 @@ def test_every_number_has_the_same_minus_sign(bare):
     numbers = "[-0.13, 0.001, -0.001, 3, -0].map((x) => text.fixed(x))"
     fixed = bare.evaluate(f"(text => {numbers})({bundle(JS / 'text.js')})")
     assert fixed == ["−0.13", "0.00", "0.00", "3.00", "0.00"]
+    assert bare.evaluate(f"({bundle(JS / 'text.js')}).signed(-0.00012)") == "−1.2e−4"
 
 
 def test_confidences_stand_beside_the_thresholds_of_the_detector(bare):
     trace = traced(objects=2, steps=3)
     page = show(bare, trace)
+    assert page.locator(".mv-rail .mv-note").is_visible()
     told = page.locator(".mv-rail .mv-note").inner_text()
     assert "at least 0.5, the detector's threshold" in told
     assert "detections of 0.2 or more" in told

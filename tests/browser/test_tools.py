@@ -148,6 +148,29 @@ def zoomed(page):
     return page.evaluate("[window.viewer.stage.zoom.scale, ...window.viewer.stage.zoom.centre]")
 
 
+def test_the_picture_moves_with_the_pointer_and_against_the_arrows(bare):
+    """Dragging keeps what is under the pointer there; an arrow shows more of its side."""
+    page = show(bare, outlined())
+    pans = """() => { const { zoom } = window.viewer.stage;
+      const key = (key) => zoom.key({ key, shiftKey: true });
+      zoom.set(4, [0.5, 0.5]);
+      const seen = { ArrowRight: null, ArrowLeft: null, ArrowDown: null, ArrowUp: null };
+      for (const name of Object.keys(seen)) {
+        zoom.set(4, [0.5, 0.5]);
+        seen[name] = key(name) && zoom.centre.map((c) => Math.sign(c - 0.5));
+      }
+      zoom.set(4, [0.5, 0.5]);
+      return seen; }"""
+    assert page.evaluate(pans) == {
+        "ArrowRight": [1, 0], "ArrowLeft": [-1, 0], "ArrowDown": [0, 1], "ArrowUp": [0, -1]
+    }  # fmt: skip
+    under = "([x, y]) => window.viewer.stage.toSource({ clientX: x, clientY: y })"
+    start, end = (0.3, 0.6), (0.7, 0.3)
+    before = page.evaluate(under, at(page, *start))
+    drag(page, start, end)
+    assert page.evaluate(under, at(page, *end)) == pytest.approx(before, abs=0.01)
+
+
 @pytest.mark.long
 def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
     page = show(bare, outlined())
