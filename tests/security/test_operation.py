@@ -12,6 +12,7 @@ import pytest
 from core.errors import OptionError
 from macd_ui.line import MAX_WAITING
 from macd_ui.serving.logs import FORMAT, WithoutContent
+from macd_ui.session import BEHIND
 from macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
@@ -50,6 +51,18 @@ def test_those_far_from_the_device_wait_without_their_clips():
             "complete": 3, "stopped": 1, "refused": 0, "failed": 0
         }  # fmt: skip
         assert all('"stage": "done"' in words(told[n]) for n in (0, 1))
+
+
+def test_a_tab_that_reads_nothing_is_sent_no_steps(store):
+    """What is computed is there when it reads again, not all that led to it."""
+    visitor = Visitor(store.url)
+    before = store.as_dict()["runs"]["complete"]
+    visitor.join("run", video=clip(visitor), question="is it?")
+    wait_for(lambda: store.as_dict()["runs"]["complete"] == before + 1)
+    (session,) = [s for s in store._sessions.values() if store.tab_states.unread(s.key)]
+    wait_for(lambda: not session.busy.locked())
+    assert store.tab_states.unread(session.key) <= BEHIND + 5
+    assert '"stage": "done"' in words(list(visitor.messages()))
 
 
 def test_a_line_that_is_full_is_told(store):
