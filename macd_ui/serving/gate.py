@@ -314,9 +314,9 @@ def security_headers(space: bool, policy: str = CSP) -> dict[str, str]:
 
 
 def host_name(host: str) -> str:
-    """The name of a Host header, without the port, in lower case."""
-    bracketed = re.fullmatch(r"\[([^\]]*)\](:\d*)?", host)
-    return (bracketed[1] if bracketed else host.rsplit(":", 1)[0]).lower().rstrip(".")
+    """The name of a Host header, without the port, in lower case; empty for what is not a host."""
+    whole = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]*)\]|([^\s:/@,\[\]#?]*))(?::\d{0,5})?", host)
+    return (whole[1] or whole[2] or "").lower().rstrip(".") if whole else ""
 
 
 def _rekey(scope: Scope, cookie: str | None) -> str | None:
