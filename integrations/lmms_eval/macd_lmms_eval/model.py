@@ -168,7 +168,7 @@ def refuse_unknown(arguments: Iterable[str]) -> None:
         near = get_close_matches(name, ARGUMENTS, 1)
         raise OptionError(
             f"macd_studio takes no {shown(name)}",
-            f"Did you mean {near[0]}?" if near else f"Give some of {', '.join(ARGUMENTS)}",
+            f"Write {near[0]}" if near else f"Give some of {', '.join(ARGUMENTS)}",
         )
 
 
