@@ -15,6 +15,7 @@
 # make learn  write the course as a static site, and as a zip to hand out; ARGS="OUT --zip"
 # make record-gallery  run a list of clips and questions; ARGS="LIST OUT --backbone ID"
 # make release-check  build a clean clone, test it, check versions, hashes and sizes
+# make lock   write locks/ anew: every package that is installed, with its hashes
 # make weights  train the embedded models again
 # make seeds  train the backbone with further seeds, one after another, and choose what ships
 # make compare  six methods on each of those backbones, and four fills of the masks
@@ -29,7 +30,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser clean
+.PHONY: mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -160,22 +161,26 @@ study: $(VENV)/.ready
 browser:
 	@scripts/browser.sh
 
-$(VENV)/.ready: requirements.txt constraints.txt scripts/install.sh
-	scripts/install.sh $(VENV) $(PYTHON) requirements.txt
+$(VENV)/.ready: locks/run.txt locks/uv.txt scripts/install.sh setup.py pyproject.toml
+	scripts/install.sh $(VENV) $(PYTHON) locks/run.txt
 	touch $@
 
-$(VENV)/.ready-dev: requirements-dev.txt $(VENV)/.ready
-	scripts/install.sh $(VENV) $(PYTHON) requirements-dev.txt
+$(VENV)/.ready-dev: locks/dev.txt $(VENV)/.ready
+	scripts/install.sh $(VENV) $(PYTHON) locks/dev.txt
 	touch $@
 
 # its packages exclude some of the versions in $(VENV)
-$(MCP)/.ready: requirements-mcp.txt requirements.txt constraints-mcp.txt constraints.txt scripts/install.sh
-	scripts/install.sh $(MCP) $(PYTHON) requirements-mcp.txt constraints-mcp.txt
+$(MCP)/.ready: locks/mcp.txt locks/uv.txt scripts/install.sh setup.py pyproject.toml
+	scripts/install.sh $(MCP) $(PYTHON) locks/mcp.txt
 	touch $@
 
 $(MCP)/.ready-dev: $(MCP)/.ready
 	$(MCP)/bin/pip install --quiet -c constraints.txt pytest pytest-timeout pytest-xdist hypothesis
 	touch $@
+
+# after a change of requirements*.txt or constraints*.txt; asks PyPI for the hashes
+lock: $(VENV)/.ready
+	scripts/lock.sh
 
 clean:
 	rm -rf $(VENV) $(MCP) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,15 +1,8 @@
 #!/bin/sh
-# install.sh VENV PYTHON REQUIREMENTS [PINS]: makes the virtual environment and installs into it.
-# The versions are those of constraints.txt; for the packages of the file PINS, those of PINS.
+# install.sh VENV PYTHON LOCK: makes the virtual environment, and installs into it what the lock file
+# names, with the hashes that it names; then the project itself, as it lies here.
 set -eu
-venv=$1 python=$2 requirements=$3
-constraints=constraints.txt
-if [ $# -gt 3 ]; then
-    constraints=$(mktemp)
-    trap 'rm -f "$constraints"' EXIT
-    awk -F== 'NR == FNR { pinned[$1] } NR == FNR || !($1 in pinned)' "$4" constraints.txt \
-        > "$constraints"
-fi
+venv=$1 python=$2 lock=$3
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
     echo "$python is missing or older than Python 3.11; set PYTHON=/path/to/python3.11" >&2
@@ -39,26 +32,31 @@ setting() { "$venv/bin/pip" config list | sed -n "s/^[^.]*\.$1='\(.*\)'\$/\1/p" 
 # uv downloads and unpacks side by side, several times as fast as pip. It does not read pip's
 # settings, so that those for other indexes are handed on, and read as pip reads them.
 install_fast() {
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -c "$constraints" uv || return 1
+    locked "$venv/bin/pip" install --disable-pip-version-check -r locks/uv.txt || return 1
     index=$(setting index-url) more=$(setting extra-index-url) links=$(setting find-links)
     cert=$(setting cert)
     [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
     [ -z "$more" ] || export UV_INDEX="$more" UV_INDEX_STRATEGY=unsafe-best-match
     [ -z "$links" ] || export UV_FIND_LINKS="$links"
     [ -z "$cert" ] || export SSL_CERT_FILE="$cert"
-    "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" -r "$1" -c "$constraints"
+    locked "$venv/bin/uv" pip install --python "$venv/bin/python" -r "$1"
 }
 
-install_fast "$requirements" || {
+locked() { "$@" --quiet --require-hashes; }
+
+install_fast "$lock" || {
     echo "uv could not install; trying pip, which takes longer" >&2
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" -c "$constraints"
+    locked "$venv/bin/pip" install --disable-pip-version-check -r "$lock"
 }
+
+# the commands `macd` and `macd-studio`; built by the locked setuptools, so that nothing is fetched
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+    --editable .
 
 # opencv-python needs libGL, which a bare machine lacks; the headless build of the same version
 # is the same module without windows
 "$venv/bin/python" -c 'import cv2' 2>/dev/null || {
-    version=$("$venv/bin/pip" show opencv-python | sed -n 's/^Version: //p')
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall \
-        "opencv-python-headless==$version"
+    locked "$venv/bin/pip" install --disable-pip-version-check --no-deps --force-reinstall \
+        -r locks/headless.txt
     "$venv/bin/python" -c 'import cv2'
 }
