@@ -24,6 +24,8 @@ from ratings.shards import read_shards
 from ratings.store import Study
 
 EVERY_MINUTES = 2
+UPLOAD_S = 10.0
+"""How long a server that ends waits for the last upload."""
 log = logging.getLogger(__name__)
 
 
@@ -73,10 +75,10 @@ class Mirror:
             log.error("the mirror of the study could not be written", exc_info=error)
 
     def close(self) -> None:
-        """Uploads what is left, if the hub answers."""
+        """Uploads what is left, if the hub answers in time: the server has to end."""
         self.catch_up()
         try:
-            self.scheduler.trigger().result()
+            self.scheduler.trigger().result(timeout=UPLOAD_S)
         except Exception as error:  # of whatever kind: the server ends all the same
             log.error("the last ratings could not be uploaded", exc_info=error)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,25 +17,53 @@ from macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 
 DRAIN_S = 10.0
 """How long running jobs may take to stop, and their visitors to be informed, seconds."""
+END_S = 27.0
+"""The longest from a signal to the end; a Space and most service managers kill after 30 s."""
+
+
+class Stopped(BaseException):
+    """A signal came while the server was starting. No `except Exception` of a library takes it."""
+
+
+class Stop:
+    """Whether the server was told to end, by a signal.
+
+    A handler runs between any two steps of the main thread, so it may take no lock: the main thread
+    could hold it, as it does at times while it waits for a `threading.Event`.
+    """
+
+    def __init__(self) -> None:
+        self.told = False
+        self.starting = True
+
+    def tell(self, *_: object) -> None:
+        """The handler: ends a start at once, which otherwise goes on through every import and
+        download. Whatever hangs afterwards is written to stderr and ends with the process.
+        """
+        if not self.told:
+            self.told = True
+            faulthandler.dump_traceback_later(END_S, exit=True)
+        if self.starting:
+            self.starting = False  # what comes now is cleaning up
+            raise Stopped
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serves the page as the command line says; returns after SIGTERM or SIGINT."""
+    stop = Stop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop.tell)
     try:
         settings = read_settings(arguments)
         set_up(data_folder())
         settings = with_gallery(settings)
+        for line in warnings_of(settings):
+            print(line, file=sys.stderr)
+        serve(settings, stop)
     except MacdError as error:
         raise SystemExit(f"error: {error}") from None
-    for line in warnings_of(settings):
-        print(line, file=sys.stderr)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
-    try:
-        serve(settings, stopped)
-    except MacdError as error:
-        raise SystemExit(f"error: {error}") from None
+    except Stopped:  # before there was anything to close
+        os._exit(0)
 
 
 def with_gallery(settings: ServerSettings) -> ServerSettings:
@@ -98,8 +127,9 @@ def warnings_of(settings: ServerSettings) -> list[str]:
     return lines
 
 
-def serve(settings: ServerSettings, stopped: threading.Event) -> None:
-    """Serves until `stopped`; the runs of visitors are then stopped and shown as far as they are.
+def serve(settings: ServerSettings, stop: Stop) -> None:
+    """Serves until it is told to stop; the runs of visitors are then stopped and shown as far as
+    they are. Raises Stopped where it had not started yet.
 
     Raises OptionError where the port or the file of users cannot be used, a MacdError for a study
     that cannot be opened.
@@ -136,8 +166,9 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
             ) from error
         if not zerogpu.active():
             store.warm_up()  # after the port is open: it would take processor time from the launch
-        while not stopped.wait(1.0):
-            pass
+        stop.starting = False
+        while not stop.told:
+            time.sleep(0.2)
         store.drain(DRAIN_S)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not keep files
@@ -149,4 +180,4 @@ def serve(settings: ServerSettings, stopped: threading.Event) -> None:
             site.close()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0) if stopped.is_set() else None  # threads of libraries must not hold it up
+        os._exit(0) if stop.told else None  # threads of libraries must not hold it up

@@ -36,7 +36,8 @@ class Scheduler:
         self.triggered += 1
         return self
 
-    def result(self):
+    def result(self, timeout):
+        assert timeout < 30
         if self.failing:
             raise ConnectionError("the hub is away")
 
