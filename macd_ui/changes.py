@@ -13,7 +13,7 @@ from macd_ui import zerogpu
 from macd_ui.actions import NO_CHANGE, PLACES, plain_action
 from macd_ui.estimate import STAGES, work_of_trace
 from macd_ui.jobs import BUSY, Jobs
-from macd_ui.measuring import MEASUREMENTS, change_events, expected_s
+from macd_ui.measuring import MEASUREMENTS, change_events, expected_s, learn_measurement
 from macd_ui.session import Session, Turn
 from macd_ui.showing import Updates, joined, plot, running
 from macd_ui.wording import out_of_time_in_words, stopped_in_words
@@ -98,9 +98,11 @@ class Changes(Jobs):
                 self._took(session, trace, changed, what)
                 return
             bench = self._bench(session, trace, backbone)
+            began = turn.seconds  # without what loading the model took
             changes = change_events(bench, plain, edit, turn.is_over)
             with closing(changes) as events:  # closing it takes an edit back
                 yield from self._stream(session, events, trace, turn)
+            learn_measurement(self.store.estimator, trace, plain, turn.seconds - began)
         self._took(session, trace, bench.trace, what)
 
     def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:

@@ -133,6 +133,26 @@ class Estimator:
             if name in trace.answers and one:
                 put(("method", work.backbone, name), trace.answers[name].ms / 1000, one)
 
+    def learn_action(self, work: Work, kind: str, units: float, seconds: float) -> None:
+        """Learns what a measurement took; kind: "controls" or, by kind of map, "evidence …".
+
+        units: of its work on each frame, as `measured` is asked for.
+        """
+        units *= work.frames
+        if units > 0:
+            with self._lock:
+                key = ("action", work.backbone, kind)
+                before = self._rates.get(key, seconds / units)
+                self._rates[key] = (1 - NEWEST) * before + NEWEST * seconds / units
+
+    def measured(self, work: Work, kind: str, units: float) -> float | None:
+        """Seconds of a measurement; None as long as no such one was timed here."""
+        with self._lock:
+            return self._measured(work, kind, units)
+
+    def _measured(self, work: Work, kind: str, units: float) -> float | None:
+        return _times(self._rate("action", work.backbone, kind), units * work.frames)
+
     def _rate(self, *key: Hashable) -> float | None:
         return self._rates.get(key if len(key) > 1 else key[0])
 
@@ -225,10 +245,10 @@ class Estimator:
         with self._lock:
             if kind == "label":
                 return 0.0
-            if kind == "occlusion":
-                return _times(self._views(work), tracks)
-            if kind == "controls":
-                return _times(self._views(work), RANDOM_MASKS + 3)
+            units = {"occlusion": tracks, "controls": RANDOM_MASKS + 3}.get(kind)
+            if units is not None:
+                measured = self._measured(work, kind, units)
+                return _times(self._views(work), units) if measured is None else measured
             token = _times(self._token(work), self._tokens(work))
             if kind == "redecode":
                 return token

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.evidence.cost import readings_of
-from core.evidence.options import read_evidence_options
-from core.types import Edit, Trace
+from core.evidence import kind_names
+from core.evidence.cost import ATTENTION, VIEWS, readings, readings_of
+from core.evidence.options import EvidenceOptions, read_evidence_options
+from core.types import RANDOM_MASKS, Edit, Trace
 from macd_ui.actions import NO_CHANGE
-from macd_ui.estimate import Estimator, Work
+from macd_ui.estimate import Estimator, Work, work_of_trace
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -62,8 +63,62 @@ def expected_s(
     what = str(action["do"])
     if what == "evidence":
         options = read_evidence_options(action["evidence"])
-        return estimator.reading(work, readings_of(options, len(trace.tracks), len(trace.groups)))
+        tracks, groups = len(trace.tracks), len(trace.groups)
+        parts = _parts(options, tracks, groups)
+        known = [estimator.measured(work, f"evidence {k}", units) for k, units in parts.items()]
+        if known and None not in known:
+            return sum(s for s in known if s is not None)
+        return estimator.reading(work, readings_of(options, tracks, groups))
     kind = str(action["edit"].get("kind")) if what == "edit" else what
     if what == "redecode" and action["method"] != "macd":
         kind = "level"  # as after one: another second view is read, and an answer decoded
     return estimator.change(work, kind, len(trace.tracks))
+
+
+def learn_measurement(
+    estimator: Estimator, trace: Trace, action: Mapping[str, Any], seconds: float
+) -> None:
+    """Learns from a measurement that ended; a change by hand is no measurement.
+
+    trace: as it was before. action: as `plain_action` gives it. Evidence of several kinds is shared
+    out among them by what each is expected to take.
+    """
+    work, tracks, what = work_of_trace(trace), len(trace.tracks), str(action["do"])
+    if what == "occlusion":
+        estimator.learn_action(work, what, tracks, seconds)
+    elif what == "controls":
+        estimator.learn_action(work, what, RANDOM_MASKS + 3, seconds)
+    elif what == "evidence":
+        options = read_evidence_options(action["evidence"])
+        if options.knock_out or options.boxes:
+            return  # an answer is decoded too, of a length that nobody knows
+        parts = _parts(options, tracks, len(trace.groups))
+        for kind, units in parts.items():
+            share = seconds * units / sum(parts.values())
+            estimator.learn_action(work, f"evidence {kind}", units, share)
+
+
+def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
+    """What the measurements that were timed on this server will take, in milliseconds.
+
+    controls: of the comparison with random masks, None where it is not known. evidence: by kind of
+    map, "occlusion-grid" of one patch in each frame group; None without any.
+    """
+    work, tracks, groups = work_of_trace(trace), len(trace.tracks), len(trace.groups)
+    units = {kind: readings(kind, tracks, groups, 1) for kind in kind_names()}
+    units["lens"] = VIEWS * ATTENTION
+    evidence = {k: _ms(estimator.measured(work, f"evidence {k}", n)) for k, n in units.items()}
+    known = {kind: ms for kind, ms in evidence.items() if ms is not None}
+    controls = _ms(estimator.measured(work, "controls", RANDOM_MASKS + 3))
+    return {"controls": controls, "evidence": known or None}
+
+
+def _parts(options: EvidenceOptions, tracks: int, groups: int) -> dict[str, float]:
+    """Readings of a view by kind of map that is asked for, and of the lens."""
+    rows, columns = options.patch_grid()
+    parts = {k: readings(k, tracks, groups, rows * columns) for k in options.chosen_kinds}
+    return parts | ({"lens": VIEWS * ATTENTION} if options.lens else {})
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1000 * seconds, 1)

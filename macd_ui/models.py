@@ -79,8 +79,7 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
     )  # fmt: skip
     facts = (
         f"{best.billions:g} B parameters · needs {needed_gb(best, here):.1f} of"
-        f" {here.memory_gb:.0f} GB of memory · {best.licence} · estimated at"
-        f" {_time_in_words(seconds_of(best, here))} a run here · first run downloads"
+        f" {here.memory_gb:.0f} GB of memory · {best.licence} · first run downloads"
         f" {best.memory_gb:g} GB. Detector: {DETECTORS.get(detector, detector)}."
     )
     return RealModels(best.hub_id, detector, f"{best.title} and {_name(detector)}", facts)
@@ -108,10 +107,6 @@ def _detector(settings: ServerSettings, machine: Machine | None) -> str | None:
 
 def _name(detector: str) -> str:
     return DETECTORS.get(detector, detector).partition(" · ")[0]
-
-
-def _time_in_words(seconds: float) -> str:
-    return f"{max(1, round(seconds))} s" if seconds < 120 else f"{round(seconds / 60)} minutes"
 
 
 @lru_cache(maxsize=1)

@@ -14,11 +14,11 @@ from core.errors import Cancelled, VideoNotFound
 from core.methods import find_methods
 from core.options import RunOptions
 from core.question import clean_question
-from core.types import Clip, Trace
+from core.types import RANDOM_MASKS, Clip, Trace
 from macd_ui import zerogpu
 from macd_ui.computing import run_events
 from macd_ui.draws import draw, fresh_seed
-from macd_ui.estimate import STAGES, work_of, work_of_options
+from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
 from macd_ui.forms import run_options
 from macd_ui.jobs import BUSY, Jobs
 from macd_ui.reading import read_beside, stamp
@@ -27,11 +27,11 @@ from macd_ui.settings import EMBEDDED, check_limits
 from macd_ui.showing import DRAWN_TITLE, NO_STRIP, Updates, joined, plot, running, saving, tally_of
 from macd_ui.wording import left_in_words, out_of_time_in_words, stopped_in_words
 from viewer import status
-from viewer.payload import can_compare, controls_ms
+from viewer.payload import can_compare
 
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
-AUTOMATIC_MS = 2000.0
+AUTOMATIC_S = 2.0
 """Controls that take at most this long are compared without being asked for."""
 log = logging.getLogger(__name__)
 
@@ -234,13 +234,19 @@ class Runs(Jobs):
         trace = session.trace
         if trace is None or not can_compare(trace) or turn.is_over() or zerogpu.active():
             return  # on a shared GPU it would take more of the visitor's quota
-        expected = controls_ms(trace)
-        if expected is None or expected > AUTOMATIC_MS or any(t.outlines for t in trace.tracks):
+        estimator, work, views = self.store.estimator, work_of_trace(trace), RANDOM_MASKS + 3
+        expected = estimator.measured(work, "controls", views)
+        if expected is None and "views" in trace.timings_ms:
+            expected = views * trace.timings_ms["views"] / 1000
+        if expected is None or expected > AUTOMATIC_S or any(t.outlines for t in trace.tracks):
             return  # random places for outlines take longer than reading the views
         session.comparing = True
         try:
             bench = self._bench(session, trace, job.backbone)
             compared = bench.measure_controls()
+            assert compared.controls is not None
+            took = compared.controls.milliseconds / 1000
+            estimator.learn_action(work, "controls", views, took)
         except Exception as error:
             log.warning("controls were not compared", exc_info=error)
             return

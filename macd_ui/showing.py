@@ -19,6 +19,7 @@ from macd_ui.draws import COUNTED_TOO, Drawn
 from macd_ui.examples import Example, load_first
 from macd_ui.files import addresses
 from macd_ui.forms import SETTINGS, form_values, run_options
+from macd_ui.measuring import known_costs
 from macd_ui.models import offered
 from macd_ui.reading import digest
 from macd_ui.session import Asked, Form, Session, Store
@@ -68,7 +69,8 @@ class Showing:
         link: str = "",
     ) -> dict[str, Any]:
         files = addresses(session, self.first and self.first[0])
-        return payload(trace, state, frames, former, link, files, bool(session.undone))
+        costs = None if trace is None else known_costs(self.store.estimator, trace)
+        return payload(trace, state, frames, former, link, files, bool(session.undone), costs)
 
     def _note(self, session: Session) -> Updates:
         """Where the form would run something else than what is shown."""

@@ -1,4 +1,4 @@
-"""The evidence of a trace's tokens as the viewer draws it, and what more of it would cost."""
+"""The evidence of a trace's tokens as the viewer draws it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.evidence import kind_names
-from core.evidence.cost import ATTENTION, KNOCK_OUT, VIEWS, readings
 from core.evidence.records import Evidence, EvidenceMap
 from core.evidence.report import extent
 from core.types import Trace
@@ -25,20 +23,6 @@ def evidence_payload(trace: Trace) -> list[dict[str, Any]]:
     """One plain object a token; `Evidence` in js/types.d.ts says what each field is."""
     corners = extent(trace)
     return [_evidence(one, corners) for one in trace.evidence]
-
-
-def evidence_costs(trace: Trace) -> dict[str, float] | None:
-    """Milliseconds by kind, "patch" of one patch in each group, and "knock-out"; None: not known.
-
-    From what reading one view took in the run.
-    """
-    spent = trace.timings_ms.get("views")
-    if spent is None:
-        return None
-    tracks, groups = len(trace.tracks), len(trace.groups)
-    costs = {kind: readings(kind, tracks, groups, 1) for kind in kind_names()}
-    costs |= {"knock-out": KNOCK_OUT, "lens": VIEWS * ATTENTION}
-    return {name: round(spent * cost, 1) for name, cost in costs.items()}
 
 
 def _evidence(one: Evidence, corners: list[float]) -> dict[str, Any]:

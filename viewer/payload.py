@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -24,7 +25,6 @@ from core.traces.summary import answer_as_dict
 from core.truth import OUTSIDE, is_right
 from core.types import (
     LOST,
-    RANDOM_MASKS,
     Answer,
     ModelFrames,
     OcclusionReport,
@@ -35,7 +35,7 @@ from core.types import (
 from core.whatif.constant import same_by_constant
 from core.whatif.redecodable import why_not_redecode
 from viewer.constants import constants
-from viewer.evidence import evidence_costs, evidence_payload
+from viewer.evidence import evidence_payload
 
 
 def status(
@@ -71,6 +71,7 @@ def payload(
     link: str = "",
     files: dict[str, str] | None = None,
     redo: bool = False,
+    costs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What the viewer shows. frames=False leaves the source frames out, when it has them already.
 
@@ -78,7 +79,8 @@ def payload(
     former: the trace before the last change by hand, whose answer is shown beside. link: address
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
     whether it is the trace of a "run" or of an "example". redo: whether a change by hand was taken
-    back that can be made again.
+    back that can be made again. costs: milliseconds of measurements as far as they were timed here,
+    "controls" and, by kind of map, "evidence".
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
@@ -86,6 +88,8 @@ def payload(
     if trace is not None:
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
         out["trace"]["redo"] = redo
+        out["trace"]["evidence_ms"] = (costs or {}).get("evidence")
+        out["trace"]["controls_ms"] = (costs or {}).get("controls")
         if former is not None and "macd" in former.answers:
             out["trace"]["former"] = _answer(former.answers["macd"], former.truth)
         if trace.status == "complete" and (trace.answers or trace.options.masks_only):
@@ -168,10 +172,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "occlusion": None if trace.occlusion is None else _occlusion(trace.occlusion),
         "controls": None if trace.controls is None else asdict(trace.controls),
         "evidence": evidence_payload(trace),
-        "evidence_ms": evidence_costs(trace),
         "measurable": can_measure(trace),
         "comparable": can_compare(trace),
-        "controls_ms": controls_ms(trace),
         "truth": trace.truth,
         "badge": _badge(trace),
         "undetected": list(undetected(trace)),
@@ -226,12 +228,6 @@ def can_measure(trace: Trace) -> bool:
     complete = trace.model_frames is not None and trace.counterfactual is not None
     complete = complete and not trace.backbone.is_recorded
     return complete and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
-
-
-def controls_ms(trace: Trace) -> float | None:
-    """What the comparison with controls will take, from what reading one view took."""
-    spent = trace.timings_ms.get("views")
-    return None if spent is None else round(spent * (RANDOM_MASKS + 3), 1)
 
 
 def undetected(trace: Trace) -> tuple[str, ...]:

@@ -290,3 +290,13 @@ def test_confidences_stand_beside_the_thresholds_of_the_detector(bare):
     tracks = tuple(replace(t, confidence=1.0) for t in trace.tracks)
     show(bare, replace(trace, tracks=tracks))
     assert page.locator(".mv-rail .mv-note").is_hidden()
+
+
+def test_a_time_stands_beside_measure_where_every_map_was_timed(bare):
+    page = show(bare, traced(objects=2, steps=3), costs={"evidence": {"gradient": 3000.0}})
+    page.locator(".mv-evidence > summary").click()
+    told = page.locator(".mv-evidence-ask .mv-note").first
+    page.get_by_label("Attention", exact=True).wait_for()
+    assert told.inner_text() == ""
+    page.get_by_label("Attention", exact=True).uncheck()
+    assert told.inner_text() == "about 3 s"

@@ -158,10 +158,12 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     kind.evaluate("(box) => { box.checked = false; }")
     assert kind.screenshot() != ticked  # the tick is seen
     kind.evaluate("(box) => { box.checked = true; }")
-    assert "about" in page.locator(".mv-evidence-ask").inner_text()
+    assert "about" not in page.locator(".mv-evidence-ask .mv-note").first.inner_text()
     page.get_by_role("button", name="Measure", exact=True).focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".mv-heats canvas:visible")
+    # from now on the server knows what such maps take
+    page.wait_for_function("document.querySelector('.mv-evidence-ask').innerText.includes('about')")
     assert page.get_by_label("Kind of map").locator("option").count() == 2
     # an object and a region are knocked out; the maps stay
     page.locator(".mv-root").focus()

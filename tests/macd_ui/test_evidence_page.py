@@ -13,7 +13,7 @@ from macd_ui.actions import plain_action
 from macd_ui.estimate import Estimator, work_of_trace
 from macd_ui.examples import examples
 from macd_ui.handlers import Handlers
-from macd_ui.measuring import expected_s
+from macd_ui.measuring import expected_s, known_costs, learn_measurement
 from macd_ui.session import Store
 from viewer import identity
 
@@ -42,6 +42,7 @@ def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
     assert told[-1] == told[-1] | {"running": False, "error": ""}
     (sent,) = updates[-1]["viewer"]["trace"]["evidence"]
     assert {m["kind"] for m in sent["maps"]} == {"attention"}
+    assert set(updates[-1]["viewer"]["trace"]["evidence_ms"]) == {"attention"}  # was timed
     session = handlers.store.session("me")
     assert session.former == []  # a measurement is no change that could be undone
     track = session.trace.tracks[0].id
@@ -116,3 +117,34 @@ def test_the_expected_time_is_that_of_the_readings_asked_for(handlers):
     both = replace(few, knock_out=("1", "2"))
     assert readings_of(both, 3, 4) == pytest.approx(readings_of(few, 3, 4) + 3)
     assert readings_of(replace(few, maps=False, lens=False), 3, 4) == 0
+
+
+def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
+    trace, estimator = handlers.first[1], Estimator()
+    estimator.learn(work_of_trace(trace), trace)  # a run alone says nothing of maps
+    assert known_costs(estimator, trace) == {"controls": None, "evidence": None}
+    both = {"do": "evidence", "evidence": {"kinds": ["gradient", "attention"], "lens": True}}
+    learn_measurement(estimator, trace, both, 3.0)
+    costs = known_costs(estimator, trace)["evidence"]
+    assert set(costs) == {"gradient", "attention", "lens"}
+    assert sum(costs.values()) == pytest.approx(3000.0, abs=0.2)
+    work = work_of_trace(trace)
+    assert expected_s(estimator, work, trace, both) == pytest.approx(3.0)
+    # a patch at a time: as many as a group is divided into
+    grid = {
+        "do": "evidence",
+        "evidence": {"kinds": ["occlusion-grid"], "patches": "4x4", "lens": False},
+    }
+    learn_measurement(estimator, trace, grid, 8.0)
+    assert known_costs(estimator, trace)["evidence"]["occlusion-grid"] == pytest.approx(500.0)
+    learn_measurement(estimator, trace, {"do": "controls"}, 0.7)
+    learn_measurement(estimator, trace, {"do": "occlusion"}, 0.6)
+    assert known_costs(estimator, trace)["controls"] == 700.0
+    assert estimator.change(work, "occlusion", len(trace.tracks)) == pytest.approx(0.6)
+    assert estimator.change(work, "controls") == pytest.approx(0.7)
+    other = replace(trace, backbone=replace(trace.backbone, name="another"))
+    assert known_costs(estimator, other)["evidence"] is None
+    knocked = {"do": "evidence", "evidence": {"kinds": ["gradient"], "knock_out": ["1"]}}
+    learn_measurement(estimator, trace, knocked, 99.0)
+    after = known_costs(estimator, trace)["evidence"]
+    assert {kind: after[kind] for kind in costs} == costs

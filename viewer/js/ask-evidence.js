@@ -165,12 +165,12 @@ export class AskEvidence {
     const kinds = this.chosenKinds();
     this.measure.disabled ||= !kinds.length;
     this.patches.disabled ||= !kinds.includes("occlusion-grid");
-    if (!costs || !kinds.length) {
+    if (!costs || !kinds.length || kinds.some((kind) => costs[kind] === undefined)) {
       this.cost.textContent = "";
       return;
     }
     const [rows, columns] = this.patches.value.split("x").map(Number);
-    const spent = kinds.reduce((sum, kind) => sum + (costs[kind] || 0) * (kind === "occlusion-grid" ? rows * columns : 1), costs.lens || 0);
+    const spent = kinds.reduce((sum, kind) => sum + costs[kind] * (kind === "occlusion-grid" ? rows * columns : 1), costs.lens || 0);
     this.cost.textContent = `about ${spent < 950 ? `${Math.max(0.1, spent / 1000).toFixed(1)} s` : `${Math.round(spent / 1000)} s`}`;
   }
 

@@ -77,13 +77,13 @@ export interface Trace {
   occlusion: OcclusionReport | null;
   controls: ControlReport | null;
   evidence: Evidence[];
-  /** Milliseconds that each kind of map would take, "occlusion-grid" by patch, as far as known. */
+  /** Milliseconds that each kind of map took on this server, "occlusion-grid" by patch, as far as known. */
   evidence_ms: Record<string, number> | null;
   /** Whether the evidence of a token can be measured. */
   measurable: boolean;
   /** Whether the masks can be compared with controls. */
   comparable: boolean;
-  /** What that takes, in milliseconds, as far as known. */
+  /** What that took on this server, in milliseconds, as far as known. */
   controls_ms: number | null;
   /** The right answer; empty where nobody knows it. */
   truth: string;
