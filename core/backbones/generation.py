@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from transformers import GenerationConfig
+
 from core.errors import UnsupportedBackbone
 from core.records import PENALTY
 from core.validation import shown
@@ -42,6 +44,15 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Field of transformers' GenerationConfig that changes scores or ends → values, besides None, with
 which it does not.
 """
+
+
+def check_generation(folder: str, name: str) -> None:
+    """Refuses a model's generation config before its weights are read; see `repetition_penalty`."""
+    try:
+        config = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    except OSError:  # a model may have none
+        return
+    repetition_penalty(config, name)
 
 
 def end_tokens(config: Any, own: int | None) -> frozenset[int]:

@@ -18,6 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from core.backbones.base import BackboneInfo, VideoLM, device_of
 from core.backbones.catalogue import CATALOGUE, largest_within
+from core.backbones.generation import check_generation
 from core.backbones.hf import HfVideoLM
 from core.backbones.progress import reading_weights
 from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
@@ -213,6 +214,7 @@ def load_backbone(
     toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
     with source.explained():
         folder, family = source.fetch(where, dtype, progress)
+        check_generation(folder, name)
         model_class: Any = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
         with reading_weights(progress):

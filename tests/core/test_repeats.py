@@ -1,5 +1,6 @@
 """A model's repetition penalty, taken after the contrast, beside transformers' own processor."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
+from core.backbones import load_backbone
 from core.backbones.generation import NEUTRAL, repetition_penalty
 from core.decoding.contrast import flip_points, kept_candidates, score
 from core.decoding.loop import ViewBatch, continue_decoding, decode, redecode
@@ -352,6 +354,27 @@ def test_what_cannot_be_followed_is_refused_by_its_name(field):
     setattr(config, field, [[3]] if field.endswith("ids") else 2)
     with pytest.raises(UnsupportedBackbone, match=rf"of m sets {field} to .* Take {field} out of"):
         repetition_penalty(config, "m")
+
+
+def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, monkeypatch):
+    def read(*_, **__):
+        raise RuntimeError("the weights are read")
+
+    fetched = (str(tmp_path), "qwen2_5_vl")
+    monkeypatch.setattr("core.backbones.load._Source.fetch", lambda *_: fetched)
+    monkeypatch.setattr("transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained", read)
+    with pytest.raises(RuntimeError, match="are read"):  # a model may have no such file
+        load_backbone(str(tmp_path))
+    config = {"repetition_penalty": 1.05, "do_sample": True, "temperature": 1e-6}
+    for values, refused in ((config, False), (config | {"no_repeat_ngram_size": 3}, True)):
+        (tmp_path / "generation_config.json").write_text(json.dumps(values))
+        kind, told = (
+            (UnsupportedBackbone, "sets no_repeat_ngram_size to 3")
+            if refused
+            else (RuntimeError, "are read")
+        )
+        with pytest.raises(kind, match=told):
+            load_backbone(str(tmp_path))
 
 
 def test_every_processor_of_transformers_is_followed_or_refused():
