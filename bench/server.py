@@ -30,14 +30,14 @@ def serving() -> Iterator[str]:
 
 
 @contextmanager
-def serving_process(**more: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The same with the server's process; more: its environment variables."""
+def serving_process(*flags: str, **more: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The same with the server's process; flags, more: its command line and environment."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     env = os.environ | {"GRADIO_SERVER_PORT": str(port)} | more
     server = subprocess.Popen(
-        [sys.executable, "app.py"], cwd=ROOT, env=env, stdout=subprocess.DEVNULL
+        [sys.executable, "app.py", *flags], cwd=ROOT, env=env, stdout=subprocess.DEVNULL
     )
     url = f"http://127.0.0.1:{port}/"
     try:

@@ -116,6 +116,19 @@ class StageCache:
         """Gives the memory of the last read back, and keeps none from now on."""
         self.keep_read, self._read = False, None
 
+    def frames(self) -> list[Any]:
+        """What is kept that holds frames: decoded clips, and the last read."""
+        with self._lock:
+            clips = [kept for kept in self._kept.values() if isinstance(kept, Clip)]
+            return [*clips, *(self._read or ())[1:]]
+
+    def forget_frames(self) -> None:
+        """Forgets decoded clips and the last read; objects that were found stay."""
+        with self._lock:
+            for key in [k for k, kept in self._kept.items() if isinstance(kept, Clip)]:
+                del self._kept[key]
+            self._read = None
+
     def get(self, key: Hashable) -> Any:
         """The result kept under a key, or None."""
         with self._lock:

@@ -72,16 +72,20 @@ def add_api(handlers: Handlers) -> None:
         folder = Path(tempfile.mkdtemp(dir=store.uploads.folder))
         return as_json(result), str(save(result, folder / "trace.macd"))
 
-    def rescore(file: str | None, alpha: float, beta: float) -> list[dict[str, Any]]:
+    def rescore(
+        file: str | None, alpha: float, beta: float, request: gr.Request
+    ) -> list[dict[str, Any]]:
         """The token each step of the MACD answer would choose under another α and β.
 
         Exact on stored logits up to the first token that differs, where the path diverges.
         """
-        return rescored(load(_uploaded(file)), alpha, beta)
+        with store.open_in_turn(visitor_of(request)):
+            return rescored(load(_uploaded(file)), alpha, beta)
 
-    def open_(file: str | None) -> dict[str, Any]:
+    def open_(file: str | None, request: gr.Request) -> dict[str, Any]:
         """The summary of a saved trace (docs/json-schema.md); needs no model."""
-        return as_json(load(_uploaded(file)))
+        with store.open_in_turn(visitor_of(request)):
+            return as_json(load(_uploaded(file)))
 
     for endpoint in (trace, rescore, open_):  # MCP clients have tools that take paths instead
         vars(endpoint)["_mcp_type"] = "endpoint"

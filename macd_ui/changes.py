@@ -7,17 +7,18 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from core.errors import Cancelled, TraceError
-from core.types import Trace
+from core.types import Edit, Trace
 from core.whatif.redecodable import redecodable
 from macd_ui import zerogpu
 from macd_ui.actions import NO_CHANGE, PLACES, plain_action
 from macd_ui.estimate import STAGES, work_of_trace
 from macd_ui.jobs import BUSY, Jobs
+from macd_ui.kept import GONE
 from macd_ui.measuring import MEASUREMENTS, change_events, expected_s, learn_measurement
 from macd_ui.session import Session, Turn
 from macd_ui.showing import Updates, joined, plot, running
 from macd_ui.wording import out_of_time_in_words, stopped_in_words
-from viewer import identity, status
+from viewer import status
 
 if TYPE_CHECKING:
     from core.pipeline import Event
@@ -45,57 +46,54 @@ class Changes(Jobs):
             yield self._kept(session, status(error=message, where=where))
         finally:
             session.busy.release()
+            self.store.settle(session)
 
     def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
         if not isinstance(action, Mapping):
             raise NO_CHANGE
         what = action.get("do")
-        if session.trace is None:  # the page was just opened: its first example is on show
+        if session.shown is None:  # the page was just opened: its first example is on show
             if self.first is None:
                 raise TraceError("there is nothing to change yet", "Run a clip first")
             session.show(self.first[1], self.first[0].link)
-        trace = session.trace
-        assert trace is not None
-        if action.get("run") != identity(trace):
-            raise TraceError(
-                "the server no longer keeps the run on this page",
-                "Open its saved file, or run the clip again",
-            )
+            assert session.shown is not None
+        if action.get("run") != session.shown.run:
+            raise TraceError(*GONE)
         if what in ("undo", "redo"):
-            session.undo() if what == "undo" else session.redo()
-            yield self._changed(session)
+            with self.store.open_in_turn(session.visitor):  # it may have to be read from its file
+                session.undo() if what == "undo" else session.redo()
+                changed = self._changed(session)
+            yield changed
             return
         if what not in PLACES:
             raise NO_CHANGE
         yield running(True) | {
             "viewer": self._view(session, None, status(message="Starting", running=True))
         }
-        yield from self._compute(session, trace, action, backbone)
+        yield from self._compute(session, action, backbone)
         yield self._changed(session)
 
     def _compute(
-        self, session: Session, trace: Trace, action: Mapping[str, Any], backbone: str
+        self, session: Session, action: Mapping[str, Any], backbone: str
     ) -> Iterator[Updates]:
         """Makes the change that an action asks for, when the device is free."""
-        from core.whatif.workbench import read_edit
-
         what = str(action["do"])
-        edit = read_edit(action.get("edit"), trace) if what == "edit" else None
-        plain = plain_action(action)
-        if what == "redecode":
-            redecodable(trace, plain["method"])  # raises before anything is waited for
-        expected = expected_s(self.store.estimator, work_of_trace(trace), trace, plain)
+        with self.store.open_in_turn(session.visitor):
+            edit, plain, expected = self._checked(session.trace, action)
+        self.store.settle(session)  # it is read again when its turn comes
         with ExitStack() as stack:
             stack.enter_context(self.store.quota.job(session.visitor))
             ticket = stack.enter_context(self.store.line.enter(expected))
             yield from self._wait(session, ticket)
             turn = stack.enter_context(self.store.turn(session))
+            trace = session.trace
+            assert trace is not None
             if zerogpu.active():
                 made_by = self._maker(trace, backbone)
                 job = zerogpu.ChangeJob(trace, plain, made_by)
                 with closing(zerogpu.change(job, turn.is_over)) as events:
                     changed = yield from self._stream(session, events, trace, turn)
-                self._took(session, trace, changed, what)
+                self._took(session, changed, what)
                 return
             bench = self._bench(session, trace, backbone)
             began = turn.seconds  # without what loading the model took
@@ -103,13 +101,27 @@ class Changes(Jobs):
             with closing(changes) as events:  # closing it takes an edit back
                 yield from self._stream(session, events, trace, turn)
             learn_measurement(self.store.estimator, trace, plain, turn.seconds - began)
-        self._took(session, trace, bench.trace, what)
+        self._took(session, bench.trace, what)
 
-    def _took(self, session: Session, former: Trace, changed: Trace, what: str) -> None:
+    def _checked(
+        self, trace: Trace | None, action: Mapping[str, Any]
+    ) -> tuple[Edit | None, dict[str, Any], float | None]:
+        """The edit, the plain action, and seconds; raises MacdError before anything waits."""
+        from core.whatif.workbench import read_edit
+
+        assert trace is not None
+        what = str(action["do"])
+        edit = read_edit(action.get("edit"), trace) if what == "edit" else None
+        plain = plain_action(action)
+        if what == "redecode":
+            redecodable(trace, plain["method"])
+        return edit, plain, expected_s(self.store.estimator, work_of_trace(trace), trace, plain)
+
+    def _took(self, session: Session, changed: Trace, what: str) -> None:
         if what in MEASUREMENTS:  # nothing was changed by hand
             session.trace = changed
         else:
-            session.change(former, changed)
+            session.change(changed)
 
     def _stream(
         self, session: Session, events: Iterator[Event], former: Trace, turn: Turn

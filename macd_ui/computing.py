@@ -1,15 +1,19 @@
-"""Where a run computes: in this process, or in one that a Space lends a GPU."""
+"""Where a run computes: in this process, or in one that a Space lends a GPU; and a first try."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from core.types import Progress
+import numpy as np
+
+from core.types import Clip, Progress
 from macd_ui import zerogpu
 from macd_ui.session import Store
 
 if TYPE_CHECKING:
+    from core.backbones import VideoLM
+    from core.objects.detect import Detector
     from core.pipeline import Event, StageCache
 
 
@@ -40,3 +44,21 @@ def run_events(
         loading=loading,
         answer_outside=job.answer_outside,
     )
+
+
+def try_out(lm: VideoLM, detector: Detector) -> None:
+    """One pass of every kind that a run makes, on blank frames."""
+    import torch
+
+    from core.options import DetectOptions
+
+    frames = np.zeros((8, 96, 96, 3), np.uint8)
+    for count in (1, 2, 4, 8):  # a detector prepares itself for every size of a batch
+        list(detector.detect(frames[:count], DetectOptions()))
+    times = np.arange(8, dtype=np.float64)
+    clip = Clip(frames, times, frames[:0], times[:0], "", "", 8.0, (96, 96))
+    encoded = lm.encode(clip, "What is in the video?")
+    video = encoded.video.clone().requires_grad_()
+    torch.autograd.grad(lm.query_logits(encoded, video).sum(), video)
+    state = lm.prefill(encoded, encoded.video)
+    lm.step(lm.join([state, state]), [next(iter(lm.end_tokens))] * 2)

@@ -1,4 +1,4 @@
-"""Downloads: a trace as a .macd file or as a page of its own, made when asked for, never on disk.
+"""Downloads: a trace as a .macd file or as a page of its own, made when asked for.
 
 /files/TOKEN/NAME.macd and /files/TOKEN/NAME.html, where TOKEN is that of a session, or `example`
 for the shipped traces, which are everybody's. A session's files are given to its own browser only.
@@ -16,13 +16,16 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from core.errors import TraceError
-from core.traces.bundle import load, pack
-from core.types import Trace
+from core.traces.bundle import load
 from macd_ui.examples import Example
+from macd_ui.kept import KeptTrace
+from macd_ui.line import LineFull
+from macd_ui.quota import QuotaError
 from macd_ui.serving.identity import browser_key, read_cookie
+from macd_ui.serving.upstream import Framework
 from macd_ui.session import Session, Store
 from macd_ui.settings import is_loopback
-from viewer import identity, standalone
+from viewer import standalone
 
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."
@@ -35,9 +38,9 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
     of: "run" for the session's own trace; "example" for `first`, the example on show as long as the
     session has none.
     """
-    if session.trace is not None:
-        of, place = "run", f"files/{session.token}/{file_stem(session.trace)}"
-        which = f"?run={identity(session.trace)}"  # another one is not given in its place
+    if session.shown is not None:
+        of, place = "run", f"files/{session.token}/{file_stem(session.shown.asked.clip)}"
+        which = f"?run={session.shown.run}"  # another one is not given in its place
     elif first is not None:
         of, place, which = "example", f"files/{EXAMPLE}/{quote(first.name)}", ""
     else:
@@ -45,40 +48,45 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
     return {"trace": f"{place}.macd{which}", "page": f"{place}.html{which}", "of": of}
 
 
-def file_stem(trace: Trace) -> str:
+def file_stem(clip: str) -> str:
     """A file name after the clip's, without its ending."""
-    stem = Path(trace.clip.name).stem
+    stem = Path(clip).stem
     return re.sub(r"[^A-Za-z0-9._-]+", "_", stem)[:60].lstrip(".") or "trace"
 
 
 def routes(store: Store, examples: list[Example]) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`."""
 
-    def find(token: str, stem: str, cookie: str | None) -> Trace | None:
+    def find(token: str, stem: str, cookie: str | None) -> KeptTrace | None:
         if token != EXAMPLE:
             session = store.of_token(token)
             if session is None or cookie is None or session.browser != browser_key(cookie):
                 return None
-            session.fetched = session.trace
-            return session.trace
+            session.fetched = 0 if session.shown is None else session.shown.number
+            return session.shown
         example = next((e for e in examples if e.name == stem and e.trace is not None), None)
-        try:
-            return None if example is None or example.trace is None else load(example.trace)
-        except TraceError:
-            return None
+        return None if example is None or example.trace is None else KeptTrace(load(example.trace))
 
     def answer(request: Request) -> Response:
         stem, dot, kind = request.path_params["name"].rpartition(".")
         if not dot or kind not in ("macd", "html"):
             return PlainTextResponse(UNKNOWN, 404)
         cookie = read_cookie(request.headers.get("cookie"))
-        trace = find(request.path_params["token"], stem, cookie)
         run = request.query_params.get("run")
-        if trace is None or run not in (None, identity(trace)):
+        visitor = request.scope.get(Framework.VISITOR, "")
+        try:
+            with store.open_in_turn(visitor):
+                kept = find(request.path_params["token"], stem, cookie)
+                if kept is None or run not in (None, kept.run):
+                    return PlainTextResponse(GONE, 404)
+                as_page = kind == "html"
+                content = standalone(kept.read()).encode("utf-8") if as_page else kept.content()
+        except TraceError:
             return PlainTextResponse(GONE, 404)
-        content = pack(trace) if kind == "macd" else standalone(trace).encode("utf-8")
+        except (LineFull, QuotaError) as error:
+            return PlainTextResponse(str(error), 429)
         headers = {
-            "Content-Disposition": f'attachment; filename="{file_stem(trace)}.{kind}"',
+            "Content-Disposition": f'attachment; filename="{file_stem(kept.asked.clip)}.{kind}"',
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",

@@ -21,6 +21,7 @@ from macd_ui import zerogpu
 from macd_ui.changes import Changes
 from macd_ui.estimate import STAGES, work_of_options
 from macd_ui.forms import form_values, run_options
+from macd_ui.jobs import TELL_S
 from macd_ui.models import offered
 from macd_ui.reading import digest
 from macd_ui.runs import Runs
@@ -28,6 +29,7 @@ from macd_ui.session import Form, Session
 from macd_ui.settings import EMBEDDED
 from macd_ui.showing import NO_STRIP, Updates, joined, plot, settings_of
 from macd_ui.strip import read_strip, strip_value
+from macd_ui.wording import opening_in_words
 from viewer import identity, status
 
 RUN_LINK = "run:"
@@ -73,7 +75,9 @@ class Handlers(Runs, Changes):
             return out | self.refused(session, error, "form")
         session.show(trace, example.link)
         out |= self._take_settings(session, settings_of(trace) | self._models_of(trace))
-        return joined(out, self._shown(session, status(message=example.message, done=STAGES)))
+        shown = self._shown(session, status(message=example.message, done=STAGES))
+        self.store.settle(session)
+        return joined(out, shown)
 
     def _take_settings(self, session: Session, settings: dict[str, Any]) -> Updates:
         """Puts settings into the form, where nothing is left of what it held before."""
@@ -110,7 +114,7 @@ class Handlers(Runs, Changes):
                     "Ask whoever sent the link for the saved trace, and open that",
                 )
                 return self.refused(session, error, "open")
-        elif session.trace is not None:  # a reloaded tab has already opened what it showed
+        elif session.shown is not None:  # a reloaded tab has already opened what it showed
             return self._note(session)
         else:
             session.form = self.first_form()
@@ -200,18 +204,31 @@ class Handlers(Runs, Changes):
         session.form.values = self._settings_in(values)
         return self._note(session)
 
-    def open(self, path: str | None, key: str) -> Updates:
-        """Shows a saved trace; needs no model. The form then asks for the same."""
+    def open(self, path: str | None, key: str) -> Iterator[Updates]:
+        """Shows a saved trace; needs no model. The form then asks for the same.
+
+        Files are opened in turn, as each may take much memory while it is read.
+        """
         if not path:
-            return {}
+            return
         session = self.store.session(key)
         self.store.uploads.hold(path, key)
         try:
-            trace = load(path)
-        except TraceError as error:
-            return self.refused(session, error, "open")
-        finally:  # what is in the file is in memory now
+            with self.store.place_to_open(session.visitor) as ticket:
+                while not ticket.wait(TELL_S, lambda: session.gone):
+                    if session.gone:
+                        return
+                    waiting = status(message=opening_in_words(ticket), running=True)
+                    yield {"viewer": self._view(session, None, waiting)}
+                opened = self._opened(session, load(path))
+                self.store.settle(session)
+            yield opened
+        except MacdError as error:
+            yield self.refused(session, error, "open")
+        finally:  # what is in the file is kept by the session now
             self.store.uploads.release(key, path)
+
+    def _opened(self, session: Session, trace: Trace) -> Updates:
         example = self._example_of(trace)
         self._drop_video(session)
         # a file names no model that is loaded for it: the form keeps its own
@@ -245,8 +262,15 @@ class Handlers(Runs, Changes):
         """The strength plot was opened or folded away; only an open one is drawn and sent."""
         session = self.store.session(key)
         session.plot_open = unfolded
-        trace = session.trace or (self.first and self.first[1])
-        return plot(session, trace or None)
+        if session.shown is None or not unfolded:
+            return plot(session, self.first[1] if self.first else None)
+        try:
+            with self.store.open_in_turn(session.visitor):
+                drawn = plot(session, session.trace)
+                self.store.settle(session)
+        except MacdError:  # the trace is gone; what is done with it next says so
+            return {}
+        return drawn
 
     def first_paint(self) -> dict[str, Any] | None:
         """Viewer value of the first example that has a trace, or nothing."""

@@ -215,8 +215,9 @@ def _wire(
     def change(by_component: dict[Any, Any], request: gr.Request) -> dict[Any, Any]:
         return shown(handlers.ask(named(by_component), tab(request)))
 
-    def reopen(path: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.open(path, tab(request)))
+    def reopen(path: str | None, request: gr.Request) -> Iterator[dict[Any, Any]]:
+        for updates in handlers.open(path, tab(request)):
+            yield shown(updates)
 
     def act(
         by_component: dict[Any, Any], event: gr.EventData, request: gr.Request
@@ -275,7 +276,8 @@ def _wire(
     changed = [field.change for field in fields]
     latest: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
     gr.on(changed, change, inputs, ask.note, **latest)
-    files.open.upload(reopen, files.open, outputs, **private)
+    opening: dict[str, Any] = private | {"concurrency_id": "opening", "concurrency_limit": JOBS}
+    files.open.upload(reopen, files.open, outputs, **opening)
     view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
     view.viewer.edit(redetect, inputs, outputs, **jobs)
     questions.ask.click(ask_all, inputs | {questions.list}, outputs, **jobs)

@@ -1,4 +1,4 @@
-"""First-in-first-out lines: for the device, whose first job may compute, and for a place near it.
+"""First-in-first-out lines: for the device, for a place near it, and for opening files.
 
 A run holds its clip in memory from when it is read, so only the runs that are near the device read
 theirs; all others wait before that, with a place and a time.
@@ -19,8 +19,8 @@ from types import TracebackType
 
 from core.errors import MacdError
 
-NEAR = 16
-"""Runs that wait behind the one that computes with their clips read already."""
+NEAR = 1
+"""Runs that wait behind the one that computes with their clips read already: up to 400 MB each."""
 MAX_WAITING = 500
 """Jobs that may wait, far from the device and near it."""
 
@@ -33,7 +33,7 @@ class Line:
     """Jobs in the order in which they came; the first one holds the device.
 
     max_waiting: how many may wait behind those that go on. clock: seconds, never going back.
-    at_once: how many of the first may go on.
+    at_once: how many of the first may go on. waiting_for: what is told to those who find it full.
     """
 
     def __init__(
@@ -41,8 +41,10 @@ class Line:
         max_waiting: int = MAX_WAITING,
         clock: Callable[[], float] = time.monotonic,
         at_once: int = 1,
+        waiting_for: str = "runs wait for this server's device",
     ) -> None:
         self.max_waiting, self.clock, self.at_once = max_waiting, clock, at_once
+        self.waiting_for = waiting_for
         self._tickets: list[Ticket] = []
         self._changed = threading.Condition()
 
@@ -59,7 +61,7 @@ class Line:
         with self._changed:
             if len(self._tickets) >= self.max_waiting + self.at_once:
                 raise LineFull(
-                    f"{self.max_waiting} runs wait for this server's device already",
+                    f"{self.max_waiting} {self.waiting_for} already",
                     "Try again in some minutes, or run the project on a machine of your own",
                 )
             ticket = Ticket(self, expected_s, is_run)
@@ -96,7 +98,10 @@ class Ticket:
 
     @property
     def wait_s(self) -> float | None:
-        """Expected seconds until all before this job have computed; None if one cannot be told."""
+        """Expected seconds until all before this job have computed; None if one cannot be told.
+
+        As if they went on one after another; `Line.at_once` may do so at the same time.
+        """
         with self._line._changed:
             before = self._line._tickets[: self._place]
             seconds = [t._remaining(computing=i == 0) for i, t in enumerate(before)]
@@ -106,6 +111,11 @@ class Ticket:
         if self._left_s is None or not computing:
             return self._left_s
         return max(0.0, self._left_s - (self._line.clock() - self._told_at))
+
+    @property
+    def at_once(self) -> int:
+        """How many of the line may go on."""
+        return self._line.at_once
 
     def tell(self, left_s: float | None) -> None:
         """How long the job will still compute, as it now seems."""

@@ -13,6 +13,7 @@ from core.objects.regions import REGIONS
 from core.question import clean_question
 from core.truth import is_right
 from macd_ui import zerogpu
+from macd_ui.kept import KeptTrace
 from macd_ui.showing import Updates
 from viewer import identity
 from viewer.payload import title_of
@@ -65,9 +66,9 @@ def ask_several(
             if number:
                 _wait_until_fetched(handlers.store, session)
             yield {"question": question, "answers": {"rows": list(rows), "of": len(questions)}}
-            before = session.trace
+            before = session.shown
             yield from handlers.run({**values, "question": question}, key)
-            if session.stop.is_set() or not _answered(session, before):
+            if session.stop.is_set() or not _answered(session.shown, before):
                 return
             assert session.trace is not None
             rows.append(answers_of(session.trace))
@@ -106,10 +107,9 @@ def answers_of(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _answered(session: Session, before: Trace | None) -> bool:
+def _answered(shown: KeptTrace | None, before: KeptTrace | None) -> bool:
     """Whether the last run gave a whole trace: after one that failed, the others would too."""
-    trace = session.trace
-    return trace is not None and trace is not before and trace.status == "complete"
+    return shown is not None and shown is not before and shown.status == "complete"
 
 
 def run_with_detector(
@@ -118,18 +118,18 @@ def run_with_detector(
     """Runs the question on show again with regions of no class in place of detected objects."""
     session = handlers.store.session(key)
     name = action.get("detector") if isinstance(action, Mapping) else None
-    trace = session.trace or (handlers.first and handlers.first[1])
+    shown = session.shown or (handlers.first and KeptTrace(handlers.first[1]))
     if (
         not isinstance(name, str)
         or name not in REGIONS
-        or not trace
-        or action.get("run") != identity(trace)
+        or not shown
+        or action.get("run") != shown.run
     ):
         error = OptionError(
             "this cannot be run again from here", "Choose the detector in the settings, and run"
         )
         yield handlers.refused(session, error, "form")
         return
-    chosen = {"detector": name, "question": trace.question}
+    chosen = {"detector": name, "question": shown.asked.question}
     yield dict(chosen)
     yield from handlers.run({**values, **chosen}, key)

@@ -58,6 +58,7 @@ class _Use:
     answers: _Bucket
     jobs: int = 0
     streams: int = 0
+    opening: int = 0
     uploads: deque[tuple[float, float]] = field(default_factory=deque)
     files: deque[tuple[float, float]] = field(default_factory=deque)
     computed: deque[tuple[float, float]] = field(default_factory=deque)
@@ -207,6 +208,26 @@ class Quota:
         finally:
             with self._lock:
                 use.streams -= places
+
+    @contextmanager
+    def open_file(self, visitor: str) -> Iterator[None]:
+        """A trace that the visitor opens, from before it waits until it is read. QuotaError."""
+        if self.limits is None:
+            yield
+            return
+        with self._lock:
+            use = self._use(visitor)
+            if use.opening >= self.limits.opening:
+                raise QuotaError(
+                    f"{use.opening} files of yours are being opened already",
+                    "Wait until one of them is open",
+                )
+            use.opening += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                use.opening -= 1
 
     def _window(self) -> str:
         assert self.limits is not None

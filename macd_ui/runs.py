@@ -21,10 +21,12 @@ from macd_ui.draws import draw, fresh_seed
 from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
 from macd_ui.forms import run_options
 from macd_ui.jobs import BUSY, Jobs
+from macd_ui.kept import KeptTrace
 from macd_ui.reading import read_beside, stamp
-from macd_ui.session import Asked, Form, Session, Turn
+from macd_ui.session import Form, Session, Turn
 from macd_ui.settings import EMBEDDED, check_limits
 from macd_ui.showing import DRAWN_TITLE, NO_STRIP, Updates, joined, plot, running, saving, tally_of
+from macd_ui.shown import Asked
 from macd_ui.wording import left_in_words, out_of_time_in_words, stopped_in_words
 from viewer import status
 from viewer.payload import can_compare
@@ -73,6 +75,7 @@ class Runs(Jobs):
         if not session.begin():
             yield {"viewer": self._view(session, None, BUSY)}
             return
+        former = session.shown
         try:
             session.stop.clear()
             yield from work(session)
@@ -85,6 +88,7 @@ class Runs(Jobs):
         finally:
             session.pending = None
             session.busy.release()
+            self.store.settle(session, _without(session, former))
 
     def _run_form(
         self, session: Session, values: Mapping[str, Any], anyway: bool
@@ -210,6 +214,7 @@ class Runs(Jobs):
         if clip is None:
             stopped, limits = session.stop.is_set, self.store.read_limits
             turn = self.store.readers.turn(session.visitor, stopped)
+            session.cache.forget_frames()  # those of the clip before
             clip = read_beside(job.video, job.options.video, stopped, turn, limits)
             session.cache.put(key, clip)
         return clip
@@ -295,3 +300,14 @@ def _asked(job: Job, clip: Clip) -> Asked:
     return Asked(
         clip.name, clip.sha256, job.question, job.options, job.methods, job.backbone, job.detector
     )
+
+
+def _without(session: Session, former: KeptTrace | None) -> tuple[str, ...]:
+    """What a session does not keep in memory after a run: frames of one that did not end by itself.
+
+    former: what was shown before it.
+    """
+    shown = session.shown
+    if shown is None or shown is former:  # the run gave no trace
+        return ("clip",)
+    return () if shown.status == "complete" else ("clip", "traces")

@@ -8,30 +8,29 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
-from core.types import Clip, Progress, Trace
+from core.types import Progress, Trace
 from macd_ui.draws import Drawn
 from macd_ui.estimate import Estimator
 from macd_ui.health import Figures
-from macd_ui.line import NEAR, Line
+from macd_ui.kept import AT_ONCE, Budget, KeptTrace
+from macd_ui.line import NEAR, Line, Ticket
 from macd_ui.quota import Quota, QuotaError
 from macd_ui.reading import Readers
 from macd_ui.serving.delays import Delays
 from macd_ui.serving.states import TabStates, return_free_memory
 from macd_ui.settings import EMBEDDED, ServerSettings
+from macd_ui.shown import Asked
 from macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
     from core.backbones import VideoLM
     from core.objects.detect import Detector
-    from core.options import RunOptions
     from core.pipeline import StageCache
     from core.whatif.workbench import Workbench
     from ratings.web import StudySite
@@ -41,6 +40,8 @@ GRACE_S = 60.0
 """How long a visitor's data is kept after the tab was closed; MACD_GRACE_S overrides it."""
 FETCH_S = 5.0
 """How long a server that ends waits for browsers to fetch the traces of the runs it stopped."""
+OPENING_S = 1.0
+"""How long opening a trace takes, for those who wait for others to do so."""
 IDLE_S = 12 * 3600.0
 """How long a session is kept whose tab is open and does nothing."""
 MAX_SESSIONS = 1000
@@ -54,28 +55,6 @@ log = logging.getLogger(__name__)
 
 ENDING_S, COMPARING_S = 0.5, 60.0
 """How long a click waits for the job before it."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A clip and a question, as shown or as they would be run. sha256: of the clip's file.
-
-    options, methods, backbone, detector: how; None where that is not compared. methods: beside
-    baseline and MACD. edited: whether it was changed by hand.
-    """
-
-    clip: str
-    sha256: str
-    question: str
-    options: RunOptions | None = None
-    methods: tuple[str, ...] | None = None
-    backbone: str | None = None
-    detector: str | None = None
-    edited: bool = False
-
-    def same_as(self, other: Asked) -> bool:
-        """Whether clip and question are the same, whatever the file is called."""
-        return (self.sha256, self.question.strip()) == (other.sha256, other.question.strip())
 
 
 @dataclass
@@ -94,17 +73,17 @@ class Form:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(eq=False)
 class Session:
     """One visitor's tab: what it shows, what its form holds, a running job if any.
 
-    trace: what is shown and what can be saved; None until the first example is replaced. pending:
-    what is shown of a run that goes on. plot_open: whether the strength plot is unfolded. token:
-    in the addresses of its files, which need the visitor's cookie too. visitor: who may open only
-    so many; browser: who may have its files; owner: for a call of a program, the key of the
-    program's connection. fetched: the trace that was last downloaded. comparing: the job has given
-    its answer and compares its masks with controls. drawn: the last random draw. former, undone:
-    the traces that undo and redo come back to, the nearest last.
+    shown: the trace on the page, which can be saved; None until the first example is replaced.
+    pending: what is shown of a run that goes on. plot_open: whether the strength plot is unfolded.
+    token: in the addresses of its files, which need the visitor's cookie too. visitor: who may open
+    only so many; browser: who may have its files; owner: for a call of a program, the key of the
+    program's connection. fetched: the trace that was last downloaded, by its `KeptTrace.number`.
+    comparing: the job has given its answer and compares its masks with controls. drawn: the last
+    random draw. former, undone: the traces that undo and redo come back to, the nearest last.
     """
 
     key: str = ""
@@ -115,14 +94,14 @@ class Session:
     stop: threading.Event = field(default_factory=threading.Event)
     busy: threading.Lock = field(default_factory=threading.Lock)
     comparing: bool = False
-    trace: Trace | None = None
-    fetched: Trace | None = None
+    shown: KeptTrace | None = None
+    fetched: int = 0
     pending: Asked | None = None
     form: Form = field(default_factory=Form)
     cache: StageCache | None = None
     bench: Workbench | None = None
-    former: list[Trace] = field(default_factory=list)
-    undone: list[Trace] = field(default_factory=list)
+    former: list[KeptTrace] = field(default_factory=list)
+    undone: list[KeptTrace] = field(default_factory=list)
     link: str = ""
     models: tuple[str, str] | None = None
     plot_open: bool = False
@@ -138,30 +117,55 @@ class Session:
         """
         return self.busy.acquire(timeout=COMPARING_S if self.comparing else ENDING_S)
 
+    @property
+    def trace(self) -> Trace | None:
+        """The trace on the page, from its file where it was put into one. Raises TraceError."""
+        return None if self.shown is None else self.shown.get()
+
+    @trace.setter
+    def trace(self, trace: Trace) -> None:
+        self.shown = KeptTrace(trace)
+
     def show(self, trace: Trace, link: str = "", models: tuple[str, str] | None = None) -> None:
         """Another trace is on the page: changes by hand start over."""
-        self.trace, self.bench, self.link, self.pending = trace, None, link, None
+        self.shown, self.bench, self.link, self.pending = KeptTrace(trace), None, link, None
         self.models = models
-        self.former.clear()
-        self.undone.clear()
+        self.forget_history()
 
-    def change(self, former: Trace, changed: Trace) -> None:
-        """Shows a trace changed by hand; what was undone before cannot be made again."""
-        self.former = [*self.former, former][-FORMER_KEPT:]
+    def change(self, changed: Trace) -> None:
+        """Shows the trace changed by hand; what was undone before cannot be made again."""
+        if self.shown is not None:
+            self.former = [*self.former, self.shown][-FORMER_KEPT:]
         self.undone.clear()
         self.trace = changed
 
     def undo(self) -> None:
         """Shows the trace before the last change by hand, if there is one."""
-        if self.former and self.trace is not None:
-            self.undone.append(self.trace)
-            self.trace, self.bench = self.former.pop(), None
+        if self.former and self.shown is not None:
+            self.undone.append(self.shown)
+            self.shown, self.bench = self.former.pop(), None
 
     def redo(self) -> None:
         """Shows the trace that was undone last, if there is one."""
-        if self.undone and self.trace is not None:
-            self.former.append(self.trace)
-            self.trace, self.bench = self.undone.pop(), None
+        if self.undone and self.shown is not None:
+            self.former.append(self.shown)
+            self.shown, self.bench = self.undone.pop(), None
+
+    def kept_traces(self) -> list[KeptTrace]:
+        """All traces that the session keeps; the one on the page is the last."""
+        return [*self.former, *self.undone, *([] if self.shown is None else [self.shown])]
+
+    def forget_history(self) -> bool:
+        """Undo and redo have nothing to come back to; False where they had not."""
+        had = bool(self.former or self.undone)
+        self.former, self.undone = [], []
+        return had
+
+    def forget_trace(self) -> None:
+        """The server no longer keeps the run; the page shows it still, and may have it saved."""
+        self.bench = None
+        if self.shown is not None:
+            self.shown.forget()
 
 
 class Turn:
@@ -206,6 +210,9 @@ class Store:
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self.line, self.estimator, self.figures = Line(), Estimator(), Figures()
         self.lobby = Line(at_once=NEAR + 1)
+        self.opening = Line(at_once=AT_ONCE, waiting_for="files wait to be opened")
+        kept = self.settings.kept
+        self.kept = Budget(kept.memory, kept.files, self.folder.path / "traces")
         self.quota = Quota(self.settings.visitor if self.settings.public else None)
         self.logins = Delays()
         self.site: StudySite | None = None  # set where a study is served
@@ -308,8 +315,27 @@ class Store:
     def stop(self, session: Session) -> None:
         """Asks the session's job to stop; if it waits in the line, it leaves it now."""
         session.stop.set()
-        for line in (self.lobby, self.line):
+        for line in (self.lobby, self.line, self.opening):
             line.wake()
+
+    def settle(self, session: Session, without: Collection[str] = ()) -> None:
+        """The session has used what it keeps, see `Budget.settle`."""
+        if not session.gone:
+            self.kept.settle(session, without)
+
+    @contextmanager
+    def place_to_open(self, visitor: str) -> Iterator[Ticket]:
+        """A place among those who open a trace. Raises QuotaError, LineFull."""
+        with self.quota.open_file(visitor), self.opening.enter(OPENING_S) as ticket:
+            yield ticket
+
+    @contextmanager
+    def open_in_turn(self, visitor: str) -> Iterator[None]:
+        """Waits until a trace may be read, for callers that nobody can tell their place."""
+        with self.place_to_open(visitor) as ticket:
+            while not ticket.wait(1.0):
+                pass
+            yield
 
     @contextmanager
     def turn(self, session: Session) -> Iterator[Turn]:
@@ -327,6 +353,7 @@ class Store:
         if session is not None:
             session.gone = True
             self.stop(session)
+            self.kept.forget(session)
         self.uploads.release(key)
 
     def sweep(self) -> None:
@@ -374,7 +401,7 @@ class Store:
 
     def is_unfetched(self, session: Session) -> bool:
         """Whether an open tab has not yet downloaded the trace that it shows."""
-        unfetched = session.trace is not None and session.fetched is not session.trace
+        unfetched = session.shown is not None and session.fetched != session.shown.number
         return unfetched and self._connections[session.key] > 0
 
     def close(self) -> None:
@@ -440,6 +467,8 @@ class Store:
         Starts a first decoder too. What is slow only once is then behind them.
         """
 
+        from macd_ui.computing import try_out
+
         keep_worker_ready()
 
         def load() -> None:
@@ -453,21 +482,3 @@ class Store:
                 log.exception("the embedded models could not be loaded ahead")
 
         threading.Thread(target=load, name="warm-up", daemon=True).start()
-
-
-def try_out(lm: VideoLM, detector: Detector) -> None:
-    """One pass of every kind that a run makes, on blank frames."""
-    import torch
-
-    from core.options import DetectOptions
-
-    frames = np.zeros((8, 96, 96, 3), np.uint8)
-    for count in (1, 2, 4, 8):  # a detector prepares itself for every size of a batch
-        list(detector.detect(frames[:count], DetectOptions()))
-    times = np.arange(8, dtype=np.float64)
-    clip = Clip(frames, times, frames[:0], times[:0], "", "", 8.0, (96, 96))
-    encoded = lm.encode(clip, "What is in the video?")
-    video = encoded.video.clone().requires_grad_()
-    torch.autograd.grad(lm.query_logits(encoded, video).sum(), video)
-    state = lm.prefill(encoded, encoded.video)
-    lm.step(lm.join([state, state]), [next(iter(lm.end_tokens))] * 2)

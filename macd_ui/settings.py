@@ -7,7 +7,7 @@ import importlib.util
 import ipaddress
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -57,8 +57,9 @@ class VisitorLimits:
     read_minutes: uploads, computing and reading of videos in the last `window_s` seconds.
     requests_per_s, burst: requests that change something. answer_s_per_s, answer_burst_s: time of
     one processor that answers to all others may take, as routes.py estimates it. streams: answers
-    that stay open. events: calls that no thread has taken yet. unread: messages that wait for its
-    tabs to read them. sessions: tabs that are open at the same time.
+    that stay open. opening: traces that wait to be read or are being read. events: calls that no
+    thread has taken yet. unread: messages that wait for its tabs to read them. sessions: tabs that
+    are open at the same time.
     """
 
     jobs: int = 3
@@ -72,9 +73,23 @@ class VisitorLimits:
     answer_s_per_s: float = 0.5
     answer_burst_s: float = 60.0
     streams: int = 1200
+    opening: int = 20
     events: int = 100
     unread: int = 100
     sessions: int = 50
+
+
+@dataclass(frozen=True)
+class KeptLimits:
+    """What all sessions together may keep between clicks: bytes of memory, and bytes of files."""
+
+    memory: int
+    files: int
+
+
+KEPT_SHARED = KeptLimits(512 * 10**6, 2 * 10**9)
+KEPT_ALONE = KeptLimits(8 * 10**9, 8 * 10**9)
+"""Where only the person who started the server uses it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,7 @@ class ServerSettings:
     results: a report folder that everybody who sees the page may see; None: no results.
     proxies: networks of the proxies before this server, which are believed when they say for whom,
     for which host and by which protocol they ask.
+    kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
     """
 
     host: str = "127.0.0.1"
@@ -118,6 +134,15 @@ class ServerSettings:
     study_login: bool = False
     results: str | None = None
     proxies: tuple[Network, ...] = ()
+    kept_mb: float | None = None
+
+    @property
+    def kept(self) -> KeptLimits:
+        """What all sessions together may keep between clicks."""
+        limits = KEPT_SHARED if self.shared else KEPT_ALONE
+        if self.kept_mb is None:
+            return limits
+        return replace(limits, memory=int(self.kept_mb * 1e6))
 
     @property
     def loopback(self) -> bool:
@@ -193,6 +218,13 @@ def _port(text: str) -> int:
     return number
 
 
+def _megabytes(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1e7:
+        raise argparse.ArgumentTypeError(f"{text} is no number of megabytes from 0 to 10,000,000")
+    return number
+
+
 def _folder(text: str) -> str:
     if not os.path.isdir(text):
         raise argparse.ArgumentTypeError(f"there is no folder {text!r}; create it or name another")
@@ -263,6 +295,15 @@ def read_settings(
             help=f"a {kind} that visitors of a public page may choose beside {EMBEDDED};"
             f" repeatable (default: MACD_{kind.upper()}S, separated by commas)",
         )
+    parser.add_argument(
+        "--keep-mb",
+        type=_megabytes,
+        default=env.get("MACD_KEEP_MB"),
+        metavar="N",
+        help="megabytes of memory that all tabs together may keep between clicks; more goes into"
+        " files or is computed again (default: MACD_KEEP_MB, else 512 where others use the server,"
+        " else 8000)",
+    )
     parser.add_argument(
         "--log-content",
         action="store_true",
@@ -353,6 +394,7 @@ def read_settings(
         gallery_dataset=args.gallery_dataset,
         results=args.results,
         proxies=tuple(proxies or (PRIVATE if space else ())),
+        kept_mb=args.keep_mb,
         mcp=args.mcp,
         gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from core.errors import MacdError
+from core.errors import MacdError, TraceError
 from core.figures.strengths import has_ascent
 from core.methods import METHODS
 from core.truth import is_right
@@ -22,9 +22,9 @@ from macd_ui.forms import SETTINGS, form_values, run_options
 from macd_ui.measuring import known_costs
 from macd_ui.models import offered
 from macd_ui.reading import digest
-from macd_ui.session import Asked, Form, Session, Store
+from macd_ui.session import Form, Session, Store
 from macd_ui.settings import EMBEDDED
-from macd_ui.shown import difference
+from macd_ui.shown import ALWAYS, Asked, asked_of, asked_with, difference
 from viewer import payload
 
 Updates = dict[str, Any]
@@ -42,11 +42,14 @@ class Showing:
     examples: list[Example]
 
     def _shown(self, session: Session, state: dict[str, Any]) -> Updates:
-        """The session's trace with its plot and its files."""
-        trace, link = session.trace, session.link
+        """The session's trace with its plot and its files; only the state of one that is gone."""
+        try:
+            trace, link = session.trace, session.link
+            former = session.former[-1].get() if session.former else None
+        except TraceError:
+            return joined({"viewer": self._view(session, None, state)}, self._note(session))
         if trace is None and self.first is not None:
             trace, link = self.first[1], self.first[0].link
-        former = session.former[-1] if session.former else None
         view = self._view(session, trace, state, former=former, link=link)
         shown = {"viewer": view} | plot(session, trace)
         return joined(shown, self._note(session), self._buttons(session), saving(True))
@@ -74,11 +77,11 @@ class Showing:
 
     def _note(self, session: Session) -> Updates:
         """Where the form would run something else than what is shown."""
-        shown, trace, models = session.pending, session.trace, session.models
-        if shown is None and trace is None and self.first is not None:
-            trace = self.first[1]
-        if shown is None and trace is not None:
-            shown = _asked_of(trace, models)
+        shown = session.pending
+        if shown is None and session.shown is not None:
+            shown = asked_with(session.shown.asked, session.models)
+        if shown is None and self.first is not None:
+            shown = asked_of(self.first[1])
         try:
             text = difference(shown, self._wanted(session.form))
         except MacdError as error:
@@ -94,9 +97,9 @@ class Showing:
 
     def _buttons(self, session: Session) -> Updates:
         """What Run would do, said on the button; whether an answer can be asked for anyway."""
-        outside, trace = self._outside(session.form), session.trace
-        masked = outside and trace is not None and trace.options.masks_only
-        same = masked and digest(str(session.form.video)) == trace.clip.sha256  # type: ignore[union-attr]
+        outside, shown = self._outside(session.form), session.shown
+        masked = shown is not None and outside and shown.asked.masks_only
+        same = masked and shown and digest(str(session.form.video)) == shown.asked.sha256
         models = offered(self.store.settings) if outside else None
         guard = {
             "outside": outside,
@@ -152,30 +155,12 @@ class Showing:
 
 KEPT = ("methods", "detector", "sampling")
 """Inputs of the form that are settings too, and no option."""
-ALWAYS = ("baseline", "macd")
-"""Methods that every run has."""
 
 
 def settings_of(trace: Trace) -> dict[str, Any]:
     """The form's settings that ask for a trace's run, without its models."""
     methods = [m for m in trace.answers if m in METHODS and m not in ALWAYS]
     return form_values(trace.options) | {"methods": methods}
-
-
-def _asked_of(trace: Trace, models: tuple[str, str] | None) -> Asked:
-    """What a trace shows. models: as they were asked for, where that is known."""
-    complete = trace.status == "complete" and bool(trace.answers)
-    backbone, detector = models or (trace.backbone.name, trace.detector.name)
-    return Asked(
-        trace.clip.name,
-        trace.clip.sha256,
-        trace.question,
-        trace.options,
-        tuple(m for m in trace.answers if m in METHODS and m not in ALWAYS) if complete else None,
-        backbone,
-        detector,
-        bool(trace.edits),
-    )
 
 
 def joined(*parts: Updates) -> Updates:

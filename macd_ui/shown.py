@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.methods import METHODS
+from core.options import RunOptions
+from core.types import Trace
 from macd_ui.forms import differing
-from macd_ui.session import Asked
 
 LONGEST = 80
 
 
 MOST = 4
 """Differing settings that are named."""
+ALWAYS = ("baseline", "macd")
+"""Methods that every run has."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A clip and a question, as shown or as they would be run. sha256: of the clip's file.
+
+    options, methods, backbone, detector: how; None where that is not compared. methods: beside
+    baseline and MACD. edited: whether it was changed by hand.
+    """
+
+    clip: str
+    sha256: str
+    question: str
+    options: RunOptions | None = None
+    methods: tuple[str, ...] | None = None
+    backbone: str | None = None
+    detector: str | None = None
+    edited: bool = False
+
+    @property
+    def masks_only(self) -> bool:
+        """Whether no answer is asked for."""
+        return self.options is not None and self.options.masks_only
+
+    def same_as(self, other: Asked) -> bool:
+        """Whether clip and question are the same, whatever the file is called."""
+        return (self.sha256, self.question.strip()) == (other.sha256, other.question.strip())
+
+
+def asked_of(trace: Trace) -> Asked:
+    """What a trace shows."""
+    complete = trace.status == "complete" and bool(trace.answers)
+    return Asked(
+        trace.clip.name,
+        trace.clip.sha256,
+        trace.question,
+        trace.options,
+        tuple(m for m in trace.answers if m in METHODS and m not in ALWAYS) if complete else None,
+        trace.backbone.name,
+        trace.detector.name,
+        bool(trace.edits),
+    )
+
+
+def asked_with(asked: Asked, models: tuple[str, str] | None) -> Asked:
+    """The same with backbone and detector as they were asked for, where that is known."""
+    return asked if models is None else replace(asked, backbone=models[0], detector=models[1])
 
 
 def difference(shown: Asked | None, requested: Asked | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from core.errors import Cancelled, MacdError
+from core.words import count
 from macd_ui.line import Ticket
 from macd_ui.session import Turn
 
@@ -28,13 +29,19 @@ def out_of_time_in_words(turn: Turn) -> str:
 
 def place_in_words(ticket: Ticket) -> str:
     """How many come first, and how long that may take."""
-    count = ticket.runs_ahead
-    if not count:
+    ahead = ticket.runs_ahead
+    if not ahead:
         return "Waiting until the models are ready"
-    runs = "1 run" if count == 1 else f"{count} runs"
     seconds = ticket.wait_s
     about = "" if seconds is None else f", about {max(1, round(seconds))} s"
-    return f"Waiting: {runs} before yours{about}"
+    return f"Waiting: {count(ahead, 'run')} before yours{about}"
+
+
+def opening_in_words(ticket: Ticket) -> str:
+    """How many files are opened first, and how long that may take."""
+    files = count(ticket.ahead, "file")
+    seconds = (ticket.wait_s or 0.0) / ticket.at_once
+    return f"Waiting: {files} before yours, about {max(1, round(seconds))} s"
 
 
 def stopped_in_words(error: Cancelled) -> str:

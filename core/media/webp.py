@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
-from collections.abc import Sequence
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from PIL import Image
@@ -17,24 +19,51 @@ LOSSLESS_PIXELS = 160 * 160
 """Frames that only show something are stored without loss up to this size."""
 PICTURE_PIXELS = 2_400_000
 """Of one frame: decoding takes about 12 bytes a pixel besides the result."""
+KEPT_BYTES = 32 * 2**20
+"""Of pictures that stay encoded, as most are asked for again: by the page, then by a file."""
 URI_PREFIX = "data:image/webp;base64,"
 REMEDY = "Save the trace again from the run, or ask for another copy"
 
 
+class _Encoded:
+    """Pictures as they were encoded last, by the digest of their pixels; not the pixels."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.size = most, 0
+        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> bytes | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: Hashable, picture: bytes) -> None:
+        with self._lock:
+            self.size += len(picture) - len(self._kept.pop(key, b""))
+            self._kept[key] = picture
+            while self.size > self.most:
+                self.size -= len(self._kept.popitem(last=False)[1])
+
+
+_encoded = _Encoded(KEPT_BYTES)
+
+
 def encode_picture(frame: Pixels, exact: bool = False) -> bytes:
     """One frame (H, W, 3) as WebP; small ones and `exact` ones without loss."""
-    return _encode(frame.shape[0], frame.shape[1], np.ascontiguousarray(frame).tobytes(), exact)
-
-
-@lru_cache(maxsize=256)
-def _encode(height: int, width: int, pixels: bytes, exact: bool) -> bytes:
-    frame = Image.frombuffer("RGB", (width, height), pixels)
-    out = io.BytesIO()
-    if exact or height * width <= LOSSLESS_PIXELS:
-        frame.save(out, "WEBP", lossless=True, quality=60, method=2)
-    else:
-        frame.save(out, "WEBP", quality=80, method=2)
-    return out.getvalue()
+    height, width = frame.shape[:2]
+    pixels = np.ascontiguousarray(frame)
+    lossless = exact or height * width <= LOSSLESS_PIXELS
+    key = hashlib.blake2b(pixels.data, digest_size=20).digest(), height, width, lossless
+    picture = _encoded.get(key)
+    if picture is None:
+        out = io.BytesIO()
+        how = {"lossless": True, "quality": 60} if lossless else {"quality": 80}
+        Image.frombuffer("RGB", (width, height), pixels).save(out, "WEBP", method=2, **how)
+        picture = out.getvalue()
+        _encoded.put(key, picture)
+    return picture
 
 
 def picture_uri(frame: Pixels) -> str:

@@ -16,7 +16,8 @@ from macd_ui import draws
 from macd_ui.examples import Example
 from macd_ui.forms import SETTINGS, Setting, form_values
 from macd_ui.settings import EMBEDDED, ServerSettings
-from macd_ui.showing import ALWAYS, settings_of
+from macd_ui.showing import settings_of
+from macd_ui.shown import ALWAYS
 from viewer import bundle
 
 FORM = Path(__file__).parents[1] / "js" / "form.js"

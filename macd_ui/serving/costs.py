@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from macd_ui.kept import AT_ONCE
 from macd_ui.line import MAX_WAITING, NEAR
 from macd_ui.serving.bodies import ANSWERS_HELD, ANSWERS_SHARE, HELD, KEPT_FREE, SHARE
 from macd_ui.serving.connections import HEAD_S, RESERVED
@@ -16,7 +17,7 @@ from macd_ui.serving.logs import MOST as MOST_RECORDS
 from macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
 from macd_ui.serving.upstream import MOST_UNREAD
 from macd_ui.session import MAX_SESSIONS
-from macd_ui.settings import VisitorLimits
+from macd_ui.settings import KEPT_SHARED, VisitorLimits
 
 EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))
 """Where a function of the page is called; calls have bounds beside those of their request."""
@@ -42,8 +43,13 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",
         "runs": f"{limits.jobs} runs of one visitor wait or compute;"
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
-        f" videos of one an hour; {NEAR} clips are held in memory before the device;"
+        f" videos of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
         f" {MAX_WAITING} runs wait; then a sentence on the page",
+        "opening": f"{AT_ONCE} traces are read at the same time, of which each may take 300 MB;"
+        f" {limits.opening} of one visitor and {MAX_WAITING} of all wait; then 429, or a sentence"
+        " on the page",
+        "kept": f"{_mb(KEPT_SHARED.memory)} of clips, traces and caches stay in memory for all tabs"
+        f" together, and {_mb(KEPT_SHARED.files)} of their traces in files",
         "logins": f"after {FREE} wrong passwords for one account from one address, attempts there"
         f" wait {FIRST_S:g} to {LONGEST_S:g} s, and one is made every {APART_S:g} s; one password"
         " is hashed at a time; nobody is refused",
@@ -63,12 +69,13 @@ def is_event(door: Door) -> bool:
 def bounds_of(door: Door) -> tuple[str, ...]:
     """The names of those that hold for a route."""
     if door.method != "POST":
-        return ("answers", "streams" if door.stream else "sent")
+        opening = ("opening",) if door.path.startswith("/files/") else ()
+        return ("answers", "streams" if door.stream else "sent", *opening)
     if door.path == LOGIN:
         return ("bodies", "logins")
     names = ["requests", "uploads" if door.body == UPLOAD else "bodies"]
     if is_event(door):
-        names += ["events", "runs"]
+        names += ["events", "runs", "opening", "kept"]
     return tuple(names)
 
 

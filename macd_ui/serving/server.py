@@ -137,10 +137,11 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
     from macd_ui import zerogpu  # first: it imports `spaces`, which must come before torch
     from macd_ui.layout import QUEUE, build_page, launch_options
     from macd_ui.serving.logs import set_up_logging
-    from macd_ui.serving.states import TabStates
+    from macd_ui.serving.states import TabStates, keep_heaps_small
     from macd_ui.serving.study import open_site
     from macd_ui.session import Store
 
+    keep_heaps_small()
     set_up_logging(settings.log_content)
     settings = with_models(settings)
     site = open_site(settings)

@@ -44,6 +44,22 @@ class TabStates:
         return len(over)
 
 
+ARENAS, MMAP_FROM = 4, 4 * 2**20
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+
+
+def keep_heaps_small() -> None:
+    """At the start, where the C library is glibc: few heaps, and large arrays outside of them.
+
+    Else each thread has a heap of its own, up to eight for each core, and the bound above which
+    memory goes back to the system at once grows to 32 MB, more than the frames of most clips.
+    """
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        tune(_M_ARENA_MAX, ARENAS)
+        tune(_M_MMAP_THRESHOLD, MMAP_FROM)
+
+
 def return_free_memory() -> None:
     """Gives pages that the C library holds free back to the system, where it is glibc.
 

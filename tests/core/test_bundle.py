@@ -353,3 +353,25 @@ def test_a_run_of_very_many_pixels_can_still_be_opened(trace):
     assert again.frames.shape[0] == many
     assert again.frames.size // 3 <= 24_000_000
     assert again.frames.shape[2] / again.frames.shape[1] == pytest.approx(4 / 3, rel=0.01)
+
+
+def test_encoded_pictures_stay_within_a_bound_and_without_their_pixels(monkeypatch):
+    from core.media import webp
+
+    kept = webp._Encoded(3000)
+    monkeypatch.setattr(webp, "_encoded", kept)
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 255, (6, 16, 16, 3), np.uint8)
+    first = [webp.encode_picture(frame) for frame in frames]
+    sizes = [len(picture) for picture in first]
+    assert max(sizes) < 3000 < sum(sizes)
+    assert kept.size == sum(len(z) for z in kept._kept.values()) <= 3000
+    assert list(kept._kept.values()) == first[-len(kept._kept) :]
+    assert all(len(key[0]) == 20 for key in kept._kept)
+    assert webp.encode_picture(frames[-1]) is first[-1]
+    assert webp.encode_picture(frames[0]) == first[0]
+    # the same bytes in another shape, or with another loss, are another picture
+    assert webp.encode_picture(frames[0].reshape(8, 32, 3)) != first[0]
+    large = rng.integers(0, 255, (200, 200, 3), np.uint8)
+    assert webp.encode_picture(large, exact=True) != webp.encode_picture(large)
+    assert kept.size <= 3000

@@ -15,9 +15,9 @@ from macd_ui.forms import SETTINGS, differing, run_options
 from macd_ui.handlers import Handlers
 from macd_ui.line import Line
 from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_ui.session import Asked, Store
+from macd_ui.session import Store
 from macd_ui.settings import ServerSettings
-from macd_ui.shown import difference
+from macd_ui.shown import Asked, difference
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 from viewer import identity
@@ -244,7 +244,7 @@ def test_a_tab_closed_during_a_run_is_no_error(handlers, store, make_video, capl
 def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, tmp_path):
     assert handlers.visit(None, "me")["note"]["text"] == ""
     other = handlers.examples[2]
-    out = handlers.open(str(other.trace), "me")
+    *_, out = handlers.open(str(other.trace), "me")
     assert (out["example"], out["question"], out["video"]) == (2, other.question, None)
     assert out["note"]["text"] == ""
     assert out["viewer"]["trace"]["question"] == other.question
@@ -278,7 +278,7 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     out = next(handlers.upload(None, "me"))
     assert "choose an example or a clip" in out["note"]["text"]
     handlers.choose(1, "me")
-    out = handlers.open(str(saved), "me")
+    *_, out = handlers.open(str(saved), "me")
     assert (out["example"], out["video"]) == (None, None)
     assert "choose an example or a clip" in out["note"]["text"]
 
@@ -322,7 +322,7 @@ def test_choosing_an_example_takes_all_its_settings(handlers, tmp_path):
     trace = handlers.examples[3].load_trace()
     ascent = replace(trace.options.ascent, r0=0.5)
     path = save(replace(trace, options=replace(trace.options, ascent=ascent)), tmp_path / "a.macd")
-    out = handlers.open(str(path), "me")
+    *_, out = handlers.open(str(path), "me")
     assert (out["steps"], out["backbone"], out["detector"]) == (10, "another", "yolo11n")
     told = out["note"]["text"]
     assert "backbone another instead of toyworld" in told

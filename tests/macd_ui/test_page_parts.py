@@ -172,7 +172,7 @@ def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
     assert answer.headers["content-disposition"] == 'attachment; filename="odd_name_b_.macd"'
     saved = make_video("x.mp4").with_name("saved.macd")
     saved.write_bytes(answer.content)
-    opened = handlers.open(str(saved), "me")
+    *_, opened = handlers.open(str(saved), "me")
     assert opened["viewer"]["trace"]["run"] == updates[-1]["viewer"]["trace"]["run"]
     page = get(store, updates[-1]["viewer"]["files"]["page"])
     assert page.text.startswith("<!doctype html>")
@@ -210,7 +210,7 @@ def test_a_second_click_starts_no_second_job(store, make_video):
 
 def test_a_damaged_trace_is_told(store, tmp_path):
     (tmp_path / "x.macd").write_bytes(b"nothing")
-    out = Handlers(store, []).open(str(tmp_path / "x.macd"), "me")
+    (out,) = Handlers(store, []).open(str(tmp_path / "x.macd"), "me")
     assert "is not a trace" in out["viewer"]["status"]["error"]
 
 
@@ -278,18 +278,18 @@ def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store
         return [edit["label"] for edit in view["edits"]], view["redo"], "former" in view
 
     assert ask("redo") == ([], False, False)
-    session.change(trace, first)
-    session.change(first, second)
+    session.change(first)
+    session.change(second)
     assert ask("undo") == (["wolf"], True, True)
     assert ask("undo") == ([], True, False)
     assert ask("undo") == ([], True, False)  # there is nothing before
     assert ask("redo") == (["wolf"], True, True)
     assert ask("redo") == (["wolf", "fox"], False, True)
     ask("undo")
-    session.change(first, third)
+    session.change(third)
     assert ask("redo") == (["wolf", "fox", "cat"], False, True)
     for _ in range(30):
-        session.change(third, third)
+        session.change(third)
     assert len(session.former) == FORMER_KEPT
     session.undo()
     session.show(trace)

@@ -68,9 +68,9 @@ def test_each_run_stays_until_an_open_page_has_fetched_it(handlers, make_video, 
     seen = []
 
     def look(_seconds):
-        seen.append(session.trace.question)
+        seen.append(session.shown.asked.question)
         if len(seen) % 3 == 0:
-            session.fetched = session.trace
+            session.fetched = session.shown.number
         return False
 
     monkeypatch.setattr(session.stop, "wait", look)

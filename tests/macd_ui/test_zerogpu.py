@@ -15,10 +15,11 @@ from core.errors import BackboneNotFound
 from core.media.video import read_clip
 from core.options import AscentOptions, RunOptions, VideoOptions
 from macd_ui import zerogpu
+from macd_ui.computing import try_out
 from macd_ui.estimate import Work
 from macd_ui.examples import examples
 from macd_ui.handlers import Handlers
-from macd_ui.session import Store, try_out
+from macd_ui.session import Store
 from macd_ui.settings import ServerSettings, read_settings
 from macd_ui.zerogpu import LEAST_S, MOST_S, allowance, declared
 from tests.fakes import BoxDetector, ByteLM

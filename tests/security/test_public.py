@@ -1,11 +1,16 @@
 """A public server: models from a list, bounded options and time, limits for each visitor."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from core.errors import OptionError
 from core.options import RunOptions, options_from
-from core.traces.bundle import load, save
+from core.traces.bundle import load, pack, save
 from macd_ui.examples import examples
+from macd_ui.kept import AT_ONCE
 from macd_ui.quota import Quota, QuotaError
 from macd_ui.serving.server import warnings_of
 from macd_ui.settings import (
@@ -16,9 +21,11 @@ from macd_ui.settings import (
     is_loopback,
     read_settings,
 )
+from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
 from tests.security.conftest import serving
 from tests.security.test_sessions import clip, held_run, last_state
+from tests.small_trace import small_trace
 
 
 def settings(*arguments, **environment):
@@ -241,3 +248,44 @@ def test_tabs_of_one_visitor_are_bounded():
         told = [words(t.send("change", question="why?")) for t in tabs]
         assert ["too many tabs" in t for t in told] == [False, False, True]
         assert len(server._sessions) == 2
+
+
+def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
+    """By programs too, which may call /open without waiting in the queue of the page's events."""
+    now, most, lock, full = 0, 0, threading.Lock(), threading.Event()
+    trace = small_trace()
+
+    def slow(_):
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+            if now == AT_ONCE:
+                full.set()
+        assert full.wait(PATIENCE_S)
+        with lock:
+            now -= 1
+        return trace
+
+    monkeypatch.setattr("macd_ui.api.load", slow)
+    visitor = Visitor(public.url, cookies=False)
+    file = visitor.file("x.macd", pack(trace))
+
+    def call(name, *more):
+        body = {"data": [file, *more]}
+        return visitor.http.post(f"/gradio_api/run/{name}", json=body).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        codes = [pool.submit(call, *asked) for asked in [("open",), ("rescore", 1.0, 0.1)] * 4]
+        assert {code.result() for code in codes} == {200}
+    assert (most, now, len(public.opening)) == (AT_ONCE, 0, 0)
+    monkeypatch.setattr(public.quota, "limits", VisitorLimits(opening=1))
+    places = [public.opening.enter() for _ in range(AT_ONCE)]
+    first = ThreadPoolExecutor(1).submit(call, "open")
+    while len(public.opening) == AT_ONCE:
+        time.sleep(0.01)
+    answer = visitor.http.post("/gradio_api/run/open", json={"data": [file]})
+    assert "1 files of yours are being opened" in answer.text
+    for place in places:
+        place.leave()
+    assert first.result(PATIENCE_S) == 200
