@@ -2,7 +2,7 @@
 
 A chapter:
 
-    title, goal, minutes          goal: what a reader can do afterwards; minutes: of reading
+    title, goal                   goal: what a reader can do afterwards
     text                          before the prediction; see `markup`
     [prediction]                  question, options, answer, explanation; absent from a quiz chapter
     [[step]]                      what follows it: text, and at most one of
@@ -24,12 +24,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from core.errors import OptionError
-from macd_ui.learn.markup import Block, Span, blocks, spans
+from macd_ui.learn.markup import Block, Span, blocks, plain, spans
 from viewer.glossary import terms
 
 HERE = Path(__file__).parent
@@ -56,7 +56,10 @@ WIDGETS = {
     "table": {"judged"},
 }
 """Widget → its goals; js/widgets.js knows when each is reached."""
-MAX_MINUTES = 10
+WORDS_PER_MINUTE = 150
+"""Of text with formulas, read once; slower than a story is read."""
+PREDICTION_MIN, TASK_MIN, CLIP_MIN = 1.0, 1.5, 1.0
+"""Minutes of thought for a prediction, of a task with its widget, and of a clip of the quiz."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One file. name: of the file, without its ending; quiz: "", "before" or "after"."""
+    """One file. name: of the file, without its ending; quiz: "", "before" or "after".
+
+    minutes: an estimate from what there is to read and to do, see `minutes_of`.
+    """
 
     name: str
     title: str
@@ -166,7 +172,7 @@ def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
             name=file.stem,
             title=raw.text("title"),
             goal=raw.text("goal"),
-            minutes=raw.whole("minutes", 1, MAX_MINUTES),
+            minutes=0,
             text=blocks(raw.text("text")),
             prediction=_prediction(raw.table("prediction")) if "prediction" in raw.rest else None,
             steps=tuple(_step(row) for row in raw.tables("step")),
@@ -178,9 +184,32 @@ def read_chapter(file: Path, values: Mapping[str, Value]) -> Chapter:
         raw.finish()
         if (chapter.prediction is None) == (chapter.quiz == ""):
             raise OptionError("a chapter has either a prediction or a quiz", "Give one of them")
+        clips = int(values.get(f"quiz.{chapter.quiz}.clips", 0))
     except OptionError as error:
         raise OptionError(f"{file.name}: {error.cause}", error.remedy) from error
-    return chapter
+    return replace(chapter, minutes=minutes_of(chapter, clips))
+
+
+def minutes_of(chapter: Chapter, clips: int = 0) -> int:
+    """Whole minutes that a reader is expected to take. clips: of its quiz.
+
+    An estimate from the length of the texts and the number of things to do; nobody was timed.
+    """
+    texts = [*chapter.text, *(b for step in chapter.steps for b in step.text)]
+    spoken = [plain(step.task) for step in chapter.steps]
+    minutes = CLIP_MIN * clips + TASK_MIN * sum(bool(step.done) for step in chapter.steps)
+    if chapter.prediction is not None:
+        asked = chapter.prediction
+        texts += asked.explanation
+        spoken += [plain(asked.question), *map(plain, asked.options)]
+        minutes += PREDICTION_MIN
+    words = sum(len(text.split()) for text in (*spoken, *map(_text_of, texts)))
+    return max(1, round(minutes + words / WORDS_PER_MINUTE))
+
+
+def _text_of(block: Block) -> str:
+    kind, content = block
+    return " ".join(map(plain, content)) if kind == "ul" else plain(content)
 
 
 def _toml(file: Path) -> dict[str, Any]:

@@ -47,6 +47,11 @@ def compute() -> dict[str, Any]:
         "values": values | former_values(former),
         "table": table_rows(),
         "changes": changes(report),
+        "paired": {
+            regime: [round(100 * x, 2) for x in against["random-mask"]]
+            for regime, against in paired(report).items()
+            if "random-mask" in against
+        },
     }
 
 
@@ -80,9 +85,10 @@ def report_values(report: dict[str, Any]) -> dict[str, Value]:
                     values[f"{key}.shift"] = int(not (gained and moved < UNCLEAR))
             if both.get("always_yes") is not None:
                 values[f"report.{name}.yes-share"] = percent(both["always_yes"])
-        if "macd" in methods and "random-mask" in methods:
-            pair = methods["macd"]["delta"], methods["random-mask"]["delta"]
-            values[f"report.{name}.against-random"] = compare(*pair)
+        for other, delta in paired(report).get(regime, {}).items():
+            values[f"report.{name}.paired.{other}"] = change(delta)
+            if other == "random-mask":
+                values[f"report.{name}.against-random"] = sign(delta)
     for level, row in report["gradient_auc"].items():
         middle, low, high = row["auc"]
         values[f"report.auc.{level}"] = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
@@ -116,6 +122,17 @@ def changes(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
             if name in row["methods"]
         }
         for regime, row in report["regimes"].items()
+    }
+
+
+def paired(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """Regime → control → MACD's right answers minus the control's on the same questions, in shares.
+
+    With the interval over clips of that difference; {} for a report that does not compare in pairs.
+    """
+    return {
+        regime: {c["against"]: c["delta"] for c in cells if c["method"] == "macd"}
+        for regime, cells in report.get("paired", {}).items()
     }
 
 
@@ -206,15 +223,6 @@ def sign(delta: list[float]) -> int:
     """
     _, low, high = delta
     return 0 if low > 0 else 1 if high < 0 else 2
-
-
-def compare(first: list[float], second: list[float]) -> int:
-    """0: the first interval lies above the second, 1: below it, 2: they overlap.
-
-    >>> compare([3, 2.5, 4], [1, 0, 2]), compare([1, 0, 2], [1, 1, 3])
-    (0, 2)
-    """
-    return 0 if first[1] > second[2] else 1 if first[2] < second[1] else 2
 
 
 def _cut(text: str) -> str:

@@ -175,6 +175,7 @@ class Site:
             "home": self.home,
             "table": figures()["table"],
             "changes": figures()["changes"],
+            "paired": figures()["paired"],
         }
         tests = [content["chapters"], lesson("quiz")]
         edition = hashlib.sha256(as_text({"": tests}).encode()).hexdigest()[:16]

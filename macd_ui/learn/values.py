@@ -113,6 +113,8 @@ def other_values() -> dict[str, Value]:
         "habits.scenes": str(habits["scenes"]),
         "quiz.before": NUMBERS[len(quiz["before"])],
         "quiz.after": NUMBERS[len(quiz["after"])],
+        "quiz.before.clips": len(quiz["before"]),
+        "quiz.after.clips": len(quiz["after"]),
         "caption.truth": caption["truth"],
         "caption.baseline": caption["answers"]["baseline"]["text"],
         "caption.macd": caption["answers"]["macd"]["text"],

@@ -1,13 +1,16 @@
 """The course, opened from disk with the network off: by keyboard, resumed, on a phone, checked."""
 
 import json
+import re
+from decimal import Decimal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from macd_ui.examples import SHIPPED
-from macd_ui.learn.chapters import HERE
+from macd_ui.learn.chapters import HERE, read_strings
 from macd_ui.learn.site import Site, write_site
+from macd_ui.learn.values import lesson
 from tests.patience import PATIENCE_MS
 from viewer.bundle import bundle
 
@@ -97,6 +100,60 @@ def serious(page):
     # without preload: axe would ask for the style sheet, which the page's policy forbids
     found = Axe().run(page, options={"preload": False}).response["violations"]
     return [(v["id"], v["nodes"][0]["html"][:200]) for v in found]
+
+
+def test_every_sum_of_the_quiz_adds_up_as_it_is_printed(bare):
+    script = bundle(HERE / "js" / "quiz.js")
+    texts = read_strings("en")
+    sums = 0
+    for part in lesson("quiz").values():
+        for item in part:
+            told = bare.evaluate(
+                f"([item, texts]) => ({script}).explain(item, (name, values = {{}}) =>"
+                " texts[name].replace(/\\{(\\w+)\\}/g, (all, key) => values[key] ?? all))",
+                [item, texts],
+            ).replace("−", "-")
+            found = re.search(
+                r"leads “.*” by (\S+), behind the masks by (\S+): so its score leads by (\S+)"
+                r" \+ (\S+) · \((\S+) - (\S+)\) = (\S+)\.$", told
+            )  # fmt: skip
+            if found is None:
+                continue
+            sums += 1
+            lead, behind, again, alpha, first, second, score = map(Decimal, found.groups())
+            assert (again, first, second) == (lead, lead, behind)
+            assert score == lead + alpha * (lead - behind), told
+            token = item["answers"]["macd"]["tokens"][0]
+            counter, texts_of = token["counter"], token["texts"]
+            best = token["base"].index(max(token["base"]))
+            assert counter is not None
+            changes = item["answers"]["macd"]["text"] != texts_of[best].strip()
+            assert (score < 0) == changes, told
+    assert sums >= 5
+
+
+def test_a_phone_shows_the_names_of_the_chapters(open_course):
+    page = open_course()
+    assert page.locator("#chapters .ln-name").first.is_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    summary = page.locator("#chapters summary")
+    assert "Before you start" in summary.inner_text()
+    page.locator("#chapters .ln-name").first.wait_for(state="hidden")
+    summary.click()
+    shown = page.locator("#chapters .ln-name")
+    assert shown.count() == 10
+    for i in range(10):
+        box = shown.nth(i).bounding_box()
+        assert box["width"] > 40
+        assert box["x"] + box["width"] <= 390
+    page.locator("#chapters a").nth(3).click()
+    page.get_by_role("heading", name="Logits, softmax").wait_for()
+    assert "Logits, softmax" in summary.inner_text()
+    assert page.locator(
+        "#chapters .ln-name"
+    ).first.is_hidden()  # folded again: the text is in sight
+    page.set_viewport_size({"width": 1200, "height": 844})
+    page.locator("#chapters .ln-name").first.wait_for()
 
 
 def test_a_prediction_comes_first_and_a_reload_goes_on(open_course):

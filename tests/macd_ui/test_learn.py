@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,11 +21,20 @@ from macd_ui.learn.chapters import (
     CHAPTERS,
     HERE,
     STRINGS,
+    minutes_of,
     read_chapter,
     read_glossary,
     read_strings,
 )
-from macd_ui.learn.figures import FILE, as_text, compute, figures
+from macd_ui.learn.figures import (
+    FILE,
+    as_text,
+    change,
+    compute,
+    figures,
+    report_values,
+    sign,
+)
 from macd_ui.learn.markup import blocks, spans
 from macd_ui.learn.roles import ROLES, example_values, examples_by_role
 from macd_ui.learn.routes import routes
@@ -42,7 +52,6 @@ SCRIPTS = sorted((HERE / "js").glob("*.js"))
 GOOD = """
 title = "A title"
 goal = "A goal."
-minutes = 2
 text = "A text of {{n}} [[masks|mask]]."
 [prediction]
 question = "Which?"
@@ -80,8 +89,6 @@ def test_a_chapter_is_read_with_its_figures(tmp_path):
     ("before", "after", "named"),
     [
         ('title = "A title"', "", "title is missing"),
-        ("minutes = 2", "minutes = 90", "minutes is 90"),
-        ("minutes = 2", 'minutes = "2"', "minutes is not of type int"),
         ("{{n}}", "{{unknown}}", "unknown"),
         ("{{n}}", "{{right?one}}", "chooses no wording"),
         ("[[masks|mask]]", "[[wibble]]", "no term"),
@@ -151,12 +158,52 @@ def test_there_are_eight_chapters_that_ask_first(site):
     chapters = site.chapters()
     assert [c.name[:2] for c in chapters] == [f"{i:02d}" for i in range(9)]
     assert [c.quiz for c in chapters] == ["before", *[""] * 7, "after"]
-    assert sum(c.minutes for c in chapters) <= 25
     for chapter in chapters[1:8]:
         assert chapter.prediction is not None
         assert chapter.misconceptions
         assert any(step.done for step in chapter.steps)
         assert "{{" not in json.dumps([chapter.title, chapter.text, chapter.prediction.explanation])
+
+
+def test_minutes_follow_from_what_there_is_to_read_and_to_do(site):
+    chapters = {c.name[:2]: c for c in site.chapters()}
+    quizzes = lesson("quiz")
+    assert chapters["00"].minutes >= len(quizzes["before"])
+    assert chapters["08"].minutes >= len(quizzes["after"])
+    for chapter in chapters.values():
+        done = sum(bool(step.done) for step in chapter.steps)
+        assert chapter.minutes >= done + (chapter.prediction is not None)
+    long = [["p", ["word " * 3000]]]
+    assert minutes_of(replace(chapters["01"], text=long)) == pytest.approx(
+        3000 / 150 + chapters["01"].minutes, abs=2
+    )
+    assert (
+        f"about {sum(c.minutes for c in chapters.values())} minutes"
+        in site.file("index.html").content.decode()
+    )
+
+
+def test_methods_on_the_same_questions_are_compared_in_pairs(site):
+    """The interval of the difference decides, not whether two intervals overlap."""
+    report = json.loads((GUIDE.parent / "toyworld-results" / "report.json").read_text())
+    values = figures()["values"]
+    cells = {r: {(c["method"], c["against"]): c["delta"] for c in cs}
+             for r, cs in report["paired"].items()}  # fmt: skip
+    for regime, pairs in cells.items():
+        delta = pairs["macd", "random-mask"]
+        assert figures()["paired"][regime] == [round(100 * x, 2) for x in delta]
+        key = f"report.{regime.replace(' ', '-')}"
+        assert values[f"{key}.paired.random-mask"] == change(delta)
+        assert values[f"{key}.against-random"] == sign(delta)
+    apart = [[0.05, 0.02, 0.08], [0.03, 0.0, 0.06]]  # intervals that overlap, and yet a difference
+    methods = {"macd": {"right": [0.8], "delta": apart[0], "repaired": 1, "spoiled": 0},
+               "random-mask": {"right": [0.7], "delta": apart[1], "repaired": 1, "spoiled": 0},
+               "baseline": {"right": [0.6]}}  # fmt: skip
+    pair = {"method": "macd", "against": "random-mask", "delta": [0.02, 0.01, 0.03]}
+    made = report_values(
+        report | {"regimes": {"r": {"n": 9, "methods": methods}}, "paired": {"r": [pair]}}
+    )
+    assert made["report.r.against-random"] == 0
 
 
 def test_a_choice_that_is_not_foreseen_in_a_figure_is_noticed(site, tmp_path):

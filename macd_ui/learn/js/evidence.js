@@ -2,6 +2,7 @@
 // Widgets of what the model sees: frames as tokens, an object that fades, effects of hiding, captions.
 
 import { el } from "../../../viewer/js/dom.js";
+import { fixed } from "../../../viewer/js/text.js";
 import { withSymbols } from "./prose.js";
 import { argmax } from "./score.js";
 import { bars, diverging, narrow, path, percent, plot, signed, svg } from "./plots.js";
@@ -230,7 +231,9 @@ export function logitTable(token, alpha, beta, say) {
     const counter = token.counter ? token.counter[i] : null;
     const inside = alpha === 0 || token.base[i] >= floor;
     const score = counter === null ? token.base[i] : (1 + alpha) * token.base[i] - alpha * counter;
-    return { text, base: token.base[i], counter, score: inside ? score : -Infinity };
+    // printed as the sum of what is printed; the choice follows from the whole numbers
+    const shown = counter === null ? asPrinted(token.base[i]) : (1 + alpha) * asPrinted(token.base[i]) - alpha * asPrinted(counter);
+    return { text, base: token.base[i], counter, shown, score: inside ? score : -Infinity };
   });
   const best = argmax(rows.map((r) => r.score));
   return el("table", { class: "ln-table" },
@@ -239,12 +242,16 @@ export function logitTable(token, alpha, beta, say) {
     el("tbody", {}, rows.slice(0, 5).map((r, i) => el("tr", { class: i === best ? "ln-top" : "" },
       el("th", { scope: "row" }, visible(r.text)), el("td", {}, fixed(r.base)),
       el("td", {}, r.counter === null ? "–" : fixed(r.counter)),
-      el("td", {}, Number.isFinite(r.score) ? fixed(r.score) : say("outside"))))));
+      el("td", {}, Number.isFinite(r.score) ? fixed(r.shown) : say("outside"))))));
 }
 
-/** @param {number} x */
-function fixed(x) {
-  return x.toFixed(2).replace("-", "−");
+/**
+ * A logit as it is printed, with two digits.
+ *
+ * @param {number} x
+ */
+export function asPrinted(x) {
+  return Number(x.toFixed(2));
 }
 
 /** @param {string} text */

@@ -13,6 +13,7 @@ import { dataOf, mount } from "./widgets.js";
 /** @import { Chapter, Course, Say, Step } from "./types" */
 
 const RESULTS = "results";
+const NARROW = matchMedia("(max-width: 900px)"); // as in learn.css: the chapters then stand above the text, folded
 
 /** Shows the course where the page has its places for it. */
 export function start() {
@@ -34,6 +35,11 @@ class Page {
       .replace(/(\d) %/g, UNBROKEN);
     this.nav = place("chapters");
     this.main = place("chapter");
+    this.listed = ""; // the chapter that the list of chapters was drawn for
+    NARROW.addEventListener("change", () => {
+      this.listed = "";
+      this.drawNav();
+    });
   }
 
   begin() {
@@ -87,9 +93,14 @@ class Page {
       el("li", { class: state ? `ln-${state}` : "" }, el("a", { href: `#${name}`, "aria-current": name === this.at ? "page" : null },
         el("span", { class: "ln-number-of", "aria-hidden": "true" }, state === "done" ? "✓" : number),
         el("span", { class: "ln-name" }, title, state ? el("span", { class: "ln-unseen" }, `, ${this.say(`state_${state}`)}`) : null)));
-    this.nav.replaceChildren(el("ol", {},
-      chapters.map((c, i) => link(c.name, String(i), c.title, this.progress(c))),
-      link(RESULTS, "★", this.say("results"), "")));
+    const here = chapters.find((c) => c.name === this.at)?.title ?? this.say("results");
+    const open = !NARROW.matches || (this.listed === this.at && this.nav.querySelector("details")?.open);
+    this.listed = this.at; // another chapter folds the list of a narrow screen
+    this.nav.replaceChildren(el("details", { open: Boolean(open) },
+      el("summary", {}, el("b", {}, this.say("chapters")), ` ${here}`),
+      el("ol", {},
+        chapters.map((c, i) => link(c.name, String(i), c.title, this.progress(c))),
+        link(RESULTS, "★", this.say("results"), ""))));
   }
 
   /** @param {Chapter} chapter */

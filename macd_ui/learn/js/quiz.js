@@ -3,7 +3,7 @@
 // revealed, so that the same kind of question can be asked again after it.
 
 import { el } from "../../../viewer/js/dom.js";
-import { logitTable, visible } from "./evidence.js";
+import { asPrinted, logitTable, visible } from "./evidence.js";
 import { signed } from "./plots.js";
 import { Predict } from "./predict.js";
 import { withSymbols } from "./prose.js";
@@ -78,12 +78,21 @@ export function explain(item, say) {
   const [first, other] = lead(item);
   const texts = { truth: item.truth, macd: item.answers.macd.text };
   if (!counter || other < 0) return say("quiz_explain_one", texts);
-  const ahead = token.base[first] - token.base[other];
-  const behind = counter[first] - counter[other];
+  // reckoned with the logits as they are printed, so that a reader finds the same sum
+  const [ahead, behind] = [token.base, counter].map((z) => asPrinted(z[first]) - asPrinted(z[other]));
   return say("quiz_explain", {
     ...texts, a: visible(token.texts[first]), b: visible(token.texts[other]), lead: signed(ahead), behind: signed(behind),
-    alpha: item.alpha, score: signed(ahead + item.alpha * (ahead - behind)),
+    alpha: item.alpha, score: exact(ahead + item.alpha * (ahead - behind)),
   });
+}
+
+/**
+ * With as many of four digits as a sum of printed numbers and α needs, two at least.
+ *
+ * @param {number} x
+ */
+function exact(x) {
+  return signed(x, 4).replace(/0{1,2}$/, "");
 }
 
 /**

@@ -49,9 +49,19 @@ export function intervals({ root, course, say, done }) {
           svg("circle", { cx: x(m), cy: y, r: 5, class: `ln-dot ln-${kind}` }),
         ];
       })),
-      el("p", { class: "ln-note" }, say("intervals_plot")));
+      el("p", { class: "ln-note" }, say("intervals_plot")), el("p", { class: "ln-result" }, difference(select.value)));
     seen.add(select.value);
     if (seen.size === Math.min(3, regimes.length)) done();
+  }
+
+  // Methods on the same questions are compared by the interval of their difference, not by their own.
+  /** @param {string} regime */
+  function difference(regime) {
+    const pair = course.paired[regime];
+    if (!pair) return "";
+    const [m, low, high] = pair;
+    const points = say("points", { n: signed(m, 1), low: signed(low, 1), high: signed(high, 1) });
+    return say(low > 0 || high < 0 ? "paired_differs" : "paired_open", { points });
   }
   draw();
 }

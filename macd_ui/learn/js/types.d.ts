@@ -28,6 +28,8 @@ export interface Course {
   edition: string; strings: Record<string, string>; glossary: Record<string, string>;
   chapters: Chapter[]; lights: Record<string, string>; parts: Record<string, Part>; home: string;
   table: TableRow[]; changes: Record<string, Record<string, [number, number, number]>>;
+  /** MACD minus random masks on the same questions, in points, by kind of question. */
+  paired: Record<string, [number, number, number]>;
 }
 
 /** What an example's file holds: the viewer's payload and the measured effects. */
