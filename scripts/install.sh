@@ -50,8 +50,9 @@ install_fast "$lock" || {
 }
 
 # the commands `macd` and `macd-studio`; built by the locked setuptools, so that nothing is fetched
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-    --editable .
+project() { "$@" --quiet --no-deps --no-build-isolation --editable .; }
+project "$venv/bin/uv" pip install --python "$venv/bin/python" ||
+    project "$venv/bin/pip" install --disable-pip-version-check
 
 # opencv-python needs libGL, which a bare machine lacks; the headless build of the same version
 # is the same module without windows
