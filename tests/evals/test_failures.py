@@ -15,6 +15,8 @@ from evals.__main__ import _parser, main
 from evals.benchmarks import FILES, file_benchmark, find_benchmark
 from evals.benchmarks.files import Sampling
 from evals.failures import count_failures, failures_line
+from evals.paper.ours import Ours, Source, compute
+from evals.paper.tables import read_table
 from evals.rows import Row
 from tests.evals.layouts import MAKERS
 from tests.fakes import ByteLM
@@ -124,6 +126,37 @@ def test_a_drawn_benchmark_with_failures_is_no_success(monkeypatch, tmp_path, ca
     told = capsys.readouterr()
     assert "failed and count as wrong: broken. Mend it (2)." in told.err
     assert told.out.splitlines()[2].startswith("**2 of ")
+
+
+def test_a_table_with_failures_is_no_success(monkeypatch, tmp_path, capsys):
+    def compute(table, row, *rest):
+        failed = "2 of 3 answers failed and count as wrong: broken (2)."
+        figures = dict.fromkeys(table.metrics, 50.0)
+        return Ours(figures, n=3, failures=failed if row.method == "macd" else "")
+
+    monkeypatch.setattr("evals.paper.ours.compute", compute)
+    data = MAKERS["eventhallusion"](tmp_path / "data")
+    command = ["paper", "levels", "--data", str(data), "--out", str(tmp_path / "out")]
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert "2 of 3 answers failed and count as wrong: broken (2)" in told.err
+    assert "2 of 3 answers failed" in (tmp_path / "out" / "levels.md").read_text()
+    monkeypatch.setattr("evals.paper.ours.compute", lambda table, *_: Ours({}, n=3))
+    assert main(command) == 0
+
+
+def test_an_answer_that_failed_is_told_in_a_table(monkeypatch, tmp_path):
+    def complete(wants, *rest, **more):
+        rows = [Row(w.key, w.item.id, w.method, "no") for w in wants]
+        rows[0] = Row(rows[0].key, rows[0].item, rows[0].method, error="broken. Mend it.")
+        return {r.key: r for r in rows}
+
+    monkeypatch.setattr("evals.paper.ours.complete", complete)
+    table = read_table("levels")
+    data = {name: MAKERS[name](tmp_path / name) for name in table.benchmarks}
+    ours = compute(table, table.rows[0], Source("b", "d", data, tmp_path, 9), lambda *_: None)
+    assert ours.failures.endswith("failed and count as wrong: broken. Mend it (1).")
+    assert ours.why == ""
 
 
 def test_counts_by_hand():
