@@ -1,7 +1,7 @@
 """The memory of a public server while many tabs are open. `python -m bench.tabs --clip FILE`.
 
 Every tab is a visitor of an address of its own. Memory is that of the server and all processes
-below it, read ten times a second, in megabytes (10^6 bytes). The scenes:
+below it, read four times a second, in megabytes (10^6 bytes). The scenes:
 
 tabs     as many tabs upload the clip, run it and stay open
 stopped  three tabs run it four times each, with other options each time, and stop each run
@@ -65,7 +65,7 @@ def _processes(pid: int) -> list[int]:
 
 
 class Watch:
-    """Reads a server's memory ten times a second; `peak` since the last `reset`, megabytes."""
+    """Reads a server's memory four times a second; `peak` since the last `reset`, megabytes."""
 
     def __init__(self, pid: int) -> None:
         self.pid, self.peak = pid, 0.0
@@ -74,7 +74,7 @@ class Watch:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._over.wait(0.1):
+        while not self._over.wait(0.25):
             self.peak = max(self.peak, memory_mb(self.pid))
 
     def reset(self) -> float:

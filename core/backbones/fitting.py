@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -10,7 +11,9 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import resize
 
+from core.errors import OptionError
 from core.types import Pixels
+from core.validation import shown
 
 Box = tuple[int, int, int, int]
 
@@ -58,3 +61,18 @@ def _area(box: Box) -> int:
 def at_least(frames: Pixels, count: int) -> Pixels:
     """A single frame as often as a family's processor wants frames; longer clips as they are."""
     return frames if len(frames) >= count else frames[[0] * count]
+
+
+@contextmanager
+def shape_errors(name: str, size: tuple[int, int]) -> Iterator[None]:
+    """Raises OptionError where a processor refuses frames of this size. size: (w, h); name: whose.
+
+    Families differ in what they refuse, such as frames 200 times as long as wide.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise OptionError(
+            f"{name} cannot read frames of {size[0]}×{size[1]} pixels ({shown(str(error), 200)})",
+            "Crop the clip, or choose another backbone",
+        ) from error

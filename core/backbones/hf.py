@@ -38,10 +38,17 @@ from core.backbones.caches import (
     select_rows,
 )
 from core.backbones.checkpointing import checkpointed
-from core.backbones.fitting import at_least, fitted
+from core.backbones.fitting import at_least, fitted, shape_errors
 from core.backbones.generation import end_tokens, repetition_penalty
 from core.backbones.host import to_host
-from core.backbones.prompt import metadata_of, placeholders, query_positions, unknown_words
+from core.backbones.prompt import (
+    metadata_of,
+    placeholders,
+    query_positions,
+    read_prompt,
+    render_prompt,
+    unknown_words,
+)
 from core.backbones.prune import hidden_among, pruned
 from core.backbones.resize import cap_pixels, resampling_of
 from core.backbones.watching import watched
@@ -195,14 +202,15 @@ class HfVideoLM(VideoLM):
 
     def native_frames(self, clip: Clip) -> Pixels:
         """The clip's frames as the family's own processor resizes them, (T, h, w, 3) RGB 0-255."""
-        out = self.processor.video_processor(
-            # a copy: the clip is read-only, torch is not
-            [np.array(at_least(clip.frames, self.min_frames))],
-            do_rescale=False,
-            do_normalize=False,
-            do_sample_frames=False,
-            return_tensors="pt",
-        )
+        with shape_errors(self.info.name, clip.size):
+            out = self.processor.video_processor(
+                # a copy: the clip is read-only, torch is not
+                [np.array(at_least(clip.frames, self.min_frames))],
+                do_rescale=False,
+                do_normalize=False,
+                do_sample_frames=False,
+                return_tensors="pt",
+            )
         rgb = self.unpack(out, len(clip.frames)).float().round().clamp(0, 255).byte()
         return rgb.permute(0, 2, 3, 1).contiguous().numpy()
 
@@ -227,18 +235,11 @@ class HfVideoLM(VideoLM):
                 "Choose the backbone that made the trace",
             )
         content = [{"type": "video"}, {"type": "text", "text": text}]
-        prompt = self.processor.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
+        prompt = render_prompt(self.processor, content)
         count, times = len(frames.pixels), self.clock(frames.times)
-        out = self.processor(
-            text=[prompt],
-            videos=self.nested([np.array(at_least(frames.pixels, self.min_frames))]),
-            video_metadata=[metadata_of(replace(frames, times=times), max(count, self.min_frames))],
-            do_sample_frames=False,
-            do_resize=False,
-            return_tensors="pt",
-        )
+        about = metadata_of(replace(frames, times=times), max(count, self.min_frames))
+        videos = self.nested([np.array(at_least(frames.pixels, self.min_frames))])
+        out = read_prompt(self.processor, prompt, videos, about)
         ids = out["input_ids"]
         around = (self.marker, self.query_prefix, before)
         query = query_positions(self.tokenizer, prompt, ids[0].tolist(), question, *around)
@@ -325,9 +326,7 @@ class HfVideoLM(VideoLM):
         """See `VideoLM.prefill_text`: the family's chat template around text alone."""
         self.refuse_control_tokens(question)
         content = [{"type": "text", "text": question}]
-        prompt = self.processor.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
+        prompt = render_prompt(self.processor, content)
         ids = self.processor(text=[prompt], return_tensors="pt")["input_ids"].to(self.device)
         length, cache = ids.shape[1], DynamicCache()
         steps = torch.arange(length, device=self.device)

@@ -2,13 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from transformers.video_utils import VideoMetadata
 
-from core.errors import UnsupportedBackbone
+from core.errors import MacdError, UnsupportedBackbone
 from core.types import ModelFrames
+from core.validation import shown
+
+MAX_TEMPLATE = 100_000
+"""Characters that a chat template may write around a question."""
+
+
+def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
+    """A user's message in the processor's chat template, ready for an answer.
+
+    content: at most one video, then one text. The template comes with the weights, so it may be
+    anything: raises UnsupportedBackbone where it fails, or leaves the text out.
+    """
+    text = content[-1]["text"]
+    with template_errors():
+        prompt = processor.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+    if not isinstance(prompt, str) or len(prompt) > MAX_TEMPLATE + len(text):
+        raise UnsupportedBackbone(
+            f"the backbone's chat template writes more than {MAX_TEMPLATE:,} characters", REPAIR
+        )
+    if text.strip() not in prompt:
+        raise UnsupportedBackbone("the backbone's chat template leaves the question out", REPAIR)
+    return prompt
+
+
+def read_prompt(processor: Any, prompt: str, videos: Any, about: VideoMetadata) -> Any:
+    """What the processor makes of a rendered prompt and its video, which has its size already.
+
+    Raises UnsupportedBackbone, as where the template left the video out or wrote two.
+    """
+    with template_errors():
+        return processor(
+            text=[prompt],
+            videos=videos,
+            video_metadata=[about],
+            do_sample_frames=False,
+            do_resize=False,
+            return_tensors="pt",
+        )
+
+
+REPAIR = "Repair the chat template in the folder of its weights, or choose another backbone"
+
+
+@contextmanager
+def template_errors() -> Iterator[None]:
+    """What fails here does so because of the chat template: raises UnsupportedBackbone for it."""
+    try:
+        yield
+    except (MacdError, MemoryError):
+        raise
+    except Exception as error:  # a template is a program: it can raise whatever it likes
+        if isinstance(error, RuntimeError) and "out of memory" in str(error):
+            raise
+        reason = shown(f"{type(error).__name__}: {error}", 200)
+        raise UnsupportedBackbone(
+            f"the backbone's chat template cannot be used ({reason})", REPAIR
+        ) from error
 
 
 def query_positions(

@@ -153,7 +153,20 @@ class Site:
         folder, _, name = path.partition("/")
         stem, dot, kind = name.rpartition(".")
         run = self.find(stem) if folder == "t" and dot and kind in ("html", "webp") else None
+        if run is not None and not self._is_unchanged(run):  # else it would be read at each request
+            self.refresh()
+            run = self.find(stem)
         return None if run is None else self._of_run(run, path, kind)
+
+    def _is_unchanged(self, run: Run) -> bool:
+        """Whether the file of a run is as it was when it was read."""
+        try:
+            about = run.file.stat()
+        except OSError:
+            return False
+        with self._lock:
+            known = self._runs.get(run.file)
+        return known is not None and known[0] == (about.st_mtime_ns, about.st_size)
 
     def _of_run(self, run: Run, path: str, kind: str) -> File:
         with self._making:  # one at a time, whoever asks: compressing pictures is slow

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError, MacdError
+from core.errors import BenchmarkError, MacdError, TraceError
+from core.types import Trace
 from evals.benchmarks.layout import read_json
 from evals.scoring.files import TRACES, plots, questions_csv, report_page
 from evals.scoring.pages import QUESTIONS, questions_page
-from macd_ui.gallery.runs import read_run
+from macd_ui.gallery.runs import Run, read_run
 from macd_ui.gallery.site import File, run_page, shared_file
 
 Report = dict[str, Any]
@@ -34,6 +35,8 @@ MOST_MB = 100
 """Of a report that is opened."""
 KEPT = 32
 """Pages of traces that are kept made."""
+JUDGED = 10_000
+"""Traces of which it is remembered whether they are sound."""
 REMEDY = "Give the --out folder of `python -m evals run`"
 
 
@@ -53,6 +56,7 @@ class ResultsSite:
         self._lock = threading.Lock()
         self._opened: tuple[tuple[int, ...], Opened] | None = None
         self._made: OrderedDict[tuple[str, int, int], File] = OrderedDict()
+        self._judged: OrderedDict[tuple[str, int, int], tuple[str, str] | None] = OrderedDict()
 
     def file(self, path: str) -> File | None:
         """A file by its path, None where there is none. Raises MacdError for a damaged one."""
@@ -73,16 +77,33 @@ class ResultsSite:
 
     def _of_trace(self, path: Path, kind: str) -> File:
         about = path.stat()
-        made = (f"{path.stem}.{kind}", about.st_mtime_ns, about.st_size)
+        stamp = path.stem, about.st_mtime_ns, about.st_size
+        if (cause := self._judged.get(stamp)) is not None:  # it would fail again
+            raise TraceError(*cause)
+        if kind == "macd" and stamp in self._judged:
+            return File(path.read_bytes(), "application/octet-stream")
+        made = f"{path.stem}.{kind}", *stamp[1:]
         if made not in self._made:
-            run, trace = read_run(path)  # a file that is not a sound trace is not given away either
-            if kind == "macd":
+            run, trace = self._read(path, stamp)
+            if kind == "macd":  # a file that is not a sound trace is not given away either
                 return File(path.read_bytes(), "application/octet-stream")
             self._made[made] = run_page(run, trace, back=("../" + INDEX, "The report"))
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(made)
         return self._made[made]
+
+    def _read(self, path: Path, stamp: tuple[str, int, int]) -> tuple[Run, Trace]:
+        """A trace; whether it is sound is remembered until its file changes."""
+        while len(self._judged) >= JUDGED:
+            self._judged.popitem(last=False)
+        try:
+            read = read_run(path)
+        except MacdError as error:
+            self._judged[stamp] = error.cause, error.remedy
+            raise
+        self._judged[stamp] = None
+        return read
 
     def _open(self) -> Opened:
         """The report, with the traces that are there now. Raises MacdError."""

@@ -11,7 +11,7 @@ from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 from core.backbones import load_backbone
 from core.backbones.prompt import query_positions
 from core.decoding.loop import decode
-from core.errors import BackboneCorrupt, QuestionError, UnsupportedBackbone
+from core.errors import BackboneCorrupt, OptionError, QuestionError, UnsupportedBackbone
 from core.masking.ascent import ascend
 from core.masking.composite import mask_compositor
 from core.masking.masks import draw_masks
@@ -20,7 +20,7 @@ from core.media.video import read_clip
 from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from core.rules.linear import Linear
 from core.rules.plain import Plain
-from core.types import SEEN, Track
+from core.types import SEEN, Clip, Track
 from tests.families import outer
 from toyworld.model import use_fused_norms
 
@@ -284,3 +284,41 @@ def test_changed_weights_are_not_loaded(tmp_path, monkeypatch):
             load_backbone("toyworld")
     finally:
         shipped.shipped.cache_clear()
+
+
+VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
+TEXT = "{{ messages[0].content[-1].text }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{{ 1 / 0 }}", "cannot be used"),
+        ("{% for", "cannot be used"),
+        ("{{ raise_exception('no') }}", "cannot be used"),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "cannot be used"),
+        ("{{ messages[9].content }}", "cannot be used"),
+        (VIDEO + TEXT + "{{ 'x' * 200000 }}", "more than 100,000 characters"),
+        (VIDEO, "leaves the question out"),
+        ("", "leaves the question out"),
+        (TEXT, "cannot be used|question before the video"),
+        (TEXT + VIDEO, "question before the video"),
+        (VIDEO + VIDEO + TEXT, "cannot be used"),
+    ],
+)
+def test_a_chat_template_that_is_none_is_told(toyworld, clip, monkeypatch, template, why):
+    monkeypatch.setattr(toyworld.processor, "chat_template", template)
+    with pytest.raises(UnsupportedBackbone, match=why) as error:
+        toyworld.encode(clip, "Is there a dog?")
+    assert error.value.remedy
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("size", [(5, 1280), (1280, 5)])
+def test_a_clip_of_a_shape_that_no_processor_takes_is_told(toyworld, size):
+    frames = np.zeros((8, *size, 3), np.uint8)
+    times = np.arange(8.0)
+    long = Clip(frames, times, frames[:0], times[:0], "", "", 8.0, size[::-1])
+    for fit in ("pad", "native"):
+        with pytest.raises(OptionError, match=f"cannot read frames of {size[1]}×{size[0]} pixels"):
+            toyworld.preprocess(long, fit)

@@ -15,9 +15,18 @@ from starlette.testclient import TestClient
 from core.errors import OptionError
 from core.traces.bundle import load, save
 from macd_ui.examples import SHIPPED, described
+from macd_ui.gallery import site
 from macd_ui.gallery.__main__ import main
 from macd_ui.gallery.routes import routes, site_of
-from macd_ui.gallery.runs import AGREE, DIFFER, OTHER, OUTCOMES, UNFINISHED, outcome_of
+from macd_ui.gallery.runs import (
+    AGREE,
+    DIFFER,
+    OTHER,
+    OUTCOMES,
+    UNFINISHED,
+    outcome_of,
+    read_run,
+)
 from macd_ui.gallery.site import MOST_KB, Site, write_site
 from macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
@@ -242,6 +251,29 @@ def test_a_file_that_was_changed_is_not_shown_under_its_old_address(folder):
     answer = client.get(f"/t/{digest}")
     assert answer.status_code == 404
     assert "Is it another?" not in answer.text
+
+
+def test_what_cannot_be_read_is_tried_once_until_its_file_changes(folder, monkeypatch):
+    reads = []
+    monkeypatch.setattr(site, "read_run", lambda path: (reads.append(path.name), read_run(path))[1])
+    client, plain = app_of(folder), folder / "plain.macd"
+    sound = plain.read_bytes()
+    old = f"/t/{hashlib.sha256(sound).hexdigest()}"
+    (folder / "broken.macd").write_bytes(sound[:300])
+    assert client.get(old).status_code == 200
+    reads.clear()
+
+    def ask():
+        return [client.get(path).status_code for path in ("/gallery/", old, "/t/" + "0" * 64)]
+
+    assert ask() == ask() == [200, 200, 404]
+    assert reads == []
+    plain.write_bytes(sound[:200])  # a run that was listed already
+    assert [client.get(old).status_code for _ in range(3)] == [404] * 3
+    assert ask() == [200, 404, 404]
+    assert reads == ["plain.macd"]
+    plain.write_bytes(sound)
+    assert ask() == [200, 200, 404]
 
 
 def test_without_a_folder_the_app_shows_the_examples():

@@ -13,6 +13,7 @@ from core.traces.bundle import save
 from evals.bias import yes_no_ledger
 from evals.metrics import calibration
 from evals.scoring.files import plots
+from macd_ui.gallery.runs import read_run
 from macd_ui.results import site
 from macd_ui.results.routes import routes
 from macd_ui.results.site import open_report
@@ -168,6 +169,24 @@ def test_a_damaged_trace_is_not_shown(folder):
         answer = app_of(folder).get(f"/results/{name}")
         assert answer.status_code == 404
         assert not answer.content.startswith(b"PK")
+
+
+def test_a_trace_is_judged_once_until_its_file_changes(folder, monkeypatch):
+    path = folder / "traces" / f"{KEYS['macd']}.macd"
+    sound, reads = path.read_bytes(), []
+    monkeypatch.setattr(site, "read_run", lambda p: (reads.append(p), read_run(p))[1])
+    client = app_of(folder)
+
+    def ask():
+        names = [f"traces/{path.name}"] * 2 + [f"t/{path.stem}.html"] * 2
+        return [client.get(f"/results/{name}").status_code for name in names]
+
+    path.write_bytes(sound[:200])
+    assert ask() == ask() == [404] * 4
+    assert len(reads) == 1
+    path.write_bytes(sound)
+    assert ask() == ask() == [200] * 4
+    assert len(reads) == 3  # for its file, and for its page
 
 
 def test_a_report_that_changes_is_read_again(folder):
