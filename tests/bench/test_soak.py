@@ -74,6 +74,6 @@ def answering(request):
 def test_an_event_that_fails_ends_the_visit(monkeypatch):
     client = httpx.Client
     transport = httpx.MockTransport(answering)
-    monkeypatch.setattr(httpx, "Client", lambda **how: client(**how, transport=transport))
+    monkeypatch.setattr(httpx, "Client", lambda **how: client(**how | {"transport": transport}))
     with pytest.raises(EventFailed, match="visit"):
         Visitor("http://page", random.Random(0)).__enter__()

@@ -3,11 +3,10 @@
 import os
 import signal
 import socket
-import threading
 
 import httpx
 
-from macd_ui.serving.server import serve
+from macd_ui.serving.server import Stop, serve
 from macd_ui.session import Store
 from macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
@@ -22,16 +21,16 @@ def test_the_page_answers_before_the_models_are_loaded(monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    stopped, answered = threading.Event(), []
+    stop, answered = Stop(), []
 
     def warm_up(store):
         address = f"http://127.0.0.1:{port}/"
-        stopped.set()  # even where nothing answers
+        stop.told = True  # even where nothing answers
         answered.append(httpx.get(address, timeout=PATIENCE_S, trust_env=False).status_code)
 
     monkeypatch.setattr(Store, "warm_up", warm_up)
     try:
-        serve(ServerSettings(port=port), stopped)
+        serve(ServerSettings(port=port), stop)
     finally:
         collect_quietly()
     assert answered == [200]
