@@ -238,7 +238,7 @@ def measure(clip: Path, count: int, scenes: Sequence[str]) -> dict[str, Any]:
     report: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "command": " ".join(["python -m bench.tabs", *sys.argv[1:]]),
-        "tabs": count,
+        "at_once": count,
     }
     with tempfile.TemporaryDirectory(prefix="macd-tabs-") as temporary:
         folder = Path(temporary)

@@ -44,9 +44,8 @@ _reading = threading.BoundedSemaphore(AT_ONCE)
 class KeptTrace:
     """A trace of a session: in memory, or in a file that goes when nothing refers to this any more.
 
-    asked, status, run: what is known of it without reading it; run: see
-    `viewer.identity`.
-    number: from 1, another one for each.
+    asked, status, run: what is known of it without reading it; run: see `viewer.identity`. number:
+    from 1, another one for each.
     """
 
     _numbers = itertools.count(1)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from core.errors import MacdError
+from core.words import count
 from macd_ui.settings import VisitorLimits
 
 REMEMBERED = 20_000
@@ -219,7 +220,7 @@ class Quota:
             use = self._use(visitor)
             if use.opening >= self.limits.opening:
                 raise QuotaError(
-                    f"{use.opening} files of yours are being opened already",
+                    f"you are opening {count(use.opening, 'file')} already",
                     "Wait until one of them is open",
                 )
             use.opening += 1

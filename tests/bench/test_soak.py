@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from bench.soak import FIGURES, grown, reading, visit
+from bench.tabs import memory_mb
 from bench.visitor import EventFailed, Outputs, Visitor, read_config, read_messages
 
 
@@ -77,3 +78,16 @@ def test_an_event_that_fails_ends_the_visit(monkeypatch):
     monkeypatch.setattr(httpx, "Client", lambda **how: client(**how | {"transport": transport}))
     with pytest.raises(EventFailed, match="visit"):
         Visitor("http://page", random.Random(0)).__enter__()
+
+
+def test_memory_is_that_of_a_process_and_all_below_it():
+    code = "import sys; x = bytearray(b'x' * 50_000_000); print(1, flush=True); sys.stdin.read()"
+    alone = memory_mb(os.getpid())
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        assert memory_mb(child.pid) > 50
+        assert memory_mb(os.getpid()) > alone + 45
+        child.stdin.close()
+    assert memory_mb(child.pid) == 0

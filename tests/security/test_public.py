@@ -285,7 +285,7 @@ def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
     while len(public.opening) == AT_ONCE:
         time.sleep(0.01)
     answer = visitor.http.post("/gradio_api/run/open", json={"data": [file]})
-    assert "1 files of yours are being opened" in answer.text
+    assert "you are opening 1 file already" in answer.text
     for place in places:
         place.leave()
     assert first.result(PATIENCE_S) == 200
