@@ -288,7 +288,7 @@ def test_forms_that_are_no_upload_leave_no_file(
     kind = {"content-type": "multipart/form-data; boundary=b"}
     answer = attacker.http.post(f"{API}/upload", content=content, headers=kind)
     assert answer.status_code in statuses
-    assert set(files(attacker)) == before
+    assert set(files(attacker)) <= before
 
 
 @pytest.mark.parametrize("name", ["../../up.mp4", "a" * 300 + ".mp4", "a\0b", "<svg>.html", "."])
