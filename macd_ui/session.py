@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import secrets
@@ -478,6 +479,10 @@ class Store:
                     while not ticket.wait(1.0):
                         pass
                     try_out(lm, detector)
+                # else each collection would walk all that the libraries hold, which any request
+                # with many values can bring about; it stays as long as the process does
+                gc.collect()
+                gc.freeze()
             except Exception:  # the first run will meet it again and explain it
                 log.exception("the embedded models could not be loaded ahead")
 

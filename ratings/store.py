@@ -35,6 +35,8 @@ REVEAL = "reveal"
 MERGE = "merge"
 """Notes the ends of the branches that were merged, which the next event continues."""
 MOST_INVITES = 1000
+MOST_OF_RATER, MOST_NOTES = 20_000, 2_000
+"""Events of one rater, and those with a note; whoever rates for hours sends some hundred."""
 MOST_ADMITTED = 5000
 """Raters of one study, above which nobody who signs in becomes another."""
 
@@ -399,6 +401,9 @@ class Study:
         outcomes = []
         with self.transaction() as db:
             parents, stamp = _ends(db), _last_stamp(db)
+            sent, notes = db.execute(
+                "SELECT count(*), count(note) FROM events WHERE rater = ?", (rater.id,)
+            ).fetchone()
             for event in events:
                 same = db.execute("SELECT rater FROM events WHERE uuid = ?", (event.uuid,))
                 stored = same.fetchall()
@@ -411,6 +416,11 @@ class Study:
                     old = self._old(rater, event)
                 except Refused as error:
                     outcomes.append(Outcome(event.uuid, False, str(error)))
+                    continue
+                sent, notes = sent + 1, notes + (event.note is not None)
+                if sent > MOST_OF_RATER or notes > MOST_NOTES:
+                    reason = "you have sent more than a study keeps of one rater"
+                    outcomes.append(Outcome(event.uuid, False, reason))
                     continue
                 conflict = event.kind in ("rate", "undo") and old != event.old
                 now = self.clock()

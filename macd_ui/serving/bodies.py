@@ -27,6 +27,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 MOST_VALUES = 100_000
 """Values in a JSON body: each takes far more memory than the bytes that it was written with."""
+MOST_CONTAINERS = 20_000
+"""Lists and objects among them, counted by their brackets before anything is parsed: making them
+starts collections of garbage, which take longest."""
 HELD = 256 * 2**20
 """Bytes of bodies that are read at the same time, all visitors together."""
 SHARE = HELD // 16
@@ -193,6 +196,8 @@ def session_hash(value: Any) -> str:
 
 def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object of a body. Raises Refusal."""
+    if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
+        raise Refusal(413, f"The request holds more than {MOST_CONTAINERS:,} lists.")
     try:
         content = json.loads(body)
         if not isinstance(content, dict):

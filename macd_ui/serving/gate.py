@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from macd_ui.api import VISITOR
@@ -73,6 +74,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 RATE = "/rate"
 FILE = f"{API}/file="
 PROGRESS = f"{API}/upload_progress"
+LOGOUT = "/logout"
 HEARTBEAT = re.compile(rf"{API}/heartbeat/([^/]+)/?")
 STREAMS = re.compile(rf"{API}/(heartbeat/[^/]+|queue/data)/?")
 CALL = re.compile(rf"{API}/call/(?:v2/)?[^/]+/([^/]+)/?")
@@ -173,6 +175,11 @@ class Gate:
         if origin is not None and not self._own_origin(origin, host):
             raise Refusal(403, "Another site's page may not use this server. Open its own page.")
         path = scope["path"]
+        if path.rstrip("/") == LOGOUT and headers.get("sec-fetch-site") in (
+            "cross-site",
+            "same-site",
+        ):
+            raise Refusal(403, "Another site's page may not log you out. Use the page's own link.")
         site = self.store.site
         if site is not None and path.rstrip("/") not in (HEALTH, STARTUP):
             if not is_study_path(path) and not site.knows_organiser(headers.get("cookie")):
@@ -273,7 +280,8 @@ class Gate:
         if path.rstrip("/") == PROGRESS:
             _check_upload_id(scope, needed=True)
         call = CALL.fullmatch(path) if scope["method"] != "POST" else None
-        if call and framework is not None and not framework.knows_event(call[1]):
+        visitor = scope[Framework.VISITOR]
+        if call and framework is not None and not framework.knows_call(call[1], visitor):
             raise Refusal(404, "There is no such call, or its answer was fetched already.")
         if not STREAMS.fullmatch(path):
             await self.app(scope, receive, send)
@@ -374,6 +382,8 @@ def _set_header(scope: Scope, name: bytes, value: bytes) -> None:
 def _explained(error: BaseException) -> Refusal | None:
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, ClientDisconnect):
+        return Refusal(400, "The connection was closed.")
     if isinstance(error, QuotaError):
         return Refusal(429, str(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

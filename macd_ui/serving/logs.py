@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable
 from types import TracebackType
 
+import uvicorn.config
+
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MOST, MINUTE_S = 30, 60.0
 """Records of one kind in so many seconds."""
@@ -71,6 +73,10 @@ def set_up_logging(content: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+    # else uvicorn gives its loggers handlers of their own when a server is made
+    loggers = uvicorn.config.LOGGING_CONFIG["loggers"]
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        loggers[name] = {"handlers": [], "level": "WARNING", "propagate": True}
+    for name in (*loggers, "asyncio"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True

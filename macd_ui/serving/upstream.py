@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import gradio.queueing
 import gradio.route_utils
 import gradio.routes
 from gradio.server_messages import UnexpectedErrorMessage
+from python_multipart.exceptions import FormParserError
 from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
@@ -44,6 +45,7 @@ class OneFileParser(gradio.route_utils.GradioMultiPartParser):
 
     SOURCE/route_utils.py, `upload_fn`: takes 1,000 files, each with a folder of its own, in one
     request; `GradioMultiPartParser.parse` deletes its temporary files only after its own errors;
+    `upload_fn` leaves the file where its name is none, such as "..";
     `on_part_data` keeps a part that is no file in memory, whatever its size, and raises
     AttributeError for one whose progress is asked for.
     """
@@ -65,12 +67,23 @@ class OneFileParser(gradio.route_utils.GradioMultiPartParser):
     async def parse(self) -> Any:
         """See GradioMultiPartParser."""
         try:
-            return await super().parse()
-        except BaseException:
+            form = await super().parse()
+            for _, value in form.multi_items():
+                if not isinstance(value, str) and _is_no_name(value.filename):
+                    raise MultiPartException("The file has no name.")
+            return form
+        except BaseException as error:
             for file in self._files_to_close_on_error:
                 file.close()
                 Path(file.name).unlink(missing_ok=True)
+            if isinstance(error, FormParserError):
+                raise MultiPartException("The upload is no form.") from error
             raise
+
+
+def _is_no_name(name: str | None) -> bool:
+    """Whether a name of an upload names no file in its folder."""
+    return PurePosixPath((name or "").replace("\\", "/")).name.strip(" .") == ""
 
 
 class _Signals(defaultdict[str, asyncio.Event]):
@@ -165,11 +178,19 @@ class Framework:
         """
         return key in self._queue.pending_messages_per_session
 
-    def knows_event(self, event_id: str) -> bool:
-        """Whether such an event waits, computes, or has ended and was not fetched yet."""
+    def knows_call(self, event_id: str, visitor: str) -> bool:
+        """Whether a program of this visitor called this event and has not fetched it yet.
+
+        SOURCE/routes.py, `simple_predict_get`: gives the messages of a tab to whoever names one of
+        its events. A call's messages stand under the event's own id.
+        """
         queue = self._queue
-        waiting = (ids for ids in list(queue.pending_event_ids_session.values()))
-        return event_id in queue.event_ids_to_events or any(event_id in ids for ids in waiting)
+        event = queue.event_ids_to_events.get(event_id)
+        messages = queue.pending_messages_per_session.get(event_id)
+        if event is not None:
+            owner = event.request.scope.get(self.VISITOR)
+            return bool(event.session_hash == event_id and owner == visitor)
+        return messages is not None and getattr(messages, "visitor", None) == visitor
 
     def knows_function(self, name: str, index: Any) -> bool:
         """Whether there is such a function: by its index, where one is given, else by its name.

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from ratings import store
 from ratings.answers import read_answers
 from ratings.check import check_study
 from ratings.connection import connect, on_network
@@ -84,6 +85,22 @@ def test_the_same_event_counts_once(study, rater):
     study.append(rater, [first])  # a late repetition does not bring the old rating back
     assert len(study.rows("SELECT * FROM events")) == 2
     assert ratings(study) == {(task, 0): 5}
+
+
+def test_one_rater_cannot_fill_the_disk(study, rater, monkeypatch):
+    monkeypatch.setattr(store, "MOST_OF_RATER", 5)
+    monkeypatch.setattr(store, "MOST_NOTES", 2)
+    _, other = rater_in(study)
+    task = study.tasks(rater)[0]["id"]
+    flags = [event("flag", task, note="x" * 900) for _ in range(3)]
+    outcomes = study.append(rater, flags)
+    assert [o.committed for o in outcomes] == [True, True, False]
+    assert "more than a study keeps" in outcomes[-1].reason
+    shown = [event("shown", task) for _ in range(9)]
+    assert sum(o.committed for o in study.append(rater, shown[:4])) <= 3
+    assert not any(o.committed for o in study.append(rater, shown[4:]))
+    assert study.append(rater, flags[:1])[0].committed  # what is there already stays acknowledged
+    assert study.append(other, [event("shown", study.tasks(other)[0]["id"])])[0].committed
 
 
 def test_an_event_of_somebody_else_is_not_acknowledged(study, rater):

@@ -202,8 +202,9 @@ def joined(fn: int, data: str = "[]", more: str = "") -> str:
     ("body", "statuses"),
     [
         (joined(0, "[" + "[]," * 110_000 + "1]"), {413}),
-        ("[" * 100_000, {400}),
-        ('{"a":' * 50_000, {400}),
+        ("[" * 100_000, {413}),
+        ('{"a":' * 50_000, {413}),
+        ("[" * 19_000, {400}),
         (joined(0, "9" * 400_000), {400}),
         (joined(0, "null"), {422}),
         (joined(0, '{"a":1}'), {422}),
@@ -291,7 +292,7 @@ def test_forms_that_are_no_upload_leave_no_file(
     assert set(files(attacker)) <= before
 
 
-@pytest.mark.parametrize("name", ["../../up.mp4", "a" * 300 + ".mp4", "a\0b", "<svg>.html", "."])
+@pytest.mark.parametrize("name", ["../../up.mp4", "a" * 300 + ".mp4", "a\0b", "<svg>.html"])
 def test_a_name_neither_leaves_the_folder_nor_opens_in_a_browser(
     attacker: Visitor, name: str
 ) -> None:

@@ -1,12 +1,15 @@
 """Connections that are opened and not used: they keep nobody else out, and fill no log."""
 
+import copy
 import logging
 import resource
 import socket
 from contextlib import ExitStack
 
+import uvicorn
+
 from macd_ui.serving import connections
-from macd_ui.serving.logs import MOST, Seldom
+from macd_ui.serving.logs import MOST, Seldom, set_up_logging
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 
@@ -35,22 +38,18 @@ def page(plain, store):
 
 
 def test_one_address_leaves_room_for_others(store, monkeypatch):
-    before = connections._open.total()
-    monkeypatch.setattr(connections, "most", lambda: before + 40)
+    before = connections._open.total()  # of clients of earlier tests, which may close meanwhile
+    monkeypatch.setattr(connections, "most", lambda: before + 80)
+    monkeypatch.setattr(connections, "most_of_one", lambda: 20)
     with ExitStack() as stack:
-        share = connections.most_of_one()
-        idle = [opened(stack, store) for _ in range(share - connections._open["127.0.0.1"])]
+        idle = [opened(stack, store, "127.0.0.7") for _ in range(20)]
         idle[0].sendall(b"GET / HT")
-        assert ended(opened(stack, store))  # one too many
+        assert ended(opened(stack, store, "127.0.0.7"))  # one too many
         assert page(opened(stack, store, "127.0.0.9"), store) == b"HTTP/1.1 200"
         assert page(idle[-1], store) == b"HTTP/1.1 200"
-        others = 40
-        for n in range(others):  # and all together have a bound too
-            if ended_at_once(opened(stack, store, f"127.0.1.{1 + n}"), store):
-                break
-        else:
-            raise AssertionError("there is no bound")
-    while connections._open.total() > before:
+        others = (opened(stack, store, f"127.0.1.{1 + n}") for n in range(before + 80))
+        assert any(ended_at_once(one, store) for one in others)  # all together have a bound too
+    while connections._open["127.0.0.7"]:
         Visitor(store.url, cookies=False).http.get("/healthz", headers={"connection": "close"})
 
 
@@ -91,6 +90,10 @@ def test_a_websocket_is_closed(store):
         assert not plain.recv(100).startswith(b"HTTP/1.1 101")
 
 
+def test_half_of_all_is_for_one_address():
+    assert connections.most_of_one() == connections.most() // 2
+
+
 def test_the_process_has_the_descriptors_that_it_may_have(store):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft >= min(hard, connections.WANTED)
@@ -116,6 +119,26 @@ def test_the_log_repeats_itself_seldom():
     tell("bad request")
     tell("bad request")
     assert written[-2:] == [f"bad request (and {4 * MOST} more like it before)", "bad request"]
+
+
+def test_uvicorn_writes_to_the_server_s_log_alone(monkeypatch):
+    """It gives its loggers handlers of their own, which bound nothing, when a server is made."""
+    loggers = copy.deepcopy(uvicorn.config.LOGGING_CONFIG["loggers"])
+    monkeypatch.setitem(uvicorn.config.LOGGING_CONFIG, "loggers", loggers)
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", root.handlers[:])
+    former = root.level
+    try:
+        set_up_logging(False)
+        uvicorn.Config(app="x", log_level="warning")
+        for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+            logger = logging.getLogger(name)
+            assert not logger.handlers
+            assert logger.propagate
+        (handler,) = root.handlers
+        assert any(isinstance(f, Seldom) for f in handler.filters)
+    finally:
+        root.setLevel(former)
 
 
 def test_requests_that_are_none_fill_no_log(store, caplog):

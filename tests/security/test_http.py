@@ -134,8 +134,11 @@ def test_bodies_are_bounded_and_objects(store):
             f"{API}/queue/join", content=content, headers={"content-type": "application/json"}
         )
 
-    assert post(b"[" * 300_000).status_code == 400
-    assert post(b'{"data": ' + b"[" * 200_000 + b"]" * 200_000 + b"}").status_code == 400
+    assert post(b"[" * 300_000).status_code == 413
+    assert post(b'{"data": ' + b"[" * 200_000 + b"]" * 200_000 + b"}").status_code == 413
+    assert post(b'{"data": [' + b"[]," * bodies.MOST_CONTAINERS + b"0]}").status_code == 413
+    assert post(b"[" * 15_000).status_code == 400
+    assert post(b'{"data": ' + b"[" * 15_000 + b"]" * 15_000 + b"}").status_code == 400
     assert post(b"nothing").status_code == 400
     assert post(b"[]").status_code == 400
     assert post(b'{"session_hash": 3}').status_code == 400
@@ -178,6 +181,13 @@ def test_uploads_are_bounded(store, monkeypatch):
     answer = visitor.http.post(f"{API}/upload", content=pieces(), headers=kind)
     assert answer.status_code == 413
     assert "Cut the clip" in answer.text
+
+
+def test_another_site_logs_nobody_out(store):
+    for site, status in (("cross-site", 403), ("same-site", 403)):
+        assert raw(store, path="/logout", Sec_Fetch_Site=site).status_code == status
+    for site in ("same-origin", "none"):
+        assert raw(store, path="/logout", Sec_Fetch_Site=site).status_code != 403
 
 
 def test_a_full_disk_is_told(store, monkeypatch):

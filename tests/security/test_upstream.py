@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import gradio.queueing
 import gradio.route_utils
 import gradio.routes
+import httpx
 import pytest
 from gradio.server_messages import ProcessGeneratingMessage
 
@@ -81,6 +82,41 @@ def test_a_part_that_is_no_file_is_short(tmp_path):
     assert parsed(OneFileParser, tmp_path, long, END) == (None, [])
     form, _ = parsed(OneFileParser, tmp_path, FIELD % b"short", END)
     assert form["files"] == "short"
+
+
+@pytest.mark.parametrize("name", [b"..", b"a/..", b".", b"", b"\\..", b" "])
+def test_a_name_that_is_none_leaves_no_file(store, name):
+    before = set(store.uploads.folder.rglob("*"))
+    body = PART % (name, b"x" * 1000) + END
+    answer = Visitor(store.url).http.post(f"{API}/upload", content=body, headers=KIND)
+    assert answer.status_code == 400
+    assert set(store.uploads.folder.rglob("*")) <= before
+
+
+def test_a_boundary_that_is_none_is_refused(store):
+    for boundary in ("x" * 5000, "", "é"):
+        kind = {"content-type": f"multipart/form-data; boundary={boundary}".encode("latin-1")}
+        answer = Visitor(store.url).http.post(f"{API}/upload", content=END, headers=kind)
+        assert answer.status_code == 400
+
+
+def test_nobody_fetches_the_events_of_a_tab_or_of_another(public):
+    """Whoever knows an event's id gets nothing by it."""
+    owner, thief = Visitor(public.url), Visitor(public.url, cookies=False)
+    event = owner.join("take_away").json()["event_id"]
+    for kind in ("call", "call/v2"):
+        for visitor in (thief, owner):
+            where = f"{API}/{kind}/take_away/{event}"
+            assert visitor.http.get(where).status_code == 404
+    assert owner.messages(event)
+    called = thief.http.post(f"{API}/call/rescore", json={"data": [None, 1, 0.1]})
+    event = called.json()["event_id"]
+    elsewhere = httpx.HTTPTransport(local_address="127.0.0.9")
+    with httpx.Client(base_url=public.url, transport=elsewhere) as other:
+        assert other.get(f"{API}/call/rescore/{event}").status_code == 404
+    with thief.http.stream("GET", f"{API}/call/rescore/{event}") as mine:
+        assert mine.status_code == 200
+        assert "event: " in mine.read().decode()
 
 
 def test_uploads_are_forgotten():
