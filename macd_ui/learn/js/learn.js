@@ -94,8 +94,8 @@ class Page {
         el("span", { class: "ln-number-of", "aria-hidden": "true" }, state === "done" ? "✓" : number),
         el("span", { class: "ln-name" }, title, state ? el("span", { class: "ln-unseen" }, `, ${this.say(`state_${state}`)}`) : null)));
     const here = chapters.find((c) => c.name === this.at)?.title ?? this.say("results");
-    const open = !NARROW.matches || (this.listed === this.at && this.nav.querySelector("details")?.open);
-    this.listed = this.at; // another chapter folds the list of a narrow screen
+    const open = !NARROW.matches || (this.listed === (this.at ?? "") && this.nav.querySelector("details")?.open);
+    this.listed = this.at ?? ""; // another chapter folds the list of a narrow screen
     this.nav.replaceChildren(el("details", { open: Boolean(open) },
       el("summary", {}, el("b", {}, this.say("chapters")), ` ${here}`),
       el("ol", {},
