@@ -9,7 +9,14 @@ from collections.abc import Iterable
 
 from macd_ui.kept import AT_ONCE
 from macd_ui.line import MAX_WAITING, NEAR
-from macd_ui.serving.bodies import ANSWERS_HELD, ANSWERS_SHARE, HELD, KEPT_FREE, SHARE
+from macd_ui.serving.bodies import (
+    ANSWERS_HELD,
+    ANSWERS_SHARE,
+    HELD,
+    KEPT_FREE,
+    PIECE,
+    SHARE,
+)
 from macd_ui.serving.connections import HEAD_S, RESERVED
 from macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
 from macd_ui.serving.logs import MINUTE_S
@@ -30,7 +37,7 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         "answers": f"answers of one visitor take {limits.answer_s_per_s:g} s of one processor a"
         f" second, and {limits.answer_burst_s:g} s at once; then 429",
         "sent": f"{_mb(ANSWERS_SHARE)} of answers are on their way to one visitor, and"
-        f" {_mb(ANSWERS_HELD)} to all, counted from {2**18 // 1024} kB on; then 503",
+        f" {_mb(ANSWERS_HELD)} to all, counted from {PIECE // 1024} kB on; then 503",
         "streams": f"{limits.streams:,} places for open streams of one visitor; then 429",
         "requests": f"{limits.requests_per_s:g} requests a second of one visitor, and"
         f" {limits.burst} at once; then 429",
