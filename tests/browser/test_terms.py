@@ -37,10 +37,17 @@ def page(browser, exported):
 
 def test_a_term_is_defined_on_hover_and_focus(page):
     tip = page.locator(".mv-tip:popover-open")
+    page.evaluate("""addEventListener("pointermove", e => { window.lastPointer = [e.screenX, e.screenY]; })""")
     page.locator(".mv-losses .mv-term").hover()
     assert tip.inner_text() == f"query loss {meaning('query loss')}."
     page.keyboard.press("Tab")  # from here on the reader uses the keyboard
     page.locator(".mv-live .mv-term").first.focus()
+    assert tip.inner_text() == f"contrast strength {meaning('contrast strength')}."
+    # another term scrolls under the pointer, which stays where it is
+    page.locator(".mv-losses .mv-term").evaluate("""term => {
+        const [screenX, screenY] = window.lastPointer;
+        term.dispatchEvent(new PointerEvent("pointerenter", { pointerType: "mouse", screenX, screenY }));
+    }""")
     assert tip.inner_text() == f"contrast strength {meaning('contrast strength')}."
     page.keyboard.press("Escape")
     assert tip.count() == 0

@@ -19,6 +19,8 @@ export class Tips {
     /** @type {HTMLElement | null} what the open one explains */
     this.host = null;
     this.leaving = 0;
+    this.pointer = ""; // where it was last, on the screen
+    addEventListener("pointermove", (e) => this.moved(e), { capture: true, passive: true });
     addEventListener("scroll", () => this.place(), { capture: true, passive: true });
   }
 
@@ -46,7 +48,10 @@ export class Tips {
   explain(host, name, meaning) {
     const tip = this.tip(name, meaning);
     host.setAttribute("aria-describedby", tip.id);
-    host.addEventListener("pointerenter", (e) => { if (e.pointerType !== "touch") this.show(host, tip); });
+    host.addEventListener("pointerenter", (e) => {
+      // a term that scrolled under a pointer at rest must not replace what the keyboard opened
+      if (this.moved(e) && e.pointerType !== "touch") this.show(host, tip);
+    });
     host.addEventListener("pointerleave", () => this.leave(host));
     // a click on a summary or a button gives it the focus too, and there the definition is in the way
     host.addEventListener("focus", () => { if (host.matches(":focus-visible")) this.show(host, tip); });
@@ -91,6 +96,17 @@ export class Tips {
     this.place();
   }
 
+  /**
+   * Whether a pointer moved since its last event.
+   *
+   * @param {PointerEvent} event
+   */
+  moved({ screenX, screenY }) {
+    const before = this.pointer;
+    this.pointer = `${screenX},${screenY}`;
+    return this.pointer !== before;
+  }
+
   /** Keeps the open definition beside its term, also where the focus scrolled the page to it. */
   place() {
     const { host, open: tip } = this;
@@ -104,8 +120,8 @@ export class Tips {
 
   /** @param {HTMLElement} host */
   leave(host) {
+    if (this.host !== host || host.matches(":focus-visible")) return;
     clearTimeout(this.leaving);
-    if (host.matches(":focus-visible")) return;
     this.leaving = setTimeout(() => this.hide(), LINGER_MS);
   }
 
