@@ -7,6 +7,6 @@ import os
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 if __name__ == "__main__":
-    from macd_ui.serving.server import main
+    from macd_studio.macd_ui.serving.server import main
 
     main()

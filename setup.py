@@ -1,14 +1,5 @@
-"""What goes into the wheel; everything else about the project is said in pyproject.toml.
-
-`assets/` lies beside the packages in a checkout and inside `core` once installed, where it cannot
-collide with another project's folder of that name; `core.shipped.assets` knows both places.
-"""
+"""What goes into the wheel: one package, with `assets/` inside; all else is in pyproject.toml."""
 
 from setuptools import find_packages, setup
 
-PACKAGES = ("core", "evals", "macd_ui", "ratings", "toyworld", "viewer")
-
-setup(
-    packages=[*find_packages(include=[*PACKAGES, *(f"{p}.*" for p in PACKAGES)]), "core.assets"],
-    package_dir={"core.assets": "assets"},
-)
+setup(packages=[*find_packages(include=["macd_studio", "macd_studio.*"]), "macd_studio.assets"])

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from bench.page import REAL
-from core.media.video import read_clip
-from core.objects.detect import BATCH, Yolo, load_detector
-from core.options import DetectOptions
-from core.types import Pixels
-from toyworld.clips import write_mp4
-from toyworld.world import sample
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects.detect import BATCH, Yolo, load_detector
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.types import Pixels
+from macd_studio.toyworld.clips import write_mp4
+from macd_studio.toyworld.world import sample
 
 
 def measure(runs: int = 5) -> dict[str, float]:

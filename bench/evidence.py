@@ -15,18 +15,18 @@ import numpy as np
 
 from bench.counted import flops
 from bench.trace import QUESTION, still
-from core.backbones import VideoLM, load_backbone
-from core.evidence import find_kind
-from core.evidence.case import EvidenceCase
-from core.evidence.options import EvidenceOptions
-from core.evidence.records import Target
-from core.objects.detect import load_detector
-from core.options import RunOptions
-from core.pipeline import StageCache, run
-from core.types import Clip
-from core.views.context import MethodContext
-from toyworld.clips import drawn_clip, write_mp4
-from toyworld.world import sample
+from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.evidence import find_kind
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.records import Target
+from macd_studio.core.objects.detect import load_detector
+from macd_studio.core.options import RunOptions
+from macd_studio.core.pipeline import StageCache, run
+from macd_studio.core.types import Clip
+from macd_studio.core.views.context import MethodContext
+from macd_studio.toyworld.clips import drawn_clip, write_mp4
+from macd_studio.toyworld.world import sample
 
 OBJECTS = 8
 Timed = Callable[[], object]

@@ -23,19 +23,19 @@ import numpy as np
 import torch
 
 from bench.counted import peak_bytes
-from core.backbones.base import Prune
-from core.backbones.catalogue import planned
-from core.backbones.dimensions import DIMENSIONS
-from core.backbones.hf import HfVideoLM
-from core.backbones.random_weights import build, depth_of, with_depth
-from core.decoding.loop import ViewBatch, decode
-from core.options import AscentOptions, DecodeOptions, RunOptions
-from core.planning.plan import QUESTION, sample_clip, sample_tracks
-from core.rules.linear import Linear
-from core.types import AscentStep
-from core.views.context import MethodContext
-from core.views.masked import read_view
-from core.whatif.occlusion import measure
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.catalogue import planned
+from macd_studio.core.backbones.dimensions import DIMENSIONS
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.decoding.loop import ViewBatch, decode
+from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
+from macd_studio.core.planning.plan import QUESTION, sample_clip, sample_tracks
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.types import AscentStep
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
+from macd_studio.core.whatif.occlusion import measure
 
 MODELS = {
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": 1.0,

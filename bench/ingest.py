@@ -12,9 +12,9 @@ import av
 import cv2
 import numpy as np
 
-from core.media.video import read_clip
-from core.options import VideoOptions
-from toyworld.clips import write_frames
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import VideoOptions
+from macd_studio.toyworld.clips import write_frames
 
 SECONDS, FPS, WIDTH, HEIGHT, FRAMES = 20, 25, 1280, 720, 16
 

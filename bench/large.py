@@ -17,12 +17,12 @@ from transformers import AutoProcessor, Qwen2_5_VLConfig, Qwen2_5_VLForCondition
 
 from bench.counted import flops as count
 from bench.trace import read
-from core.backbones import BackboneInfo, VideoLM
-from core.backbones.qwen2_5_vl import Qwen25VL
-from core.options import AscentOptions, MaskOptions, RunOptions
-from core.shipped import shipped
-from core.types import LOST, SEEN, Clip, Track
-from core.views.context import MethodContext
+from macd_studio.core.backbones import BackboneInfo, VideoLM
+from macd_studio.core.backbones.qwen2_5_vl import Qwen25VL
+from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.shipped import shipped
+from macd_studio.core.types import LOST, SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
 
 SIDE, FRAMES, TOKENS = 280, 8, 32
 QUESTION = "What is in the video?"

@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.clips import cut
 from bench.server import ROOT, chromium, serving
-from core.door import evidence
-from core.shipped import assets
-from core.traces.bundle import load as load_trace
-from core.traces.bundle import save
-from viewer import JS, bundle
+from macd_studio.core.door import evidence
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load as load_trace
+from macd_studio.core.traces.bundle import save
+from macd_studio.viewer import JS, bundle
 
 QUESTION = "Which animal is in the video?"
 REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")

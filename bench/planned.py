@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from core.backbones.catalogue import CATALOGUE, PLANNED, planned
-from core.planning.plan import plan
+from macd_studio.core.backbones.catalogue import CATALOGUE, PLANNED, planned
+from macd_studio.core.planning.plan import plan
 
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
 BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"

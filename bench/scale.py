@@ -15,14 +15,14 @@ import torch
 
 from bench.counted import peak_bytes
 from bench.trace import QUESTION, case
-from core.backbones import VideoLM, load_backbone
-from core.masking.objective import query_loss
-from core.methods import METHODS
-from core.methods.run import run_method
-from core.options import AscentOptions
-from core.types import Clip
-from toyworld.clips import drawn_clip
-from toyworld.world import frame_times, render, sample
+from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import AscentOptions
+from macd_studio.core.types import Clip
+from macd_studio.toyworld.clips import drawn_clip
+from macd_studio.toyworld.world import frame_times, render, sample
 
 Timed = Callable[[], object]
 

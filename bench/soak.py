@@ -92,8 +92,8 @@ def settled(pid: int, folder: Path) -> dict[str, float]:
 
 def drawn_clips(folder: Path) -> list[Path]:
     """Clips of one to three objects and of another shape, made here."""
-    from toyworld.clips import write_mp4
-    from toyworld.world import ClipSpec, ObjectSpec
+    from macd_studio.toyworld.clips import write_mp4
+    from macd_studio.toyworld.world import ClipSpec, ObjectSpec
 
     objects = (
         ObjectSpec("dog", 0.3, (0.25, 0.7), "right", 0.4),

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from bench.server import ROOT
 from bench.space import WAIT_S, Space
-from ratings.store import Study
+from macd_studio.ratings.store import Study
 
 SAVED = "() => document.getElementById('saved').textContent.startsWith('All saved')"
 SETTLED = """([changes, level]) => document.querySelectorAll('.mv-edits li').length === changes

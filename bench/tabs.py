@@ -110,7 +110,7 @@ def enlarged(clip: Path, folder: Path) -> Path:
 
 def large_trace(folder: Path) -> Path:
     """A file of few kilobytes whose frames take as much memory as those of a trace can."""
-    from core.traces.bundle import load, save
+    from macd_studio.core.traces.bundle import load, save
 
     sound = load(next(p for p in sorted((ROOT / "assets" / "examples").glob("*.macd"))))
     assert sound.model_frames is not None

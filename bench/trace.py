@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from bench.counted import flops
-from core.backbones import Encoded, VideoLM, load_backbone
-from core.decoding.loop import ViewBatch
-from core.media.video import read_clip
-from core.methods import METHODS
-from core.methods.run import run_method
-from core.objects.detect import Detector, load_detector
-from core.objects.track import track
-from core.options import AscentOptions, DetectOptions, RunOptions
-from core.pipeline import run
-from core.traces.bundle import pack
-from core.types import SEEN, Clip, Track
-from core.views.context import MethodContext
-from core.views.masked import read_view
-from toyworld.clips import write_mp4
-from toyworld.world import sample
+from macd_studio.core.backbones import Encoded, VideoLM, load_backbone
+from macd_studio.core.decoding.loop import ViewBatch
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.objects.track import track
+from macd_studio.core.options import AscentOptions, DetectOptions, RunOptions
+from macd_studio.core.pipeline import run
+from macd_studio.core.traces.bundle import pack
+from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
+from macd_studio.toyworld.clips import write_mp4
+from macd_studio.toyworld.world import sample
 
 QUESTION = "What is in the video?"
 

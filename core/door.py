@@ -13,20 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.errors import BackboneNotFound, OptionError
-from core.media.video import read_clip
-from core.methods import find_methods
-from core.objects.detect import check_detector
-from core.options import RunOptions, read_options
-from core.question import clean_question
-from core.types import Clip, Progress, Trace
-from core.validation import shown
-from core.whatif.edits import check_changeable
+from macd_studio.core.errors import BackboneNotFound, OptionError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import find_methods
+from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.options import RunOptions, read_options
+from macd_studio.core.question import clean_question
+from macd_studio.core.types import Clip, Progress, Trace
+from macd_studio.core.validation import shown
+from macd_studio.core.whatif.edits import check_changeable
 
 if TYPE_CHECKING:
-    from core.backbones import VideoLM
-    from core.objects.detect import Detector
-    from core.pipeline import Event
+    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.objects.detect import Detector
+    from macd_studio.core.pipeline import Event
 
 COMPARED = ("baseline", "macd", "vcd", "sid", "tcd")
 """The methods that are compared where none are named."""
@@ -74,10 +74,10 @@ def trace(
     Raises:
         MacdError: for everything that can be explained; before a model is loaded where possible.
 
-    >>> import core
-    >>> from core.shipped import assets
+    >>> import macd_studio as macd
+    >>> from macd_studio.core.shipped import assets
     >>> clip = assets() / "examples" / "repaired.mp4"
-    >>> t = core.trace(clip, "Which animal is in the video?", device="cpu", ascent={"steps": 1})
+    >>> t = macd.trace(clip, "Which animal is in the video?", device="cpu", ascent={"steps": 1})
     >>> t.frames.shape[0], sorted(t.answers), t.status
     (8, ['baseline', 'macd'], 'complete')
     """
@@ -111,10 +111,10 @@ def compare(
         The trace with one answer a method. Methods that do not apply to the question are in
         `.skipped`, each with the reason.
 
-    >>> import core
-    >>> core.compare("clip.mp4", "Is there a dog?", methods=["mcad"])  # doctest: +ELLIPSIS
+    >>> import macd_studio as macd
+    >>> macd.compare("clip.mp4", "Is there a dog?", methods=["mcad"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    core.errors.OptionError: there is no method 'mcad'. Choose one of baseline, macd, ...
+    macd_studio.core.errors.OptionError: there is no method 'mcad'. Choose one of baseline, ...
     """
     return trace(video, question, methods=methods, **options)
 
@@ -145,14 +145,14 @@ def evidence(
         MacdError: for a token, candidate, object or layer that is not there; for a model that did
             not make the trace.
     """
-    from core.evidence.options import read_evidence_options
+    from macd_studio.core.evidence.options import read_evidence_options
 
     chosen = read_evidence_options({"token": token} | options)
     check_changeable(trace)
     check_device(device)
     if isinstance(backbone, str | Path):
         check_backbone(str(backbone))
-    from core.evidence.run import add_evidence
+    from macd_studio.core.evidence.run import add_evidence
 
     return add_evidence(trace, _backbone(backbone, device, Progress()), chosen)
 
@@ -187,8 +187,8 @@ def run_video(
             opened.wait()
         if clip.done():
             clip.result()  # raises what is wrong with it
-        from core.kept_tracks import kept_tracks
-        from core.pipeline import run
+        from macd_studio.core.kept_tracks import kept_tracks
+        from macd_studio.core.pipeline import run
 
         result: Trace | None = None
         for event in run(
@@ -242,14 +242,14 @@ def check_backbone(name: str) -> None:
 
 
 def _backbone(named: str | Path | VideoLM, device: str, loading: Progress) -> VideoLM:
-    from core.backbones import load_backbone
+    from macd_studio.core.backbones import load_backbone
 
     return load_backbone(str(named), device, loading) if isinstance(named, str | Path) else named
 
 
 def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:
-    from core.backbones.base import device_of
-    from core.objects.detect import load_detector
+    from macd_studio.core.backbones.base import device_of
+    from macd_studio.core.objects.detect import load_detector
 
     if isinstance(named, str | Path):
         return load_detector(str(named), device_of(device).type, progress)

@@ -24,8 +24,8 @@ from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import WeakFileLock, build_hf_headers
 from tqdm.std import tqdm  # type: ignore[import-untyped]
 
-from core.errors import BackboneNotFound, Cancelled, MacdError
-from core.types import Progress
+from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
+from macd_studio.core.types import Progress
 
 FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
 """What is fetched of a model: no pickled weights, no other formats, no code."""

@@ -9,10 +9,10 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.types import Clip
+from macd_studio.core.types import Clip
 
 if TYPE_CHECKING:
-    from core.pipeline import StageCache
+    from macd_studio.core.pipeline import StageCache
 
 MOST, MOST_CLIPS = 8, 32
 """Pairs of a detector and a clip object, or of a detector and all files, that are remembered; and
@@ -23,12 +23,12 @@ _LOCK = threading.Lock()
 
 
 def kept_tracks(video: str | Path | Clip, detector: Any, device: str) -> StageCache:
-    """Where the tracks of a clip are kept between calls of `core.trace`.
+    """Where the tracks of a clip are kept between calls of `macd.trace`.
 
     Files are told apart by their content, inside the cache. A Clip and a loaded detector are
     known by identity only: what they hold is the caller's own and is not read to compare it.
     """
-    from core.pipeline import StageCache
+    from macd_studio.core.pipeline import StageCache
 
     clip = weakref.ref(video) if isinstance(video, Clip) else None
     try:

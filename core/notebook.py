@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from core.types import Trace
+    from macd_studio.core.types import Trace
 
 HEIGHT_PX = 900
 """Of the frame; what is longer scrolls inside it."""
@@ -27,6 +27,6 @@ def viewer_frame(trace: Trace) -> str:
 
 def _viewer_html(trace: Trace) -> str:
     """The viewer with the trace in it, as the text of an HTML file."""
-    from viewer.export import standalone
+    from macd_studio.viewer.export import standalone
 
     return standalone(trace)

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from core.errors import OptionError
-from core.validation import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import (
     Checked,
     Part,
     choice,

@@ -18,21 +18,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.backbones.base import DecodeState, Encoded, VideoLM
-from core.environment import peak_memory_mb, versions
-from core.errors import Cancelled, NotApplicable, OutOfMemory
-from core.masking.random_masks import placement_warnings
-from core.media.video import read_clip
-from core.metering import Meter
-from core.methods import METHODS, Method, find_methods
-from core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_events
-from core.methods.run import Decoding, run_method
-from core.objects.detect import Detector, only
-from core.objects.track import rate_of, track
-from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
-from core.question import clean_question, nouns
-from core.records import BackboneRecord, ClipRecord, DetectorRecord
-from core.types import (
+from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+from macd_studio.core.environment import peak_memory_mb, versions
+from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
+from macd_studio.core.masking.random_masks import placement_warnings
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.metering import Meter
+from macd_studio.core.methods import METHODS, Method, find_methods
+from macd_studio.core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_events
+from macd_studio.core.methods.run import Decoding, run_method
+from macd_studio.core.objects.detect import Detector, only
+from macd_studio.core.objects.track import rate_of, track
+from macd_studio.core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
+from macd_studio.core.question import clean_question, nouns
+from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
+from macd_studio.core.types import (
     Answer,
     AscentStep,
     Clip,
@@ -42,9 +42,9 @@ from core.types import (
     Trace,
     Track,
 )
-from core.views.context import MethodContext
-from core.views.records import MaskedView
-from core.words import count
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import MaskedView
+from macd_studio.core.words import count
 
 _Model = TypeVar("_Model")
 Stage = Literal["video", "detect", "track", "load", "ascent", "views", "decode", "done"]

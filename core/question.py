@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from core.errors import NotApplicable, QuestionError
+from macd_studio.core.errors import NotApplicable, QuestionError
 
 MAX_LENGTH = 2000
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from core.options import DetectOptions
-from core.validation import Flag, Many, Maybe, Number, Words, ruled, rules_of
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.validation import Flag, Many, Maybe, Number, Words, ruled, rules_of
 
 RECORDED = "recorded"
 """The family of a backbone whose trace another program computed, see `core.recording`."""

@@ -7,16 +7,15 @@ import json
 from functools import cache
 from pathlib import Path
 
-from core.errors import BackboneCorrupt
+from macd_studio.core.errors import BackboneCorrupt
 
 
 def assets() -> Path:
     """The folder of what ships: weights, examples and the page's style.
 
-    In the package where the project was installed from a wheel, beside it in a checkout.
+    Beside `core`, in a checkout as in an installed package.
     """
-    packed = Path(__file__).parent / "assets"
-    return packed if packed.is_dir() else packed.parents[1] / "assets"
+    return Path(__file__).resolve().parents[1] / "assets"
 
 
 TOYWORLD = assets() / "toyworld"

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.evidence.records import Evidence
-from core.options import MaskOptions, RunOptions
-from core.records import (
+from macd_studio.core.evidence.records import Evidence
+from macd_studio.core.options import MaskOptions, RunOptions
+from macd_studio.core.records import (
     NO_BACKBONE,
     NO_CLIP,
     NO_DETECTOR,
@@ -24,8 +24,8 @@ from core.records import (
     ClipRecord,
     DetectorRecord,
 )
-from core.repeats import Repeats
-from core.views.records import NoView, View
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.views.records import NoView, View
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -476,7 +476,7 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, docs/json-schema.md: what `show --json` prints."""
-        from core.traces.summary import as_json
+        from macd_studio.core.traces.summary import as_json
 
         return as_json(self)
 
@@ -489,12 +489,12 @@ class Trace:
         which: what of the trace, such as `answer="vcd"` or `token=2`. Raises OptionError for what
         is not in the trace.
         """
-        from core.figures import draw
+        from macd_studio.core.figures import draw
 
         return draw(self, name, backend, **which)
 
     def _repr_html_(self) -> str:
         """The viewer in a frame, which a notebook shows for a trace at the end of a cell."""
-        from core.notebook import viewer_frame
+        from macd_studio.core.notebook import viewer_frame
 
         return viewer_frame(self)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Protocol, get_args
 
-from core.errors import OptionError
+from macd_studio.core.errors import OptionError
 
 RULE, HELP, UNIT = "rule", "help", "unit"
 """Under these keys a field's metadata holds its rule, what it does, and its unit."""

@@ -7,24 +7,24 @@ import os
 import sys
 from pathlib import Path
 
-from core.cli.common import add_version
-from core.errors import MacdError, OptionError
-from core.methods import METHODS
-from core.objects.detect import check_detector
-from core.options import PRESETS
-from core.validation import Number, shown
-from core.words import visible
-from evals.benchmarks import BENCHMARKS, FILES, find_benchmark
-from evals.commands import engine_flags, label, paper, power, trace
-from evals.commands import files as files_command
-from evals.commands import score as score_command
-from evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
-from evals.defaults import evaluation_options
-from evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
-from evals.failures import EXIT, count_failures, failures_line
-from evals.published import diagnose, read_table
-from evals.report import load, markdown, write
-from evals.scoring.show import markdown as files_markdown
+from macd_studio.core.cli.common import add_version
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.methods import METHODS
+from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.options import PRESETS
+from macd_studio.core.validation import Number, shown
+from macd_studio.core.words import visible
+from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
+from macd_studio.evals.commands import engine_flags, label, paper, power, trace
+from macd_studio.evals.commands import files as files_command
+from macd_studio.evals.commands import score as score_command
+from macd_studio.evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
+from macd_studio.evals.defaults import evaluation_options
+from macd_studio.evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
+from macd_studio.evals.failures import EXIT, count_failures, failures_line
+from macd_studio.evals.published import diagnose, read_table
+from macd_studio.evals.report import load, markdown, write
+from macd_studio.evals.scoring.show import markdown as files_markdown
 
 DEFAULT_METHODS = (
     "baseline",
@@ -142,13 +142,13 @@ def _run(args: argparse.Namespace) -> int:
     _check_run(args)
     engine = engine_flags.find(args)
     # with torch: only what cannot be refused without it
-    from core import __version__
-    from evals.answer import GRID
-    from evals.constant import DELTAS
-    from evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
-    from evals.run import choose, complete, plan, ticking
-    from evals.stats import RESAMPLES
-    from evals.summary import summarise
+    from macd_studio import __version__
+    from macd_studio.evals.answer import GRID
+    from macd_studio.evals.constant import DELTAS
+    from macd_studio.evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
+    from macd_studio.evals.run import choose, complete, plan, ticking
+    from macd_studio.evals.stats import RESAMPLES
+    from macd_studio.evals.summary import summarise
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed
@@ -243,7 +243,7 @@ def _report(args: argparse.Namespace) -> int:
         report = load(args.folder)
         files = report.get("kind") == "files"
         if args.again and not files:
-            from evals.summary import summarise_again
+            from macd_studio.evals.summary import summarise_again
 
             report = summarise_again(report, args.folder)
             write(report, args.folder)

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from core.backbones.base import VideoLM
-from core.decoding.contrast import Head, above, cut_floor, score, weighted
-from core.decoding.search import find_answer
-from core.errors import MacdError, NotApplicable
-from core.methods import METHODS, Method, contrast_of, find_method, find_methods
-from core.methods import with_contrast as set_contrast
-from core.methods.run import DecodingViews, FixedAnswer, prepare
-from core.options import Objective, RunOptions
-from core.repeats import penalised
-from core.types import Answer, Clip, StepWeights, TokenStep, Track
-from core.views.context import MethodContext
-from core.views.macd_measured import measured_changes
-from evals.benchmarks.base import LETTERS, Item
-from evals.choices import only_options, pick_option
-from evals.gather import GatheringLM
-from evals.prompting import PromptedLM
-from evals.rows import NOT_LOOKED, Row
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.decoding.contrast import Head, above, cut_floor, score, weighted
+from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.errors import MacdError, NotApplicable
+from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
+from macd_studio.core.methods import with_contrast as set_contrast
+from macd_studio.core.methods.run import DecodingViews, FixedAnswer, prepare
+from macd_studio.core.options import Objective, RunOptions
+from macd_studio.core.repeats import penalised
+from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.macd_measured import measured_changes
+from macd_studio.evals.benchmarks.base import LETTERS, Item
+from macd_studio.evals.choices import only_options, pick_option
+from macd_studio.evals.gather import GatheringLM
+from macd_studio.evals.prompting import PromptedLM
+from macd_studio.evals.rows import NOT_LOOKED, Row
 
 ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)

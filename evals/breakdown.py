@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.types import Track
-from evals.benchmarks.base import Benchmark, Item
-from evals.rows import NOT_LOOKED, Row
+from macd_studio.core.errors import OptionError
+from macd_studio.core.types import Track
+from macd_studio.evals.benchmarks.base import Benchmark, Item
+from macd_studio.evals.rows import NOT_LOOKED, Row
 
 COVERED_FROM = 0.1
 """The share of a box that others cover, at its most covered, from which it counts as occluded."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.backbones.base import VideoLM
-from core.decoding.contrast import cut_floor, weighted
-from core.repeats import penalised
-from core.types import Answer, StepWeights, TokenStep
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.decoding.contrast import cut_floor, weighted
+from macd_studio.core.repeats import penalised
+from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 
 def first_tokens(lm: VideoLM, option: str) -> tuple[int, ...]:

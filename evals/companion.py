@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.backbones import load_backbone
-from core.backbones.base import VideoLM
-from core.backbones.host import to_host
-from core.errors import MacdError
-from core.masking.one_by_one import masked_one_by_one
-from core.options import MaskOptions, RunOptions
-from core.question import word_tokens
-from core.validation import Number
-from core.views.context import MethodContext
-from evals.benchmarks import find_benchmark
-from evals.benchmarks.base import Benchmark, Item
-from evals.run import write_json
-from evals.stats import bootstrap_ratio, clustered_share
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.errors import MacdError
+from macd_studio.core.masking.one_by_one import masked_one_by_one
+from macd_studio.core.options import MaskOptions, RunOptions
+from macd_studio.core.question import word_tokens
+from macd_studio.core.validation import Number
+from macd_studio.core.views.context import MethodContext
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.base import Benchmark, Item
+from macd_studio.evals.run import write_json
+from macd_studio.evals.stats import bootstrap_ratio, clustered_share
 
 
 def margin_change(lm: VideoLM, benchmark: Benchmark, item: Item) -> tuple[float, float]:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from evals.benchmarks.base import Item
-from evals.metrics import normalised
-from evals.rows import Row
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.metrics import normalised
+from macd_studio.evals.rows import Row
 
 Constants = dict[str, float]
 """Answer word, as in `Row.scores` → what is added to its score; words left out have 0."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
-from core.errors import OptionError
-from core.methods import Method, contrast_of, find_method, find_methods
-from core.options import OWN_CONTRAST, PRESETS, ContrastOptions, RunOptions
-from core.rules import find_rule
-from core.validation import shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.methods import Method, contrast_of, find_method, find_methods
+from macd_studio.core.options import OWN_CONTRAST, PRESETS, ContrastOptions, RunOptions
+from macd_studio.core.rules import find_rule
+from macd_studio.core.validation import shown
 
 CONSTANT = "yes-bias"
 """The method whose constants are tuned, on the split on which α and β are chosen."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.options import Fit, RunOptions, options_from
+from macd_studio.core.options import Fit, RunOptions, options_from
 
 FIT: Fit = "native"
 """Frames go through the model's own processor as published. "pad", the default of a single run,

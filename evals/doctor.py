@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.validation import Number, shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import Number, shown
 
 Counts = NDArray[np.int64]
 METRICS = ("accuracy", "precision", "recall", "f1", "yes_rate")

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from core.backbones.base import VideoLM
-from core.errors import OutOfMemory
-from core.methods import find_method
-from core.objects.detect import Detector
-from core.types import Clip
-from evals.answer import PendingAnswer, answer_clip, failed
-from evals.rows import Row, Setting
-from evals.tracks import ClipOf, Prepared, Preparing
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.errors import OutOfMemory
+from macd_studio.core.methods import find_method
+from macd_studio.core.objects.detect import Detector
+from macd_studio.core.types import Clip
+from macd_studio.evals.answer import PendingAnswer, answer_clip, failed
+from macd_studio.evals.rows import Row, Setting
+from macd_studio.evals.tracks import ClipOf, Prepared, Preparing
 
 Group = list[PendingAnswer]
 """The missing answers of one clip, the unit of work."""
@@ -76,14 +76,14 @@ class Worker:
 @lru_cache(maxsize=1)
 def _backbone(name: str) -> VideoLM:
     """Kept for the next run of this process, as the rows of a table need the same one."""
-    from core.backbones import load_backbone
+    from macd_studio.core.backbones import load_backbone
 
     return load_backbone(name)
 
 
 @lru_cache(maxsize=2)
 def _detector(name: str, device: str) -> Detector:
-    from core.objects.detect import load_detector
+    from macd_studio.core.objects.detect import load_detector
 
     return load_detector(name, device)
 
@@ -111,6 +111,6 @@ def find_engine(name: str, workers: int, **how: Any) -> Engine:
     """ "process", or "ray" with its options. Raises OptionError where Ray is not installed."""
     if name == "process":
         return in_process
-    from evals.ray_engine import ray_engine
+    from macd_studio.evals.ray_engine import ray_engine
 
     return ray_engine(max(1, workers), **how)

@@ -26,23 +26,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.backbones import VideoLM, load_backbone
-from core.backbones.host import to_host
-from core.evidence import find_kind
-from core.evidence.case import EvidenceCase, Measured
-from core.evidence.maps import rank_correlation, shares
-from core.evidence.options import EvidenceOptions
-from core.evidence.records import VIEWS, Target
-from core.options import RunOptions
-from core.shipped import shipped
-from core.types import LOST
-from core.views.context import MethodContext
-from evals.benchmarks.base import Item
-from evals.benchmarks.toyworld import ToyWorld
-from evals.stats import bootstrap_ratio
+from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.evidence import find_kind
+from macd_studio.core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.evidence.maps import rank_correlation, shares
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.records import VIEWS, Target
+from macd_studio.core.options import RunOptions
+from macd_studio.core.shipped import shipped
+from macd_studio.core.types import LOST
+from macd_studio.core.views.context import MethodContext
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.toyworld import ToyWorld
+from macd_studio.evals.stats import bootstrap_ratio
 
 KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 FIGURES = DOCS / "evidence.json"
 PAGE = DOCS / "evidence.md"
 ROWS = Path("runs") / "evidence"

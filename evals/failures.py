@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from core.words import count
+from macd_studio.core.words import count
 
 if TYPE_CHECKING:
-    from evals.rows import Row  # it needs torch, and a report is shown without
+    from macd_studio.evals.rows import Row  # it needs torch, and a report is shown without
 
 Report = dict[str, Any]
 MOST_REASONS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from core.methods import find_method
+from macd_studio.core.methods import find_method
 
 Report = dict[str, Any]
 

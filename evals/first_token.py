@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.backbones.base import VideoLM
-from core.backbones.host import to_host
-from core.methods import find_method
-from core.methods.run import decoding_views
-from core.options import RunOptions
-from core.types import Clip, Track
-from core.views.context import MethodContext
-from evals.answer import item_seed
-from evals.benchmarks.base import Item
-from evals.choices import first_tokens
-from evals.gather import GatheringLM
-from evals.oracle import ORACLE, oracle_view
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.methods import find_method
+from macd_studio.core.methods.run import decoding_views
+from macd_studio.core.options import RunOptions
+from macd_studio.core.types import Clip, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.evals.answer import item_seed
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.choices import first_tokens
+from macd_studio.evals.gather import GatheringLM
+from macd_studio.evals.oracle import ORACLE, oracle_view
 
 VIDEO = "baseline"
 Array = NDArray[np.float64]

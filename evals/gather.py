@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
-from core.methods.run import DecodingViews
+from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
+from macd_studio.core.methods.run import DecodingViews
 
 BATCH = 16
 

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import MacdError, OptionError
-from core.methods import find_methods
-from core.options import RunOptions
-from core.validation import Number
-from core.words import visible
-from evals.answer import GRID
-from evals.benchmarks import BENCHMARKS, find_benchmark
-from evals.benchmarks.base import Benchmark, Item, Split
-from evals.constant import coordinates
-from evals.first_token import (
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.methods import find_methods
+from macd_studio.core.options import RunOptions
+from macd_studio.core.validation import Number
+from macd_studio.core.words import visible
+from macd_studio.evals.answer import GRID
+from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
+from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
+from macd_studio.evals.constant import coordinates
+from macd_studio.evals.first_token import (
     VIDEO,
     Array,
     OptionLogits,
@@ -39,9 +39,9 @@ from evals.first_token import (
     stack,
     stored_logits,
 )
-from evals.oracle import ORACLE
-from evals.rows import Setting, row_key
-from evals.stats import Interval, mean_difference, wilson
+from macd_studio.evals.oracle import ORACLE
+from macd_studio.evals.rows import Setting, row_key
+from macd_studio.evals.stats import Interval, mean_difference, wilson
 
 Name = str
 METHODS = ("vcd", "macd", "random-mask", "mask-all")
@@ -183,9 +183,9 @@ def read_all(
     stored = {r.key: r for r in stored_logits(path)}
     missing = [(k, i) for k, i in zip(keys, items, strict=True) if k not in stored]
     if missing:
-        from core.backbones import load_backbone
-        from core.objects.detect import load_detector
-        from evals.tracks import Preparing
+        from macd_studio.core.backbones import load_backbone
+        from macd_studio.core.objects.detect import load_detector
+        from macd_studio.evals.tracks import Preparing
 
         lm = load_backbone(setting.backbone)
         own = setting.boxes == "detector"

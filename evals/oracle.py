@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.masking.ascent import no_masks
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.masked import read_view
+from macd_studio.core.masking.ascent import no_masks
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
 
 ORACLE = "oracle"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from evals.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
-from evals.published import (
+from macd_studio.evals.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
+from macd_studio.evals.published import (
     FOLDER,
     PublishedRow,
     PublishedTable,

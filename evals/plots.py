@@ -11,8 +11,8 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-from core.words import visible
-from evals.figures import SIGNIFICANT, survives, title
+from macd_studio.core.words import visible
+from macd_studio.evals.figures import SIGNIFICANT, survives, title
 
 Figures = dict[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c8c8c")

@@ -11,7 +11,7 @@ import math
 
 from scipy.stats import norm
 
-from core.errors import OptionError
+from macd_studio.core.errors import OptionError
 
 
 def check_difference(difference: float, discordance: float) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.backbones.base import Encoded, VideoLM
-from core.options import Fit
-from core.types import Clip, ModelFrames
+from macd_studio.core.backbones.base import Encoded, VideoLM
+from macd_studio.core.options import Fit
+from macd_studio.core.types import Clip, ModelFrames
 
 
 class PromptedLM:

@@ -9,9 +9,9 @@ from decimal import Decimal, InvalidOperation
 from itertools import combinations
 from pathlib import Path
 
-from core.errors import OptionError
-from core.validation import shown
-from evals.doctor import METRICS, Claim, Diagnosis, Printed, Unmatched, audit_metrics
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import shown
+from macd_studio.evals.doctor import METRICS, Claim, Diagnosis, Printed, Unmatched, audit_metrics
 
 FOLDER = Path(__file__).parent / "paper_tables"
 UNITS = ("percent", "share")

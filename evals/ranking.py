@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from evals.benchmarks.base import Benchmark, Item
-from evals.rows import Row
-from evals.stats import bootstrap_ratio, clustered_share
+from macd_studio.evals.benchmarks.base import Benchmark, Item
+from macd_studio.evals.rows import Row
+from macd_studio.evals.stats import bootstrap_ratio, clustered_share
 
 Figures = dict[str, Any]
 Answers = Mapping[tuple[str, str], Row]

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import MacdError, OptionError
-from evals.engine import Engine, Group, Worker, clip_of, need_objects
-from evals.rows import Row, Setting
-from evals.tracks import ClipOf, Prepared
+import macd_studio
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.evals.engine import Engine, Group, Worker, clip_of, need_objects
+from macd_studio.evals.rows import Row, Setting
+from macd_studio.evals.tracks import ClipOf, Prepared
 
 INSTALL = "Install it: pip install 'ray>=2.50,<3' (it is in requirements-dev.txt)"
 ATTEMPTS = 3
@@ -112,7 +113,7 @@ class _Connected:
         self._cpus = workers * threads
 
     def __enter__(self) -> None:
-        root = str(Path(__file__).parents[1])
+        root = str(Path(macd_studio.__file__).parents[1])
         paths = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         how: dict[str, Any] = {
             "log_to_driver": False,

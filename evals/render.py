@@ -15,15 +15,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from core.errors import MacdError, OptionError
-from core.validation import shown
-from evals.figures import Report, area, change, percent, points, survives
-from evals.headroom import markdown as headroom_table
-from evals.report import load
-from evals.sections import auroc_table, honest_table, readme_tables
-from evals.trainings import spread, table
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.validation import shown
+from macd_studio.evals.figures import Report, area, change, percent, points, survives
+from macd_studio.evals.headroom import markdown as headroom_table
+from macd_studio.evals.report import load
+from macd_studio.evals.sections import auroc_table, honest_table, readme_tables
+from macd_studio.evals.trainings import spread, table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "toyworld-results"
 PAGES = ("README.md", "docs/why.md", "docs/results.md", "docs/toyworld.md")
 MARKER = re.compile(r"(<!-- figures:([^\n]+?) -->)(.*?)(<!-- /figures -->)", re.S)

@@ -9,8 +9,14 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from evals.figures import Report, change, percent
-from evals.sections import auroc_table, honest_table, is_calibrated, readme_tables, sections
+from macd_studio.evals.figures import Report, change, percent
+from macd_studio.evals.sections import (
+    auroc_table,
+    honest_table,
+    is_calibrated,
+    readme_tables,
+    sections,
+)
 
 __all__ = [
     "Report",
@@ -42,7 +48,7 @@ def markdown(report: Report) -> str:
 
 def write(report: Report, out: Path) -> None:
     """report.json, report.md and report.html in a folder."""
-    from evals.run import write_json
+    from macd_studio.evals.run import write_json
 
     write_json(out / "report.json", report)
     text = markdown(report)
@@ -56,7 +62,7 @@ def write(report: Report, out: Path) -> None:
 
 def pictures(report: Report) -> dict[str, str]:
     """Name → SVG of the report's plots."""
-    from evals.plots import by_level, forest, reliability
+    from macd_studio.evals.plots import by_level, forest, reliability
 
     drawings = {"change": forest(report)}
     shown = tuple(m for m in SHOWN_BY_LEVEL if m in report["methods"])

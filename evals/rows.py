@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 
-from core.errors import OptionError
-from core.options import RunOptions, options_from
-from core.shipped import TOYWORLD
-from core.validation import Number, shown
-from evals.benchmarks import find_benchmark
-from evals.benchmarks.base import Benchmark, Item
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.validation import Number, shown
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.base import Benchmark, Item
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 CODE = tuple(
     "masking decoding objects rules views methods backbones question.py"
     " ../evals/answer.py ../evals/gather.py ../evals/prompting.py".split()
@@ -93,7 +93,7 @@ class Setting:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
         if not self.data:
             return seeded(find_benchmark(self.benchmark), self.seed)
-        from evals.benchmarks.files import Sampling
+        from macd_studio.evals.benchmarks.files import Sampling
 
         sampling = Sampling(self.options.video, self.fps, self.side)
         return find_benchmark(self.benchmark, Path(self.data), sampling, self.published)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.methods import find_methods
-from evals.answer import GRID, ONE_VIEW, PendingAnswer
-from evals.benchmarks.base import LETTERS, Benchmark, Item, Split
-from evals.engine import Engine, in_process
-from evals.rows import Row, Setting, append, read, row_key
+from macd_studio.core.methods import find_methods
+from macd_studio.evals.answer import GRID, ONE_VIEW, PendingAnswer
+from macd_studio.evals.benchmarks.base import LETTERS, Benchmark, Item, Split
+from macd_studio.evals.engine import Engine, in_process
+from macd_studio.evals.rows import Row, Setting, append, read, row_key
 
 Contrasts = dict[str, tuple[float, float]]
 Progress = Callable[[int, int], None]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from evals.failures import failures_line
-from evals.figures import (
+from macd_studio.evals.failures import failures_line
+from macd_studio.evals.figures import (
     SIGNIFICANT,
     Report,
     area,
@@ -19,8 +19,8 @@ from evals.figures import (
     survives,
     title,
 )
-from evals.objects import objects_note
-from evals.scoring.show import as_cell
+from macd_studio.evals.objects import objects_note
+from macd_studio.evals.scoring.show import as_cell
 
 
 def honest_table(report: Report, methods: Sequence[str] | None = None) -> list[str]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from evals.benchmarks import find_benchmark
-from evals.benchmarks.base import Benchmark
-from evals.constant import answers_by_first, tune, with_constants
-from evals.objects import count_objects
-from evals.rows import PACKED, Row, seeded, unpack
-from evals.table import tabulate
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.base import Benchmark
+from macd_studio.evals.constant import answers_by_first, tune, with_constants
+from macd_studio.evals.objects import count_objects
+from macd_studio.evals.rows import PACKED, Row, seeded, unpack
+from macd_studio.evals.table import tabulate
 
 Figures = dict[str, Any]
 

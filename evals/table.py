@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.benchmarks.base import Benchmark, Item
-from evals.breakdown import asked_objects, groups_of
-from evals.constant import Constants, answers_by_first, same_counts, takes_constant, with_constants
-from evals.metrics import (
+from macd_studio.evals.benchmarks.base import Benchmark, Item
+from macd_studio.evals.breakdown import asked_objects, groups_of
+from macd_studio.evals.constant import (
+    Constants,
+    answers_by_first,
+    same_counts,
+    takes_constant,
+    with_constants,
+)
+from macd_studio.evals.metrics import (
     auroc,
     calibration,
     chair,
@@ -23,9 +29,9 @@ from evals.metrics import (
     sensitivity,
     yes_no_metrics,
 )
-from evals.ranking import gradient_auc, object_ranking
-from evals.rows import Row
-from evals.stats import (
+from macd_studio.evals.ranking import gradient_auc, object_ranking
+from macd_studio.evals.rows import Row
+from macd_studio.evals.stats import (
     Interval,
     bootstrap_ratio,
     clustered_share,

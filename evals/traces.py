@@ -13,19 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from core.errors import MacdError
-from core.pipeline import StageCache, prompted, run, tracks_key
-from core.traces.bundle import save
-from core.types import Trace
-from core.words import visible
-from evals.answer import ONE_VIEW, PendingAnswer, item_seed, with_contrast
-from evals.benchmarks.base import Item
-from evals.benchmarks.files import FileBenchmark
-from evals.engine import Worker
-from evals.metrics import normalised
-from evals.prompting import PromptedLM
-from evals.rows import Row, Setting
-from evals.scoring.score import headline
+from macd_studio.core.errors import MacdError
+from macd_studio.core.pipeline import StageCache, prompted, run, tracks_key
+from macd_studio.core.traces.bundle import save
+from macd_studio.core.types import Trace
+from macd_studio.core.words import visible
+from macd_studio.evals.answer import ONE_VIEW, PendingAnswer, item_seed, with_contrast
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.files import FileBenchmark
+from macd_studio.evals.engine import Worker
+from macd_studio.evals.metrics import normalised
+from macd_studio.evals.prompting import PromptedLM
+from macd_studio.evals.rows import Row, Setting
+from macd_studio.evals.scoring.score import headline
 
 Kept = Literal["wrong", "changed", "all"]
 Pair = tuple[float, float]

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import MacdError
-from core.objects.detect import Detector, only
-from core.objects.track import track
-from core.options import DetectOptions, RunOptions
-from core.pipeline import StageCache, prompted
-from core.types import Clip, Track
-from evals.benchmarks.base import Benchmark
+from macd_studio.core.errors import MacdError
+from macd_studio.core.objects.detect import Detector, only
+from macd_studio.core.objects.track import track
+from macd_studio.core.options import DetectOptions, RunOptions
+from macd_studio.core.pipeline import StageCache, prompted
+from macd_studio.core.types import Clip, Track
+from macd_studio.evals.benchmarks.base import Benchmark
 
 VERSION = 2
 ClipOf = tuple[str, tuple[str, ...], bool]

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import MacdError, OptionError
-from core.validation import shown
-from core.words import visible
-from evals.figures import change, percent, points, title
-from evals.first_token import VIDEO
-from evals.headroom import CONSTANT
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.validation import shown
+from macd_studio.core.words import visible
+from macd_studio.evals.figures import change, percent, points, title
+from macd_studio.evals.first_token import VIDEO
+from macd_studio.evals.headroom import CONSTANT
 
 Reports = dict[str, dict[str, Any]]
 """Name → a report of `evals.headroom`, all of the same regimes and methods."""

@@ -9,11 +9,11 @@ import sys
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-import core
-from core.shipped import assets, shipped
+import macd_studio as macd
+from macd_studio.core.shipped import assets, shipped
 
 ALPHA, BETA, MOST_TOKENS = 1.0, 0.1, 8
-clip = core.load(assets() / "examples" / "repaired.macd")  # for its frames, times and objects
+clip = macd.load(assets() / "examples" / "repaired.macd")  # for its frames, times and objects
 processor = AutoProcessor.from_pretrained(shipped("backbone"))
 model = AutoModelForImageTextToText.from_pretrained(shipped("backbone"), dtype=torch.float32)
 frames = clip.model_frames.pixels  # (T, h, w, 3) uint8, of the size that the model reads
@@ -52,6 +52,6 @@ own = {"name": "own", **decode(ALPHA), "alpha": ALPHA, "beta": BETA, "view": {"k
 colour = [255 * mean for mean in processor.video_processor.image_mean]  # of the blank video
 own["shown"] = {"mask": torch.ones(frames.shape[:3]), "fill": colour}  # or pictures like frames
 parts = {"tokenizer": processor.tokenizer, "tracks": clip.tracks}
-trace = core.record(frames, clip.times, clip.question, answers=[baseline, own], **parts)
-core.save(trace, sys.argv[1] if len(sys.argv) > 1 else "own.macd")
+trace = macd.record(frames, clip.times, clip.question, answers=[baseline, own], **parts)
+macd.save(trace, sys.argv[1] if len(sys.argv) > 1 else "own.macd")
 print({name: answer.text for name, answer in trace.answers.items()}, *trace.warnings)

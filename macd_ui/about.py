@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from macd_ui.documents import DOCS, ROOT, has_docs
+from macd_studio.macd_ui.documents import DOCS, ROOT, has_docs
 
 PAPER = "https://arxiv.org/abs/2602.01740"
 PACKAGES = ("core", "evals", "macd_ui", "ratings", "toyworld", "viewer")

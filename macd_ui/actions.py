@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.errors import OptionError
-from core.evidence.options import read_evidence_options
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.options import read_evidence_options
 
 PLACES = {
     "edit": "whatif",

@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from core.decoding.contrast import score
-from core.errors import Cancelled, TraceError, VideoNotFound
-from core.options import ContrastOptions, RunOptions, options_from
-from core.question import clean_question
-from core.repeats import penalised
-from core.traces.bundle import load, save
-from core.traces.summary import as_json
-from core.types import Trace
-from macd_ui import zerogpu
-from macd_ui.computing import run_events
-from macd_ui.estimate import work_of, work_of_options
-from macd_ui.line import Ticket
-from macd_ui.reading import read_beside
-from macd_ui.session import Session, Store
-from macd_ui.settings import EMBEDDED, check_limits
-from macd_ui.wording import out_of_time_in_words
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.errors import Cancelled, TraceError, VideoNotFound
+from macd_studio.core.options import ContrastOptions, RunOptions, options_from
+from macd_studio.core.question import clean_question
+from macd_studio.core.repeats import penalised
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.traces.summary import as_json
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.computing import run_events
+from macd_studio.macd_ui.estimate import work_of, work_of_options
+from macd_studio.macd_ui.line import Ticket
+from macd_studio.macd_ui.reading import read_beside
+from macd_studio.macd_ui.session import Session, Store
+from macd_studio.macd_ui.settings import EMBEDDED, check_limits
+from macd_studio.macd_ui.wording import out_of_time_in_words
 
 VISITOR = "x-macd-visitor"
 """Header with the address of a request, set by the server's outermost layer."""
@@ -45,7 +45,7 @@ NO_FILE = (
 )
 
 if TYPE_CHECKING:
-    from macd_ui.handlers import Handlers
+    from macd_studio.macd_ui.handlers import Handlers
 
 
 def add_api(handlers: Handlers) -> None:

@@ -6,22 +6,22 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from core.errors import Cancelled, TraceError
-from core.types import Edit, Trace
-from core.whatif.redecodable import redecodable
-from macd_ui import zerogpu
-from macd_ui.actions import NO_CHANGE, PLACES, plain_action
-from macd_ui.estimate import STAGES, work_of_trace
-from macd_ui.jobs import BUSY, Jobs
-from macd_ui.kept import GONE
-from macd_ui.measuring import MEASUREMENTS, change_events, expected_s, learn_measurement
-from macd_ui.session import Session, Turn
-from macd_ui.showing import Updates, joined, plot, running
-from macd_ui.wording import out_of_time_in_words, stopped_in_words
-from viewer import status
+from macd_studio.core.errors import Cancelled, TraceError
+from macd_studio.core.types import Edit, Trace
+from macd_studio.core.whatif.redecodable import redecodable
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.actions import NO_CHANGE, PLACES, plain_action
+from macd_studio.macd_ui.estimate import STAGES, work_of_trace
+from macd_studio.macd_ui.jobs import BUSY, Jobs
+from macd_studio.macd_ui.kept import GONE
+from macd_studio.macd_ui.measuring import MEASUREMENTS, change_events, expected_s, learn_measurement
+from macd_studio.macd_ui.session import Session, Turn
+from macd_studio.macd_ui.showing import Updates, joined, plot, running
+from macd_studio.macd_ui.wording import out_of_time_in_words, stopped_in_words
+from macd_studio.viewer import status
 
 if TYPE_CHECKING:
-    from core.pipeline import Event
+    from macd_studio.core.pipeline import Event
 
 
 class Changes(Jobs):
@@ -107,7 +107,7 @@ class Changes(Jobs):
         self, trace: Trace | None, action: Mapping[str, Any]
     ) -> tuple[Edit | None, dict[str, Any], float | None]:
         """The edit, the plain action, and seconds; raises MacdError before anything waits."""
-        from core.whatif.workbench import read_edit
+        from macd_studio.core.whatif.workbench import read_edit
 
         assert trace is not None
         what = str(action["do"])

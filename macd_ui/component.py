@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from viewer import bundle
+from macd_studio.viewer import bundle
 
 PAGE = Path(__file__).parent / "js" / "page.js"
 """Mounts the viewer; with what is part of the page, but not of an exported one."""

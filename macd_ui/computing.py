@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.types import Clip, Progress
-from macd_ui import zerogpu
-from macd_ui.session import Store
+from macd_studio.core.types import Clip, Progress
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.session import Store
 
 if TYPE_CHECKING:
-    from core.backbones import VideoLM
-    from core.objects.detect import Detector
-    from core.pipeline import Event, StageCache
+    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.objects.detect import Detector
+    from macd_studio.core.pipeline import Event, StageCache
 
 
 def run_events(
@@ -29,7 +29,7 @@ def run_events(
     """
     if zerogpu.active():
         return zerogpu.run(job, stopped)
-    from core.pipeline import run
+    from macd_studio.core.pipeline import run
 
     loading = Progress()
     return run(
@@ -50,7 +50,7 @@ def try_out(lm: VideoLM, detector: Detector) -> None:
     """One pass of every kind that a run makes, on blank frames."""
     import torch
 
-    from core.options import DetectOptions
+    from macd_studio.core.options import DetectOptions
 
     frames = np.zeros((8, 96, 96, 3), np.uint8)
     for count in (1, 2, 4, 8):  # a detector prepares itself for every size of a batch

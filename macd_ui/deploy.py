@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import MacdError, OptionError
-from core.words import count, visible
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.words import count, visible
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 NEEDED = (
     "app.py", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "THIRD_PARTY_NOTICES.md",
-    "requirements.txt", "assets/", "core/", "docs/", "evals/", "macd_ui/", "ratings/", "toyworld/",
-    "viewer/",
+    "requirements.txt", "assets/", "core/", "docs/", "evals/", "macd_studio/", "macd_ui/",
+    "ratings/", "toyworld/", "viewer/",
 )  # fmt: skip
 """Files and folders that a Space holds; tests, benchmarks and tools stay behind."""
 LARGEST_MB = 50
@@ -108,7 +108,9 @@ def plan(
             )
     tracked, notes = _tracked(root)
     files: dict[str, bytes | Path] = {
-        name: root / name for name in tracked if name.startswith(NEEDED)
+        name: root / name
+        for name in tracked
+        if name.startswith(NEEDED) and not (root / name).is_symlink()  # not needed, see macd_studio
     }
     missing = [n for n in NEEDED if not any(f == n or f.startswith(n) for f in files)]
     if missing:

@@ -47,10 +47,10 @@ def draw(seed: int, folder: Path) -> Drawn:
     # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
     import numpy as np
 
-    from evals.benchmarks.toyworld import ToyWorld
-    from toyworld.clips import FPS, SECONDS, TITLE, write_frames
-    from toyworld.scenes import MASTER
-    from toyworld.world import frame_times, render
+    from macd_studio.evals.benchmarks.toyworld import ToyWorld
+    from macd_studio.toyworld.clips import FPS, SECONDS, TITLE, write_frames
+    from macd_studio.toyworld.scenes import MASTER
+    from macd_studio.toyworld.world import frame_times, render
 
     world = ToyWorld()
     world.seeds = MappingProxyType({"test": seed})

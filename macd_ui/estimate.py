@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.options import RunOptions
-from core.types import RANDOM_MASKS, Clip, Trace
+from macd_studio.core.options import RunOptions
+from macd_studio.core.types import RANDOM_MASKS, Clip, Trace
 
 STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
 DEFAULT_LENGTH = 12.0

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from core.errors import TraceError
-from core.shipped import assets
-from core.traces.bundle import load
-from core.types import Trace
+from macd_studio.core.errors import TraceError
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import Trace
 
 log = logging.getLogger(__name__)
 SHIPPED = assets() / "examples"

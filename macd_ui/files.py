@@ -15,17 +15,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from core.errors import TraceError
-from core.traces.bundle import load
-from macd_ui.examples import Example
-from macd_ui.kept import KeptTrace
-from macd_ui.line import LineFull
-from macd_ui.quota import QuotaError
-from macd_ui.serving.identity import browser_key, read_cookie
-from macd_ui.serving.upstream import Framework
-from macd_ui.session import Session, Store
-from macd_ui.settings import is_loopback
-from viewer import standalone
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces.bundle import load
+from macd_studio.macd_ui.examples import Example
+from macd_studio.macd_ui.kept import KeptTrace
+from macd_studio.macd_ui.line import LineFull
+from macd_studio.macd_ui.quota import QuotaError
+from macd_studio.macd_ui.serving.identity import browser_key, read_cookie
+from macd_studio.macd_ui.serving.upstream import Framework
+from macd_studio.macd_ui.session import Session, Store
+from macd_studio.macd_ui.settings import is_loopback
+from macd_studio.viewer import standalone
 
 EXAMPLE = "example"
 GONE = "The server no longer keeps this run. Run the clip again, or open its saved file."

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any
 
-from core.errors import OptionError
-from core.options import RunOptions, options_from
-from core.validation import Choice, Flag, Number, Rule, help_of, rule_of
-from macd_ui.strip import video_options
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.validation import Choice, Flag, Number, Rule, help_of, rule_of
+from macd_studio.macd_ui.strip import video_options
 
 DEFAULTS = RunOptions()
 

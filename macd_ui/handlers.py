@@ -13,24 +13,24 @@ from typing import Any
 
 import gradio as gr
 
-from core.errors import Cancelled, MacdError, TraceError
-from core.options import VideoOptions
-from core.traces.bundle import load
-from core.types import Trace
-from macd_ui import zerogpu
-from macd_ui.changes import Changes
-from macd_ui.estimate import STAGES, work_of_options
-from macd_ui.forms import form_values, run_options
-from macd_ui.jobs import TELL_S
-from macd_ui.models import offered
-from macd_ui.reading import digest
-from macd_ui.runs import Runs
-from macd_ui.session import Form, Session
-from macd_ui.settings import EMBEDDED
-from macd_ui.showing import NO_STRIP, Updates, joined, plot, settings_of
-from macd_ui.strip import read_strip, strip_value
-from macd_ui.wording import opening_in_words
-from viewer import identity, status
+from macd_studio.core.errors import Cancelled, MacdError, TraceError
+from macd_studio.core.options import VideoOptions
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.changes import Changes
+from macd_studio.macd_ui.estimate import STAGES, work_of_options
+from macd_studio.macd_ui.forms import form_values, run_options
+from macd_studio.macd_ui.jobs import TELL_S
+from macd_studio.macd_ui.models import offered
+from macd_studio.macd_ui.reading import digest
+from macd_studio.macd_ui.runs import Runs
+from macd_studio.macd_ui.session import Form, Session
+from macd_studio.macd_ui.settings import EMBEDDED
+from macd_studio.macd_ui.showing import NO_STRIP, Updates, joined, plot, settings_of
+from macd_studio.macd_ui.strip import read_strip, strip_value
+from macd_studio.macd_ui.wording import opening_in_words
+from macd_studio.viewer import identity, status
 
 RUN_LINK = "run:"
 """What the name of a run begins with, where the name of an example could stand too."""

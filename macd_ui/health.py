@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from core.types import Trace
+from macd_studio.core.types import Trace
 
 
 class Figures:

@@ -6,17 +6,17 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from core.errors import Cancelled, OptionError
-from core.types import Trace
-from macd_ui.line import Ticket
-from macd_ui.session import Session
-from macd_ui.settings import EMBEDDED
-from macd_ui.showing import Showing, Updates
-from macd_ui.wording import UNFORESEEN, explained, place_in_words
-from viewer import status
+from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui.line import Ticket
+from macd_studio.macd_ui.session import Session
+from macd_studio.macd_ui.settings import EMBEDDED
+from macd_studio.macd_ui.showing import Showing, Updates
+from macd_studio.macd_ui.wording import UNFORESEEN, explained, place_in_words
+from macd_studio.viewer import status
 
 if TYPE_CHECKING:
-    from core.whatif.workbench import Workbench
+    from macd_studio.core.whatif.workbench import Workbench
 
 TELL_S, FAR_S = 0.5, 15.0
 """How often a waiting visitor's place in the line is shown, seconds: when near, and at the end."""
@@ -61,7 +61,7 @@ class Jobs(Showing):
     def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""
         if session.bench is None or session.bench.trace is not trace:
-            from core.whatif.workbench import Workbench
+            from macd_studio.core.whatif.workbench import Workbench
 
             session.bench = Workbench(trace, self.store.backbone(self._maker(trace, backbone)))
         return session.bench

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from core.errors import TraceError
-from core.traces.bundle import pack, unpack
-from core.types import Trace
-from macd_ui.serving.states import return_free_memory
-from macd_ui.shown import asked_of
-from viewer import identity
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui.serving.states import return_free_memory
+from macd_studio.macd_ui.shown import asked_of
+from macd_studio.viewer import identity
 
 if TYPE_CHECKING:
-    from core.pipeline import StageCache
-    from core.whatif.workbench import Workbench
+    from macd_studio.core.pipeline import StageCache
+    from macd_studio.core.whatif.workbench import Workbench
 
 GONE = (
     "the server no longer keeps the run on this page",

@@ -10,35 +10,35 @@ from typing import Any
 
 import gradio as gr
 
-from core.errors import OptionError, VideoNotFound
-from core.shipped import assets
-from macd_ui import about, documents
-from macd_ui.api import NO_FILE, add_api, visitor_of
-from macd_ui.examples import examples as find_examples
-from macd_ui.files import health_route, routes
-from macd_ui.gallery.routes import GALLERY, site_of
-from macd_ui.gallery.routes import routes as gallery_routes
-from macd_ui.handlers import Handlers
-from macd_ui.learn.routes import LEARN
-from macd_ui.learn.routes import routes as learn_routes
-from macd_ui.line import MAX_WAITING
-from macd_ui.panels.ask import AskPanel
-from macd_ui.panels.questions import QuestionsPanel
-from macd_ui.panels.view import FilePanel, ViewPanel, download
-from macd_ui.programs import add_tools
-from macd_ui.questions import ask_several, run_with_detector
-from macd_ui.quota import QuotaError
-from macd_ui.results.routes import RESULTS
-from macd_ui.results.routes import routes as results_routes
-from macd_ui.serving import upstream
-from macd_ui.serving.gate import Gate
-from macd_ui.serving.identity import browser_key, is_tab, read_cookie
-from macd_ui.serving.passwords import checker
-from macd_ui.serving.study import study_routes
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings
-from macd_ui.wording import UNFORESEEN, explained
-from viewer import style
+from macd_studio.core.errors import OptionError, VideoNotFound
+from macd_studio.core.shipped import assets
+from macd_studio.macd_ui import about, documents
+from macd_studio.macd_ui.api import NO_FILE, add_api, visitor_of
+from macd_studio.macd_ui.examples import examples as find_examples
+from macd_studio.macd_ui.files import health_route, routes
+from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
+from macd_studio.macd_ui.gallery.routes import routes as gallery_routes
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.learn.routes import LEARN
+from macd_studio.macd_ui.learn.routes import routes as learn_routes
+from macd_studio.macd_ui.line import MAX_WAITING
+from macd_studio.macd_ui.panels.ask import AskPanel
+from macd_studio.macd_ui.panels.questions import QuestionsPanel
+from macd_studio.macd_ui.panels.view import FilePanel, ViewPanel, download
+from macd_studio.macd_ui.programs import add_tools
+from macd_studio.macd_ui.questions import ask_several, run_with_detector
+from macd_studio.macd_ui.quota import QuotaError
+from macd_studio.macd_ui.results.routes import RESULTS
+from macd_studio.macd_ui.results.routes import routes as results_routes
+from macd_studio.macd_ui.serving import upstream
+from macd_studio.macd_ui.serving.gate import Gate
+from macd_studio.macd_ui.serving.identity import browser_key, is_tab, read_cookie
+from macd_studio.macd_ui.serving.passwords import checker
+from macd_studio.macd_ui.serving.study import study_routes
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.wording import UNFORESEEN, explained
+from macd_studio.viewer import style
 
 TITLE = "MACD Studio"
 LEAD = (

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from core.errors import MacdError
+from macd_studio.core.errors import MacdError
 
 NEAR = 1
 """Runs that wait behind the one that computes with their clips read already: up to 400 MB each."""

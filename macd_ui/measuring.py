@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.evidence import kind_names
-from core.evidence.cost import ATTENTION, VIEWS, readings, readings_of
-from core.evidence.options import EvidenceOptions, read_evidence_options
-from core.types import RANDOM_MASKS, Edit, Trace
-from macd_ui.actions import NO_CHANGE
-from macd_ui.estimate import Estimator, Work, work_of_trace
+from macd_studio.core.evidence import kind_names
+from macd_studio.core.evidence.cost import ATTENTION, VIEWS, readings, readings_of
+from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options
+from macd_studio.core.types import RANDOM_MASKS, Edit, Trace
+from macd_studio.macd_ui.actions import NO_CHANGE
+from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
 
 if TYPE_CHECKING:
-    from core.pipeline import Event
-    from core.whatif.workbench import Workbench
+    from macd_studio.core.pipeline import Event
+    from macd_studio.core.whatif.workbench import Workbench
 
 MEASUREMENTS = ("occlusion", "controls", "evidence")
 """Actions that add to a trace and change no answer: there is nothing to undo."""
@@ -34,8 +34,8 @@ def change_events(
     action: as `macd_ui.actions.plain_action` gives it. edit: of an action "edit". stopped: whether
     it is not needed any more. Raises MacdError.
     """
-    from core.evidence.run import evidence_events
-    from core.pipeline import Event
+    from macd_studio.core.evidence.run import evidence_events
+    from macd_studio.core.pipeline import Event
 
     if edit is not None:
         yield from bench.change(edit)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
-from macd_ui.settings import EMBEDDED, ServerSettings
+from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
+from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
 
 SHARE = 0.8
 """Of the memory that is there, what a run may take at most, [0, 1]."""
@@ -114,7 +114,7 @@ def this_machine() -> Machine:
     """Measured once; takes some hundredths of a second."""
     import torch
 
-    from core.backbones.base import device_of
+    from macd_studio.core.backbones.base import device_of
 
     device = device_of()
     if device.type == "cuda":

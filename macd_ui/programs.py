@@ -20,17 +20,17 @@ from typing import Any
 
 import gradio as gr
 
-from core.errors import MacdError, OptionError, TraceError
-from core.methods import find_methods
-from core.options import options_from
-from core.question import clean_question
-from core.traces.bundle import load, pack, unpack
-from core.traces.summary import as_json
-from core.types import Trace
-from macd_ui.api import rescored, run_call
-from macd_ui.gallery.runs import HASH_CHARACTERS, content_hash
-from macd_ui.session import Store
-from macd_ui.settings import EMBEDDED
+from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.methods import find_methods
+from macd_studio.core.options import options_from
+from macd_studio.core.question import clean_question
+from macd_studio.core.traces.bundle import load, pack, unpack
+from macd_studio.core.traces.summary import as_json
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui.api import rescored, run_call
+from macd_studio.macd_ui.gallery.runs import HASH_CHARACTERS, content_hash
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import EMBEDDED
 
 KEPT = 32
 """Traces of calls that the server keeps, for `trace://HASH`."""
@@ -180,7 +180,7 @@ def tools(store: Store) -> list[Tool]:
 
 def measured(store: Store, trace: Trace) -> Trace:
     """The trace with the measured effect of masking each object alone. Raises MacdError."""
-    from core.whatif.workbench import Workbench
+    from macd_studio.core.whatif.workbench import Workbench
 
     made_by = trace.backbone.name
     if made_by != EMBEDDED:

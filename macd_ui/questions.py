@@ -8,20 +8,20 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.errors import MacdError, OptionError
-from core.objects.regions import REGIONS
-from core.question import clean_question
-from core.truth import is_right
-from macd_ui import zerogpu
-from macd_ui.kept import KeptTrace
-from macd_ui.showing import Updates
-from viewer import identity
-from viewer.payload import title_of
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.objects.regions import REGIONS
+from macd_studio.core.question import clean_question
+from macd_studio.core.truth import is_right
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.kept import KeptTrace
+from macd_studio.macd_ui.showing import Updates
+from macd_studio.viewer import identity
+from macd_studio.viewer.payload import title_of
 
 if TYPE_CHECKING:
-    from core.types import Trace
-    from macd_ui.handlers import Handlers
-    from macd_ui.session import Session, Store
+    from macd_studio.core.types import Trace
+    from macd_studio.macd_ui.handlers import Handlers
+    from macd_studio.macd_ui.session import Session, Store
 
 MOST = 12
 """Questions asked at once."""
@@ -56,7 +56,7 @@ def ask_several(
         yield handlers.refused(session, error, "form")
         return
     if not zerogpu.active():  # there each run has a process of its own
-        from core.pipeline import StageCache
+        from macd_studio.core.pipeline import StageCache
 
         session.cache = session.cache or StageCache()
         session.cache.keep_read = True

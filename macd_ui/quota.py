@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from core.errors import MacdError
-from core.words import count
-from macd_ui.settings import VisitorLimits
+from macd_studio.core.errors import MacdError
+from macd_studio.core.words import count
+from macd_studio.macd_ui.settings import VisitorLimits
 
 REMEMBERED = 20_000
 """Most visitors that are remembered; those without requests for longest are forgotten first."""

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from core.errors import Cancelled
-from core.media.video import OWN_MACHINE, ReadLimits, read_clip
-from core.options import VideoOptions
-from core.types import Clip
-from macd_ui.quota import Quota, QuotaError
+from macd_studio.core.errors import Cancelled
+from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
+from macd_studio.core.options import VideoOptions
+from macd_studio.core.types import Clip
+from macd_studio.macd_ui.quota import Quota, QuotaError
 
 ASK_S = 0.1
 """How often it is checked whether a reader's result is still needed, seconds."""

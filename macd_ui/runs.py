@@ -10,26 +10,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import Cancelled, VideoNotFound
-from core.methods import find_methods
-from core.options import RunOptions
-from core.question import clean_question
-from core.types import RANDOM_MASKS, Clip, Trace
-from macd_ui import zerogpu
-from macd_ui.computing import run_events
-from macd_ui.draws import draw, fresh_seed
-from macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
-from macd_ui.forms import run_options
-from macd_ui.jobs import BUSY, Jobs
-from macd_ui.kept import KeptTrace
-from macd_ui.reading import read_beside, stamp
-from macd_ui.session import Form, Session, Turn
-from macd_ui.settings import EMBEDDED, check_limits
-from macd_ui.showing import DRAWN_TITLE, NO_STRIP, Updates, joined, plot, running, saving, tally_of
-from macd_ui.shown import Asked
-from macd_ui.wording import left_in_words, out_of_time_in_words, stopped_in_words
-from viewer import status
-from viewer.payload import can_compare
+from macd_studio.core.errors import Cancelled, VideoNotFound
+from macd_studio.core.methods import find_methods
+from macd_studio.core.options import RunOptions
+from macd_studio.core.question import clean_question
+from macd_studio.core.types import RANDOM_MASKS, Clip, Trace
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.computing import run_events
+from macd_studio.macd_ui.draws import draw, fresh_seed
+from macd_studio.macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
+from macd_studio.macd_ui.forms import run_options
+from macd_studio.macd_ui.jobs import BUSY, Jobs
+from macd_studio.macd_ui.kept import KeptTrace
+from macd_studio.macd_ui.reading import read_beside, stamp
+from macd_studio.macd_ui.session import Form, Session, Turn
+from macd_studio.macd_ui.settings import EMBEDDED, check_limits
+from macd_studio.macd_ui.showing import (
+    DRAWN_TITLE,
+    NO_STRIP,
+    Updates,
+    joined,
+    plot,
+    running,
+    saving,
+    tally_of,
+)
+from macd_studio.macd_ui.shown import Asked
+from macd_studio.macd_ui.wording import left_in_words, out_of_time_in_words, stopped_in_words
+from macd_studio.viewer import status
+from macd_studio.viewer.payload import can_compare
 
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
@@ -206,7 +215,7 @@ class Runs(Jobs):
 
     def _read(self, session: Session, job: Job) -> Clip:
         """The clip, read beside this thread, so that Stop is answered at once."""
-        from core.pipeline import StageCache
+        from macd_studio.core.pipeline import StageCache
 
         session.cache = session.cache or StageCache()
         key = ("clip", job.video, stamp(job.video), job.options.video)

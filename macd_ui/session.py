@@ -14,27 +14,27 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
-from core.types import Progress, Trace
-from macd_ui.draws import Drawn
-from macd_ui.estimate import Estimator
-from macd_ui.health import Figures
-from macd_ui.kept import AT_ONCE, Budget, KeptTrace
-from macd_ui.line import NEAR, Line, Ticket
-from macd_ui.quota import Quota, QuotaError
-from macd_ui.reading import Readers
-from macd_ui.serving.delays import Delays
-from macd_ui.serving.states import TabStates, return_free_memory
-from macd_ui.settings import EMBEDDED, ServerSettings
-from macd_ui.shown import Asked
-from macd_ui.storage import ServerFolder, Uploads
+from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker_ready
+from macd_studio.core.types import Progress, Trace
+from macd_studio.macd_ui.draws import Drawn
+from macd_studio.macd_ui.estimate import Estimator
+from macd_studio.macd_ui.health import Figures
+from macd_studio.macd_ui.kept import AT_ONCE, Budget, KeptTrace
+from macd_studio.macd_ui.line import NEAR, Line, Ticket
+from macd_studio.macd_ui.quota import Quota, QuotaError
+from macd_studio.macd_ui.reading import Readers
+from macd_studio.macd_ui.serving.delays import Delays
+from macd_studio.macd_ui.serving.states import TabStates, return_free_memory
+from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
+from macd_studio.macd_ui.shown import Asked
+from macd_studio.macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
-    from core.backbones import VideoLM
-    from core.objects.detect import Detector
-    from core.pipeline import StageCache
-    from core.whatif.workbench import Workbench
-    from ratings.web import StudySite
+    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.objects.detect import Detector
+    from macd_studio.core.pipeline import StageCache
+    from macd_studio.core.whatif.workbench import Workbench
+    from macd_studio.ratings.web import StudySite
 
 MODELS_KEPT = 2
 GRACE_S = 60.0
@@ -419,7 +419,7 @@ class Store:
         """A loaded backbone, the same for all sessions; progress: updated while it loads."""
 
         def load() -> VideoLM:
-            from core.backbones import load_backbone
+            from macd_studio.core.backbones import load_backbone
 
             return load_backbone(name, progress=progress)
 
@@ -430,8 +430,8 @@ class Store:
         """A loaded detector, the same for all sessions; progress: updated while it loads."""
 
         def load() -> Detector:
-            from core.backbones.base import device_of
-            from core.objects.detect import load_detector
+            from macd_studio.core.backbones.base import device_of
+            from macd_studio.core.objects.detect import load_detector
 
             return load_detector(name, device_of().type, progress)
 
@@ -468,7 +468,7 @@ class Store:
         Starts a first decoder too. What is slow only once is then behind them.
         """
 
-        from macd_ui.computing import try_out
+        from macd_studio.macd_ui.computing import try_out
 
         keep_worker_ready()
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from core.cli.common import add_version
-from core.errors import OptionError
-from core.objects.regions import REGIONS
-from core.options import RunOptions
-from macd_ui.serving.persistence import data_folder, gallery_in
+from macd_studio.core.cli.common import add_version
+from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.regions import REGIONS
+from macd_studio.core.options import RunOptions
+from macd_studio.macd_ui.serving.persistence import data_folder, gallery_in
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

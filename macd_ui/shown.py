@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.methods import METHODS
-from core.options import RunOptions
-from core.types import Trace
-from macd_ui.forms import differing
+from macd_studio.core.methods import METHODS
+from macd_studio.core.options import RunOptions
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui.forms import differing
 
 LONGEST = 80
 

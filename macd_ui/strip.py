@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import OptionError
-from core.media.video import OWN_MACHINE, ReadLimits
-from core.media.webp import picture_uri
-from core.options import VideoOptions
-from core.types import Clip, Pixels
-from core.validation import Part, refuse_unknown
-from macd_ui.reading import read_beside
+from macd_studio.core.errors import OptionError
+from macd_studio.core.media.video import OWN_MACHINE, ReadLimits
+from macd_studio.core.media.webp import picture_uri
+from macd_studio.core.options import VideoOptions
+from macd_studio.core.types import Clip, Pixels
+from macd_studio.core.validation import Part, refuse_unknown
+from macd_studio.macd_ui.reading import read_beside
 
 PICTURES, SIDE = 24, 240
 """How many pictures a strip shows, and their long side at most, in pixels."""

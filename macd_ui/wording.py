@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 
-from core.errors import Cancelled, MacdError
-from core.words import count
-from macd_ui.line import Ticket
-from macd_ui.session import Turn
+from macd_studio.core.errors import Cancelled, MacdError
+from macd_studio.core.words import count
+from macd_studio.macd_ui.line import Ticket
+from macd_studio.macd_ui.session import Turn
 
 UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
 FULL_DISK = "The server's disk is full. Try again later, or inform its operator."

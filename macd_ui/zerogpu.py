@@ -20,12 +20,12 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from core.errors import BackboneNotFound, Cancelled, MacdError
-from core.options import RunOptions
-from core.types import Clip, ModelFrames, Pixels, Trace
-from macd_ui.estimate import Estimator, Work, work_of, work_of_trace
-from macd_ui.measuring import change_events, expected_s
-from macd_ui.settings import EMBEDDED
+from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
+from macd_studio.core.options import RunOptions
+from macd_studio.core.types import Clip, ModelFrames, Pixels, Trace
+from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
+from macd_studio.macd_ui.measuring import change_events, expected_s
+from macd_studio.macd_ui.settings import EMBEDDED
 
 try:
     import spaces  # before torch, whose CUDA it replaces as long as there is no GPU
@@ -33,8 +33,8 @@ except ImportError:  # everywhere but in a Space
     spaces = None
 
 if TYPE_CHECKING:
-    from core.pipeline import Event
-    from macd_ui.session import Store
+    from macd_studio.core.pipeline import Event
+    from macd_studio.macd_ui.session import Store
 
 LEAST_S, MOST_S = 5, 120
 """Of a declared duration, seconds. The daily quota is checked against what is declared."""
@@ -129,7 +129,7 @@ def allowance(work: Work) -> float:
 
 def billions_of(backbone: str) -> float:
     """Parameters of a listed model; of another one as many as the largest that is listed."""
-    from core.backbones.catalogue import CATALOGUE
+    from macd_studio.core.backbones.catalogue import CATALOGUE
 
     known = {m.hub_id: m.billions for m in CATALOGUE} | {EMBEDDED: 0.005}
     return known.get(backbone.partition("@")[0], max(known.values()))
@@ -175,7 +175,7 @@ def _model(kind: str, name: str) -> Any:
 def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
     """The run's events, or the error that ended it, which would lose its words on the way."""
     _in_worker()
-    from core.pipeline import run
+    from macd_studio.core.pipeline import run
 
     try:
         yield from _lighter(
@@ -196,7 +196,7 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
 def _change_in_worker(job: ChangeJob) -> Iterator[Event | MacdError]:
     """The change's events; the last one holds the new trace."""
     _in_worker()
-    from core.whatif.workbench import Workbench, read_edit
+    from macd_studio.core.whatif.workbench import Workbench, read_edit
 
     try:
         bench = Workbench(job.trace, _model("backbone", job.backbone))
@@ -269,7 +269,7 @@ def run(job: RunJob, stopped: Callable[[], bool]) -> Generator[Event, None, None
     A run that is stopped, that finds its quota used up or whose worker ends early keeps what it
     has. Raises MacdError where there is nothing to keep.
     """
-    from core.pipeline import Event
+    from macd_studio.core.pipeline import Event
 
     last: Event | None = None
     try:

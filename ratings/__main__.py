@@ -1,6 +1,6 @@
 """`python -m ratings`."""
 
-from ratings.cli import main
+from macd_studio.ratings.cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

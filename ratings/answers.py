@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratings.chain import ORDER, Fork, find_forks
-from ratings.plan import MAIN
-from ratings.store import Study
+from macd_studio.ratings.chain import ORDER, Fork, find_forks
+from macd_studio.ratings.plan import MAIN
+from macd_studio.ratings.store import Study
 
 Matrix = NDArray[np.float64]
 

@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.masking.masks import combine_masks, draw_masks, frame_levels, quantize_strengths
-from core.masking.random_masks import place_at_random
-from core.options import MaskOptions
-from core.types import Floats, Track
-from ratings.source import Source
+from macd_studio.core.masking.masks import (
+    combine_masks,
+    draw_masks,
+    frame_levels,
+    quantize_strengths,
+)
+from macd_studio.core.masking.random_masks import place_at_random
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.types import Floats, Track
+from macd_studio.ratings.source import Source
 
 TOLERANCE = 0.01
 """How far the hidden area of a random mask may be from MACD's, as a share of it."""

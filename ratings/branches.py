@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.words import count
-from ratings.answers import forks_of
-from ratings.chain import Fork, heads, link
-from ratings.errors import StudyError
-from ratings.schema import insert_row
-from ratings.store import MERGE, Study, free_name
+from macd_studio.core.words import count
+from macd_studio.ratings.answers import forks_of
+from macd_studio.ratings.chain import Fork, heads, link
+from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.schema import insert_row
+from macd_studio.ratings.store import MERGE, Study, free_name
 
 Values = dict[str, Any]
 Row = tuple[str, Values]

@@ -6,12 +6,12 @@ import json
 import sqlite3
 from pathlib import Path
 
-from ratings.chain import GENESIS, ORDER, link, stamp_after
-from ratings.errors import StudyError
-from ratings.preregistration import sha256
-from ratings.reveal import check_media, revealed, verify
-from ratings.schema import FROZEN, SEALED
-from ratings.store import Study
+from macd_studio.ratings.chain import GENESIS, ORDER, link, stamp_after
+from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.preregistration import sha256
+from macd_studio.ratings.reveal import check_media, revealed, verify
+from macd_studio.ratings.schema import FROZEN, SEALED
+from macd_studio.ratings.store import Study
 
 
 def check_study(path: str | Path) -> dict[str, int]:

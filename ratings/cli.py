@@ -15,25 +15,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.cli.common import add_version
-from core.errors import MacdError, OptionError
-from core.shipped import assets
-from core.validation import Number, Text
-from core.words import count, visible
-from ratings.branches import merge, read_rows
-from ratings.check import as_line, check_study
-from ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
-from ratings.errors import StudyError
-from ratings.export import FORMATS, export
-from ratings.gold import read_gold
-from ratings.plan import DESIGNS
-from ratings.render import html_page, markdown
-from ratings.report import figures, progress
-from ratings.reveal import check_media, read_reveal, read_text, reveal, verify
-from ratings.shards import read_shards
-from ratings.simulate import simulate
-from ratings.source import Source, read_source
-from ratings.store import Study
+from macd_studio.core.cli.common import add_version
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.shipped import assets
+from macd_studio.core.validation import Number, Text
+from macd_studio.core.words import count, visible
+from macd_studio.ratings.branches import merge, read_rows
+from macd_studio.ratings.check import as_line, check_study
+from macd_studio.ratings.create import StudyPlan, count_reasons, create_study, preregistration_path
+from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.export import FORMATS, export
+from macd_studio.ratings.gold import read_gold
+from macd_studio.ratings.plan import DESIGNS
+from macd_studio.ratings.render import html_page, markdown
+from macd_studio.ratings.report import figures, progress
+from macd_studio.ratings.reveal import check_media, read_reveal, read_text, reveal, verify
+from macd_studio.ratings.shards import read_shards
+from macd_studio.ratings.simulate import simulate
+from macd_studio.ratings.source import Source, read_source
+from macd_studio.ratings.store import Study
 
 URL = "http://127.0.0.1:7860"
 HERE = Path(__file__).parent

@@ -16,20 +16,30 @@ from typing import Any
 
 import numpy as np
 
-import core
-from core.errors import OptionError
-from core.words import writable
-from ratings import arms as arm_module
-from ratings.arms import ARMS, BY_HAND, LEAST, MACD, MOST, Arm, ArmMask, NoMask, coverage
-from ratings.chain import stamp_after
-from ratings.codes import hash_code, new_code
-from ratings.files import new_private_file
-from ratings.gold import KnownItem
-from ratings.media import composite, encode_clip, pad_clips
-from ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
-from ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
-from ratings.schema import create_tables, insert_row, seal
-from ratings.source import Source
+import macd_studio as macd
+from macd_studio.core.errors import OptionError
+from macd_studio.core.words import writable
+from macd_studio.ratings import arms as arm_module
+from macd_studio.ratings.arms import (
+    ARMS,
+    BY_HAND,
+    LEAST,
+    MACD,
+    MOST,
+    Arm,
+    ArmMask,
+    NoMask,
+    coverage,
+)
+from macd_studio.ratings.chain import stamp_after
+from macd_studio.ratings.codes import hash_code, new_code
+from macd_studio.ratings.files import new_private_file
+from macd_studio.ratings.gold import KnownItem
+from macd_studio.ratings.media import composite, encode_clip, pad_clips
+from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
+from macd_studio.ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
+from macd_studio.ratings.schema import create_tables, insert_row, seal
+from macd_studio.ratings.source import Source
 
 NOTHING, EVERYTHING = "nothing masked", "everything masked"
 
@@ -200,7 +210,7 @@ def _write(
         text = canonical({
             "version": 2,
             "study": secrets.token_hex(8),
-            "software": core.__version__,
+            "software": macd.__version__,
             "design": plan.design,
             "arms": list(plan.arms),
             "raters": plan.raters,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.errors import MacdError
+from macd_studio.core.errors import MacdError
 
 
 class StudyError(MacdError):

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.validation import Number, Text, shown
-from ratings.errors import Refused
+from macd_studio.core.validation import Number, Text, shown
+from macd_studio.ratings.errors import Refused
 
 Kind = Literal["consent", "shown", "rate", "undo", "skip", "flag", "next"]
 KINDS = ("consent", "shown", "rate", "undo", "skip", "flag", "next")

@@ -10,12 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from core.words import spreadsheet_text
-from ratings.answers import conflicts_of
-from ratings.chain import ORDER
-from ratings.files import write_private
-from ratings.store import Study
+from macd_studio.core.errors import OptionError
+from macd_studio.core.words import spreadsheet_text
+from macd_studio.ratings.answers import conflicts_of
+from macd_studio.ratings.chain import ORDER
+from macd_studio.ratings.files import write_private
+from macd_studio.ratings.store import Study
 
 FORMATS = ("csv", "jsonl", "parquet")
 COLUMNS: dict[str, type] = {

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from core.question import clean_question
-from core.validation import Flag, Number, Text, shown
-from ratings.source import Source, read_source
+from macd_studio.core.errors import OptionError
+from macd_studio.core.question import clean_question
+from macd_studio.core.validation import Flag, Number, Text, shown
+from macd_studio.ratings.source import Source, read_source
 
 MOST = 200
 _RATING, _ID, _WHY = Number(1, 5, whole=True), Number(0, 10**9, whole=True), Text(500)

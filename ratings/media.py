@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageFilter
 
-from core.media.webp import encode_picture
-from core.types import Floats, Pixels
-from ratings.source import Source
+from macd_studio.core.media.webp import encode_picture
+from macd_studio.core.types import Floats, Pixels
+from macd_studio.ratings.source import Source
 
 MAGIC = b"MSR1"
 

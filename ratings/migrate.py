@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ratings.chain import GENESIS, stamp_after
-from ratings.schema import CONTROLS, EVENTS, VERSION, insert_row
+from macd_studio.ratings.chain import GENESIS, stamp_after
+from macd_studio.ratings.schema import CONTROLS, EVENTS, VERSION, insert_row
 
 
 def migrate(db: sqlite3.Connection) -> None:

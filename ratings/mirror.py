@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ratings.branches import TABLES, Row, key, merge, numbered_rows
-from ratings.errors import StudyBusy
-from ratings.shards import read_shards
-from ratings.store import Study
+from macd_studio.ratings.branches import TABLES, Row, key, merge, numbered_rows
+from macd_studio.ratings.errors import StudyBusy
+from macd_studio.ratings.shards import read_shards
+from macd_studio.ratings.store import Study
 
 EVERY_MINUTES = 2
 UPLOAD_S = 10.0

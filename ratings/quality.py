@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ratings.answers import Answer, Screen, main_answers
-from ratings.plan import GOLD, REPEAT, TRAINING
-from ratings.preregistration import (
+from macd_studio.ratings.answers import Answer, Screen, main_answers
+from macd_studio.ratings.plan import GOLD, REPEAT, TRAINING
+from macd_studio.ratings.preregistration import (
     AGREEMENT_LEAST,
     GOLD_LEAST,
     SECONDS_LEAST,
     SPREAD_LEAST,
 )
-from ratings.stats.power import Z
-from ratings.stats.ranks import spearman
+from macd_studio.ratings.stats.power import Z
+from macd_studio.ratings.stats.ranks import spearman
 
 LEAST_RATINGS = 6
 """Below these a rater's spread and correlation say nothing."""

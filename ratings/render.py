@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
-from core.words import count, visible
+from macd_studio.core.words import count, visible
 
 DASH = "–"
 BOLD = "\0"

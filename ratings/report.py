@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ratings.answers import (
+from macd_studio.ratings.answers import (
     Answer,
     conflicts_of,
     coverage_of,
@@ -22,13 +22,13 @@ from ratings.answers import (
     read_answers,
     read_screens,
 )
-from ratings.branches import fork_lines
-from ratings.events import HIGH
-from ratings.plan import MAIN, TRAINING
-from ratings.preregistration import PLAN, RESAMPLES, TARGET
-from ratings.quality import Quality, judge_raters
-from ratings.stats.agreement import alpha_interval, quadratic_kappa
-from ratings.stats.bootstrap import (
+from macd_studio.ratings.branches import fork_lines
+from macd_studio.ratings.events import HIGH
+from macd_studio.ratings.plan import MAIN, TRAINING
+from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
+from macd_studio.ratings.quality import Quality, judge_raters
+from macd_studio.ratings.stats.agreement import alpha_interval, quadratic_kappa
+from macd_studio.ratings.stats.bootstrap import (
     Estimate,
     Matrix,
     interval,
@@ -36,9 +36,9 @@ from ratings.stats.bootstrap import (
     spread_interval,
     wilson,
 )
-from ratings.stats.power import power
-from ratings.stats.ranks import spearman
-from ratings.store import Rater, Study
+from macd_studio.ratings.stats.power import power
+from macd_studio.ratings.stats.ranks import spearman
+from macd_studio.ratings.store import Rater, Study
 
 PAPER = {
     "what": "the paper's own study: 50 EventHallusion videos, no interval, no agreement reported",

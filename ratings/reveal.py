@@ -12,12 +12,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from ratings.errors import Refused, StudyError
-from ratings.files import write_private
-from ratings.media import MAGIC
-from ratings.preregistration import canonical, sealed_sha256, sha256
-from ratings.store import CLOSED, REVEAL, Study
+from macd_studio.core.errors import OptionError
+from macd_studio.ratings.errors import Refused, StudyError
+from macd_studio.ratings.files import write_private
+from macd_studio.ratings.media import MAGIC
+from macd_studio.ratings.preregistration import canonical, sealed_sha256, sha256
+from macd_studio.ratings.store import CLOSED, REVEAL, Study
 
 MOST_BYTES = 50 * 10**6
 ITEM_KEYS = ("clip", "clip_sha256", "question", "frames")

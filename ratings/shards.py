@@ -11,10 +11,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ratings.branches import COLUMNS, Row, Values, key
-from ratings.chain import GENESIS, link
-from ratings.errors import StudyError
-from ratings.migrate import upgrade_controls, upgrade_event
+from macd_studio.ratings.branches import COLUMNS, Row, Values, key
+from macd_studio.ratings.chain import GENESIS, link
+from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.migrate import upgrade_controls, upgrade_event
 
 COLUMNS_1 = {
     "raters": COLUMNS["raters"] | {"id"},

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ratings.arms import MACD
-from ratings.events import HIGH, LOW, Event
-from ratings.store import Study
+from macd_studio.ratings.arms import MACD
+from macd_studio.ratings.events import HIGH, LOW, Event
+from macd_studio.ratings.store import Study
 
 Rng = np.random.Generator
 

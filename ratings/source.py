@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.options import AscentOptions, MaskOptions
-from core.traces.bundle import load
-from core.types import AscentStep, Counterfactual, Pixels, Trace, Track
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import AscentStep, Counterfactual, Pixels, Trace, Track
 
 SIDE = 384
 """Long side of the frames that raters see, pixels; smaller ones are shown as they are."""

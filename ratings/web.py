@@ -21,15 +21,24 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from core.errors import MacdError, OptionError
-from core.validation import Number
-from ratings.errors import Refused, StudyBusy
-from ratings.events import MOST_EVENTS, read_event
-from ratings.export import FORMATS, content_of
-from ratings.mirror import Mirror
-from ratings.render import html_page, markdown
-from ratings.report import figures, progress
-from ratings.store import CLOSED, OPEN, PAUSED, STATES, Outcome, Rater, Study, outcome_dict
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.validation import Number
+from macd_studio.ratings.errors import Refused, StudyBusy
+from macd_studio.ratings.events import MOST_EVENTS, read_event
+from macd_studio.ratings.export import FORMATS, content_of
+from macd_studio.ratings.mirror import Mirror
+from macd_studio.ratings.render import html_page, markdown
+from macd_studio.ratings.report import figures, progress
+from macd_studio.ratings.store import (
+    CLOSED,
+    OPEN,
+    PAUSED,
+    STATES,
+    Outcome,
+    Rater,
+    Study,
+    outcome_dict,
+)
 
 PAGE = Path(__file__).parent / "page"
 CODE_HEADER = "x-study-code"

@@ -13,9 +13,9 @@ import sys
 
 from playwright.sync_api import Error, Page, sync_playwright
 
+from macd_studio.viewer import bundle
 from tests.browser.conftest import FLAGS, chromium_path
 from tests.browser.parity import CASES, ENTRIES, Case
-from viewer import bundle
 
 MUTANTS: dict[str, tuple[str, str]] = {
     # masks

@@ -44,10 +44,10 @@ def check_versions(root: Path, final: bool = False) -> str:
 
     final: CHANGELOG.md must name it and CITATION.cff its date.
     """
-    code = (root / "core" / "__init__.py").read_text(encoding="utf-8")
+    code = (root / "macd_studio" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__ = "(.*)"$', code, re.M)
     if match is None:
-        raise Failed("core/__init__.py has no __version__")
+        raise Failed("macd_studio/__init__.py has no __version__")
     version = match[1]
     cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(), re.M)
     if cited is None or cited[1] != version:

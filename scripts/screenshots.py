@@ -145,7 +145,7 @@ def drawn_clip(folder: Path) -> Path:
     """A moving square that is not a clip of the toy world, for pictures that anybody may take."""
     import numpy as np
 
-    from toyworld.clips import write_frames
+    from macd_studio.toyworld.clips import write_frames
 
     frames = np.full((48, 270, 480, 3), (206, 214, 190), np.uint8)
     frames[:, 180:] = (120, 140, 96)

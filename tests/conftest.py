@@ -61,7 +61,7 @@ def real() -> Path:
 @pytest.fixture(scope="session")
 def toy_spec():
     """A dog in a kitchen, where none is expected, moving right, and a still cup."""
-    from toyworld.world import ClipSpec, ObjectSpec
+    from macd_studio.toyworld.world import ClipSpec, ObjectSpec
 
     return ClipSpec(
         scene="kitchen",
@@ -77,7 +77,7 @@ def toy_spec():
 @pytest.fixture(scope="session")
 def toy_mp4(toy_spec, tmp_path_factory) -> Path:
     """The same as a video file."""
-    from toyworld.clips import write_mp4
+    from macd_studio.toyworld.clips import write_mp4
 
     path = tmp_path_factory.mktemp("clips") / "toy.mp4"
     write_mp4(toy_spec, path)
@@ -87,7 +87,7 @@ def toy_mp4(toy_spec, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def toyworld():
     """The embedded backbone."""
-    from core.backbones import load_backbone
+    from macd_studio.core.backbones import load_backbone
 
     return load_backbone("toyworld", "cpu")
 
@@ -95,7 +95,7 @@ def toyworld():
 @pytest.fixture(scope="session")
 def toy_detector():
     """The embedded detector."""
-    from core.objects.detect import load_detector
+    from macd_studio.core.objects.detect import load_detector
 
     return load_detector("toyworld")
 

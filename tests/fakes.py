@@ -9,10 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import BackboneInfo, DecodeState, Encoded, Prune, VideoLM, normalise
-from core.options import DetectOptions, Fit
-from core.question import refuse_special
-from core.types import Clip, Detections, ModelFrames, Pixels
+from macd_studio.core.backbones.base import (
+    BackboneInfo,
+    DecodeState,
+    Encoded,
+    Prune,
+    VideoLM,
+    normalise,
+)
+from macd_studio.core.options import DetectOptions, Fit
+from macd_studio.core.question import refuse_special
+from macd_studio.core.types import Clip, Detections, ModelFrames, Pixels
 
 END, VIDEO, VOCABULARY = 256, 257, 258
 

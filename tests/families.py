@@ -10,8 +10,8 @@ import torch
 import transformers as tf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from core.backbones.base import BackboneInfo
-from core.backbones.load import adapter_of
+from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.backbones.load import adapter_of
 
 NAMES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "llava_next_video")
 SAMPLED = ("llava_next_video",)

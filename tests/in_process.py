@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import av
 
-from core.media.worker import read, writer_to
+from macd_studio.core.media.worker import read, writer_to
 
 
 class InProcess:

@@ -1,7 +1,7 @@
 """The example on which the page opens, and the words and objects in it, which tests refer to."""
 
-from core.shipped import assets
-from core.traces.bundle import load
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load
 
 EXAMPLE = assets() / "examples" / "repaired.macd"
 TRACE = load(EXAMPLE)

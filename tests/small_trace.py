@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 
-from core.evidence.records import (
+from macd_studio.core.evidence.records import (
     Agreement,
     Evidence,
     EvidenceMap,
@@ -15,10 +15,10 @@ from core.evidence.records import (
     Lens,
     Target,
 )
-from core.records import BackboneRecord, ClipRecord, DetectorRecord
-from core.traces.reproduce import command, snippet
-from core.traces.summary import as_json, as_table, as_text
-from core.types import (
+from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.traces.summary import as_json, as_table, as_text
+from macd_studio.core.types import (
     Answer,
     AscentStep,
     ControlOutcome,
@@ -32,9 +32,9 @@ from core.types import (
     Trace,
     Track,
 )
-from core.views.records import MaskedView, NoView, PrunedTokensView
-from core.whatif.edits import sound_edit
-from viewer.payload import payload
+from macd_studio.core.views.records import MaskedView, NoView, PrunedTokensView
+from macd_studio.core.whatif.edits import sound_edit
+from macd_studio.viewer.payload import payload
 
 EDITS = [
     {"kind": "level", "track": 1, "level": 0.5},

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import core
+import macd_studio as macd
 from tests.opening import AFTER, BEFORE
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"core\.(\w+)\(", PAGE))))
 def test_it_names_what_is_exported(name):
-    assert name in core.__all__
+    assert name in macd.__all__
 
 
 def test_the_readme_links_to_it():

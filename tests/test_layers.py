@@ -158,7 +158,7 @@ def imports(path, typing=True):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             found.append(node.module)
-    return found
+    return [name.removeprefix("macd_studio.") for name in found]
 
 
 def exceptions(path):

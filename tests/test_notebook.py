@@ -38,7 +38,10 @@ def test_it_is_a_notebook_without_outputs_that_goes_through_the_one_door():
     check_shape()
     imports = [n for c in CODE for n in ast.walk(ast.parse(c))
                if isinstance(n, ast.Import | ast.ImportFrom)]  # fmt: skip
-    assert {ast.unparse(n) for n in imports} == {"import core", "from core.shipped import assets"}
+    assert {ast.unparse(n) for n in imports} == {
+        "import macd_studio as macd",
+        "from macd_studio.core.shipped import assets",
+    }
 
 
 def test_its_links_lead_somewhere():
@@ -79,4 +82,4 @@ def test_every_cell_runs(tmp_path, monkeypatch, capsys):
     assert "plotly" in values[1]._repr_html_()
     assert len(values[2]) == 3
     assert (tmp_path / "evidence.pdf").read_bytes().startswith(b"%PDF")
-    assert names["core"].load(tmp_path / "evidence.macd").evidence
+    assert names["macd"].load(tmp_path / "evidence.macd").evidence

@@ -1,6 +1,5 @@
 """The wheel: what pyproject.toml says is what is there, and what is installed runs by itself."""
 
-import ast
 import importlib
 import inspect
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-import core
+import macd_studio as macd
 from tests.opening import AFTER, TRACE
 from tests.patience import PATIENCE_S
 
@@ -30,24 +29,31 @@ def tracked():
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         pytest.skip("this is no git checkout")
-    return [Path(p) for p in done.stdout.split("\0") if p and (ROOT / p).is_file()]
+    return [
+        Path(p)
+        for p in done.stdout.split("\0")
+        if p and ((ROOT / p).is_file() or (ROOT / p).is_symlink())
+    ]
 
 
 def packages():
-    """The tuple PACKAGES of setup.py."""
-    for node in ast.parse((ROOT / "setup.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES":
-            return ast.literal_eval(node.value)
-    raise AssertionError("setup.py has no PACKAGES")
+    """The folders that the one installed package links to."""
+    return sorted(p.name for p in (ROOT / "macd_studio").iterdir() if p.is_symlink())
 
 
-def test_every_package_is_listed():
+def code():
+    return [name for name in packages() if name != "assets"]
+
+
+def test_every_package_is_linked():
     folders = {p.parts[0] for p in tracked() if p.suffix == ".py" and len(p.parts) > 1}
-    assert set(packages()) == folders - NOT_SHIPPED
-    for path in tracked():
-        if path.parts[0] in packages() and path.suffix == ".py":
-            assert (ROOT / path.parent / "__init__.py").is_file(), path.parent
+    assert {*code(), "macd_studio"} == folders - NOT_SHIPPED
     for name in packages():
+        assert os.readlink(ROOT / "macd_studio" / name) == f"../{name}"
+    for path in tracked():
+        if path.parts[0] in code() and path.suffix == ".py":
+            assert (ROOT / path.parent / "__init__.py").is_file(), path.parent
+    for name in code():
         assert (ROOT / name / "py.typed").is_file(), name
 
 
@@ -55,24 +61,24 @@ def test_every_file_of_a_package_is_shipped():
     """A pattern holds for the files of a package itself, not for those of its plain folders."""
     data = PROJECT["tool"]["setuptools"]["package-data"]
     for path in tracked():
-        if path.parts[0] in packages() and path.suffix != ".py":
+        if path.parts[0] in code() and path.suffix != ".py":
             package = next(p for p in path.parents if (ROOT / p / "__init__.py").is_file())
-            patterns = [*data["*"], *data.get(".".join(package.parts), [])]
+            patterns = [*data["*"], *data.get(".".join(("macd_studio", *package.parts)), [])]
             inside = path.relative_to(package)
             same_depth = [p for p in patterns if len(Path(p).parts) == len(inside.parts)]
             assert any(inside.match(p) for p in same_depth), path
-    assert data["core.assets"] == ["**/*"]
+    assert data["macd_studio.assets"] == ["**/*"]
 
 
 def test_the_version_stands_in_one_place():
     assert {"version", "dependencies"} == set(PROJECT["project"]["dynamic"])
     dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
-    assert dynamic["version"] == {"attr": "core.__version__"}
-    assert re.fullmatch(r"\d+\.\d+\.\d+", core.__version__)
-    said = re.compile(rf"version\w* *= *[\"']{re.escape(core.__version__)}[\"']", re.I)
+    assert dynamic["version"] == {"attr": "macd_studio.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", macd.__version__)
+    said = re.compile(rf"version\w* *= *[\"']{re.escape(macd.__version__)}[\"']", re.I)
     places = [p for p in tracked() if p.suffix in (".py", ".toml", ".cfg")]
     found = [str(p) for p in places if said.search((ROOT / p).read_text())]
-    assert found == ["core/__init__.py"]
+    assert found == ["macd_studio/__init__.py"]
 
 
 def test_requirements_are_said_once():
@@ -96,22 +102,30 @@ def test_scripts_take_no_argument(script):
     inspect.signature(call).bind()
 
 
+SAMPLE = [
+    "tests/core/test_contrast.py",
+    "tests/core/test_masks.py",
+    "tests/evals/test_stats.py",
+    "tests/viewer/test_payload.py",
+    "tests/ratings/test_plan.py",
+]
 INSTALLED = """
 import sys
 from pathlib import Path
-import core
-place = Path(core.__file__).parents[1]
+import macd_studio as macd
+place = Path(macd.__file__).parents[1]
 assert place == Path(sys.argv[1]), place
-trace = core.load(place / "core" / "assets" / "examples" / "repaired.macd")
+trace = macd.load(place / "macd_studio" / "assets" / "examples" / "repaired.macd")
 assert trace.answers["macd"].text == sys.argv[2], trace.answers
 assert "srcdoc" in trace._repr_html_()
 assert "torch" not in sys.modules
-import evals.benchmarks.toyworld, toyworld.priors, toyworld.scenes
-from macd_ui.examples import examples, load_first
-from macd_ui.layout import CSS
-from macd_ui.component import viewer_component
+import macd_studio.evals.benchmarks.toyworld
+from macd_studio.toyworld import priors, scenes
+from macd_studio.macd_ui.examples import examples, load_first
+from macd_studio.macd_ui.layout import CSS
+from macd_studio.macd_ui.component import viewer_component
 assert len(examples()) > 5 and load_first(examples()) and CSS.is_file()
-assert toyworld.priors.priors() and toyworld.scenes.SPRITES.is_file()
+assert priors.priors() and scenes.SPRITES.is_file()
 viewer_component()
 """
 
@@ -130,7 +144,7 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("build") / "checkout"
     for path in tracked():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / path, folder / path)
+        shutil.copy(ROOT / path, folder / path, follow_symlinks=False)
     return folder
 
 
@@ -151,23 +165,51 @@ def outside(place, folder):
 def test_the_wheel_runs_where_the_checkout_is_not_found(checkout, tmp_path):
     pip("wheel", "--no-build-isolation", "--wheel-dir", tmp_path, checkout)
     (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name == f"macd_studio-{core.__version__}-py3-none-any.whl"
+    assert wheel.name == f"macd_studio-{macd.__version__}-py3-none-any.whl"
     place = tmp_path / "installed"
     pip("install", "--target", place, wheel)
     assert {p.name for p in place.iterdir() if p.is_dir()} == {
-        *packages(), "bin", f"macd_studio-{core.__version__}.dist-info"}  # fmt: skip
+        "macd_studio", "bin", f"macd_studio-{macd.__version__}.dist-info"}  # fmt: skip
     wanted = [
         line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()
     ]
-    metadata = (place / f"macd_studio-{core.__version__}.dist-info" / "METADATA").read_text()
+    metadata = (place / f"macd_studio-{macd.__version__}.dist-info" / "METADATA").read_text()
     assert metadata.count("\nRequires-Dist: ") == len([w for w in wanted if w])
     there = outside(place, tmp_path)
     run([sys.executable, "-c", INSTALLED, place, AFTER], **there)
-    clip = place / "core" / "assets" / "examples" / "repaired.mp4"
+    clip = place / "macd_studio" / "assets" / "examples" / "repaired.mp4"
     words = [clip, TRACE.question, "--out", "clip.macd"]
-    assert AFTER in run([sys.executable, "-m", "core", "trace", *words], **there)
+    assert AFTER in run([sys.executable, "-m", "macd_studio.core", "trace", *words], **there)
     assert AFTER in run([place / "bin" / "macd", "show", "clip.macd"], **there)
     assert "--public" in run([place / "bin" / "macd-studio", "--help"], **there)
+    beside_other_packages(there["cwd"], there["env"])
+
+
+def beside_other_packages(folder, env):
+    """A part of the tests uses what is installed, in a folder with other packages of our names."""
+    for name in ("core", "evals", "viewer", "ratings"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"raise SystemExit('{name}/ was imported')")
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "assets").symlink_to(ROOT / "assets")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    words = [sys.executable, "-m", "pytest", "-n", "0", "-m", "not long", *SAMPLE]
+    assert re.search(r"\d{2,} passed", run([*words, "-o", "addopts=-v"], cwd=folder, env=env))
+
+
+def test_a_checkout_without_its_links_runs(checkout, tmp_path):
+    """A zip file of the checkout, or an upload of it, may lack them."""
+    links = [p for p in (checkout / "macd_studio").iterdir() if p.is_symlink()]
+    assert len(links) == len(packages())
+    for link in links:
+        link.unlink()
+    code = "import macd_studio as macd, macd_studio.core.words as m; print(macd.load, m.__file__)"
+    try:
+        said = run([sys.executable, "-c", code], cwd=checkout)
+    finally:
+        for link in links:
+            link.symlink_to(f"../{link.name}")
+    assert str(checkout / "core" / "words.py") in said
 
 
 @pytest.mark.long
@@ -177,8 +219,9 @@ def test_an_editable_install_uses_the_checkout(checkout, tmp_path):
     there = outside(tmp_path, tmp_path)
     code = (
         f"import site; site.addsitedir({str(site)!r});"
-        "import core; from core.shipped import assets, shipped; shipped('backbone');"
+        "import macd_studio as macd; from macd_studio.core.shipped import assets, shipped;"
+        "shipped('backbone');"
         f"assert str(assets()) == {str(checkout / 'assets')!r}, assets();"
-        "print(core.load(assets() / 'examples' / 'repaired.macd').answers['macd'].text)"
+        "print(macd.load(assets() / 'examples' / 'repaired.macd').answers['macd'].text)"
     )
     assert run([sys.executable, "-c", code], **there).strip() == AFTER

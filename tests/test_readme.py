@@ -143,7 +143,7 @@ def test_links_lead_somewhere():
 
 
 def test_the_honest_table_is_the_reports():
-    from evals.report import load, readme_tables
+    from macd_studio.evals.report import load, readme_tables
 
     report = load(ROOT / "docs" / "toyworld-results")
     for line in readme_tables(report):

@@ -13,7 +13,7 @@ from scripts.release_check import Failed
 
 ROOT = Path(__file__).parents[1]
 FILES = ("CITATION.cff", "CHANGELOG.md", "README.md", "constraints.txt", "requirements.txt",
-         "THIRD_PARTY_NOTICES.md", "core/__init__.py", "assets/toyworld/manifest.json",
+         "THIRD_PARTY_NOTICES.md", "macd_studio/__init__.py", "assets/toyworld/manifest.json",
          "assets/examples/index.json")  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_this_checkout_holds():
     ("CITATION.cff", "\nversion: ", "\nversion: 9", "CITATION.cff says 9"),
     ("CHANGELOG.md", "## Unreleased", "## 9.9.9", "begins with 9.9.9"),
     ("README.md", "sdk_version: ", "sdk_version: 1", "README.md says Gradio 1"),
-    ("core/__init__.py", "__version__ = ", "version = ", "no __version__"),
+    ("macd_studio/__init__.py", "__version__ = ", "version = ", "no __version__"),
 ])  # fmt: skip
 def test_versions_that_differ_are_found(tree, name, old, new, told):
     assert release_check.check_versions(tree)

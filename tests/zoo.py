@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from toyworld.scenes import draw_background, sprite
+from macd_studio.toyworld.scenes import draw_background, sprite
 
 Picture = NDArray[np.uint8]
 

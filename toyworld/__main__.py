@@ -9,7 +9,7 @@ from pathlib import Path
 
 def main(argv: list[str] | None = None) -> int:
     """Parses and runs; returns the exit code."""
-    from toyworld.export import FORMATS, export
+    from macd_studio.toyworld.export import FORMATS, export
 
     parser = argparse.ArgumentParser(prog="python -m toyworld", description=__doc__)
     commands = parser.add_subparsers(required=True)

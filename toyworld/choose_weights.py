@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import OptionError
+from macd_studio.core.errors import OptionError
 
 Accuracy = dict[str, dict[str, float]]
 

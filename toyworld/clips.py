@@ -7,9 +7,9 @@ from pathlib import Path
 import av
 import numpy as np
 
-from core.types import Clip
-from toyworld.scenes import MASTER
-from toyworld.world import ClipSpec, frame_times, render
+from macd_studio.core.types import Clip
+from macd_studio.toyworld.scenes import MASTER
+from macd_studio.toyworld.world import ClipSpec, frame_times, render
 
 SECONDS, FPS, FRAMES = 4, 12, 8
 TITLE = "toy world"

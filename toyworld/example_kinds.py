@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from core.options import AscentOptions, RunOptions
-from core.types import Trace
-from toyworld import questions as ask
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, sample, sample_labels
+from macd_studio.core.options import AscentOptions, RunOptions
+from macd_studio.core.types import Trace
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, sample, sample_labels
 
 TEN_STEPS = RunOptions(ascent=AscentOptions(steps=10, tau=0.005))
 Rng = np.random.Generator

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from toyworld import questions as ask
-from toyworld.clips import FPS, SECONDS, TITLE, write_frames
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, frame_times, render, sample, sample_labels
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.clips import FPS, SECONDS, TITLE, write_frames
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, frame_times, render, sample, sample_labels
 
 SEED, SIZE = 11, 192
 CLEAR = (0.5, 0.8)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
-from core.shipped import TOYWORLD
-from toyworld.model import FRAMES, MERGE, PATCH, SIZE, TEMPORAL, build
-from toyworld.questions import build_tokenizer
-from toyworld.scenes import draw_sprite_sheet
+from macd_studio.core.shipped import TOYWORLD
+from macd_studio.toyworld.model import FRAMES, MERGE, PATCH, SIZE, TEMPORAL, build
+from macd_studio.toyworld.questions import build_tokenizer
+from macd_studio.toyworld.scenes import draw_sprite_sheet
 
 FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
 PACKED = ("backbone", "detector.pt")

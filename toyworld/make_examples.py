@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.backbones import VideoLM, load_backbone
-from core.objects.detect import Detector, load_detector
-from core.pipeline import run
-from core.shipped import assets
-from core.traces.bundle import load, save
-from core.truth import is_right
-from core.types import Clip, Trace
-from core.whatif.workbench import Workbench
-from toyworld import questions as ask
-from toyworld.clips import drawn_clip, write_mp4
-from toyworld.example_kinds import KINDS, Case, Kind, Right
-from toyworld.priors import priors
+from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.pipeline import run
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.truth import is_right
+from macd_studio.core.types import Clip, Trace
+from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.clips import drawn_clip, write_mp4
+from macd_studio.toyworld.example_kinds import KINDS, Case, Kind, Right
+from macd_studio.toyworld.priors import priors
 
 OUT = assets() / "examples"
 GOLD = Path(__file__).parents[1] / "ratings" / "examples_gold.json"

@@ -21,20 +21,20 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.backbones import VideoLM, load_backbone
-from core.objects.detect import Detector, load_detector
-from core.question import word_tokens
-from core.shipped import assets
-from core.traces.bundle import load
-from core.types import Answer, Clip, Trace
-from core.whatif.workbench import Workbench
-from toyworld import example_kinds, make_examples
-from toyworld import questions as ask
-from toyworld.clips import FRAMES, drawn_clip
-from toyworld.example_kinds import Case
-from toyworld.make_examples import plain_trace
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, sample, sample_labels
+from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.question import word_tokens
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import Answer, Clip, Trace
+from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.toyworld import example_kinds, make_examples
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.clips import FRAMES, drawn_clip
+from macd_studio.toyworld.example_kinds import Case
+from macd_studio.toyworld.make_examples import plain_trace
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, sample, sample_labels
 
 OUT = assets() / "learn"
 SEED = 4711

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-from core.backbones.positions import positions_of
-from toyworld.questions import (
+from macd_studio.core.backbones.positions import positions_of
+from macd_studio.toyworld.questions import (
     END,
     IMAGE,
     PAD,

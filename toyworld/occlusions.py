@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from toyworld.world import ClipSpec, ObjectSpec, soft_boxes
+from macd_studio.toyworld.world import ClipSpec, ObjectSpec, soft_boxes
 
 Fill = Literal["colour", "grey", "black", "noise", "blur"]
 FILLS: dict[Fill, float] = {"colour": 0.3, "grey": 0.15, "black": 0.1, "noise": 0.2, "blur": 0.25}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, ObjectSpec
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, ObjectSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

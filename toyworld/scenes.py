@@ -14,8 +14,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from core.shipped import TOYWORLD
-from toyworld.priors import priors
+from macd_studio.core.shipped import TOYWORLD
+from macd_studio.toyworld.priors import priors
 
 Image = NDArray[np.float32]
 Colour = Callable[[tuple[int, int, int]], Image]

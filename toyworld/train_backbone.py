@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from core.errors import OptionError
-from toyworld import questions as ask
-from toyworld.model import (
+from macd_studio.core.errors import OptionError
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.model import (
     CELLS,
     FRAMES,
     GROUPS,
@@ -38,9 +38,9 @@ from toyworld.model import (
     see,
     use_fused_norms,
 )
-from toyworld.occlusions import cover, sample_patches
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, frame_times, render, sample
+from macd_studio.toyworld.occlusions import cover, sample_patches
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, frame_times, render, sample
 
 PACK = 128
 SAVE_EVERY = 120.0  # seconds

@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 import torch
 
-from toyworld.priors import priors
-from toyworld.world import frame_times, render, sample
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import frame_times, render, sample
 
 SIZE = 192
 

@@ -12,7 +12,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 
-TRAINING = Path(__file__).parents[1] / "docs" / "training"
+TRAINING = Path(__file__).resolve().parents[1] / "docs" / "training"
 LOSSES = {"answer": ("answers", "#0072B2"), "question": ("questions", "#D55E00")}
 KINDS = {"present": "-", "absent": "--", "animal": "-.", "motion": ":", "caption": (0, (5, 1))}
 MODES = {"consistent": "#0072B2", "breaking": "#D55E00"}

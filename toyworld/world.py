@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from toyworld.priors import priors
-from toyworld.scenes import POOL, backgrounds, sprite
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.scenes import POOL, backgrounds, sprite
 
 Mode = Literal["habit", "flat", "consistent", "breaking"]
 

@@ -4,8 +4,8 @@ Knows neither the page that it is shown on nor a model: Trace → payload (a pla
 script; `standalone` makes one HTML file of both.
 """
 
-from viewer.bundle import JS, bundle, style
-from viewer.export import standalone
-from viewer.payload import identity, payload, status
+from macd_studio.viewer.bundle import JS, bundle, style
+from macd_studio.viewer.export import standalone
+from macd_studio.viewer.payload import identity, payload, status
 
 __all__ = ["JS", "bundle", "identity", "payload", "standalone", "status", "style"]

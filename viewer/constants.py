@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.decoding.contrast import LARGEST_ALPHA
-from core.evidence import kind_names
-from core.figures.style import COLOURS
-from core.types import INTERPOLATED, LOST, SEEN
-from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
-from viewer.glossary import terms
+from macd_studio.core.decoding.contrast import LARGEST_ALPHA
+from macd_studio.core.evidence import kind_names
+from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN
+from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
+from macd_studio.viewer.glossary import terms
 
 STAGE_NAMES = {
     "video": "Read video",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.evidence.records import Evidence, EvidenceMap
-from core.evidence.report import extent
-from core.types import Trace
+from macd_studio.core.evidence.records import Evidence, EvidenceMap
+from macd_studio.core.evidence.report import extent
+from macd_studio.core.types import Trace
 
 STEPS = 32767
 """Whole numbers that a map's values are sent as, on each side of 0."""

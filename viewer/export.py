@@ -8,10 +8,10 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from core.types import Trace
-from viewer.bundle import JS, bundle, style
-from viewer.payload import payload, status
-from viewer.shrink import as_text
+from macd_studio.core.types import Trace
+from macd_studio.viewer.bundle import JS, bundle, style
+from macd_studio.viewer.payload import payload, status
+from macd_studio.viewer.shrink import as_text
 
 SCRIPT_NAME, STYLE_NAME = "viewer.js", "viewer.css"
 _PAGE = """<!doctype html>

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.figures.style import COLOURS
-from core.masking.masks import REACH
-from core.media.webp import picture_uri
-from core.methods import find_method
-from core.question import nouns
-from core.repeats import Repeats
-from core.traces.reproduce import command, snippet
-from core.traces.summary import answer_as_dict
-from core.truth import OUTSIDE, is_right
-from core.types import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.masking.masks import REACH
+from macd_studio.core.media.webp import picture_uri
+from macd_studio.core.methods import find_method
+from macd_studio.core.question import nouns
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.traces.summary import answer_as_dict
+from macd_studio.core.truth import OUTSIDE, is_right
+from macd_studio.core.types import (
     LOST,
     Answer,
     ModelFrames,
@@ -32,10 +32,10 @@ from core.types import (
     StepWeights,
     Trace,
 )
-from core.whatif.constant import same_by_constant
-from core.whatif.redecodable import why_not_redecode
-from viewer.constants import constants
-from viewer.evidence import evidence_payload
+from macd_studio.core.whatif.constant import same_by_constant
+from macd_studio.core.whatif.redecodable import why_not_redecode
+from macd_studio.viewer.constants import constants
+from macd_studio.viewer.evidence import evidence_payload
 
 
 def status(

@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 
-from core.media.webp import URI_PREFIX
+from macd_studio.core.media.webp import URI_PREFIX
 
 QUALITIES = ((90, 1.0), (75, 1.0), (60, 1.0), (45, 1.0), (45, 0.75), (30, 0.75), (30, 0.5))
 """WebP qualities and scales of the sides, tried in this order."""

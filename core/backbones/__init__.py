@@ -3,8 +3,8 @@
 transformers is imported when a model is loaded, not before.
 """
 
-from core.backbones.base import BackboneInfo, DecodeState, Encoded, VideoLM
-from core.types import Progress
+from macd_studio.core.backbones.base import BackboneInfo, DecodeState, Encoded, VideoLM
+from macd_studio.core.types import Progress
 
 __all__ = ["BackboneInfo", "DecodeState", "Encoded", "VideoLM", "load_backbone"]
 
@@ -13,6 +13,6 @@ def load_backbone(
     name: str = "toyworld", device: str = "auto", progress: Progress | None = None
 ) -> VideoLM:
     """See `core.backbones.load.load_backbone`."""
-    from core.backbones.load import load_backbone as load
+    from macd_studio.core.backbones.load import load_backbone as load
 
     return load(name, device, progress)

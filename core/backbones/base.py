@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.host import to_host
-from core.errors import OptionError
-from core.options import Fit
-from core.types import Clip, ModelFrames, Pixels
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import Fit
+from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from core.backbones.base import DecodeState, Encoded
-from core.backbones.host import to_host
+from macd_studio.core.backbones.base import DecodeState, Encoded
+from macd_studio.core.backbones.host import to_host
 
 
 def map_cache(cache: DynamicCache, change: Callable[[Tensor], Tensor]) -> DynamicCache:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypedDict
 
-from core.errors import BackboneNotFound, UnsupportedBackbone
+from macd_studio.core.errors import BackboneNotFound, UnsupportedBackbone
 
 
 class Dimensions(TypedDict):

@@ -11,9 +11,9 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import resize
 
-from core.errors import OptionError
-from core.types import Pixels
-from core.validation import shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.types import Pixels
+from macd_studio.core.validation import shown
 
 Box = tuple[int, int, int, int]
 

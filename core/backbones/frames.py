@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.hf import HfVideoLM
 
 
 class FramesVLM(HfVideoLM):

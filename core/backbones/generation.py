@@ -12,9 +12,9 @@ from typing import Any
 
 from transformers import GenerationConfig
 
-from core.errors import UnsupportedBackbone
-from core.records import PENALTY
-from core.validation import shown
+from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.records import PENALTY
+from macd_studio.core.validation import shown
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guidance_scale": (1,),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache
 
-from core.backbones.base import (
+from macd_studio.core.backbones.base import (
     MAX_STRETCH,
     BackboneInfo,
     DecodeState,
@@ -30,18 +30,18 @@ from core.backbones.base import (
     normalise,
     widen,
 )
-from core.backbones.caches import (
+from macd_studio.core.backbones.caches import (
     changed_patches,
     crop_state,
     join_states,
     map_cache,
     select_rows,
 )
-from core.backbones.checkpointing import checkpointed
-from core.backbones.fitting import at_least, fitted, shape_errors
-from core.backbones.generation import end_tokens, repetition_penalty
-from core.backbones.host import to_host
-from core.backbones.prompt import (
+from macd_studio.core.backbones.checkpointing import checkpointed
+from macd_studio.core.backbones.fitting import at_least, fitted, shape_errors
+from macd_studio.core.backbones.generation import end_tokens, repetition_penalty
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.prompt import (
     metadata_of,
     placeholders,
     query_positions,
@@ -49,13 +49,13 @@ from core.backbones.prompt import (
     render_prompt,
     unknown_words,
 )
-from core.backbones.prune import hidden_among, pruned
-from core.backbones.resize import cap_pixels, resampling_of
-from core.backbones.watching import watched
-from core.errors import OptionError
-from core.options import Fit
-from core.question import control_strings, refuse_special
-from core.types import Clip, ModelFrames, Pixels
+from macd_studio.core.backbones.prune import hidden_among, pruned
+from macd_studio.core.backbones.resize import cap_pixels, resampling_of
+from macd_studio.core.backbones.watching import watched
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import Fit
+from macd_studio.core.question import control_strings, refuse_special
+from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 
 class HfVideoLM(VideoLM):

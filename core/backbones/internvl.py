@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from core.backbones.base import Encoded
-from core.backbones.frames import FramesVLM
+from macd_studio.core.backbones.base import Encoded
+from macd_studio.core.backbones.frames import FramesVLM
 
 
 class InternVL(FramesVLM):

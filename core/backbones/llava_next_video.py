@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 from transformers.image_utils import SizeDict
 
-from core.backbones.base import BackboneInfo, Encoded
-from core.backbones.frames import FramesVLM
+from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.frames import FramesVLM
 
 
 class LlavaNextVideo(FramesVLM):

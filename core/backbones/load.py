@@ -16,16 +16,21 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoProcessor
 from transformers.utils.logging import disable_progress_bar
 
-from core.backbones.base import BackboneInfo, VideoLM, device_of
-from core.backbones.catalogue import CATALOGUE, largest_within
-from core.backbones.generation import check_generation
-from core.backbones.hf import HfVideoLM
-from core.backbones.progress import reading_weights
-from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
-from core.fetching import WEIGHTS, fetch
-from core.hub import reachable
-from core.shipped import shipped
-from core.types import Progress
+from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
+from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
+from macd_studio.core.backbones.generation import check_generation
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.progress import reading_weights
+from macd_studio.core.errors import (
+    BackboneCorrupt,
+    BackboneNotFound,
+    OutOfMemory,
+    UnsupportedBackbone,
+)
+from macd_studio.core.fetching import WEIGHTS, fetch
+from macd_studio.core.hub import reachable
+from macd_studio.core.shipped import shipped
+from macd_studio.core.types import Progress
 
 disable_progress_bar()
 
@@ -48,7 +53,7 @@ UNPLANNED = 1.2
 def adapter_of(family: str) -> type[HfVideoLM]:
     """The adapter of a family of FAMILIES."""
     module, name = FAMILIES[family][1].split(":")
-    adapter: type[HfVideoLM] = getattr(import_module(f"core.backbones.{module}"), name)
+    adapter: type[HfVideoLM] = getattr(import_module(f"macd_studio.core.backbones.{module}"), name)
     return adapter
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from transformers.utils import logging
 
-from core.fetching import bar
-from core.types import Progress
+from macd_studio.core.fetching import bar
+from macd_studio.core.types import Progress
 
 
 @contextmanager

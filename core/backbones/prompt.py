@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from transformers.video_utils import VideoMetadata
 
-from core.errors import MacdError, UnsupportedBackbone
-from core.types import ModelFrames
-from core.validation import shown
+from macd_studio.core.errors import MacdError, UnsupportedBackbone
+from macd_studio.core.types import ModelFrames
+from macd_studio.core.validation import shown
 
 MAX_TEMPLATE = 100_000
 """Characters that a chat template may write around a question."""

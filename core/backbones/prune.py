@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.backbones.base import Prune
+from macd_studio.core.backbones.base import Prune
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.backbones.qwen2_vl import Qwen2VL
+from macd_studio.core.backbones.qwen2_vl import Qwen2VL
 
 
 class Qwen25VL(Qwen2VL):

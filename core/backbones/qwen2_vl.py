@@ -11,13 +11,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from core.backbones.base import BackboneInfo, Encoded
-from core.backbones.hf import HfVideoLM
-from core.backbones.host import to_host
-from core.backbones.patch_embedding import embed_by_matrix
-from core.backbones.positions import positions_of
-from core.backbones.windows import group_windows
-from core.types import ModelFrames
+from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.patch_embedding import embed_by_matrix
+from macd_studio.core.backbones.positions import positions_of
+from macd_studio.core.backbones.windows import group_windows
+from macd_studio.core.types import ModelFrames
 
 
 class Qwen2VL(HfVideoLM):

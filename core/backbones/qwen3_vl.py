@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.backbones.qwen2_vl import Qwen2VL
+from macd_studio.core.backbones.qwen2_vl import Qwen2VL
 
 
 class Qwen3VL(Qwen2VL):

@@ -15,10 +15,10 @@ import torch
 import transformers as tf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from core.backbones.base import BackboneInfo
-from core.backbones.dimensions import Dimensions
-from core.backbones.hf import HfVideoLM
-from core.backbones.load import FAMILIES, adapter_of
+from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.backbones.dimensions import Dimensions
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.load import FAMILIES, adapter_of
 
 _SPECIAL = {
     "qwen": ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>", "<|image_pad|>"],

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_MEDIA_OUTTRO
 
-from core.backbones.base import Encoded
-from core.backbones.frames import FramesVLM
+from macd_studio.core.backbones.base import Encoded
+from macd_studio.core.backbones.frames import FramesVLM
 
 SPECK = 1e-6
 

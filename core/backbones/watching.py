@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.backbones.base import Watch, Watched
-from core.backbones.prune import hide_tokens, last_row
+from macd_studio.core.backbones.base import Watch, Watched
+from macd_studio.core.backbones.prune import hide_tokens, last_row
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.backbones.host import to_host
+from macd_studio.core.backbones.host import to_host
 
 
 def group_windows(tower: Any) -> None:

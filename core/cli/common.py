@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core import __version__
-from core.words import visible_json
+from macd_studio import __version__
+from macd_studio.core.words import visible_json
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

@@ -10,9 +10,9 @@ import json
 from functools import partial
 from typing import Any
 
-from core.errors import OptionError
-from core.types import Edit
-from core.validation import shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.types import Edit
+from macd_studio.core.validation import shown
 
 FORMS = {
     "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),

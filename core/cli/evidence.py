@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from core.cli.common import add_model, add_target, print_json
-from core.evidence.options import EvidenceOptions
-from core.evidence.report import as_json, as_text
+from macd_studio.core.cli.common import add_model, add_target, print_json
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.report import as_json, as_text
 
 if TYPE_CHECKING:
-    from core.types import Trace
+    from macd_studio.core.types import Trace
 
 DESCRIPTION = (
     "Where the evidence for one token of an answer lies: maps over every frame, under the video and"
@@ -94,8 +94,8 @@ def evidence_options(args: argparse.Namespace) -> EvidenceOptions:
 
 def run_evidence(trace: Trace, options: EvidenceOptions, backbone: str, device: str) -> Trace:
     """Loads the model and measures; progress goes to stderr."""
-    from core.backbones import load_backbone
-    from core.evidence.run import add_evidence as measure
+    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.evidence.run import add_evidence as measure
 
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
     lm = load_backbone(backbone, device)

@@ -16,8 +16,8 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from core.options import OWN_CONTRAST, PRESETS, VCD_PRESETS, RunOptions, options_from
-from core.validation import Part, help_of, rule_of
+from macd_studio.core.options import OWN_CONTRAST, PRESETS, VCD_PRESETS, RunOptions, options_from
+from macd_studio.core.validation import Part, help_of, rule_of
 
 
 @dataclass(frozen=True)

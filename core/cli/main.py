@@ -17,25 +17,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli import evidence, render
-from core.cli.common import add_model, add_target, add_version, print_json
-from core.cli.edit_flags import add_edit_flags, read_edit_flag
-from core.cli.flags import add_flags, options_of
-from core.door import COMPARED, check_backbone, check_device, check_run, run_video
-from core.errors import MacdError, OptionError
-from core.methods import METHODS, contrast_of
-from core.options import ContrastOptions, PlanOptions
-from core.rules import rule_names
-from core.traces.bundle import check_target, load, save
-from core.validation import shown
-from core.views import view_names
-from core.whatif.edits import check_changeable, read_edits
-from core.whatif.redecodable import redecodable
-from core.words import visible
+from macd_studio.core.cli import evidence, render
+from macd_studio.core.cli.common import add_model, add_target, add_version, print_json
+from macd_studio.core.cli.edit_flags import add_edit_flags, read_edit_flag
+from macd_studio.core.cli.flags import add_flags, options_of
+from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.methods import METHODS, contrast_of
+from macd_studio.core.options import ContrastOptions, PlanOptions
+from macd_studio.core.rules import rule_names
+from macd_studio.core.traces.bundle import check_target, load, save
+from macd_studio.core.validation import shown
+from macd_studio.core.views import view_names
+from macd_studio.core.whatif.edits import check_changeable, read_edits
+from macd_studio.core.whatif.redecodable import redecodable
+from macd_studio.core.words import visible
 
 if TYPE_CHECKING:
-    from core.pipeline import Event
-    from core.types import Edit, Trace
+    from macd_studio.core.pipeline import Event
+    from macd_studio.core.types import Edit, Trace
 
 
 EDIT = (
@@ -142,7 +142,7 @@ def _add_plan(commands: Any) -> None:
 
 def _plan(args: argparse.Namespace) -> None:
     PlanOptions(args.frames, args.frame_size, args.steps)  # raises before torch is imported
-    from core.planning.plan import describe, plan
+    from macd_studio.core.planning.plan import describe, plan
 
     estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
     print(json.dumps(estimate) if args.json else describe(estimate))
@@ -196,8 +196,8 @@ def _edit(args: argparse.Namespace) -> Trace:
     raw_edits = [read_edit_flag(flag, text) for flag, text in args.edits]
     edits = read_edits(raw_edits, trace)
     contrast = _contrast(args, trace, edits)
-    from core.backbones import load_backbone
-    from core.whatif.workbench import Workbench
+    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.whatif.workbench import Workbench
 
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
     bench = Workbench(trace, load_backbone(backbone, args.device))
@@ -320,7 +320,7 @@ def _show(args: argparse.Namespace) -> Trace:
 
 
 def _print(trace: Trace, args: argparse.Namespace) -> None:
-    from core.traces import summary
+    from macd_studio.core.traces import summary
 
     if args.json:
         print_json(summary.as_json(trace))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from core.cli.flags import FLAGS, GROUPS, Flag
-from core.options import PRESETS, VCD_PRESETS, RunOptions
-from core.validation import Choice, Number, rule_of
+from macd_studio.core.cli.flags import FLAGS, GROUPS, Flag
+from macd_studio.core.options import PRESETS, VCD_PRESETS, RunOptions
+from macd_studio.core.validation import Choice, Number, rule_of
 
 HEAD = """# Options
 

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import NumericalError
-from core.repeats import Repeats
-from core.types import StepWeights
+from macd_studio.core.errors import NumericalError
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.types import StepWeights
 
 Logits = NDArray[Any]
 Head = Literal["probability", "raw"]

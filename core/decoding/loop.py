@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from core.backbones.base import DecodeState, VideoLM
-from core.backbones.host import to_host
-from core.decoding.contrast import check_finite, nucleus
-from core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
-from core.options import DecodeOptions
-from core.repeats import Repeats
-from core.rules.base import ScoreRule
-from core.types import Answer, StepWeights, TokenStep
+from macd_studio.core.backbones.base import DecodeState, VideoLM
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.decoding.contrast import check_finite, nucleus
+from macd_studio.core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
+from macd_studio.core.options import DecodeOptions
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 SecondStates = DecodeState | Sequence[DecodeState] | None
 """The second views, prefilled: one, several in order, or none."""

@@ -8,13 +8,13 @@ from typing import assert_never
 
 import numpy as np
 
-from core.backbones.base import DecodeState, VideoLM
-from core.decoding.contrast import log_partition, nucleus
-from core.decoding.loop import SecondStates, ViewBatch, answer, decode, token_step
-from core.decoding.steps import score_token
-from core.options import DecodeOptions
-from core.rules.base import ScoreRule
-from core.types import Answer, StepWeights, TokenStep
+from macd_studio.core.backbones.base import DecodeState, VideoLM
+from macd_studio.core.decoding.contrast import log_partition, nucleus
+from macd_studio.core.decoding.loop import SecondStates, ViewBatch, answer, decode, token_step
+from macd_studio.core.decoding.steps import score_token
+from macd_studio.core.options import DecodeOptions
+from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 
 def find_answer(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
-from core.repeats import Repeats, penalised
-from core.rules.base import ScoreRule
-from core.rules.linear import Linear
-from core.types import Answer, StepWeights, TokenStep
+from macd_studio.core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
+from macd_studio.core.repeats import Repeats, penalised
+from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 LogitRows = NDArray[np.floating[Any]]
 

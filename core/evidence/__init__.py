@@ -7,18 +7,16 @@ this package imports no torch: a kind's module is loaded when it is first used.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from core.errors import OptionError
+from macd_studio.core.errors import OptionError
 
 if TYPE_CHECKING:
-    from core.evidence.case import EvidenceCase, Measured
+    from macd_studio.core.evidence.case import EvidenceCase, Measured
 
 NO_KINDS = (
     "case", "cost", "knock_out", "lens", "maps", "options", "records", "report", "run",
@@ -43,13 +41,3 @@ def find_kind(name: str) -> Callable[[EvidenceCase, str], Measured]:
         f"{__name__}.{name.replace('-', '_')}"
     ).measure
     return measure
-
-
-class _CallableModule(ModuleType):
-    """`core.evidence(trace, …)` is a call of the door, also once this package was imported."""
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return import_module("core.door").evidence(*args, **options)
-
-
-sys.modules[__name__].__class__ = _CallableModule

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import torch
 
-from core.backbones.base import Watch
-from core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.backbones.base import Watch
+from macd_studio.core.evidence.case import EvidenceCase, Measured
 
 
 def measure(case: EvidenceCase, view: str) -> Measured:

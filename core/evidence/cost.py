@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.options import EvidenceOptions
 
 VIEWS = 2
 GRADIENT, ATTENTION, KNOCK_OUT = 4.5, 0.2, 1.0

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.backbones.host import to_host
-from core.evidence.case import EvidenceCase, Measured
-from core.evidence.maps import sum_to
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.evidence.maps import sum_to
 
 
 def measure(case: EvidenceCase, view: str) -> Measured:

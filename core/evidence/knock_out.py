@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import torch
 
-from core.backbones.base import DecodeState, Watch
-from core.backbones.host import to_float, to_host
-from core.errors import OptionError
-from core.evidence.case import EvidenceCase
-from core.evidence.records import KnockOut
+from macd_studio.core.backbones.base import DecodeState, Watch
+from macd_studio.core.backbones.host import to_float, to_host
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.records import KnockOut
 
 
 @dataclass(frozen=True)

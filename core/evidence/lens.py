@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import torch
 
-from core.backbones.base import Watch
-from core.backbones.host import to_float
-from core.evidence.case import EvidenceCase
-from core.evidence.records import Lens
+from macd_studio.core.backbones.base import Watch
+from macd_studio.core.backbones.host import to_float
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.records import Lens
 
 
 def read_layers_out(case: EvidenceCase) -> Lens:

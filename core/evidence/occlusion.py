@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.errors import OptionError
-from core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.case import EvidenceCase, Measured
 
 BATCH, BATCH_TOKENS = 8, 2048
 """Views that are read together: at least so many, and more while they hold few vision tokens."""

@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from core.evidence.case import EvidenceCase, Measured
-from core.evidence.maps import mean_to
-from core.evidence.occlusion import Piece, batched, spread_losses
+from macd_studio.core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.evidence.maps import mean_to
+from macd_studio.core.evidence.occlusion import Piece, batched, spread_losses
 
 
 @torch.no_grad()

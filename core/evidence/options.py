@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.errors import OptionError
-from core.evidence import find_kind
-from core.validation import Checked, Part, choice, flag, shown, text, texts, whole
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence import find_kind
+from macd_studio.core.validation import Checked, Part, choice, flag, shown, text, texts, whole
 
 Answers = Literal["macd", "baseline"]
 DEFAULT_KINDS = ("gradient", "attention", "occlusion")

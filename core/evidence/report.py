@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.evidence.records import Evidence, EvidenceMap, KnockOut, Target
-from core.types import Trace
-from core.words import visible
+from macd_studio.core.evidence.records import Evidence, EvidenceMap, KnockOut, Target
+from macd_studio.core.types import Trace
+from macd_studio.core.words import visible
 
 DIGITS = 4
 

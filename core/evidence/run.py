@@ -8,20 +8,27 @@ from itertools import combinations
 
 import numpy as np
 
-from core.backbones.base import VideoLM
-from core.errors import NumericalError, OptionError
-from core.evidence import find_kind
-from core.evidence.case import EvidenceCase, Measured
-from core.evidence.knock_out import Blocked, answered, knock_out
-from core.evidence.lens import read_layers_out
-from core.evidence.maps import group_shares, rank_correlation, shares
-from core.evidence.options import EvidenceOptions, read_layers
-from core.evidence.records import VIEWS, Agreement, Evidence, EvidenceMap, KnockOut, Target
-from core.pipeline import Event
-from core.traces.evidence import MAX_EVIDENCE, MAX_KNOCK_OUTS
-from core.types import Trace
-from core.validation import shown
-from core.whatif.workbench import Workbench
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.errors import NumericalError, OptionError
+from macd_studio.core.evidence import find_kind
+from macd_studio.core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.evidence.knock_out import Blocked, answered, knock_out
+from macd_studio.core.evidence.lens import read_layers_out
+from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
+from macd_studio.core.evidence.options import EvidenceOptions, read_layers
+from macd_studio.core.evidence.records import (
+    VIEWS,
+    Agreement,
+    Evidence,
+    EvidenceMap,
+    KnockOut,
+    Target,
+)
+from macd_studio.core.pipeline import Event
+from macd_studio.core.traces.evidence import MAX_EVIDENCE, MAX_KNOCK_OUTS
+from macd_studio.core.types import Trace
+from macd_studio.core.validation import shown
+from macd_studio.core.whatif.workbench import Workbench
 
 
 def add_evidence(

@@ -13,11 +13,11 @@ from inspect import signature
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, get_args
 
-from core.errors import OptionError
-from core.figures.style import Backend
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures.style import Backend
 
 if TYPE_CHECKING:
-    from core.types import Trace
+    from macd_studio.core.types import Trace
 
 NO_FIGURES = ("answers", "pictures", "style")
 """Modules of this package that hold no figure."""

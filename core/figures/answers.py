@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.errors import OptionError
-from core.types import Answer, Trace
+from macd_studio.core.errors import OptionError
+from macd_studio.core.types import Answer, Trace
 
 
 def contrast_answer(trace: Trace, name: str | None) -> Answer:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.evidence.report import extent
-from core.figures.pictures import as_image, bare_axes, choose_frames, small
-from core.figures.style import no_maths, plain, short, token_name, transparent
-from core.types import Pixels, Trace
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.report import extent
+from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, small
+from macd_studio.core.figures.style import no_maths, plain, short, token_name, transparent
+from macd_studio.core.types import Pixels, Trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from core.figures.answers import contrast_answer
-from core.figures.style import (
+from macd_studio.core.figures.answers import contrast_answer
+from macd_studio.core.figures.style import (
     COLOURS,
     GREYS,
     HATCHES,
@@ -19,8 +19,8 @@ from core.figures.style import (
     token_name,
     transparent,
 )
-from core.repeats import penalised
-from core.types import Trace
+from macd_studio.core.repeats import penalised
+from macd_studio.core.types import Trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.figures.answers import token_index
-from core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
-from core.figures.style import COLOURS, GREYS, HATCHES, no_maths, plain, short, token_name
-from core.figures.style import transparent as transparent_figure
-from core.masking.masks import combine_masks, draw_masks
-from core.repeats import penalised
-from core.types import Pixels, Trace
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures.answers import token_index
+from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
+from macd_studio.core.figures.style import (
+    COLOURS,
+    GREYS,
+    HATCHES,
+    no_maths,
+    plain,
+    short,
+    token_name,
+)
+from macd_studio.core.figures.style import transparent as transparent_figure
+from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.repeats import penalised
+from macd_studio.core.types import Pixels, Trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from core.errors import OptionError
-from core.media.webp import picture_uri
-from core.types import Pixels, Trace
+from macd_studio.core.errors import OptionError
+from macd_studio.core.media.webp import picture_uri
+from macd_studio.core.types import Pixels, Trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

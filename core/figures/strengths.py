@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.figures.style import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures.style import (
     COLOURS,
     DASHES,
     GREY,
@@ -20,7 +20,7 @@ from core.figures.style import (
     short,
     transparent,
 )
-from core.types import Trace
+from macd_studio.core.types import Trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.base import DecodeState, Encoded, VideoLM
-from core.backbones.host import to_float, to_host
-from core.errors import BlindGradient, NumericalError
-from core.masking.composite import MaskCompositor
-from core.masking.masks import frame_levels, quantize_strengths
-from core.masking.objective import OwnAnswer, loss_of, objective_loss, query_loss
-from core.options import AscentOptions
-from core.types import AscentStep, Counterfactual
+from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+from macd_studio.core.backbones.host import to_float, to_host
+from macd_studio.core.errors import BlindGradient, NumericalError
+from macd_studio.core.masking.composite import MaskCompositor
+from macd_studio.core.masking.masks import frame_levels, quantize_strengths
+from macd_studio.core.masking.objective import OwnAnswer, loss_of, objective_loss, query_loss
+from macd_studio.core.options import AscentOptions
+from macd_studio.core.types import AscentStep, Counterfactual
 
 
 @dataclass(frozen=True, eq=False)

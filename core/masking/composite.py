@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.backbones.base import Encoded
-from core.options import MaskOptions
-from core.types import MaskSet, Track
+from macd_studio.core.backbones.base import Encoded
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.types import MaskSet, Track
 
 
 @dataclass(frozen=True, eq=False)

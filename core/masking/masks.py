@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.options import AscentOptions, MaskOptions
-from core.types import Floats, MaskSet, Outline, Stroke, Track
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import Floats, MaskSet, Outline, Stroke, Track
 
 REACH = 10.0
 """Beyond that many feather widths an outline's mask no longer changes: 5e-5 from 0 or 1."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.backbones.base import DecodeState, Encoded, VideoLM
-from core.options import Objective
+from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+from macd_studio.core.options import Objective
 
 
 def query_loss(

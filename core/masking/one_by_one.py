@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from core.masking.composite import MaskCompositor
+from macd_studio.core.masking.composite import MaskCompositor
 
 BATCH = 8
 """Views read in one pass, so that many objects do not need the memory of all at once."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.masking.masks import combine_masks, draw_masks, finish_masks
-from core.options import MaskOptions
-from core.types import MaskSet, Track
+from macd_studio.core.masking.masks import combine_masks, draw_masks, finish_masks
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.types import MaskSet, Track
 
 Float64Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import VideoError
-from core.types import Pixels
+from macd_studio.core.errors import VideoError
+from macd_studio.core.types import Pixels
 
 TICKS = 1000
 """Per second: times are kept to the millisecond."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.options import WIDEST_S
+from macd_studio.core.options import WIDEST_S
 
 
 def uniform(start: float, end: float, n: int) -> list[float]:

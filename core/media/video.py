@@ -24,11 +24,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import errors, words
-from core.options import VideoOptions
-from core.types import Clip, Pixels
-from core.validation import shown
-from core.words import writable
+import macd_studio
+from macd_studio.core import errors, words
+from macd_studio.core.options import VideoOptions
+from macd_studio.core.types import Clip, Pixels
+from macd_studio.core.validation import shown
+from macd_studio.core.words import writable
 
 Times = NDArray[np.float64]
 
@@ -395,11 +396,11 @@ def _take_worker() -> subprocess.Popen[bytes]:
 def _start_worker() -> subprocess.Popen[bytes]:
     """A decoder that waits for its one job on stdin, and ends when stdin closes without one."""
     return subprocess.Popen(
-        [sys.executable, "-m", "core.media.worker"],
+        [sys.executable, "-m", "macd_studio.core.media.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(macd_studio.__file__).parents[1],
         env={**os.environ, **SMALL_PROCESS},
     )
 

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from PIL import Image
 
-from core.errors import TraceError
-from core.types import Pixels
+from macd_studio.core.errors import TraceError
+from macd_studio.core.types import Pixels
 
 LOSSLESS_PIXELS = 160 * 160
 """Frames that only show something are stored without loss up to this size."""

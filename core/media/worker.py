@@ -30,8 +30,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from core.media.sampling import tracker_count, tracker_times, uniform
-from core.media.source import Reject, Source, TimeIsUp, to_rgb
+from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
+from macd_studio.core.media.source import Reject, Source, TimeIsUp, to_rgb
 
 SIDES = {"frames": 1280, "dense_frames": 640}
 """Of the pictures sent, the long one, by kind. Pixels."""

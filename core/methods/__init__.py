@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from core.errors import OptionError
-from core.options import OWN_CONTRAST, ContrastOptions, RunOptions
-from core.rules import ScoreRule, Setting, find_rule, rule_names
-from core.views import WITHOUT_OBJECTS, find_view, view_names
-from core.words import count
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
+from macd_studio.core.rules import ScoreRule, Setting, find_rule, rule_names
+from macd_studio.core.views import WITHOUT_OBJECTS, find_view, view_names
+from macd_studio.core.words import count
 
 if TYPE_CHECKING:
-    from core.views.base import SecondView
-    from core.views.context import MethodContext
+    from macd_studio.core.views.base import SecondView
+    from macd_studio.core.views.context import MethodContext
 
 
 VIEW_MARK = "/"

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from core.backbones.base import DecodeState, Encoded
-from core.backbones.host import to_float
-from core.masking.ascent import finalize_ascent, no_masks
-from core.masking.objective import loss_of
-from core.metering import Cost
-from core.methods import METHODS
-from core.methods.run import Decoding, answer_events, decoding_views
-from core.options import MaskOptions
-from core.types import AscentStep, Counterfactual
-from core.views.context import MethodContext
-from core.views.masked import read_view
+from macd_studio.core.backbones.base import DecodeState, Encoded
+from macd_studio.core.backbones.host import to_float
+from macd_studio.core.masking.ascent import finalize_ascent, no_masks
+from macd_studio.core.masking.objective import loss_of
+from macd_studio.core.metering import Cost
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import Decoding, answer_events, decoding_views
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.types import AscentStep, Counterfactual
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
 
 
 @dataclass(frozen=True, eq=False)

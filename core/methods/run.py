@@ -6,15 +6,15 @@ import time
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from core.backbones.base import DecodeState, to_pixels
-from core.decoding.loop import ViewBatch, answer, continue_decoding
-from core.decoding.search import find_answer
-from core.metering import Cost
-from core.methods import Method
-from core.rules.base import ScoreRule
-from core.types import Answer, Pixels, ShownView, TokenStep
-from core.views.base import SecondView
-from core.views.context import MethodContext
+from macd_studio.core.backbones.base import DecodeState, to_pixels
+from macd_studio.core.decoding.loop import ViewBatch, answer, continue_decoding
+from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.metering import Cost
+from macd_studio.core.methods import Method
+from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.types import Answer, Pixels, ShownView, TokenStep
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
 
 
 @dataclass(frozen=True, eq=False)

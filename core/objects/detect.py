@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import cv2
 import numpy as np
 
-from core.errors import DetectorError
-from core.hub import is_closed
-from core.objects.regions import REGIONS
-from core.options import DetectOptions
-from core.shipped import shipped
-from core.types import Detections, Floats, Outline, Pixels, Progress
-from core.validation import shown
+from macd_studio.core.errors import DetectorError
+from macd_studio.core.hub import is_closed
+from macd_studio.core.objects.regions import REGIONS
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.shipped import shipped
+from macd_studio.core.types import Detections, Floats, Outline, Pixels, Progress
+from macd_studio.core.validation import shown
 
 BATCH = 8
 BATCH_SECONDS = 0.3
@@ -176,7 +176,7 @@ def load_detector(name: str, device: str = "cpu", progress: Progress | None = No
     if path.suffix in FILES:
         return Yolo(path.name, path, device)
     if name in HUB or path.is_dir():
-        from core.objects.detect_hf import load_hf_detector
+        from macd_studio.core.objects.detect_hf import load_hf_detector
 
         return load_hf_detector(name, device, progress)
     if progress is not None and not Path(f"{name}.pt").is_file():

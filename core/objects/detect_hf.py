@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.errors import DetectorError, MacdError
-from core.fetching import fetch
-from core.hub import reachable
-from core.options import DetectOptions
-from core.types import Detections, Pixels, Progress
+from macd_studio.core.errors import DetectorError, MacdError
+from macd_studio.core.fetching import fetch
+from macd_studio.core.hub import reachable
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.types import Detections, Pixels, Progress
 
 BATCH = 4
 HUB = {

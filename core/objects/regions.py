@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from core.options import DetectOptions
-from core.types import Detections, Floats, Pixels
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.types import Detections, Floats, Pixels
 
 ROWS, COLUMNS = 4, 4
 """Cells of the grid: as many as tracks are kept by default, with room for none to be cut."""

@@ -16,8 +16,8 @@ from itertools import groupby, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from core.options import WIDEST_S, DetectOptions, TrackOptions
-from core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Outline, Track
+from macd_studio.core.options import WIDEST_S, DetectOptions, TrackOptions
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Detections, Floats, Outline, Track
 
 MINIMUM_IOU = 0.15
 """How much a box must overlap a track's last one to continue it."""

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from core.backbones.host import reading_with
+from macd_studio.core.backbones.host import reading_with
 
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _PATCHING = RLock()

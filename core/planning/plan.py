@@ -19,21 +19,21 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
-from core.backbones.base import VideoLM
-from core.backbones.dimensions import DIMENSIONS, Dimensions, dimensions_in
-from core.backbones.hf import HfVideoLM
-from core.backbones.load import adapter_of, load_backbone
-from core.backbones.random_weights import build, depth_of, with_depth
-from core.decoding.loop import ViewBatch
-from core.errors import UnsupportedBackbone
-from core.metering import AliveBytes
-from core.methods import METHODS
-from core.methods.run import decoding_views
-from core.options import AscentOptions, PlanOptions, RunOptions
-from core.planning.dry_run import dry_run
-from core.types import SEEN, Clip, Track
-from core.views.context import MethodContext
-from core.views.masked import read_view
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimensions_in
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.load import adapter_of, load_backbone
+from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.decoding.loop import ViewBatch
+from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.metering import AliveBytes
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import decoding_views
+from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
+from macd_studio.core.planning.dry_run import dry_run
+from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8

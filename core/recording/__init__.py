@@ -4,9 +4,9 @@ Such a trace opens in the viewer, is saved and loaded, and its tokens are scored
 and β, as those of this project's own runs. Imports no torch: tensors are handed over as arrays.
 """
 
-from core.recording.answers import AnswerRecord, StepRecord, TokenText
-from core.recording.build import TrackRecord, record
-from core.recording.pictures import MaskRecord, ShownRecord
+from macd_studio.core.recording.answers import AnswerRecord, StepRecord, TokenText
+from macd_studio.core.recording.build import TrackRecord, record
+from macd_studio.core.recording.pictures import MaskRecord, ShownRecord
 
 __all__ = [
     "AnswerRecord",

@@ -9,18 +9,18 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.decoding.steps import make_answer, make_token_step, score_token
-from core.errors import NumericalError, OptionError
-from core.options import ContrastOptions, RunOptions
-from core.recording.arrays import describe_shape, read_array, read_mapping, require
-from core.recording.pictures import ShownRecord, read_shown
-from core.records import TEXT
-from core.rules import ScoreRule, Setting, find_rule
-from core.traces.schema import ANSWER, VIEW
-from core.types import Answer, Pixels, ShownView
-from core.validation import Number, Part
-from core.views.records import MaskedView, NoView, OtherView, View, view_from
-from core.words import count
+from macd_studio.core.decoding.steps import make_answer, make_token_step, score_token
+from macd_studio.core.errors import NumericalError, OptionError
+from macd_studio.core.options import ContrastOptions, RunOptions
+from macd_studio.core.recording.arrays import describe_shape, read_array, read_mapping, require
+from macd_studio.core.recording.pictures import ShownRecord, read_shown
+from macd_studio.core.records import TEXT
+from macd_studio.core.rules import ScoreRule, Setting, find_rule
+from macd_studio.core.traces.schema import ANSWER, VIEW
+from macd_studio.core.types import Answer, Pixels, ShownView
+from macd_studio.core.validation import Number, Part
+from macd_studio.core.views.records import MaskedView, NoView, OtherView, View, view_from
+from macd_studio.core.words import count
 
 TokenText = Callable[[int], str] | Mapping[int, str]
 """Token id → its text, such as `lambda i: tokenizer.decode([i])`, or a mapping."""

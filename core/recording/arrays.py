@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import OptionError
-from core.validation import shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import shown
 
 
 def read_array(

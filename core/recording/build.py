@@ -10,12 +10,12 @@ from typing import Any, NotRequired, Protocol, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core import __version__
-from core.errors import OptionError
-from core.options import ContrastOptions, RunOptions, read_options
-from core.question import clean_question
-from core.recording.answers import AnswerReader, AnswerRecord, TokenText
-from core.recording.arrays import (
+from macd_studio import __version__
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import ContrastOptions, RunOptions, read_options
+from macd_studio.core.question import clean_question
+from macd_studio.core.recording.answers import AnswerReader, AnswerRecord, TokenText
+from macd_studio.core.recording.arrays import (
     describe_shape,
     read_array,
     read_mapping,
@@ -23,13 +23,13 @@ from core.recording.arrays import (
     read_vector,
     require,
 )
-from core.recording.pictures import frames_as_read, read_frames
-from core.records import RECORDED
-from core.traces.schema import BACKBONE, CLIP, DETECTOR, REAL, TRACK
-from core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
-from core.validation import Part
-from core.views.records import MaskedView
-from core.words import count
+from macd_studio.core.recording.pictures import frames_as_read, read_frames
+from macd_studio.core.records import RECORDED
+from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR, REAL, TRACK
+from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
+from macd_studio.core.validation import Part
+from macd_studio.core.views.records import MaskedView
+from macd_studio.core.words import count
 
 
 class TrackRecord(TypedDict):
@@ -98,7 +98,7 @@ def record(
         frame_gradients: (T,) as gradients, needed with both of these.
         decoder: the name of the program or model, for the record.
         clip: the name of the video file.
-        options, parts: what the run was done with, as for `core.trace`, where it has such options.
+        options, parts: what the run was done with, as for `macd.trace`, where it has such options.
             `contrast` is taken from the first linear answer with two views if it is not given.
 
     Returns:
@@ -110,11 +110,11 @@ def record(
         QuestionError: a question that is blank or holds control characters.
 
     >>> import numpy as np
-    >>> import core
+    >>> import macd_studio as macd
     >>> steps = [{"token": 1, "base": [2.0, 1.9], "counter": [2.0, 0.0]}]
     >>> answer = {"name": "mine", "steps": steps, "alpha": 1.0, "beta": 0.1}
     >>> frames = np.zeros((1, 8, 8, 3), np.uint8)
-    >>> trace = core.record(
+    >>> trace = macd.record(
     ...     frames, [0.0], "Is it?", answers=[answer], token_text={0: "no", 1: "yes"}
     ... )
     >>> trace.answers["mine"].text, trace.warnings

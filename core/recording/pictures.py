@@ -11,12 +11,12 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.errors import OptionError
-from core.media.webp import PICTURE_PIXELS
-from core.recording.arrays import describe_shape, read_array, read_mapping, require
-from core.traces.format import ALL_PIXELS, MODEL_PIXELS, SOURCE_PIXELS
-from core.traces.schema import FRAMES
-from core.types import Answer, ModelFrames, Pixels
+from macd_studio.core.errors import OptionError
+from macd_studio.core.media.webp import PICTURE_PIXELS
+from macd_studio.core.recording.arrays import describe_shape, read_array, read_mapping, require
+from macd_studio.core.traces.format import ALL_PIXELS, MODEL_PIXELS, SOURCE_PIXELS
+from macd_studio.core.traces.schema import FRAMES
+from macd_studio.core.types import Answer, ModelFrames, Pixels
 
 
 class MaskRecord(TypedDict):

@@ -14,10 +14,10 @@ import numpy as np
 import supervision as sv
 from numpy.typing import NDArray
 
-from core.errors import OptionError
-from core.evidence.records import EvidenceMap
-from core.evidence.report import extent
-from core.types import LOST, Floats, Pixels, Trace
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.records import EvidenceMap
+from macd_studio.core.evidence.report import extent
+from macd_studio.core.types import LOST, Floats, Pixels, Trace
 
 SIDE = 640
 """Smaller frames are enlarged to about this long side, so that labels can be read."""

@@ -11,8 +11,8 @@ from importlib import import_module
 from inspect import getmembers, isclass
 from pkgutil import iter_modules
 
-from core.errors import OptionError
-from core.rules.base import ScoreRule, Setting
+from macd_studio.core.errors import OptionError
+from macd_studio.core.rules.base import ScoreRule, Setting
 
 __all__ = ["ScoreRule", "Setting", "find_rule", "rule_names"]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.decoding.contrast import Logits, log_partition
-from core.types import StepWeights
+from macd_studio.core.decoding.contrast import Logits, log_partition
+from macd_studio.core.types import StepWeights
 
 if TYPE_CHECKING:
-    from core.options import ContrastOptions, RuleOptions
+    from macd_studio.core.options import ContrastOptions, RuleOptions
 
 Float64Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from core.decoding.contrast import Logits, cut_floor
-from core.rules.base import ScoreRule, Setting
-from core.types import StepWeights
+from macd_studio.core.decoding.contrast import Logits, cut_floor
+from macd_studio.core.rules.base import ScoreRule, Setting
+from macd_studio.core.types import StepWeights
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from core.decoding.contrast import Logits, cut_floor
-from core.rules.base import ScoreRule, Setting
-from core.types import StepWeights
+from macd_studio.core.decoding.contrast import Logits, cut_floor
+from macd_studio.core.rules.base import ScoreRule, Setting
+from macd_studio.core.types import StepWeights
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from core.decoding.contrast import Logits
-from core.question import require_yes_no, word_tokens
-from core.rules.base import ScoreRule, Setting, probabilities
-from core.types import StepWeights
+from macd_studio.core.decoding.contrast import Logits
+from macd_studio.core.question import require_yes_no, word_tokens
+from macd_studio.core.rules.base import ScoreRule, Setting, probabilities
+from macd_studio.core.types import StepWeights
 
 MASS, MARGIN = 0.2, 0.5
 

@@ -10,8 +10,8 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from core.errors import TraceError
-from core.traces.format import MAX_BYTES
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces.format import MAX_BYTES
 
 MAX_MEMBERS = 4096
 MAX_NAME = 64

@@ -10,12 +10,12 @@ import os
 import stat
 from pathlib import Path
 
-from core.errors import OptionError, TraceError
-from core.traces.format import MAX_BYTES
-from core.traces.read import unpack
-from core.traces.write import pack
-from core.types import Trace
-from core.validation import shown
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.traces.format import MAX_BYTES
+from macd_studio.core.traces.read import unpack
+from macd_studio.core.traces.write import pack
+from macd_studio.core.types import Trace
+from macd_studio.core.validation import shown
 
 __all__ = ["check_target", "load", "pack", "save", "unpack"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import TraceError
-from core.traces.archive import DAMAGED, read_directory, read_member
-from core.traces.format import (
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces.archive import DAMAGED, read_directory, read_member
+from macd_studio.core.traces.format import (
     FORMAT,
     MAX_ITEMS,
     MAX_MANIFEST,
@@ -23,7 +23,7 @@ from core.traces.format import (
     Arrays,
     check_values,
 )
-from core.traces.schema import LARGE
+from macd_studio.core.traces.schema import LARGE
 
 Pictures = dict[str, dict[int, bytes]]
 """Frames as they are in the file: by folder, then by index."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from core.types import ControlOutcome, ControlReport
+from macd_studio.core.types import ControlOutcome, ControlReport
 
 
 def restore_controls(row: dict[str, Any] | None) -> ControlReport | None:

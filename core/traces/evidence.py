@@ -7,14 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import TraceError
-from core.evidence.records import VIEWS, Agreement, Evidence, EvidenceMap, KnockOut, Lens, Target
-from core.records import NAME, TEXT
-from core.traces.archive import DAMAGED
-from core.traces.format import Arrays
-from core.traces.schema import LARGE, REAL, SHARE, Table
-from core.types import Trace
-from core.validation import Choice, Many, Maybe, Number, Rule, Words
+from macd_studio.core.errors import TraceError
+from macd_studio.core.evidence.records import (
+    VIEWS,
+    Agreement,
+    Evidence,
+    EvidenceMap,
+    KnockOut,
+    Lens,
+    Target,
+)
+from macd_studio.core.records import NAME, TEXT
+from macd_studio.core.traces.archive import DAMAGED
+from macd_studio.core.traces.format import Arrays
+from macd_studio.core.traces.schema import LARGE, REAL, SHARE, Table
+from macd_studio.core.types import Trace
+from macd_studio.core.validation import Choice, Many, Maybe, Number, Rule, Words
 
 MAX_EVIDENCE, MAX_MAPS, MAX_CELLS, MAX_LAYERS = 16, 32, 512, 1024
 """Of a trace, of a token, of a side of a map, of a decoder."""

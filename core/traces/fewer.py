@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.decoding.contrast import all_winners
-from core.types import TokenStep, Trace
+from macd_studio.core.decoding.contrast import all_winners
+from macd_studio.core.types import TokenStep, Trace
 
 
 def with_fewer_candidates(trace: Trace, keep: int) -> Trace:

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from core.errors import TraceError
-from core.types import Trace
+from macd_studio.core.errors import TraceError
+from macd_studio.core.types import Trace
 
 FORMAT, SCHEMA = "macd-trace", 4
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from core.errors import TraceError
-from core.media.webp import LOSSLESS_PIXELS, picture_size
-from core.traces.archive import DAMAGED
-from core.traces.container import Pictures
-from core.traces.format import SCHEMA, Arrays
+from macd_studio.core.errors import TraceError
+from macd_studio.core.media.webp import LOSSLESS_PIXELS, picture_size
+from macd_studio.core.traces.archive import DAMAGED
+from macd_studio.core.traces.container import Pictures
+from macd_studio.core.traces.format import SCHEMA, Arrays
 
 Step = Callable[[dict[str, Any], Arrays, Pictures], None]
 

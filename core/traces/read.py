@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.decoding.contrast import floor_of_top
-from core.errors import MacdError, OptionError, TraceError
-from core.media.webp import decode_picture, decode_pictures, picture_size
-from core.options import RunOptions
-from core.records import TEXT
-from core.repeats import Repeats
-from core.traces.archive import DAMAGED
-from core.traces.container import Pictures, open_bundle, required, shaped
-from core.traces.controls import restore_controls
-from core.traces.evidence import restore_evidence
-from core.traces.format import (
+from macd_studio.core.decoding.contrast import floor_of_top
+from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.media.webp import decode_picture, decode_pictures, picture_size
+from macd_studio.core.options import RunOptions
+from macd_studio.core.records import TEXT
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.traces.archive import DAMAGED
+from macd_studio.core.traces.container import Pictures, open_bundle, required, shaped
+from macd_studio.core.traces.controls import restore_controls
+from macd_studio.core.traces.evidence import restore_evidence
+from macd_studio.core.traces.format import (
     ALL_PIXELS,
     FINAL_FIELDS,
     MODEL_PIXELS,
@@ -32,9 +32,9 @@ from core.traces.format import (
     Arrays,
     further_folder,
 )
-from core.traces.migrations import migrate
-from core.traces.schema import MANIFEST, REAL
-from core.types import (
+from macd_studio.core.traces.migrations import migrate
+from macd_studio.core.traces.schema import MANIFEST, REAL
+from macd_studio.core.types import (
     LOST,
     Answer,
     AscentStep,
@@ -52,9 +52,9 @@ from core.types import (
     Trace,
     Track,
 )
-from core.validation import Maybe, Part
-from core.views.records import view_from
-from core.whatif.edits import MAX_EDITS, sound_edit
+from macd_studio.core.validation import Maybe, Part
+from macd_studio.core.views.records import view_from
+from macd_studio.core.whatif.edits import MAX_EDITS, sound_edit
 
 MAX_POINTS, MAX_RINGS = 400, 8
 MAX_HIDDEN = 2**26

@@ -8,11 +8,11 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from core.cli.edit_flags import edit_words
-from core.cli.flags import words
-from core.errors import OptionError
-from core.records import BackboneRecord, DetectorRecord
-from core.types import Trace
+from macd_studio.core.cli.edit_flags import edit_words
+from macd_studio.core.cli.flags import words
+from macd_studio.core.errors import OptionError
+from macd_studio.core.records import BackboneRecord, DetectorRecord
+from macd_studio.core.types import Trace
 
 
 def command(trace: Trace) -> str:
@@ -70,10 +70,10 @@ def snippet(trace: Trace) -> str:
     backbone, detector = _name(trace.backbone), _name(trace.detector)
     further = _further(trace)
     lines = [
-        "from core.backbones import load_backbone",
-        "from core.objects.detect import load_detector",
-        f"from core.options import {', '.join(names)}",
-        "from core.pipeline import run",
+        "from macd_studio.core.backbones import load_backbone",
+        "from macd_studio.core.objects.detect import load_detector",
+        f"from macd_studio.core.options import {', '.join(names)}",
+        "from macd_studio.core.pipeline import run",
         "",
         f"lm, detector = load_backbone({backbone!r}), load_detector({detector!r})",
         f"options = {_expression(options)}",
@@ -93,7 +93,7 @@ def snippet(trace: Trace) -> str:
     if edits or calls:
         lines += [
             "",
-            "from core.whatif.workbench import Workbench, read_edit",
+            "from macd_studio.core.whatif.workbench import Workbench, read_edit",
             "",
             "bench = Workbench(trace, lm)",
         ]

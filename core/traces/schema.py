@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from core.errors import OptionError
-from core.options import ContrastOptions, MaskOptions, RunOptions
-from core.records import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import ContrastOptions, MaskOptions, RunOptions
+from macd_studio.core.records import (
     COUNT,
     LINE,
     NAME,
@@ -23,9 +23,20 @@ from core.records import (
     DetectorRecord,
     Record,
 )
-from core.traces.format import MAX_FURTHER
-from core.types import CONTROL_NAMES
-from core.validation import Choice, Flag, Many, Maybe, Number, Part, Rule, Words, rules_of, shown
+from macd_studio.core.traces.format import MAX_FURTHER
+from macd_studio.core.types import CONTROL_NAMES
+from macd_studio.core.validation import (
+    Choice,
+    Flag,
+    Many,
+    Maybe,
+    Number,
+    Part,
+    Rule,
+    Words,
+    rules_of,
+    shown,
+)
 
 LARGE = 1e12
 """No time, strength, gradient or logit of a real run comes near it; sums of a few stay finite."""

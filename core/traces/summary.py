@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from core.cli.edit_flags import edit_words
-from core.decoding.contrast import Float64Array, weighted
-from core.evidence import report as evidence
-from core.repeats import penalised
-from core.traces.format import options_as_dict
-from core.truth import OUTSIDE
-from core.types import LOST, Answer, StepWeights, TokenStep, Trace
-from core.whatif.constant import first_difference, same_by_constant
-from core.words import count, visible
+from macd_studio.core.cli.edit_flags import edit_words
+from macd_studio.core.decoding.contrast import Float64Array, weighted
+from macd_studio.core.evidence import report as evidence
+from macd_studio.core.repeats import penalised
+from macd_studio.core.traces.format import options_as_dict
+from macd_studio.core.truth import OUTSIDE
+from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
+from macd_studio.core.whatif.constant import first_difference, same_by_constant
+from macd_studio.core.words import count, visible
 
 _LEVEL_NAMES = {1.0: "masked", 0.0: "kept"}
 

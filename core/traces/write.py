@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import TraceError
-from core.media.webp import PICTURE_PIXELS, encode_picture
-from core.traces.evidence import flatten_evidence
-from core.traces.format import (
+from macd_studio.core.errors import TraceError
+from macd_studio.core.media.webp import PICTURE_PIXELS, encode_picture
+from macd_studio.core.traces.evidence import flatten_evidence
+from macd_studio.core.traces.format import (
     FINAL_FIELDS,
     FORMAT,
     MAX_BYTES,
@@ -35,7 +35,7 @@ from core.traces.format import (
     further_folder,
     options_as_dict,
 )
-from core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
+from macd_studio.core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
 
 ROOM = 4 * 2**20
 """Of a file's bytes, what is left for the manifest."""

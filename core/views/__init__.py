@@ -13,11 +13,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from core.errors import OptionError
+from macd_studio.core.errors import OptionError
 
 if TYPE_CHECKING:
-    from core.views.base import SecondView
-    from core.views.context import MethodContext
+    from macd_studio.core.views.base import SecondView
+    from macd_studio.core.views.context import MethodContext
 
 NO_VIEWS = ("base", "context", "masked", "noised", "records")
 """Modules of this package that hold no view; nor does one whose name begins with "_"."""

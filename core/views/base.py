@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from core.backbones.base import DecodeState
-from core.views.records import NoView, View
+from macd_studio.core.backbones.base import DecodeState
+from macd_studio.core.views.records import NoView, View
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import BlankView
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import BlankView
 
 
 def build(context: MethodContext) -> SecondView:

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from core.backbones.base import DecodeState, Encoded, Prune, VideoLM
-from core.backbones.host import to_float
-from core.decoding.loop import decode
-from core.errors import OptionError
-from core.masking.ascent import BaseRead, ascend, finalize_ascent, no_masks, read_base
-from core.masking.composite import MaskCompositor, mask_compositor
-from core.masking.masks import draw_masks
-from core.masking.objective import OwnAnswer
-from core.metering import Cost, Meter
-from core.options import AscentOptions, MaskOptions, RunOptions
-from core.rules.plain import Plain
-from core.types import AscentStep, Counterfactual, Track
+from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
+from macd_studio.core.backbones.host import to_float
+from macd_studio.core.decoding.loop import decode
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.ascent import BaseRead, ascend, finalize_ascent, no_masks, read_base
+from macd_studio.core.masking.composite import MaskCompositor, mask_compositor
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.masking.objective import OwnAnswer
+from macd_studio.core.metering import Cost, Meter
+from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.rules.plain import Plain
+from macd_studio.core.types import AscentStep, Counterfactual, Track
 
 T = TypeVar("T")
 

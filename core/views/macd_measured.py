@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.backbones.host import to_host
-from core.masking.ascent import no_masks
-from core.masking.one_by_one import masked_one_by_one
-from core.options import MaskOptions
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.masked import read_view
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.masking.ascent import no_masks
+from macd_studio.core.masking.one_by_one import masked_one_by_one
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
 
 MASKED_FROM, PARTLY_FROM = 0.5, 0.1
 """Shares of the largest change from which an object is masked, and from which partly."""

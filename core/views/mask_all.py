@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.masked import fixed_view
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import fixed_view
 
 
 def build(context: MethodContext) -> SecondView:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from core.masking.ascent import no_masks
-from core.options import AscentOptions, MaskOptions
-from core.types import Counterfactual, Track
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import MaskedView
+from macd_studio.core.masking.ascent import no_masks
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import Counterfactual, Track
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import MaskedView
 
 
 def trained_view(

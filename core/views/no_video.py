@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import NoVideoView
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import NoVideoView
 
 
 def build(context: MethodContext) -> SecondView:

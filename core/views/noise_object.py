@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.noised import train_noise
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.noised import train_noise
 
 
 def build(context: MethodContext) -> SecondView:

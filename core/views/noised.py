@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from core.masking.ascent import ascend, finalize_ascent
-from core.masking.composite import MaskCompositor
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import NoisedView
+from macd_studio.core.masking.ascent import ascend, finalize_ascent
+from macd_studio.core.masking.composite import MaskCompositor
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import NoisedView
 
 
 @dataclass(frozen=True, eq=False)

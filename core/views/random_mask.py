@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.masking.random_masks import RandomPlacement, place_at_random
-from core.types import Counterfactual
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.masked import read_view
-from core.views.records import MaskedView
+from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
+from macd_studio.core.types import Counterfactual
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
+from macd_studio.core.views.records import MaskedView
 
 
 def place(context: MethodContext, counterfactual: Counterfactual, seed: int) -> RandomPlacement:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from core.masking.ascent import finalize_ascent, no_masks, reverse
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.masked import read_view
+from macd_studio.core.masking.ascent import finalize_ascent, no_masks, reverse
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
 
 
 def build(context: MethodContext) -> SecondView:

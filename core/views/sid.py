@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from core.backbones.base import Prune
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import PrunedTokensView
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import PrunedTokensView
 
 
 def build(context: MethodContext) -> SecondView:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import FramesView
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import FramesView
 
 PUBLISHED = {16: 4, 12: 8, 32: 8}
 

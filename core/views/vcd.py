@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
-from core.views.records import NoisedView
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import NoisedView
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.views.base import SecondView
-from core.views.context import MethodContext
+from macd_studio.core.views.base import SecondView
+from macd_studio.core.views.context import MethodContext
 
 
 def build(context: MethodContext) -> SecondView:

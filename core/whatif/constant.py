@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from core.repeats import penalised
-from core.types import Answer, TokenStep
-from core.words import visible
+from macd_studio.core.repeats import penalised
+from macd_studio.core.types import Answer, TokenStep
+from macd_studio.core.words import visible
 
 YES, NO = "yes", "no"
 

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.backbones.host import to_host
-from core.decoding.loop import repeats_of
-from core.decoding.steps import score_token
-from core.errors import OptionError
-from core.masking.ascent import finalize_ascent, reverse
-from core.rules.linear import Linear
-from core.types import (
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.decoding.loop import repeats_of
+from macd_studio.core.decoding.steps import score_token
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.ascent import finalize_ascent, reverse
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.types import (
     RANDOM_MASKS,
     Answer,
     AscentStep,
@@ -27,9 +27,9 @@ from core.types import (
     ControlReport,
     Counterfactual,
 )
-from core.views.context import MethodContext
-from core.views.random_mask import place
-from core.whatif.constant import first_divergence, smallest_constant
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.random_mask import place
+from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 
 BATCH = 8
 

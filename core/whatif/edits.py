@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import OptionError
-from core.types import EDIT_FIELDS, LOST, SEEN, Edit, Stroke, Trace, Track
-from core.validation import Flag, Number, shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.types import EDIT_FIELDS, LOST, SEEN, Edit, Stroke, Trace, Track
+from macd_studio.core.validation import Flag, Number, shown
 
 MAX_POINTS, MAX_EDITS = 400, 200
 LABEL_CHARACTERS = 60

@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from core.backbones.base import DecodeState, VideoLM
-from core.backbones.host import to_float, to_host
-from core.errors import OptionError
-from core.masking.composite import MaskCompositor
-from core.masking.objective import loss_of
-from core.masking.one_by_one import masked_one_by_one
-from core.types import OcclusionReport
-from core.words import count
+from macd_studio.core.backbones.base import DecodeState, VideoLM
+from macd_studio.core.backbones.host import to_float, to_host
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.composite import MaskCompositor
+from macd_studio.core.masking.objective import loss_of
+from macd_studio.core.masking.one_by_one import masked_one_by_one
+from macd_studio.core.types import OcclusionReport
+from macd_studio.core.words import count
 
 Float64Array = NDArray[np.float64]
 

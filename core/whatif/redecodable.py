@@ -5,10 +5,10 @@ Imports no torch; `core.whatif.redecoding` does it.
 
 from __future__ import annotations
 
-from core.errors import OptionError
-from core.methods import Method, find_method
-from core.types import Trace
-from core.validation import shown
+from macd_studio.core.errors import OptionError
+from macd_studio.core.methods import Method, find_method
+from macd_studio.core.types import Trace
+from macd_studio.core.validation import shown
 
 
 def why_not_redecode(trace: Trace, name: str) -> str:

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.backbones.base import DecodeState
-from core.decoding.loop import ViewBatch, answer, redecode
-from core.decoding.steps import score_token
-from core.errors import NotApplicable, OptionError
-from core.methods import Method, contrast_of, find_method, with_contrast
-from core.methods.run import FixedAnswer, prepare
-from core.options import ContrastOptions
-from core.rules.base import ScoreRule
-from core.rules.linear import Linear
-from core.types import Answer, TokenStep, Trace
-from core.views.context import MethodContext
-from core.views.masked import read_view
-from core.views.records import View
-from core.whatif.redecodable import redecodable
+from macd_studio.core.backbones.base import DecodeState
+from macd_studio.core.decoding.loop import ViewBatch, answer, redecode
+from macd_studio.core.decoding.steps import score_token
+from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.methods import Method, contrast_of, find_method, with_contrast
+from macd_studio.core.methods.run import FixedAnswer, prepare
+from macd_studio.core.options import ContrastOptions
+from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.types import Answer, TokenStep, Trace
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.masked import read_view
+from macd_studio.core.views.records import View
+from macd_studio.core.whatif.redecodable import redecodable
 
 CLOSE = 1e-3
 """Levels and shares of a view that is built again are equal up to this."""

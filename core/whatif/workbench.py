@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.backbones.base import VideoLM
-from core.errors import OptionError
-from core.methods.macd import Ascending, CounterfactualRead, macd_events
-from core.methods.run import Decoding
-from core.pipeline import Event
-from core.types import (
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.errors import OptionError
+from macd_studio.core.methods.macd import Ascending, CounterfactualRead, macd_events
+from macd_studio.core.methods.run import Decoding
+from macd_studio.core.pipeline import Event
+from macd_studio.core.types import (
     EDIT_FIELDS,
     RANDOM_MASKS,
     Answer,
@@ -26,9 +26,9 @@ from core.types import (
     Trace,
     Track,
 )
-from core.views.context import MethodContext
-from core.whatif.controls import measure_controls
-from core.whatif.edits import (
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.whatif.controls import measure_controls
+from macd_studio.core.whatif.edits import (
     MAX_EDITS,
     check_changeable,
     check_frame_mask,
@@ -36,9 +36,9 @@ from core.whatif.edits import (
     read_edit,
     read_edits,
 )
-from core.whatif.occlusion import measure
-from core.whatif.redecoding import Redecoder
-from core.whatif.same_weights import TraceContext
+from macd_studio.core.whatif.occlusion import measure
+from macd_studio.core.whatif.redecoding import Redecoder
+from macd_studio.core.whatif.same_weights import TraceContext
 
 __all__ = ["EDIT_FIELDS", "Edit", "Workbench", "edited_tracks", "read_edit", "read_edits"]
 

@@ -6,11 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import OptionError
-from evals.benchmarks.base import Benchmark
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.benchmarks.base import Benchmark
 
 if TYPE_CHECKING:
-    from evals.benchmarks.files import FileBenchmark, Sampling
+    from macd_studio.evals.benchmarks.files import FileBenchmark, Sampling
 
 FILES = {
     "questions": "questions:Questions",
@@ -38,7 +38,7 @@ def find_benchmark(
     """
     if name in DRAWN:
         module, kind = DRAWN[name].split(":")
-        drawn: Benchmark = getattr(import_module(f"evals.benchmarks.{module}"), kind)()
+        drawn: Benchmark = getattr(import_module(f"macd_studio.evals.benchmarks.{module}"), kind)()
         return drawn
     return open_files(name, data, sampling, published)
 
@@ -65,5 +65,7 @@ def open_files(
 def file_benchmark(name: str) -> type[FileBenchmark]:
     """The class of a benchmark of video files, of FILES."""
     module, kind = FILES[name].split(":")
-    found: type[FileBenchmark] = getattr(import_module(f"evals.benchmarks.{module}"), kind)
+    found: type[FileBenchmark] = getattr(
+        import_module(f"macd_studio.evals.benchmarks.{module}"), kind
+    )
     return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from core.types import Clip, Track
+from macd_studio.core.types import Clip, Track
 
 Kind = Literal["yes-no", "word", "caption", "choice", "forced"]
 Balance = Literal["balanced", "unbalanced"]

@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.errors import BenchmarkError
-from evals.benchmarks.files import Asked, FileBenchmark
-from evals.benchmarks.layout import Reader, place, read_json, require_folder, require_unique
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
+from macd_studio.evals.benchmarks.layout import (
+    Reader,
+    place,
+    read_json,
+    require_folder,
+    require_unique,
+)
 
 SPLITS = ("entire", "misleading", "interleave", "mix")
 RELEASED = {"entire": (114, 0), "misleading": (102, 0), "interleave": (193, 193), "mix": (193, 137)}

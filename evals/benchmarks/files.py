@@ -14,13 +14,13 @@ from types import MappingProxyType
 import cv2
 import numpy as np
 
-from core.errors import BenchmarkError, OptionError, VideoTooLarge, VideoTooLong
-from core.media.sampling import tracker_times
-from core.media.video import read_clip
-from core.options import WIDEST_S, VideoOptions
-from core.types import Clip, Track
-from evals.benchmarks.base import LETTERS, Balance, Item, Kind, Split
-from evals.benchmarks.layout import place, require_unique, require_videos
+from macd_studio.core.errors import BenchmarkError, OptionError, VideoTooLarge, VideoTooLong
+from macd_studio.core.media.sampling import tracker_times
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import WIDEST_S, VideoOptions
+from macd_studio.core.types import Clip, Track
+from macd_studio.evals.benchmarks.base import LETTERS, Balance, Item, Kind, Split
+from macd_studio.evals.benchmarks.layout import place, require_unique, require_videos
 
 CHOOSE_SHARE = 0.2
 """Of the clips, those on which α and β are chosen where they are not given."""

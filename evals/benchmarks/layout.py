@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError
-from core.validation import shown
-from core.words import count, visible
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.validation import shown
+from macd_studio.core.words import count, visible
 
 LARGEST_MB = 500
 """A file of questions or predictions above this is something else."""

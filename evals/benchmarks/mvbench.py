@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.errors import BenchmarkError
-from evals.benchmarks.base import LETTERS
-from evals.benchmarks.files import Asked, FileBenchmark, letter_of
-from evals.benchmarks.layout import Reader, place, read_json, require_folder
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.evals.benchmarks.base import LETTERS
+from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
+from macd_studio.evals.benchmarks.layout import Reader, place, read_json, require_folder
 
 TASKS: dict[str, tuple[str, ...]] = {
     "action_sequence": ("star/Charades_v1_480", "star/Charades_segment"),

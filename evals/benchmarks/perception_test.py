@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError
-from evals.benchmarks.base import LETTERS
-from evals.benchmarks.files import Asked, FileBenchmark
-from evals.benchmarks.layout import Reader, place, read_json, require_folder
-from evals.benchmarks.questions import AFTER_OPTIONS, lettered
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.evals.benchmarks.base import LETTERS
+from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
+from macd_studio.evals.benchmarks.layout import Reader, place, read_json, require_folder
+from macd_studio.evals.benchmarks.questions import AFTER_OPTIONS, lettered
 
 FILES = (
     "mc_question_valid.json",

@@ -15,12 +15,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from core.types import LOST, SEEN, Clip, Track
-from evals.benchmarks.base import Balance, Item, Kind, Split
-from toyworld import questions as ask
-from toyworld.clips import FRAMES, drawn_clip
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, frame_times, sample, sample_labels
+from macd_studio.core.types import LOST, SEEN, Clip, Track
+from macd_studio.evals.benchmarks.base import Balance, Item, Kind, Split
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.clips import FRAMES, drawn_clip
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, frame_times, sample, sample_labels
 
 DENSE = 16
 OPACITY = {"clear": (0.5, 0.7), "middle": (0.3, 0.5), "faint": (0.15, 0.3)}

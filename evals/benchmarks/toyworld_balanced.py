@@ -16,11 +16,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from evals.benchmarks.base import Balance
-from evals.benchmarks.toyworld import OPACITY, YES_NO, Asked, DrawnBenchmark, Maker, Opacity, Rng
-from toyworld import questions as ask
-from toyworld.priors import priors
-from toyworld.world import ClipSpec, sample, sample_labels
+from macd_studio.evals.benchmarks.base import Balance
+from macd_studio.evals.benchmarks.toyworld import (
+    OPACITY,
+    YES_NO,
+    Asked,
+    DrawnBenchmark,
+    Maker,
+    Opacity,
+    Rng,
+)
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec, sample, sample_labels
 
 P = priors()
 KINDS = ("animal", "vehicle")

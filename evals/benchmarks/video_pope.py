@@ -18,11 +18,17 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import BenchmarkError
-from core.words import count
-from evals.benchmarks.files import Asked, FileBenchmark
-from evals.benchmarks.layout import Reader, place, read_table, require_folder, require_unique
-from evals.defaults import LONG
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.words import count
+from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
+from macd_studio.evals.benchmarks.layout import (
+    Reader,
+    place,
+    read_table,
+    require_folder,
+    require_unique,
+)
+from macd_studio.evals.defaults import LONG
 
 NAMES = ("labels.jsonl", "labels.csv", "labels.json")
 SPLITS = ("random", "popular", "adversarial")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from core.errors import OptionError
-from core.validation import Number
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import Number
 
 if TYPE_CHECKING:
-    from evals.engine import Engine
+    from macd_studio.evals.engine import Engine
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def find(args: argparse.Namespace) -> Engine | None:
     check(args)
     if not on_ray(args):
         return None
-    from evals.ray_engine import import_ray, ray_engine
+    from macd_studio.evals.ray_engine import import_ray, ray_engine
 
     import_ray()
     return ray_engine(max(1, args.workers), args.address, args.gpus_per_worker or 0.0)

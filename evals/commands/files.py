@@ -9,21 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from core.errors import OptionError
-from core.objects.detect import check_detector
-from core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
-from core.validation import Number
-from core.words import count, visible
-from evals.commands import engine_flags
-from evals.contrasts import CONSTANT, MethodPlan, read_contrasts
-from evals.defaults import FIT, evaluation_options
-from evals.failures import EXIT, count_failures, failures_line
+from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
+from macd_studio.core.validation import Number
+from macd_studio.core.words import count, visible
+from macd_studio.evals.commands import engine_flags
+from macd_studio.evals.contrasts import CONSTANT, MethodPlan, read_contrasts
+from macd_studio.evals.defaults import FIT, evaluation_options
+from macd_studio.evals.failures import EXIT, count_failures, failures_line
 
 if TYPE_CHECKING:
-    from evals.benchmarks.files import FileBenchmark
-    from evals.engine import Engine
-    from evals.rows import Row, Setting
-    from evals.traces import Kept
+    from macd_studio.evals.benchmarks.files import FileBenchmark
+    from macd_studio.evals.engine import Engine
+    from macd_studio.evals.rows import Row, Setting
+    from macd_studio.evals.traces import Kept
 
 METHODS = ("baseline", "vcd", "sid", "macd", "mask-all", CONSTANT)
 FLAGS = ("data", "limit", "frames", "sample_fps", "frame_size", "fit", "max_seconds",
@@ -122,8 +122,8 @@ def _json_options(text: str | None) -> dict[str, Any]:
 
 def setting_of(args: argparse.Namespace) -> Setting:
     """What the run is about."""
-    from evals.benchmarks import file_benchmark
-    from evals.rows import Setting
+    from macd_studio.evals.benchmarks import file_benchmark
+    from macd_studio.evals.rows import Setting
 
     return Setting(
         args.benchmark,
@@ -139,9 +139,9 @@ def setting_of(args: argparse.Namespace) -> Setting:
 
 def run(args: argparse.Namespace) -> int:
     """Answers, scores and reports. What is missing is said before a model is loaded."""
-    from evals.__main__ import _check_folder, _machine, _say
-    from evals.benchmarks import FILES, open_files
-    from evals.scoring.score import check_rule
+    from macd_studio.evals.__main__ import _check_folder, _machine, _say
+    from macd_studio.evals.benchmarks import FILES, open_files
+    from macd_studio.evals.scoring.score import check_rule
 
     check(args)
     asked = asked_methods(args)
@@ -159,8 +159,8 @@ def run(args: argparse.Namespace) -> int:
     setting = setting_of(args)
     report = answer_files(setting, asked, args.out, engine, args.limit, args.rule,
                           args.save_traces)  # fmt: skip
-    from evals.scoring.files import write
-    from evals.scoring.show import markdown
+    from macd_studio.evals.scoring.files import write
+    from macd_studio.evals.scoring.show import markdown
 
     report["machine"] = _machine()
     write(report, args.out)
@@ -200,14 +200,14 @@ def answer_files(
     that is done on a fifth of the clips, which is then left out of the score of all. keep: which
     answers' traces are kept in out/traces.
     """
-    from evals.__main__ import _say
-    from evals.benchmarks.base import Item, Split
-    from evals.benchmarks.files import FileBenchmark
-    from evals.constant import answers_by_first, tune, with_constants
-    from evals.run import DERIVED, choose, complete, plan, ticking
-    from evals.scoring.files import TRACES
-    from evals.scoring.report import make_report
-    from evals.traces import TraceKeeper
+    from macd_studio.evals.__main__ import _say
+    from macd_studio.evals.benchmarks.base import Item, Split
+    from macd_studio.evals.benchmarks.files import FileBenchmark
+    from macd_studio.evals.constant import answers_by_first, tune, with_constants
+    from macd_studio.evals.run import DERIVED, choose, complete, plan, ticking
+    from macd_studio.evals.scoring.files import TRACES
+    from macd_studio.evals.scoring.report import make_report
+    from macd_studio.evals.traces import TraceKeeper
 
     benchmark = setting.open()
     assert isinstance(benchmark, FileBenchmark)

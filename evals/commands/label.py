@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.errors import BenchmarkError, OptionError
-from core.objects.detect import check_detector
-from core.options import DetectOptions, TrackOptions, VideoOptions
-from core.validation import Number
-from core.words import count
-from evals.benchmarks.layout import place
-from evals.benchmarks.video_pope import VideoPope
+from macd_studio.core.errors import BenchmarkError, OptionError
+from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.options import DetectOptions, TrackOptions, VideoOptions
+from macd_studio.core.validation import Number
+from macd_studio.core.words import count
+from macd_studio.evals.benchmarks.layout import place
+from macd_studio.evals.benchmarks.video_pope import VideoPope
 
 if TYPE_CHECKING:
-    from core.objects.detect import Detector
+    from macd_studio.core.objects.detect import Detector
 
 ENDINGS = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v")
 NAME = "labels.jsonl"
@@ -103,9 +103,9 @@ def label_clips(
 
     absent_below: confidence in (0, 1) that no detection of an absent object reaches.
     """
-    from core.backbones.base import device_of
-    from core.media.video import read_clip
-    from core.objects.detect import load_detector
+    from macd_studio.core.backbones.base import device_of
+    from macd_studio.core.media.video import read_clip
+    from macd_studio.core.objects.detect import load_detector
 
     loaded = load_detector(detector, str(device_of()))
     if loaded.open_vocabulary:
@@ -123,7 +123,7 @@ def label_clips(
 def _labels(
     video: str, clip: Any, detector: Detector, options: DetectOptions, absent_below: float
 ) -> Labels:
-    from core.objects.track import track
+    from macd_studio.core.objects.track import track
 
     single = len(clip.dense_frames) == 0
     frames = clip.frames if single else clip.dense_frames

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from core.objects.detect import check_detector
-from core.options import ContrastOptions
-from core.validation import Number
-from core.words import visible
-from evals.commands import engine_flags
-from evals.defaults import FIT
-from evals.failures import EXIT
-from evals.paper.tables import PaperTable, TableRow, read_table, table_names
+from macd_studio.core.errors import OptionError
+from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.options import ContrastOptions
+from macd_studio.core.validation import Number
+from macd_studio.core.words import visible
+from macd_studio.evals.commands import engine_flags
+from macd_studio.evals.defaults import FIT
+from macd_studio.evals.failures import EXIT
+from macd_studio.evals.paper.tables import PaperTable, TableRow, read_table, table_names
 
 DRAWN = 4
 """Clips a split of the drawn world, where no data are given."""
@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Computes and prints; writes OUT/TABLE.json and OUT/TABLE.md."""
-    from evals.__main__ import _check_folder, _machine, _say
+    from macd_studio.evals.__main__ import _check_folder, _machine, _say
 
     if args.table == "list":
         for name in table_names():
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     data = {} if not table.benchmarks else _data(args, table)
     _check_folder(args.out)
     engine = engine_flags.find(args)
-    from evals.paper.ours import Source, add_overheads, compute
-    from evals.paper.show import as_data, lines, same_backbone
-    from evals.run import ticking, write_json
+    from macd_studio.evals.paper.ours import Source, add_overheads, compute
+    from macd_studio.evals.paper.show import as_data, lines, same_backbone
+    from macd_studio.evals.run import ticking, write_json
 
     source = Source(
         backbone=args.backbone,
@@ -123,10 +123,10 @@ def _rows(table: PaperTable, own: list[TableRow]) -> list[TableRow]:
 
 def _data(args: argparse.Namespace, table: PaperTable) -> dict[str, Path]:
     """The folder of each benchmark of the table; new drawn clips where no folder is given."""
-    from evals.benchmarks import open_files
+    from macd_studio.evals.benchmarks import open_files
 
     if args.data is None:
-        from toyworld.export import export
+        from macd_studio.toyworld.export import export
 
         folders = {}
         for name in table.benchmarks:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from core.validation import Number, shown
-from evals.benchmarks.layout import read_json
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import Number, shown
+from macd_studio.evals.benchmarks.layout import read_json
 
 
 def add(commands: Any) -> None:
@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the number of questions, or what the given number shows."""
-    from evals.power import power_of, questions_needed, smallest_difference
+    from macd_studio.evals.power import power_of, questions_needed, smallest_difference
 
     Number(1, 99.9).read(args.power, "--power")
     Number(1, 1000).read(args.design_effect, "--design-effect")

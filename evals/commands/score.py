@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from core.words import visible, visible_json
-from evals.benchmarks import FILES, open_files
+from macd_studio.core.words import visible, visible_json
+from macd_studio.evals.benchmarks import FILES, open_files
 
 
 def add(commands: Any) -> None:
@@ -24,9 +24,9 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the scores. Videos need not be there."""
-    from evals.scoring.predictions import read_predictions
-    from evals.scoring.score import check_rule, score
-    from evals.scoring.show import lines
+    from macd_studio.evals.scoring.predictions import read_predictions
+    from macd_studio.evals.scoring.score import check_rule, score
+    from macd_studio.evals.scoring.show import lines
 
     benchmark = open_files(args.benchmark, args.data, videos=False)
     check_rule(benchmark, args.rule)

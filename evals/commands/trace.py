@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError, OptionError
-from core.traces.bundle import check_target, save
-from core.validation import shown
-from core.words import visible
+from macd_studio.core.errors import BenchmarkError, OptionError
+from macd_studio.core.traces.bundle import check_target, save
+from macd_studio.core.validation import shown
+from macd_studio.core.words import visible
 
 
 def add(commands: Any) -> None:
@@ -34,14 +34,14 @@ def run(args: argparse.Namespace) -> int:
     """Computes the answer again and saves its trace. Raises MacdError."""
     from dataclasses import replace
 
-    from evals.scoring.files import read_report
+    from macd_studio.evals.scoring.files import read_report
 
     check_target(args.out)
     report = read_report(args.folder)
     question, method = _find(report, args.question, args.method)
-    from evals.engine import Worker
-    from evals.rows import read_setting, row_key
-    from evals.traces import compute_trace, contrast_of, differs
+    from macd_studio.evals.engine import Worker
+    from macd_studio.evals.rows import read_setting, row_key
+    from macd_studio.evals.traces import compute_trace, contrast_of, differs
 
     if "setting" not in report:
         raise BenchmarkError("the report is of an older version, without its setting",

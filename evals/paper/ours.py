@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import BenchmarkError, MacdError
-from core.methods import find_method
-from core.options import OWN_CONTRAST, PRESETS, RunOptions
-from core.types import LOST
-from evals.answer import ONE_VIEW
-from evals.benchmarks import file_benchmark
-from evals.benchmarks.base import Item
-from evals.benchmarks.files import FileBenchmark
-from evals.benchmarks.layout import Reader, place, read_table
-from evals.defaults import evaluation_options
-from evals.engine import Engine, Worker
-from evals.failures import count_failures, failures_line
-from evals.paper.query_types import label_queries
-from evals.paper.tables import PaperTable, TableRow
-from evals.rows import Setting
-from evals.run import Progress, complete, plan
-from evals.scoring.score import figures, headline
-from evals.stats import bootstrap_ratio, mcnemar
+from macd_studio.core.errors import BenchmarkError, MacdError
+from macd_studio.core.methods import find_method
+from macd_studio.core.options import OWN_CONTRAST, PRESETS, RunOptions
+from macd_studio.core.types import LOST
+from macd_studio.evals.answer import ONE_VIEW
+from macd_studio.evals.benchmarks import file_benchmark
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.files import FileBenchmark
+from macd_studio.evals.benchmarks.layout import Reader, place, read_table
+from macd_studio.evals.defaults import evaluation_options
+from macd_studio.evals.engine import Engine, Worker
+from macd_studio.evals.failures import count_failures, failures_line
+from macd_studio.evals.paper.query_types import label_queries
+from macd_studio.evals.paper.tables import PaperTable, TableRow
+from macd_studio.evals.rows import Setting
+from macd_studio.evals.run import Progress, complete, plan
+from macd_studio.evals.scoring.score import figures, headline
+from macd_studio.evals.stats import bootstrap_ratio, mcnemar
 
 Figures = dict[str, float | None]
 COST_QUESTIONS = 4
@@ -191,10 +191,10 @@ def _belongs(benchmark: FileBenchmark, item: Item) -> bool:
 
 def _cost(table: PaperTable, row: TableRow, source: Source) -> Figures:
     """Time and memory of single questions, asked one by one; and boxes a frame."""
-    from core.methods.run import run_method
-    from core.views.context import MethodContext
-    from evals.answer import with_contrast
-    from evals.prompting import PromptedLM
+    from macd_studio.core.methods.run import run_method
+    from macd_studio.core.views.context import MethodContext
+    from macd_studio.evals.answer import with_contrast
+    from macd_studio.evals.prompting import PromptedLM
 
     (name,) = table.benchmarks
     setting = settle(table, row, source, name)

@@ -11,7 +11,7 @@ import re
 import statistics
 from collections.abc import Sequence
 
-from evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.base import Item
 
 REASONING = re.compile(
     r"\b(why|how did|how does|because|cause[ds]?|reason|before|after|then|while|until|first|last"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from evals.paper.ours import Ours, mcnemar_of
-from evals.paper.tables import PaperTable, TableRow, impossible
+from macd_studio.evals.paper.ours import Ours, mcnemar_of
+from macd_studio.evals.paper.tables import PaperTable, TableRow, impossible
 
 HEADS = {"accuracy": "Acc", "precision": "Prec", "recall": "Rec", "f1": "F1",
          "false_yes": "false yes", "latency_ms": "ms", "latency_overhead": "ms +%",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from evals.doctor import Claim, audit_metrics
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.doctor import Claim, audit_metrics
 
 FOLDER = Path(__file__).parent
 

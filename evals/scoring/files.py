@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError
-from core.words import spreadsheet_text
-from evals.benchmarks.layout import place, read_json
-from evals.report import page
-from evals.scoring.pages import Links, link_of, questions_page
-from evals.scoring.show import markdown
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.words import spreadsheet_text
+from macd_studio.evals.benchmarks.layout import place, read_json
+from macd_studio.evals.report import page
+from macd_studio.evals.scoring.pages import Links, link_of, questions_page
+from macd_studio.evals.scoring.show import markdown
 
 Report = dict[str, Any]
 TRACES = "traces"
@@ -30,7 +30,7 @@ COLUMNS = ("id", "clip", "split", "question", "truth", "method", "answer", "righ
 
 def write(report: Report, out: Path) -> None:
     """Writes the folder, but for the traces."""
-    from evals.run import write_json  # with torch
+    from macd_studio.evals.run import write_json  # with torch
 
     pictures = plots(report)
     write_json(out / "report.json", report)
@@ -70,7 +70,7 @@ def report_page(report: Report, pictures: dict[str, str]) -> str:
 
 def plots(report: Report) -> dict[str, str]:
     """Name → SVG: accuracies with their intervals, and how far probabilities can be trusted."""
-    from evals.plots import accuracies, reliability  # with matplotlib
+    from macd_studio.evals.plots import accuracies, reliability  # with matplotlib
 
     drawings = {"accuracy": accuracies(report)}
     methods = tuple(report["methods"][:MOST_PLOTTED])

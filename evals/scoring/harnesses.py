@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 
-from evals.benchmarks.base import LETTERS, Item
+from macd_studio.evals.benchmarks.base import LETTERS, Item
 
 LMMS_EVAL = "0.7.3"
 """EvolvingLMMs-Lab/lmms-eval."""

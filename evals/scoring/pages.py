@@ -14,10 +14,10 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from core.methods import find_method
-from core.words import count, visible
-from evals.report import Link
-from evals.scoring.show import AGAINST, as_cell
+from macd_studio.core.methods import find_method
+from macd_studio.core.words import count, visible
+from macd_studio.evals.report import Link
+from macd_studio.evals.scoring.show import AGAINST, as_cell
 
 Report = dict[str, Any]
 Links = Callable[[str], list[tuple[str, str]]]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError
-from core.validation import shown
-from core.words import count
-from evals.benchmarks.base import Item
-from evals.benchmarks.layout import Reader, place, read_json, read_table, require_unique
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.validation import shown
+from macd_studio.core.words import count
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.layout import Reader, place, read_json, read_table, require_unique
 
 IDS = ("id", "question_id", "item")
 TEXTS = ("prediction", "response", "text", "pred")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.methods import find_method
-from evals.benchmarks.base import Item
-from evals.benchmarks.files import FileBenchmark
-from evals.bias import one_answer_note
-from evals.constant import constant_like
-from evals.metrics import calibration
-from evals.objects import count_objects, objects_note
-from evals.scoring.score import (
+from macd_studio.core.methods import find_method
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.files import FileBenchmark
+from macd_studio.evals.bias import one_answer_note
+from macd_studio.evals.constant import constant_like
+from macd_studio.evals.metrics import calibration
+from macd_studio.evals.objects import count_objects, objects_note
+from macd_studio.evals.scoring.score import (
     MOST_FLIPS,
     by_label,
     by_rule,
@@ -24,10 +24,10 @@ from evals.scoring.score import (
     hits,
     notes_on,
 )
-from evals.stats import RESAMPLES, holm, mcnemar, mean_difference
+from macd_studio.evals.stats import RESAMPLES, holm, mcnemar, mean_difference
 
 if TYPE_CHECKING:
-    from evals.rows import Row  # it needs torch, and a report is shown without
+    from macd_studio.evals.rows import Row  # it needs torch, and a report is shown without
 
 Report = dict[str, Any]
 Answers = Mapping[tuple[str, str], "Row"]

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evals.benchmarks.base import LETTERS, Item
-from evals.metrics import normalised
-from evals.scoring import harnesses
-from evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
+from macd_studio.evals.benchmarks.base import LETTERS, Item
+from macd_studio.evals.metrics import normalised
+from macd_studio.evals.scoring import harnesses
+from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT, Accept, Drop, Read
 
 FAILED = "[failed]"
 """Stands for an answer that could not be computed, where a file has to hold some text. It names no

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import OptionError
-from core.validation import shown
-from core.words import count
-from evals.benchmarks.base import Item
-from evals.benchmarks.files import FileBenchmark
-from evals.bias import Ledger, choice_ledger, one_answer_note, yes_no_ledger
-from evals.scoring.rules import FAILED, Rule, rules_for, thought_only
-from evals.stats import bootstrap_ratio
+from macd_studio.core.errors import OptionError
+from macd_studio.core.validation import shown
+from macd_studio.core.words import count
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.files import FileBenchmark
+from macd_studio.evals.bias import Ledger, choice_ledger, one_answer_note, yes_no_ledger
+from macd_studio.evals.scoring.rules import FAILED, Rule, rules_for, thought_only
+from macd_studio.evals.stats import bootstrap_ratio
 
 Texts = Mapping[str, str | None]
 Scores = dict[str, Any]

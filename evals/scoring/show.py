@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from core.methods import find_method
-from core.words import count
-from evals.failures import failures_line
+from macd_studio.core.methods import find_method
+from macd_studio.core.words import count
+from macd_studio.evals.failures import failures_line
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.errors import MacdError, OptionError
-from core.words import count, visible
-from macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.words import count, visible
+from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.errors import MacdError, OptionError
-from core.words import count, visible
-from macd_ui.gallery.site import Site
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.words import count, visible
+from macd_studio.macd_ui.gallery.site import Site
 
 DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 KEPT = ["*.macd", "index.json"]

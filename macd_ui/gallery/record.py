@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.door import check_backbone, run_video
-from core.errors import MacdError, OptionError, TraceError
-from core.methods import find_methods
-from core.options import RunOptions, options_from
-from core.question import clean_question
-from core.traces.bundle import load, reason, save
-from core.types import Trace
-from core.words import count, visible
-from macd_ui.reading import digest
+from macd_studio.core.door import check_backbone, run_video
+from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.methods import find_methods
+from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.question import clean_question
+from macd_studio.core.traces.bundle import load, reason, save
+from macd_studio.core.types import Trace
+from macd_studio.core.words import count, visible
+from macd_studio.macd_ui.reading import digest
 
 if TYPE_CHECKING:
-    from core.backbones import VideoLM
-    from core.objects.detect import Detector
+    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.objects.detect import Detector
 
 MAX_ROWS = 500
 MAX_LIST = 2**20
@@ -215,8 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         find_methods(given.methods)
         options = _options(given.options)
         check_backbone(given.backbone)
-        from core.backbones import load_backbone
-        from core.objects.detect import load_detector
+        from macd_studio.core.backbones import load_backbone
+        from macd_studio.core.objects.detect import load_detector
 
         lm = load_backbone(given.backbone, given.device)
         detector = load_detector(given.detector, lm.info.device.split(":")[0])

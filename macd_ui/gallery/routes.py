@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from core.errors import MacdError
-from macd_ui.examples import SHIPPED
-from macd_ui.gallery.runs import HASH_CHARACTERS
-from macd_ui.gallery.site import Site
-from macd_ui.settings import ServerSettings
-from viewer.export import LINKED
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.gallery.runs import HASH_CHARACTERS
+from macd_studio.macd_ui.gallery.site import Site
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.viewer.export import LINKED
 
 UNKNOWN = "There is no such run here. /gallery lists those that are."
 GALLERY = "gallery"

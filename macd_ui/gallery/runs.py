@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.traces.bundle import load
-from core.types import Trace
-from macd_ui.examples import Example, described
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui.examples import Example, described
 
 HASH_CHARACTERS = 16
 """Of the SHA-256 in an address: 64 bits, enough to tell the runs of one gallery apart."""

@@ -19,16 +19,23 @@ from typing import Any
 
 from PIL import Image
 
-from core.errors import MacdError, OptionError, TraceError
-from core.traces.fewer import with_fewer_candidates
-from core.types import Trace
-from core.words import count, visible
-from macd_ui.gallery.runs import Run, read_run
-from viewer import payload, status
-from viewer.bundle import bundle
-from viewer.export import LINKED, SCRIPT_NAME, STYLE_NAME, linked, page_style, shared_script
-from viewer.payload import title_of
-from viewer.shrink import as_text, shrink, webp, without_pictures
+from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.types import Trace
+from macd_studio.core.words import count, visible
+from macd_studio.macd_ui.gallery.runs import Run, read_run
+from macd_studio.viewer import payload, status
+from macd_studio.viewer.bundle import bundle
+from macd_studio.viewer.export import (
+    LINKED,
+    SCRIPT_NAME,
+    STYLE_NAME,
+    linked,
+    page_style,
+    shared_script,
+)
+from macd_studio.viewer.payload import title_of
+from macd_studio.viewer.shrink import as_text, shrink, webp, without_pictures
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parent / "js" / "gallery.js"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.errors import MacdError, OptionError
-from core.words import visible
-from macd_ui.learn.site import Site, example_folders, write_site
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.words import visible
+from macd_studio.macd_ui.learn.site import Site, example_folders, write_site
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,11 +28,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from macd_ui.learn.markup import Block, Span, blocks, plain, spans
-from viewer.glossary import terms
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.learn.markup import Block, Span, blocks, plain, spans
+from macd_studio.viewer.glossary import terms
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 CHAPTERS, STRINGS = HERE / "chapters", HERE / "strings"
 Value = str | int
 
@@ -303,7 +303,7 @@ def _step(raw: _Table) -> Step:
     view, widget, light, goals, show = "", "", "", set[str](), list[str]()
     settings: dict[str, Any] = {}
     if "view" in raw.rest:
-        from macd_ui.learn.roles import ROLES
+        from macd_studio.macd_ui.learn.roles import ROLES
 
         view, goals = raw.one_of("view", set(ROLES)), VIEW_GOALS
         light = raw.one_of("light", set(LIGHTS)) if "light" in raw.rest else ""

@@ -11,7 +11,7 @@ import json
 from functools import cache
 from typing import Any
 
-from macd_ui.learn.chapters import HERE, Value
+from macd_studio.macd_ui.learn.chapters import HERE, Value
 
 FILE = HERE / "figures.json"
 RESULTS = HERE.parents[1] / "docs" / "toyworld-results"
@@ -151,8 +151,8 @@ def companion_values(companion: dict[str, Any]) -> dict[str, Value]:
 def table_rows() -> list[dict[str, Any]]:
     """The rows a reader judges, with the doctor's verdict: 0 impossible, 1 no better than
     answering yes every time, 2 neither."""
-    from evals.doctor import audit_metrics
-    from evals.published import FOLDER, read_table
+    from macd_studio.evals.doctor import audit_metrics
+    from macd_studio.evals.published import FOLDER, read_table
 
     published = {row.name: row for row in read_table(FOLDER / f"{TABLE}.csv").rows}
     rows = []
@@ -174,8 +174,8 @@ def table_rows() -> list[dict[str, Any]]:
 
 def table_values() -> dict[str, Value]:
     """What answering yes every time gets in that table, and its totals."""
-    from evals.doctor import always_yes
-    from evals.published import FOLDER, read_table
+    from macd_studio.evals.doctor import always_yes
+    from macd_studio.evals.published import FOLDER, read_table
 
     row = next(r for r in read_table(FOLDER / f"{TABLE}.csv").rows if r.name == ROWS[0])
     assert row.n is not None

@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from core.errors import OptionError
-from viewer.glossary import terms
+from macd_studio.core.errors import OptionError
+from macd_studio.viewer.glossary import terms
 
 Span = str | list[str]
 Block = list[Any]

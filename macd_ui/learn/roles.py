@@ -11,13 +11,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.decoding.contrast import flip_points
-from core.errors import TraceError
-from core.truth import is_right
-from core.types import TokenStep, Trace
-from macd_ui.examples import SHIPPED, Example, examples_in
-from macd_ui.learn.chapters import Value
-from viewer.constants import ALPHA_MAX
+from macd_studio.core.decoding.contrast import flip_points
+from macd_studio.core.errors import TraceError
+from macd_studio.core.truth import is_right
+from macd_studio.core.types import TokenStep, Trace
+from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in
+from macd_studio.macd_ui.learn.chapters import Value
+from macd_studio.viewer.constants import ALPHA_MAX
 
 ROLES = {
     "opening": ("repaired", "small", "background"),

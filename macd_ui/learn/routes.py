@@ -6,10 +6,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from core.errors import MacdError
-from macd_ui.learn.site import Site
-from macd_ui.settings import ServerSettings
-from viewer.export import LINKED
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.learn.site import Site
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.viewer.export import LINKED
 
 LEARN = "learn"
 UNKNOWN = "There is no such page in the course. /learn is its beginning."

@@ -19,11 +19,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from core.errors import OptionError
-from core.words import visible
-from macd_ui.examples import SHIPPED
-from macd_ui.gallery.site import File
-from macd_ui.learn.chapters import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.words import visible
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.gallery.site import File
+from macd_studio.macd_ui.learn.chapters import (
     HERE,
     LIGHTS,
     Chapter,
@@ -32,14 +32,14 @@ from macd_ui.learn.chapters import (
     read_glossary,
     read_strings,
 )
-from macd_ui.learn.figures import figures
-from macd_ui.learn.roles import ROLES, RoleExample, examples_by_role
-from macd_ui.learn.values import all_values, lean_of, lesson
-from macd_ui.learn.worksheet import worksheet
-from viewer import payload, status, style
-from viewer.bundle import bundle
-from viewer.export import LINKED
-from viewer.shrink import as_text, shrink
+from macd_studio.macd_ui.learn.figures import figures
+from macd_studio.macd_ui.learn.roles import ROLES, RoleExample, examples_by_role
+from macd_studio.macd_ui.learn.values import all_values, lean_of, lesson
+from macd_studio.macd_ui.learn.worksheet import worksheet
+from macd_studio.viewer import payload, status, style
+from macd_studio.viewer.bundle import bundle
+from macd_studio.viewer.export import LINKED
+from macd_studio.viewer.shrink import as_text, shrink
 
 SCRIPT, STYLE = HERE / "js" / "learn.js", HERE / "learn.css"
 LESSONS = ("frames", "fade", "caption", "quiz")

@@ -11,11 +11,11 @@ import json
 from functools import cache
 from typing import Any
 
-from core.errors import TraceError
-from core.shipped import assets
-from macd_ui.learn.chapters import Value
-from macd_ui.learn.figures import figures, percent
-from macd_ui.learn.roles import RoleExample, example_values
+from macd_studio.core.errors import TraceError
+from macd_studio.core.shipped import assets
+from macd_studio.macd_ui.learn.chapters import Value
+from macd_studio.macd_ui.learn.figures import figures, percent
+from macd_studio.macd_ui.learn.roles import RoleExample, example_values
 
 LESSONS = assets() / "learn"
 PARTS = ("habits", "frames", "fade", "lean", "caption", "quiz")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from macd_ui.learn.chapters import HERE, Chapter, read_strings
-from macd_ui.learn.markup import Block, plain
+from macd_studio.macd_ui.learn.chapters import HERE, Chapter, read_strings
+from macd_studio.macd_ui.learn.markup import Block, plain
 
 GUIDE = HERE.parents[1] / "docs" / "teaching.md"
 BEGIN, END = "<!-- answer key: written by macd_ui.learn.worksheet -->", "<!-- end of answer key -->"
@@ -100,8 +100,8 @@ def guide(chapters: Sequence[Chapter], path: Path = GUIDE) -> str:
 
 
 if __name__ == "__main__":
-    from macd_ui.examples import SHIPPED
-    from macd_ui.learn.site import Site
+    from macd_studio.macd_ui.examples import SHIPPED
+    from macd_studio.macd_ui.learn.site import Site
 
     GUIDE.write_text(guide(Site(folders=[SHIPPED]).chapters()), encoding="utf-8")
     print(GUIDE)

@@ -7,18 +7,18 @@ from typing import Any
 
 import gradio as gr
 
-from core.backbones.catalogue import CATALOGUE
-from core.methods import METHODS
-from core.options import SWEEPS
-from core.types import Trace
-from core.validation import Choice, Number
-from macd_ui import draws
-from macd_ui.examples import Example
-from macd_ui.forms import SETTINGS, Setting, form_values
-from macd_ui.settings import EMBEDDED, ServerSettings
-from macd_ui.showing import settings_of
-from macd_ui.shown import ALWAYS
-from viewer import bundle
+from macd_studio.core.backbones.catalogue import CATALOGUE
+from macd_studio.core.methods import METHODS
+from macd_studio.core.options import SWEEPS
+from macd_studio.core.types import Trace
+from macd_studio.core.validation import Choice, Number
+from macd_studio.macd_ui import draws
+from macd_studio.macd_ui.examples import Example
+from macd_studio.macd_ui.forms import SETTINGS, Setting, form_values
+from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
+from macd_studio.macd_ui.showing import settings_of
+from macd_studio.macd_ui.shown import ALWAYS
+from macd_studio.viewer import bundle
 
 FORM = Path(__file__).parents[1] / "js" / "form.js"
 """The scripts of the form's own parts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-from macd_ui.questions import MOST
+from macd_studio.macd_ui.questions import MOST
 
 
 class QuestionsPanel:

@@ -6,8 +6,8 @@ from typing import Any
 
 import gradio as gr
 
-from macd_ui.component import viewer_component
-from macd_ui.panels.ask import error_line, mounted
+from macd_studio.macd_ui.component import viewer_component
+from macd_studio.macd_ui.panels.ask import error_line, mounted
 
 
 class ViewPanel:

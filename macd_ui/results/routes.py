@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from core.errors import MacdError
-from macd_ui.gallery.routes import page_headers
-from macd_ui.results.site import INDEX, ResultsSite
-from macd_ui.settings import ServerSettings
-from viewer.export import LINKED
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.gallery.routes import page_headers
+from macd_studio.macd_ui.results.site import INDEX, ResultsSite
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.viewer.export import LINKED
 
 RESULTS = "results"
 UNKNOWN = "There is no such page of the results. /results shows the report."

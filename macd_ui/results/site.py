@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import BenchmarkError, MacdError, TraceError
-from core.types import Trace
-from evals.benchmarks.layout import read_json
-from evals.scoring.files import TRACES, plots, questions_csv, report_page
-from evals.scoring.pages import QUESTIONS, questions_page
-from macd_ui.gallery.runs import Run, read_run
-from macd_ui.gallery.site import File, run_page, shared_file
+from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
+from macd_studio.core.types import Trace
+from macd_studio.evals.benchmarks.layout import read_json
+from macd_studio.evals.scoring.files import TRACES, plots, questions_csv, report_page
+from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
+from macd_studio.macd_ui.gallery.runs import Run, read_run
+from macd_studio.macd_ui.gallery.site import File, run_page, shared_file
 
 Report = dict[str, Any]
 INDEX = "index.html"
@@ -172,7 +172,7 @@ def _files_report(report: Report, folder: Path) -> Opened:
 
 def _drawn_report(report: Report, folder: Path) -> Opened:
     """A report over drawn clips, which keeps no questions."""
-    from evals.report import markdown, page, pictures
+    from macd_studio.evals.report import markdown, page, pictures
 
     shown = page(str(report["benchmark"]), markdown(report), list(pictures(report).values()))
     back = '<p><a href="../">To the page</a></p>'

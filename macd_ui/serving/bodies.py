@@ -17,9 +17,9 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
-from macd_ui.quota import Quota
-from macd_ui.serving.identity import MAX_HASH, session_key
-from macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
+from macd_studio.macd_ui.quota import Quota
+from macd_studio.macd_ui.serving.identity import MAX_HASH, session_key
+from macd_studio.macd_ui.serving.routes import MOST, NOTHING, TYPES, UPLOAD, Door
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from macd_ui.kept import AT_ONCE
-from macd_ui.line import MAX_WAITING, NEAR
-from macd_ui.serving.bodies import (
+from macd_studio.macd_ui.kept import AT_ONCE
+from macd_studio.macd_ui.line import MAX_WAITING, NEAR
+from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
     HELD,
@@ -17,14 +17,14 @@ from macd_ui.serving.bodies import (
     PIECE,
     SHARE,
 )
-from macd_ui.serving.connections import HEAD_S, RESERVED
-from macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
-from macd_ui.serving.logs import MINUTE_S
-from macd_ui.serving.logs import MOST as MOST_RECORDS
-from macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
-from macd_ui.serving.upstream import MOST_UNREAD
-from macd_ui.session import MAX_SESSIONS
-from macd_ui.settings import KEPT_SHARED, VisitorLimits
+from macd_studio.macd_ui.serving.connections import HEAD_S, RESERVED
+from macd_studio.macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
+from macd_studio.macd_ui.serving.logs import MINUTE_S
+from macd_studio.macd_ui.serving.logs import MOST as MOST_RECORDS
+from macd_studio.macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
+from macd_studio.macd_ui.serving.upstream import MOST_UNREAD
+from macd_studio.macd_ui.session import MAX_SESSIONS
+from macd_studio.macd_ui.settings import KEPT_SHARED, VisitorLimits
 
 EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))
 """Where a function of the page is called; calls have bounds beside those of their request."""

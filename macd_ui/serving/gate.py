@@ -28,9 +28,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from macd_ui.api import VISITOR
-from macd_ui.quota import QuotaError
-from macd_ui.serving.bodies import (
+from macd_studio.macd_ui.api import VISITOR
+from macd_studio.macd_ui.quota import QuotaError
+from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
     HELD,
@@ -51,8 +51,8 @@ from macd_ui.serving.bodies import (
     replayed,
     session_hash,
 )
-from macd_ui.serving.delays import SENDER
-from macd_ui.serving.identity import (
+from macd_studio.macd_ui.serving.delays import SENDER
+from macd_studio.macd_ui.serving.identity import (
     address,
     is_proxy,
     new_cookie,
@@ -60,13 +60,23 @@ from macd_ui.serving.identity import (
     session_key,
     set_cookie,
 )
-from macd_ui.serving.routes import API, HEALTH, JSON, LOGIN, NOTHING, STARTUP, UPLOAD, Door, Doors
-from macd_ui.serving.upstream import NO_SESSION, Framework
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings
-from macd_ui.wording import UNFORESEEN
-from ratings.web import CSP as STUDY_CSP
-from ratings.web import is_study_path
+from macd_studio.macd_ui.serving.routes import (
+    API,
+    HEALTH,
+    JSON,
+    LOGIN,
+    NOTHING,
+    STARTUP,
+    UPLOAD,
+    Door,
+    Doors,
+)
+from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.wording import UNFORESEEN
+from macd_studio.ratings.web import CSP as STUDY_CSP
+from macd_studio.ratings.web import is_study_path
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]

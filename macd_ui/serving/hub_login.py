@@ -20,8 +20,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from core.errors import MacdError, OptionError
-from ratings.store import Study
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.ratings.store import Study
 
 NEEDED = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 PACKAGES = ("authlib", "itsdangerous")

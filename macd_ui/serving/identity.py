@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
 
-from macd_ui.settings import Network
+from macd_studio.macd_ui.settings import Network
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::\d+)?|([0-9.]+):\d+")

@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable
 from getpass import getpass
 from pathlib import Path
 
-from core.errors import MacdError, OptionError
-from macd_ui.serving.delays import Delays
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.macd_ui.serving.delays import Delays
 
 KIND = "scrypt"
 COST = {"n": 2**14, "r": 8, "p": 1}

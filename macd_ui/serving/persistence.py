@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.errors import OptionError
+from macd_studio.core.errors import OptionError
 
 MOUNT = Path("/data")
 """Where a Space mounts a bucket."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.errors import MacdError, OptionError
-from macd_ui.serving.persistence import data_folder, set_up
-from macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.macd_ui.serving.persistence import data_folder, set_up
+from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
 
 DRAIN_S = 10.0
 """How long running jobs may take to stop, and their visitors to be informed, seconds."""
@@ -74,7 +74,7 @@ def with_gallery(settings: ServerSettings) -> ServerSettings:
     """
     if settings.gallery_dataset is None:
         return settings
-    from macd_ui.gallery.dataset import DatasetError, pull
+    from macd_studio.macd_ui.gallery.dataset import DatasetError, pull
 
     try:
         return replace(settings, gallery=str(pull(settings.gallery_dataset)))
@@ -91,9 +91,9 @@ def with_models(settings: ServerSettings) -> ServerSettings:
     """
     if not settings.public:
         return settings
-    from core import hub
-    from core.backbones.load import fetch_backbone
-    from core.objects.detect import load_detector
+    from macd_studio.core import hub
+    from macd_studio.core.backbones.load import fetch_backbone
+    from macd_studio.core.objects.detect import load_detector
 
     def had(kind: str, names: Sequence[str], fetch: Callable[[str], Any]) -> Iterator[str]:
         for name in names:
@@ -134,12 +134,14 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
     Raises OptionError where the port or the file of users cannot be used, a MacdError for a study
     that cannot be opened.
     """
-    from macd_ui import zerogpu  # first: it imports `spaces`, which must come before torch
-    from macd_ui.layout import QUEUE, build_page, launch_options
-    from macd_ui.serving.logs import set_up_logging
-    from macd_ui.serving.states import TabStates, keep_heaps_small
-    from macd_ui.serving.study import open_site
-    from macd_ui.session import Store
+    from macd_studio.macd_ui import (
+        zerogpu,  # first: it imports `spaces`, which must come before torch
+    )
+    from macd_studio.macd_ui.layout import QUEUE, build_page, launch_options
+    from macd_studio.macd_ui.serving.logs import set_up_logging
+    from macd_studio.macd_ui.serving.states import TabStates, keep_heaps_small
+    from macd_studio.macd_ui.serving.study import open_site
+    from macd_studio.macd_ui.session import Store
 
     keep_heaps_small()
     set_up_logging(settings.log_content)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
-from macd_ui.serving.hub_login import login_routes
-from macd_ui.settings import ServerSettings
-from ratings.mirror import mirror_to_hub
-from ratings.store import Study
-from ratings.web import StudySite
+from macd_studio.macd_ui.serving.hub_login import login_routes
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.ratings.mirror import mirror_to_hub
+from macd_studio.ratings.store import Study
+from macd_studio.ratings.web import StudySite
 
 
 def open_site(settings: ServerSettings) -> StudySite | None:

@@ -20,7 +20,7 @@ from python_multipart.exceptions import FormParserError
 from starlette.formparsers import MultiPartException
 from starlette.requests import cookie_parser
 
-from macd_ui.serving.connections import bound_connections
+from macd_studio.macd_ui.serving.connections import bound_connections
 
 SOURCE = "https://github.com/gradio-app/gradio/blob/gradio%406.31.0/gradio"
 MOST_FILES = 1

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ratings.stats.bootstrap import Estimate, Matrix, interval
+from macd_studio.ratings.stats.bootstrap import Estimate, Matrix, interval
 
 Metric = Literal["nominal", "ordinal", "interval"]
 

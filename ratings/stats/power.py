@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ratings.stats.bootstrap import Matrix
+from macd_studio.ratings.stats.bootstrap import Matrix
 
 Z = 1.959963984540054
 MOST = 10_000

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bench import gpu_check
-from core.types import AscentStep
+from macd_studio.core.types import AscentStep
 
 
 def test_without_cuda_it_ends_with_2_and_a_line(monkeypatch, capsys, tmp_path):

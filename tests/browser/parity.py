@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from core.decoding.contrast import (
+from macd_studio.core.decoding.contrast import (
     above,
     cut_floor,
     flip_points,
@@ -22,8 +22,13 @@ from core.decoding.contrast import (
     score,
     weighted,
 )
-from core.masking.masks import combine_masks, draw_masks, frame_levels, quantize_strengths
-from core.options import (
+from macd_studio.core.masking.masks import (
+    combine_masks,
+    draw_masks,
+    frame_levels,
+    quantize_strengths,
+)
+from macd_studio.core.options import (
     FUSIONS,
     AscentOptions,
     ContrastOptions,
@@ -31,9 +36,9 @@ from core.options import (
     RuleOptions,
     RunOptions,
 )
-from core.repeats import Repeats, penalised
-from core.rules import Setting, find_rule, rule_names
-from core.types import (
+from macd_studio.core.repeats import Repeats, penalised
+from macd_studio.core.rules import Setting, find_rule, rule_names
+from macd_studio.core.types import (
     INTERPOLATED,
     LOST,
     SEEN,
@@ -47,9 +52,9 @@ from core.types import (
     Trace,
     Track,
 )
+from macd_studio.viewer import JS, payload
+from macd_studio.viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 from tests.browser.sentences import claims, facts, reports
-from viewer import JS, payload
-from viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 
 ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "control-text.js"))
 SCRIPTS = (

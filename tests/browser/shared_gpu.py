@@ -27,7 +27,7 @@ def main(log: Path) -> None:
             yield from super()._stream(task, args, seconds)
 
     sys.modules["spaces"] = Logged().module()
-    from macd_ui.serving.server import main as serve
+    from macd_studio.macd_ui.serving.server import main as serve
 
     serve(["--host", "127.0.0.1"])
 

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from core.options import AscentOptions, RunOptions, VideoOptions
-from core.pipeline import run
+from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
+from macd_studio.core.pipeline import run
+from macd_studio.viewer import JS, bundle, payload, style
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM
-from viewer import JS, bundle, payload, style
 
 WIDTHS = (390, 820, 1440, 2560)
 HEIGHT = 900

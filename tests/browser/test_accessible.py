@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from macd_studio.viewer import payload, standalone, status
 from tests.browser.states import show, traced
 from tests.small_trace import small_trace
-from viewer import payload, standalone, status
 
 pytestmark = pytest.mark.browser
 STATES = (

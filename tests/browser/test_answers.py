@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import core
-from core.decoding.contrast import kept_candidates, log_partition
-from core.traces.bundle import pack, unpack
-from core.types import TokenStep
+import macd_studio as macd
+from macd_studio.core.decoding.contrast import kept_candidates, log_partition
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.types import TokenStep
+from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced
-from viewer import JS, bundle, payload, status
 
 pytestmark = pytest.mark.browser
 WORDS = ["yes", "no", "dog", " and", "<end>", "<stop>"]
@@ -205,7 +205,7 @@ def test_the_recorded_pictures_of_a_second_view_are_shown(bare):
         {"name": "plain", "tokens": [0], "base": [row]},
         {"name": "mine", "tokens": [0], "base": [row], "counter": [row], "shown": shown},
     ]
-    trace = core.record(
+    trace = macd.record(
         frames, [0.0, 1.0], "Is it?", answers=answers, token_text={0: "yes", 1: "no"}
     )
     page = show(bare, unpack(pack(trace)))

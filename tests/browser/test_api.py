@@ -8,8 +8,8 @@ import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
-from core.traces.bundle import load
-from macd_ui.examples import examples
+from macd_studio.core.traces.bundle import load
+from macd_studio.macd_ui.examples import examples
 from tests.browser.conftest import ROOT
 
 pytestmark = pytest.mark.browser

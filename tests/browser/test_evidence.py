@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from core.evidence.records import Agreement, Evidence, EvidenceMap, KnockOut, Lens, Target
-from macd_ui.examples import examples
+from macd_studio.core.evidence.records import (
+    Agreement,
+    Evidence,
+    EvidenceMap,
+    KnockOut,
+    Lens,
+    Target,
+)
+from macd_studio.macd_ui.examples import examples
+from macd_studio.viewer import JS, bundle, standalone
 from tests.patience import PATIENCE_MS
-from viewer import JS, bundle, standalone
 
 pytestmark = pytest.mark.browser
 ROWS, COLUMNS = 6, 8

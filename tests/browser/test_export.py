@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.traces.bundle import save
-from core.types import Edit, OcclusionReport
-from core.views.records import OtherView
+from macd_studio.core.traces.bundle import save
+from macd_studio.core.types import Edit, OcclusionReport
+from macd_studio.core.views.records import OtherView
+from macd_studio.viewer import standalone
 from tests.core.test_bundle import make_trace
-from viewer import standalone
 
 pytestmark = pytest.mark.browser
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from macd_studio.viewer.glossary import terms
 from tests.opening import AFTER, BEFORE
-from viewer.glossary import terms
 
 pytestmark = pytest.mark.browser
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from macd_ui.examples import SHIPPED
-from macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
 from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser

@@ -2,8 +2,8 @@
 
 import pytest
 
+from macd_studio.viewer import payload
 from tests.browser.states import HEIGHT, LONG_NAME, WIDTHS, show, traced
-from viewer import payload
 
 pytestmark = pytest.mark.browser
 SAMPLE = (390, 1440)

@@ -7,12 +7,12 @@ from decimal import Decimal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from macd_ui.examples import SHIPPED
-from macd_ui.learn.chapters import HERE, read_strings
-from macd_ui.learn.site import Site, write_site
-from macd_ui.learn.values import lesson
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.learn.chapters import HERE, read_strings
+from macd_studio.macd_ui.learn.site import Site, write_site
+from macd_studio.macd_ui.learn.values import lesson
+from macd_studio.viewer.bundle import bundle
 from tests.patience import PATIENCE_MS
-from viewer.bundle import bundle
 
 pytestmark = pytest.mark.browser
 SIZES = [(390, 844), (1440, 1000)]

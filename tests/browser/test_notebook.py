@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import core
+import macd_studio as macd
 
 pytestmark = pytest.mark.browser
 EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
@@ -17,7 +17,7 @@ def test_the_frame_shows_the_trace_and_reaches_nothing_else(browser):
     problems = []
     page.on("pageerror", lambda e: problems.append(str(e)))
     page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    trace = core.load(EXAMPLES / "repaired.macd")
+    trace = macd.load(EXAMPLES / "repaired.macd")
     page.set_content(f"<!doctype html><body>{trace._repr_html_()}</body>")
     frame = page.frame_locator("iframe")
     frame.locator(".mv-token").first.wait_for()

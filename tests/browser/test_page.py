@@ -2,7 +2,7 @@
 
 import pytest
 
-from viewer import JS, bundle
+from macd_studio.viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
 
@@ -105,7 +105,7 @@ def test_the_whole_way(page, toy_mp4, tmp_path):
         page.click("#save")
     saved = tmp_path / "saved.macd"
     download.value.save_as(saved)
-    from core.traces.bundle import load
+    from macd_studio.core.traces.bundle import load
 
     assert load(saved).answers["baseline"].text == "yes"
     page.reload()

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import core
-from core.decoding.contrast import score
-from core.rules import find_rule
-from core.types import ModelFrames
+import macd_studio as macd
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.rules import find_rule
+from macd_studio.core.types import ModelFrames
+from macd_studio.viewer import standalone
 from tests.core.test_recording import FRAMES, WORDS, logits, steps, told
 from tests.patience import PATIENCE_MS
-from viewer import standalone
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +30,7 @@ def by_code():
 
 def recorded():
     """Two answers of one view and three of two, none under a name of this project's."""
-    trace = core.record(
+    trace = macd.record(
         **told(
             answers=[
                 {"name": "ours", "steps": steps(two=False)},
@@ -175,7 +175,7 @@ def test_each_contrast_shows_its_own_second_view(opened):
 
 
 def test_no_choice_is_offered_where_there_is_none(opened):
-    page = opened(core.record(**told()))
+    page = opened(macd.record(**told()))
     assert tokens(page, "macd") is not None
     assert not page.locator(".mv-tokens .mv-pair").is_visible()
     trace = recorded()

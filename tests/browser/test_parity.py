@@ -2,8 +2,8 @@
 
 import pytest
 
+from macd_studio.viewer import bundle
 from tests.browser.parity import CASES, ENTRIES
-from viewer import bundle
 
 pytestmark = pytest.mark.browser
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ratings.check import check_study
-from ratings.report import figures
-from ratings.simulate import truth_of
-from ratings.store import Study
+from macd_studio.ratings.check import check_study
+from macd_studio.ratings.report import figures
+from macd_studio.ratings.simulate import truth_of
+from macd_studio.ratings.store import Study
+from macd_studio.viewer import bundle
 from tests.browser.conftest import free_port, serve
 from tests.patience import PATIENCE_MS, PATIENCE_S
 from tests.ratings.killable import Server
 from tests.ratings.studies import known, make_study
-from viewer import bundle
 
 pytestmark = pytest.mark.browser
 SHOWN = (

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from core.traces.bundle import load
-from macd_ui.examples import examples
+from macd_studio.core.traces.bundle import load
+from macd_studio.macd_ui.examples import examples
 from tests.browser.conftest import BROKEN_OFF, QUIET, free_port, serve
 from tests.browser.test_page import run, upload
 from tests.browser.test_visitors import MESSAGE, long_run, notes, says

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from macd_ui.examples import examples
+from macd_studio.macd_ui.examples import examples
+from macd_studio.viewer import JS, bundle, identity
 from tests.browser.test_page import run, upload
-from viewer import JS, bundle, identity
 
 pytestmark = pytest.mark.browser
 
@@ -196,7 +196,7 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
         page.click("#save")
     saved = tmp_path / "measured.macd"
     download.value.save_as(saved)
-    from core.traces.bundle import load
+    from macd_studio.core.traces.bundle import load
 
     (one,) = load(saved).evidence
     assert len(one.knock_outs) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from bench.soak import QUESTIONS, visit
 from bench.visitor import Visitor
-from macd_ui.examples import examples
+from macd_studio.macd_ui.examples import examples
 
 pytestmark = pytest.mark.browser
 

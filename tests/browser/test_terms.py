@@ -3,11 +3,11 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from macd_ui.examples import SHIPPED
-from macd_ui.learn.roles import examples_by_role
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.learn.roles import examples_by_role
+from macd_studio.viewer import standalone
+from macd_studio.viewer.glossary import meaning
 from tests.patience import PATIENCE_MS
-from viewer import standalone
-from viewer.glossary import meaning
 
 pytestmark = pytest.mark.browser
 
@@ -37,7 +37,7 @@ def page(browser, exported):
 
 def test_a_term_is_defined_on_hover_and_focus(page):
     tip = page.locator(".mv-tip:popover-open")
-    page.evaluate("""addEventListener("pointermove", e => { window.lastPointer = [e.screenX, e.screenY]; })""")
+    page.evaluate("addEventListener('pointermove', e => { last = [e.screenX, e.screenY]; })")
     page.locator(".mv-losses .mv-term").hover()
     assert tip.inner_text() == f"query loss {meaning('query loss')}."
     page.keyboard.press("Tab")  # from here on the reader uses the keyboard
@@ -45,8 +45,8 @@ def test_a_term_is_defined_on_hover_and_focus(page):
     assert tip.inner_text() == f"contrast strength {meaning('contrast strength')}."
     # another term scrolls under the pointer, which stays where it is
     page.locator(".mv-losses .mv-term").evaluate("""term => {
-        const [screenX, screenY] = window.lastPointer;
-        term.dispatchEvent(new PointerEvent("pointerenter", { pointerType: "mouse", screenX, screenY }));
+        const [screenX, screenY] = last, pointerType = "mouse";
+        term.dispatchEvent(new PointerEvent("pointerenter", { pointerType, screenX, screenY }));
     }""")
     assert tip.inner_text() == f"contrast strength {meaning('contrast strength')}."
     page.keyboard.press("Escape")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.viewer import payload, status
 from tests.browser.states import show, traced
-from viewer import payload, status
 
 pytestmark = pytest.mark.browser
 CANVAS = ".mv-stage .mv-canvas"

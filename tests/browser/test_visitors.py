@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from macd_ui.examples import examples
+from macd_studio.macd_ui.examples import examples
 from tests.browser.conftest import free_port, serve
 from tests.browser.test_page import open_form, open_plot, run, upload
 from tests.patience import PATIENCE_MS

@@ -5,7 +5,7 @@ import json
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from macd_ui.examples import examples
+from macd_studio.macd_ui.examples import examples
 from tests.browser.test_page import open_plot
 
 pytestmark = pytest.mark.browser

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from core.traces.bundle import load, save
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.viewer import JS, bundle
 from tests.browser.test_page import canvas_pixels, run, upload
 from tests.opening import EXAMPLE
-from viewer import JS, bundle
 
 pytestmark = pytest.mark.browser
 SCRIPT = bundle(JS / "rescore.js", JS / "tokens.js")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.traces.bundle import load
-from core.types import SEEN
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import SEEN
 from tests.browser.test_page import run, upload
 from tests.browser.test_whatif import drag, name_new_object, open_what_if, settled
 from tests.patience import PATIENCE_MS

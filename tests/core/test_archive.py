@@ -8,9 +8,9 @@ import zlib
 
 import pytest
 
-from core.errors import TraceError
-from core.traces import archive
-from core.traces.archive import read_directory, read_member
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces import archive
+from macd_studio.core.traces.archive import read_directory, read_member
 from tests.zip_lies import by_hand, end_places, headers, lie, places
 
 PARTS = {"manifest.json": b"{}" * 300, "arrays/a.npy": b"", "frames/0000.webp": b"picture"}

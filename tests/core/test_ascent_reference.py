@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import BlindGradient, NumericalError, OptionError
-from core.masking.ascent import (
+from macd_studio.core.errors import BlindGradient, NumericalError, OptionError
+from macd_studio.core.masking.ascent import (
     BaseRead,
     ascend,
     finalize_ascent,
@@ -15,10 +15,10 @@ from core.masking.ascent import (
     read_base,
     reverse,
 )
-from core.masking.composite import mask_compositor
-from core.masking.objective import OwnAnswer, objective_loss, query_loss
-from core.options import AscentOptions, MaskOptions
-from core.types import LOST, AscentStep, MaskSet, Track
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.objective import OwnAnswer, objective_loss, query_loss
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import LOST, AscentStep, MaskSet, Track
 from tests.fakes import ByteLM, clip
 
 

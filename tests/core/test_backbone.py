@@ -8,21 +8,21 @@ import pytest
 import torch
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 
-from core.backbones import load_backbone
-from core.backbones.prompt import query_positions
-from core.decoding.loop import decode
-from core.errors import BackboneCorrupt, OptionError, QuestionError, UnsupportedBackbone
-from core.masking.ascent import ascend
-from core.masking.composite import mask_compositor
-from core.masking.masks import draw_masks
-from core.masking.objective import query_loss
-from core.media.video import read_clip
-from core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
-from core.rules.linear import Linear
-from core.rules.plain import Plain
-from core.types import SEEN, Clip, Track
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.prompt import query_positions
+from macd_studio.core.decoding.loop import decode
+from macd_studio.core.errors import BackboneCorrupt, OptionError, QuestionError, UnsupportedBackbone
+from macd_studio.core.masking.ascent import ascend
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules.plain import Plain
+from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.toyworld.model import use_fused_norms
 from tests.families import outer
-from toyworld.model import use_fused_norms
 
 QUESTION = "Is there a dog in the video?"
 
@@ -271,7 +271,7 @@ def test_folders_that_are_no_model_say_so(tmp_path):
 def test_changed_weights_are_not_loaded(tmp_path, monkeypatch):
     import shutil
 
-    from core import shipped
+    from macd_studio.core import shipped
 
     copied = tmp_path / "toyworld"
     shutil.copytree(shipped.TOYWORLD, copied)

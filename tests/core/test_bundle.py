@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.errors import OptionError, TraceError
-from core.options import MaskOptions, RunOptions, VideoOptions
-from core.pipeline import run
-from core.traces.bundle import load, pack, save, unpack
-from core.types import ModelFrames
-from core.whatif.workbench import Workbench
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.options import MaskOptions, RunOptions, VideoOptions
+from macd_studio.core.pipeline import run
+from macd_studio.core.traces.bundle import load, pack, save, unpack
+from macd_studio.core.types import ModelFrames
+from macd_studio.core.whatif.workbench import Workbench
 from tests.conftest import write_video
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
@@ -294,8 +294,8 @@ def test_a_small_file_of_huge_frames_is_refused_before_it_is_decoded(content, tm
     assert path.stat().st_size < 400_000
     code = (
         "import resource, sys\n"
-        "from core.traces.bundle import load\n"
-        "from core.errors import TraceError\n"
+        "from macd_studio.core.traces.bundle import load\n"
+        "from macd_studio.core.errors import TraceError\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    load(sys.argv[1])\n"
         "except TraceError as error:\n    print(error)\n"
@@ -356,7 +356,7 @@ def test_a_run_of_very_many_pixels_can_still_be_opened(trace):
 
 
 def test_encoded_pictures_stay_within_a_bound_and_without_their_pixels(monkeypatch):
-    from core.media import webp
+    from macd_studio.core.media import webp
 
     kept = webp._Encoded(3000)
     monkeypatch.setattr(webp, "_encoded", kept)

@@ -4,11 +4,11 @@ import av
 import numpy as np
 import pytest
 
-from core.media.sampling import tracker_times
-from core.media.video import read_clip
-from core.objects.track import bursts_of, rate_of, track
-from core.options import TrackOptions, VideoOptions
-from core.types import LOST, SEEN
+from macd_studio.core.media.sampling import tracker_times
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects.track import bursts_of, rate_of, track
+from macd_studio.core.options import TrackOptions, VideoOptions
+from macd_studio.core.types import LOST, SEEN
 from tests.core.test_track import seen
 
 SAMPLES = [30.0, 90.0, 150.0, 210.0]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.cli.main import main
-from core.traces.bundle import load
+from macd_studio.core.cli.main import main
+from macd_studio.core.traces.bundle import load
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ def test_the_json_is_as_documented(traced, capsys):
 def test_show_gives_the_same_without_torch(traced):
     out, done = traced
     code = (
-        "import sys; from core.cli.main import main; main(sys.argv[1:]);"
+        "import sys; from macd_studio.core.cli.main import main; main(sys.argv[1:]);"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
     shown = subprocess.run(
@@ -104,9 +104,9 @@ def test_show_gives_the_same_without_torch(traced):
 
 
 def test_presets_set_what_is_not_given():
-    from core.cli.flags import options_of
-    from core.cli.main import _parser
-    from core.options import VCD_PRESETS, ContrastOptions
+    from macd_studio.core.cli.flags import options_of
+    from macd_studio.core.cli.main import _parser
+    from macd_studio.core.options import VCD_PRESETS, ContrastOptions
 
     def options(*more):
         return options_of(_parser().parse_args(["trace", "v", "q", *more]))
@@ -199,8 +199,8 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
     def closed(*_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("core.cli.main._edit", lambda args: load(source))
-    monkeypatch.setattr("core.cli.main._print", closed)
+    monkeypatch.setattr("macd_studio.core.cli.main._edit", lambda args: load(source))
+    monkeypatch.setattr("macd_studio.core.cli.main._print", closed)
     monkeypatch.setattr(sys.stderr, "close", lambda: None, raising=False)
     assert main(["edit", str(source), "--out", str(out)]) == 0
     assert load(out).question == load(source).question
@@ -209,16 +209,16 @@ def test_the_trace_is_saved_even_if_nobody_reads_the_summary(monkeypatch, tmp_pa
 @pytest.mark.parametrize(
     "module",
     [
-        "core.cli.main:main",
-        "evals.__main__:main",
-        "ratings.cli:main",
-        "macd_ui.settings:read_settings",
+        "macd_studio.core.cli.main:main",
+        "macd_studio.evals.__main__:main",
+        "macd_studio.ratings.cli:main",
+        "macd_studio.macd_ui.settings:read_settings",
     ],
 )
 def test_every_command_tells_its_version(module, capsys):
     from importlib import import_module
 
-    from core import __version__
+    from macd_studio import __version__
 
     name, function = module.split(":")
     with pytest.raises(SystemExit) as ended:
@@ -228,7 +228,7 @@ def test_every_command_tells_its_version(module, capsys):
 
 
 def test_a_trace_and_a_clip_show_themselves_in_a_line(traced, toy_mp4):
-    from core.media.video import read_clip
+    from macd_studio.core.media.video import read_clip
 
     trace = load(traced[0])
     for shown, name in ((trace, trace.clip.name), (read_clip(toy_mp4), toy_mp4.name)):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from core.masking.composite import fill_for, mask_compositor
-from core.masking.masks import combine_masks
-from core.options import FUSIONS, MaskOptions
-from core.types import LOST, MaskSet, Track
+from macd_studio.core.masking.composite import fill_for, mask_compositor
+from macd_studio.core.masking.masks import combine_masks
+from macd_studio.core.options import FUSIONS, MaskOptions
+from macd_studio.core.types import LOST, MaskSet, Track
 from tests.fakes import ByteLM, clip
 
 HEIGHT, WIDTH, FRAMES = 12, 20, 6

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.traces.summary import as_json, as_text
-from core.types import Answer, TokenStep
-from core.whatif.constant import same_by_constant
+from macd_studio.core.traces.summary import as_json, as_text
+from macd_studio.core.types import Answer, TokenStep
+from macd_studio.core.whatif.constant import same_by_constant
+from macd_studio.viewer import payload
 from tests.small_trace import small_trace
-from viewer import payload
 
 
 def step(texts, logits, chosen, index=0):

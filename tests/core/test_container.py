@@ -8,10 +8,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from core.errors import TraceError
-from core.traces import container
-from core.traces.container import open_bundle
-from core.traces.format import FORMAT, SCHEMA
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces import container
+from macd_studio.core.traces.container import open_bundle
+from macd_studio.core.traces.format import FORMAT, SCHEMA
 
 PLAIN = {"format": FORMAT, "schema": SCHEMA}
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from core.decoding.contrast import (
+from macd_studio.core.decoding.contrast import (
     check_finite,
     cut_floor,
     flip_points,
@@ -18,7 +18,7 @@ from core.decoding.contrast import (
     score,
     winners,
 )
-from core.errors import NumericalError
+from macd_studio.core.errors import NumericalError
 
 sizes = st.integers(1, 40)
 logits = st.integers(1, 40).flatmap(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.decoding.contrast import (
+from macd_studio.core.decoding.contrast import (
     above,
     check_finite,
     cut_floor,
@@ -24,8 +24,8 @@ from core.decoding.contrast import (
     weighted,
     winners,
 )
-from core.errors import NumericalError
-from core.types import StepWeights
+from macd_studio.core.errors import NumericalError
+from macd_studio.core.types import StepWeights
 
 
 def nucleus_by_definition(scores, temperature, top_p):

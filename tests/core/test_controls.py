@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.methods import METHODS
-from core.methods.run import run_method
-from core.shipped import assets
-from core.traces.bundle import load
-from core.types import Answer
-from core.views.context import MethodContext
-from core.whatif.constant import first_divergence, smallest_constant
-from core.whatif.controls import measure_controls
-from core.whatif.workbench import Workbench
+from macd_studio.core.errors import OptionError
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.shipped import assets
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import Answer
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.whatif.constant import first_divergence, smallest_constant
+from macd_studio.core.whatif.controls import measure_controls
+from macd_studio.core.whatif.workbench import Workbench
 from tests.opening import AFTER, BEFORE
 from tests.small_trace import small_trace
 

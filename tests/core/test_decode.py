@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from core.decoding.contrast import score
-from core.decoding.loop import answer, decode
-from core.errors import NumericalError
-from core.options import ContrastOptions, DecodeOptions
-from core.rules.linear import Linear
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.decoding.loop import answer, decode
+from macd_studio.core.errors import NumericalError
+from macd_studio.core.options import ContrastOptions, DecodeOptions
+from macd_studio.core.rules.linear import Linear
 from tests.fakes import ByteLM, clip
 
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import DetectorError
-from core.media.video import read_clip
-from core.objects.detect import POINTS, load_detector, only, simplified
-from core.options import DetectOptions
-from toyworld.priors import priors
+from macd_studio.core.errors import DetectorError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects.detect import POINTS, load_detector, only, simplified
+from macd_studio.core.options import DetectOptions
+from macd_studio.toyworld.priors import priors
 
 
 def iou(a, b):
@@ -201,7 +201,7 @@ def test_detectors_of_transformers_give_the_same_kind_of_boxes(tmp_path, make):
 
 
 def test_an_open_vocabulary_looks_for_what_the_question_names(make_video):
-    from core.pipeline import run
+    from macd_studio.core.pipeline import run
     from tests.fakes import BoxDetector, ByteLM
 
     class Open(BoxDetector):
@@ -218,8 +218,8 @@ def test_an_open_vocabulary_looks_for_what_the_question_names(make_video):
 
 
 def test_only_chosen_classes_stay(make_video):
-    from core.options import RunOptions
-    from core.pipeline import run
+    from macd_studio.core.options import RunOptions
+    from macd_studio.core.pipeline import run
     from tests.fakes import BoxDetector, ByteLM
 
     options = RunOptions(detect=DetectOptions(classes=("ball",)))

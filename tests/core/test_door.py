@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import core
-from core.errors import (
+import macd_studio as macd
+from macd_studio.core.errors import (
     BackboneNotFound,
     DetectorError,
     MacdError,
@@ -19,11 +19,11 @@ from core.errors import (
     QuestionError,
     VideoError,
 )
-from core.media.video import read_clip
-from core.notebook import viewer_frame
-from core.options import AscentOptions, RunOptions
-from core.traces.bundle import load, save
-from core.traces.summary import as_json
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.notebook import viewer_frame
+from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions, options_from
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.traces.summary import as_json
 from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
 
@@ -34,7 +34,7 @@ SHORT = {"video": {"frames": 4}, "decode": {"max_tokens": 2}}
 
 
 def test_the_exports_are_these():
-    assert core.__all__ == [
+    assert macd.__all__ == [
         "MacdError",
         "RunOptions",
         "Trace",
@@ -46,19 +46,19 @@ def test_the_exports_are_these():
         "save",
         "trace",
     ]
-    assert set(core.__all__) <= set(dir(core))
-    for name in core.__all__:
-        assert getattr(core, name) is not None
-    assert (core.load, core.save) == (load, save)
-    assert core.RunOptions is RunOptions
-    assert issubclass(core.MacdError, Exception)
+    assert set(macd.__all__) <= set(dir(macd))
+    for name in macd.__all__:
+        assert getattr(macd, name) is not None
+    assert (macd.load, macd.save) == (load, save)
+    assert macd.RunOptions is RunOptions
+    assert issubclass(macd.MacdError, Exception)
     with pytest.raises(AttributeError, match="no attribute 'traec'"):
-        core.traec  # noqa: B018
+        macd.traec  # noqa: B018
 
 
 def test_they_are_typed_and_described():
     for name in ("trace", "compare", "load", "save", "record"):
-        call = getattr(core, name)
+        call = getattr(macd, name)
         assert len(call.__doc__) > 60
         assert call.__annotations__.keys() >= {"return"}
 
@@ -68,17 +68,17 @@ LIGHT = f"""
 import sys
 def loaded():
     return [name for name in {HEAVY!r} if name in sys.modules]
-import core
+import macd_studio as macd
 assert not loaded(), loaded()
 assert "numpy" not in sys.modules
-trace = core.load(sys.argv[1])
+trace = macd.load(sys.argv[1])
 trace.to_dict()
-core.Trace, core.RunOptions, core.MacdError, core.record, core.trace, core.compare
+macd.Trace, macd.RunOptions, macd.MacdError, macd.record, macd.trace, macd.compare
 assert not loaded(), loaded()
-core.save(trace, sys.argv[2])
+macd.save(trace, sys.argv[2])
 try:
-    core.trace("nothing.mp4", "Is there a dog?")
-except core.MacdError:
+    macd.trace("nothing.mp4", "Is there a dog?")
+except macd.MacdError:
     pass
 else:
     raise AssertionError("a file that is not there was read")
@@ -91,16 +91,16 @@ def test_importing_and_loading_take_neither_torch_nor_plots(tmp_path):
     words = [sys.executable, "-c", LIGHT, str(EXAMPLES / "repaired.macd"), str(out)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    assert core.load(out).question == core.load(EXAMPLES / "repaired.macd").question
+    assert macd.load(out).question == macd.load(EXAMPLES / "repaired.macd").question
 
 
 @pytest.mark.long
 def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
-    from core.pipeline import run
+    from macd_studio.core.pipeline import run
 
     clip = EXAMPLES / "repaired.mp4"
     heard = []
-    trace = core.trace(
+    trace = macd.trace(
         clip,
         QUESTION,
         backbone=toyworld,
@@ -109,7 +109,7 @@ def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
         ascent={"steps": 2},
         **SHORT,
     )
-    options = core.options.options_from(SHORT | {"ascent": {"steps": 2}})
+    options = options_from(SHORT | {"ascent": {"steps": 2}})
     *_, last = run(clip, QUESTION, lambda: toyworld, lambda: toy_detector, options)
     assert trace.options == last.trace.options
     assert {n: a.text for n, a in trace.answers.items()} == {
@@ -124,19 +124,19 @@ def test_a_run_is_the_pipeline_s(toyworld, toy_detector):
 @pytest.mark.long
 def test_methods_are_compared(toyworld, toy_detector, toy_mp4):
     models = {"backbone": toyworld, "detector": toy_detector}
-    clip = read_clip(toy_mp4, core.options.VideoOptions(frames=4))
-    one = core.compare(clip, QUESTION, "blank", **models, **SHORT)
+    clip = read_clip(toy_mp4, VideoOptions(frames=4))
+    one = macd.compare(clip, QUESTION, "blank", **models, **SHORT)
     assert list(one.answers) == ["baseline", "macd", "blank"]
-    few = core.compare(clip, QUESTION, ["blank", "yes-bias"], **models, **SHORT)
+    few = macd.compare(clip, QUESTION, ["blank", "yes-bias"], **models, **SHORT)
     assert list(few.answers) == ["baseline", "macd", "blank"]
     assert list(few.skipped) == ["yes-bias"]
-    usual = core.compare(clip, QUESTION, **models, **SHORT)
+    usual = macd.compare(clip, QUESTION, **models, **SHORT)
     assert set(usual.answers) >= {"baseline", "macd", "vcd", "sid"}
     np.testing.assert_array_equal(usual.frames, clip.frames)
 
 
 def test_options_are_given_whole_or_by_their_parts():
-    from core.options import read_options
+    from macd_studio.core.options import read_options
 
     whole = RunOptions(ascent=AscentOptions(steps=3))
     assert read_options(None, {"ascent": {"steps": 3}}) == whole
@@ -162,7 +162,7 @@ BAD = [
 def test_what_cannot_be_run_is_refused(changes, error):
     words = {"question": QUESTION} | changes
     with pytest.raises(error):
-        core.trace("there-is-none.mp4", **words)
+        macd.trace("there-is-none.mp4", **words)
     assert issubclass(error, MacdError)
 
 
@@ -177,7 +177,7 @@ def test_a_notebook_shows_the_viewer():
     shown = trace._repr_html_()
     assert shown == viewer_frame(trace)
     (srcdoc,) = re.findall(r'srcdoc="([^"]*)"></iframe>$', shown)
-    from viewer.export import standalone
+    from macd_studio.viewer.export import standalone
 
     assert html.unescape(srcdoc) == standalone(trace)
     before = shown[: shown.index("srcdoc")]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from core.backbones.base import Prune
-from core.backbones.hf import HfVideoLM
-from core.backbones.host import to_host
-from core.backbones.load import adapter_of
-from core.decoding.loop import decode
-from core.methods import METHODS
-from core.methods.run import run_method
-from core.options import (
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.backbones.load import adapter_of
+from macd_studio.core.decoding.loop import decode
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import (
     AscentOptions,
     ContrastOptions,
     DecodeOptions,
@@ -23,12 +23,12 @@ from core.options import (
     RunOptions,
     SidOptions,
 )
-from core.planning.dry_run import dry_run
-from core.rules.linear import Linear
-from core.rules.plain import Plain
-from core.types import SEEN, Clip, Track
-from core.views.context import MethodContext
-from core.whatif.occlusion import measure
+from macd_studio.core.planning.dry_run import dry_run
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules.plain import Plain
+from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.whatif.occlusion import measure
 from tests.families import NAMES, tiny
 from tests.samples import sampled
 

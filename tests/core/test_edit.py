@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.cli.main import main
-from core.traces.bundle import load, save
-from core.whatif.workbench import Edit, Workbench
+from macd_studio.core.cli.main import main
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.whatif.workbench import Edit, Workbench
 from tests.opening import EXAMPLE, LABELS, choices
 
 
@@ -19,7 +19,7 @@ def no_model(monkeypatch):
     def load_backbone(*_):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("core.backbones.load_backbone", load_backbone)
+    monkeypatch.setattr("macd_studio.core.backbones.load_backbone", load_backbone)
 
 
 def test_edits_on_the_command_line_are_those_of_the_workbench(tmp_path, toyworld, capsys):

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from core import errors
+from macd_studio.core import errors
 
 TREE = [
     "BackboneCorrupt BackboneError BackboneNotFound BenchmarkError BlindGradient Cancelled",

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from core.backbones.base import Watch
-from core.evidence import find_kind, kind_names
-from core.evidence.case import EvidenceCase
-from core.evidence.knock_out import Blocked, knock_out
-from core.evidence.lens import read_layers_out
-from core.evidence.options import EvidenceOptions
-from core.evidence.records import Target
-from core.options import MaskOptions, RunOptions
-from core.types import SEEN, Clip, Track
-from core.views.context import MethodContext
+from macd_studio.core.backbones.base import Watch
+from macd_studio.core.evidence import find_kind, kind_names
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.knock_out import Blocked, knock_out
+from macd_studio.core.evidence.lens import read_layers_out
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.records import Target
+from macd_studio.core.options import MaskOptions, RunOptions
+from macd_studio.core.types import SEEN, Clip, Track
+from macd_studio.core.views.context import MethodContext
 from tests.families import NAMES, tiny
 
 pytestmark = pytest.mark.matrix

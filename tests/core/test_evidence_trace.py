@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import core
-from core.cli.main import main
-from core.errors import MacdError, OptionError, TraceError
-from core.evidence.maps import group_shares, mean_to, rank_correlation, shares, sum_to
-from core.evidence.options import EvidenceOptions, read_evidence_options, read_layers
-from core.evidence.report import as_json, as_text, extent
-from core.traces.bundle import pack, unpack
-from core.types import ModelFrames
-from core.whatif.workbench import Edit, Workbench
+import macd_studio as macd
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.evidence.maps import group_shares, mean_to, rank_correlation, shares, sum_to
+from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options, read_layers
+from macd_studio.core.evidence.report import as_json, as_text, extent
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.types import ModelFrames
+from macd_studio.core.whatif.workbench import Edit, Workbench
 from tests.opening import AFTER, BEFORE
 from tests.small_trace import npy, put_together, small_trace, taken_apart
 
@@ -185,9 +185,9 @@ def test_json_and_text_say_what_the_record_holds():
 
 @pytest.fixture(scope="module")
 def measured(toyworld):
-    trace = core.load(EXAMPLE)
+    trace = macd.load(EXAMPLE)
     asked = next(t.id for t in trace.tracks if t.label == AFTER)
-    return asked, core.evidence(
+    return asked, macd.evidence(
         trace, 1, backbone=toyworld, against=BEFORE, knock_out=asked, boxes=[[0, 0, 1, 1]],
         kinds=("gradient", "attention", "occlusion"),
     )  # fmt: skip
@@ -219,9 +219,9 @@ def test_a_call_measures_what_was_asked(measured):
 
 def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyworld):
     _, trace = measured
-    again = core.evidence(trace, backbone=toyworld, against=BEFORE, kinds="attention", lens=False)
+    again = macd.evidence(trace, backbone=toyworld, against=BEFORE, kinds="attention", lens=False)
     assert [m.kind for m in again.evidence[0].maps] == ["attention"] * 2
-    other = core.evidence(again, backbone=toyworld, kinds="attention", lens=False)
+    other = macd.evidence(again, backbone=toyworld, kinds="attention", lens=False)
     assert len(other.evidence) == 2
     bench = Workbench(other, toyworld)
     *_, last = bench.change(Edit("label", track=other.tracks[0].id, label="wolf"))
@@ -244,7 +244,7 @@ def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyw
 )
 def test_what_is_not_in_the_trace_is_refused(options, said, toyworld):
     with pytest.raises(MacdError, match=said):
-        core.evidence(core.load(EXAMPLE), backbone=toyworld, **options)
+        macd.evidence(macd.load(EXAMPLE), backbone=toyworld, **options)
 
 
 def test_the_command_prints_and_saves_it(tmp_path, capsys):
@@ -253,7 +253,7 @@ def test_the_command_prints_and_saves_it(tmp_path, capsys):
              "--knock-out", "1", "--json", "--out", str(out)]  # fmt: skip
     assert main(words) == 0
     printed = json.loads(capsys.readouterr().out)
-    saved = core.load(out)
+    saved = macd.load(out)
     assert printed == saved.to_dict()["evidence"][0]
     (frame, *_) = printed["maps"]["attention"]["video"]["frames"]
     assert len(printed["maps"]["attention"]["video"]["frames"]) == len(saved.frames)

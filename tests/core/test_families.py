@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from core.backbones.base import Prune
-from core.backbones.hf import HfVideoLM
-from core.decoding.loop import decode
-from core.errors import OptionError
-from core.masking.ascent import ascend
-from core.masking.composite import mask_compositor
-from core.masking.masks import draw_masks
-from core.masking.objective import query_loss
-from core.options import AscentOptions, DecodeOptions, MaskOptions
-from core.rules.plain import Plain
-from core.types import SEEN, Clip, Track
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.decoding.loop import decode
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.ascent import ascend
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions
+from macd_studio.core.rules.plain import Plain
+from macd_studio.core.types import SEEN, Clip, Track
 from tests.families import EVERY, NAMES, outer, tiny
 
 pytestmark = pytest.mark.matrix

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.decoding.contrast import floor_of, kept_candidates, score
-from core.evidence.records import Evidence, Target
-from core.traces.fewer import with_fewer_candidates
-from core.types import Answer, TokenStep
+from macd_studio.core.decoding.contrast import floor_of, kept_candidates, score
+from macd_studio.core.evidence.records import Evidence, Target
+from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.types import Answer, TokenStep
 from tests.small_trace import small_trace
 
 WORDS = 3000

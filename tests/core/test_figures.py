@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.decoding.contrast import score
-from core.errors import OptionError
-from core.figures import figure_names
-from core.methods import find_method
-from core.methods.run import run_method
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures import figure_names
+from macd_studio.core.methods import find_method
+from macd_studio.core.methods.run import run_method
 from tests.core.test_methods import a_case
 from tests.core.test_recording import steps, told
 from tests.core.test_several_views import a_trace as trace_of_three_views
@@ -23,7 +23,7 @@ BACKENDS = ("plotly", "matplotlib")
 
 @pytest.fixture(scope="module")
 def recorded():
-    import core
+    import macd_studio as macd
 
     answers = [
         {"name": "plain", "steps": steps(3, two=False)},
@@ -31,7 +31,7 @@ def recorded():
         {"name": "raw", "steps": steps(1), "alpha": 1.0, "beta": 0.1, "head": "raw"},
         {"name": "code", "steps": steps(1), "rule": "code"},
     ]
-    return core.record(**told(answers=answers))
+    return macd.record(**told(answers=answers))
 
 
 def drawn(figure):
@@ -221,12 +221,12 @@ def test_no_text_is_taken_for_markup(name):
 
 
 def test_only_the_library_that_draws_is_imported(tmp_path):
-    from core.traces.bundle import save
+    from macd_studio.core.traces.bundle import save
 
     path = save(two_steps(), tmp_path / "t.macd")
     code = (
-        "import sys, core\n"
-        "trace = core.load(sys.argv[1])\n"
+        "import sys\nimport macd_studio as macd\n"
+        "trace = macd.load(sys.argv[1])\n"
         "assert not {'plotly', 'matplotlib', 'torch'} & set(sys.modules)\n"
         "trace.figure(sys.argv[2], sys.argv[3])\n"
         "assert {'plotly', 'matplotlib', 'torch'} & set(sys.modules) == {sys.argv[3]}\n"

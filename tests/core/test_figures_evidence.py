@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.evidence.report import extent
-from core.figures import draw
-from core.figures.evidence import measure as measure_evidence
-from core.figures.overview import measure as measure_overview
-from core.figures.pictures import choose_frames, small
-from core.masking.masks import combine_masks, draw_masks
-from core.traces.bundle import load
-from core.types import ModelFrames
-from macd_ui.examples import SHIPPED
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.report import extent
+from macd_studio.core.figures import draw
+from macd_studio.core.figures.evidence import measure as measure_evidence
+from macd_studio.core.figures.overview import measure as measure_overview
+from macd_studio.core.figures.pictures import choose_frames, small
+from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.types import ModelFrames
+from macd_studio.macd_ui.examples import SHIPPED
 from tests.small_trace import small_trace
 
 

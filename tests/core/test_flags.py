@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.cli.flags import FLAGS, _kind, add_flags, options_of, words
-from core.cli.main import _parser
-from core.cli.options_table import table
-from core.errors import OptionError
-from core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
-from core.records import ClipRecord
-from core.traces.reproduce import command
-from core.types import Trace
+from macd_studio.core.cli.flags import FLAGS, _kind, add_flags, options_of, words
+from macd_studio.core.cli.main import _parser
+from macd_studio.core.cli.options_table import table
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
+from macd_studio.core.records import ClipRecord
+from macd_studio.core.traces.reproduce import command
+from macd_studio.core.types import Trace
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-import core
-from core.media.video import read_clip
-from core.methods import METHODS, find_method
-from core.options import RunOptions, VideoOptions
-from core.views import WITHOUT_OBJECTS, find_view, view_names
-from core.views.context import MethodContext
+import macd_studio as macd
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import METHODS, find_method
+from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.views import WITHOUT_OBJECTS, find_view, view_names
+from macd_studio.core.views.context import MethodContext
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 
@@ -19,11 +19,11 @@ PARTS = {"video": {"frames": 4}, "decode": {"max_tokens": 2}}
 
 @pytest.fixture
 def ask():
-    """Runs one question through `core.trace`; how: other options."""
+    """Runs one question through `macd.trace`; how: other options."""
     lm = ByteLM()
 
     def run(video, question, detector, **how):
-        return core.trace(video, question, backbone=lm, detector=detector, **(PARTS | how))
+        return macd.trace(video, question, backbone=lm, detector=detector, **(PARTS | how))
 
     return run
 
@@ -33,7 +33,7 @@ def test_another_question_about_a_file_looks_for_nothing_again(ask, make_video):
     first, second = (ask(video, f"is there a {name}?", detector) for name in ("dog", "cat"))
     assert detector.calls == 1
     assert [t.label for t in first.tracks] == [t.label for t in second.tracks] == ["dog", "ball"]
-    core.compare(video, "is it?", ["blank"], backbone=ByteLM(), detector=detector, **PARTS)
+    macd.compare(video, "is it?", ["blank"], backbone=ByteLM(), detector=detector, **PARTS)
     assert detector.calls == 1
     ask(video, "is it?", detector, detect={"confidence": 0.8})
     assert detector.calls == 2
@@ -67,7 +67,7 @@ def test_a_detector_without_a_hash_is_asked_each_time(ask):
 
 
 def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
-    from core.kept_tracks import kept_tracks
+    from macd_studio.core.kept_tracks import kept_tracks
 
     monkeypatch.chdir(tmp_path)
     first = kept_tracks("a.mp4", "yolo11n", "cpu")

@@ -10,11 +10,23 @@ import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError
 
-from core.backbones import load, load_backbone
-from core.backbones.catalogue import CATALOGUE, largest_within
-from core.backbones.load import FAMILIES, adapter_of, check_memory, free_gb, pinned, weights_gb
-from core.errors import BackboneCorrupt, BackboneNotFound, OutOfMemory, UnsupportedBackbone
-from core.shipped import shipped
+from macd_studio.core.backbones import load, load_backbone
+from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
+from macd_studio.core.backbones.load import (
+    FAMILIES,
+    adapter_of,
+    check_memory,
+    free_gb,
+    pinned,
+    weights_gb,
+)
+from macd_studio.core.errors import (
+    BackboneCorrupt,
+    BackboneNotFound,
+    OutOfMemory,
+    UnsupportedBackbone,
+)
+from macd_studio.core.shipped import shipped
 from tests import hub
 from tests.families import UNLISTED
 
@@ -124,9 +136,9 @@ def python(code, home, **env):
 
 FROM_HUB = r"""
 import sys
-from core.backbones import load_backbone
-from core.errors import MacdError
-from core.types import Progress
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.errors import MacdError
+from macd_studio.core.types import Progress
 class Noted(Progress):
     def __setattr__(self, name, value):
         super().__setattr__(name, value)

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from core.backbones.base import DecodeState, Prune
-from core.decoding.contrast import nucleus
-from core.decoding.loop import ViewBatch, answer, continue_decoding, decode, redecode
-from core.errors import NumericalError
-from core.options import ContrastOptions, DecodeOptions
-from core.rules.linear import Linear
-from core.rules.mean_views import MeanViews
-from core.rules.plain import Plain
-from core.types import StepWeights
+from macd_studio.core.backbones.base import DecodeState, Prune
+from macd_studio.core.decoding.contrast import nucleus
+from macd_studio.core.decoding.loop import ViewBatch, answer, continue_decoding, decode, redecode
+from macd_studio.core.errors import NumericalError
+from macd_studio.core.options import ContrastOptions, DecodeOptions
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules.mean_views import MeanViews
+from macd_studio.core.rules.plain import Plain
+from macd_studio.core.types import StepWeights
 
 VOCABULARY, END = 9, 8
 

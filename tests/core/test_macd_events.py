@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.masking.ascent import ascend, finalize_ascent
-from core.masking.masks import combine_masks, draw_masks
-from core.masking.objective import query_loss
-from core.methods import METHODS
-from core.methods.macd import (
+from macd_studio.core.masking.ascent import ascend, finalize_ascent
+from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.macd import (
     Ascending,
     BaseRead,
     CounterfactualRead,
@@ -19,10 +19,10 @@ from core.methods.macd import (
     masked_share,
     with_losses,
 )
-from core.methods.run import Decoding, run_method
-from core.options import AscentOptions, MaskOptions, RunOptions
-from core.types import SEEN, Counterfactual, Track
-from core.views.context import MethodContext
+from macd_studio.core.methods.run import Decoding, run_method
+from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.types import SEEN, Counterfactual, Track
+from macd_studio.core.views.context import MethodContext
 from tests.fakes import ByteLM, clip
 
 SMOOTH = MaskOptions(fusion="or")
@@ -204,7 +204,7 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     lm = TimedLM(seed=5)
     context = a_context(lm=lm)
     clock = SimpleNamespace(perf_counter=lambda: lm.now)
-    monkeypatch.setattr("core.metering.time", clock)
+    monkeypatch.setattr("macd_studio.core.metering.time", clock)
 
     def earlier():
         lm.now += 1e6

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.masking.masks import (
+from macd_studio.core.masking.masks import (
     draw_masks,
     frame_levels,
     quantize_strengths,
@@ -14,8 +14,8 @@ from core.masking.masks import (
     soft_boxes,
     soft_outline,
 )
-from core.options import AscentOptions, MaskOptions
-from core.types import LOST, SEEN, Track
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import LOST, SEEN, Track
 
 
 def a_track(boxes, label="dog", confidence=0.9):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.masking.masks import (
+from macd_studio.core.masking.masks import (
     REACH,
     brushed,
     combine_masks,
@@ -17,8 +17,8 @@ from core.masking.masks import (
     soft_boxes,
     soft_outline,
 )
-from core.options import AscentOptions, MaskOptions
-from core.types import LOST, SEEN, MaskSet, Stroke, Track
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import LOST, SEEN, MaskSet, Stroke, Track
 
 WIDE = (11, 17)
 """Height and width: a frame that is not square shows which of the two was meant."""

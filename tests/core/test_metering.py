@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from bench.counted import peak_bytes
-from core.media.video import read_clip
-from core.metering import Cost, LivingTensors, Meter
-from core.methods import METHODS
-from core.methods.run import run_method
-from core.options import RunOptions
-from core.pipeline import run
-from core.views.context import MethodContext
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.metering import Cost, LivingTensors, Meter
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import RunOptions
+from macd_studio.core.pipeline import run
+from macd_studio.core.views.context import MethodContext
 from tests.core.test_views import tracks
 from tests.fakes import ByteLM, clip
 
@@ -112,7 +112,7 @@ def test_a_gpu_reports_its_allocators_peak(monkeypatch):
         max_memory_allocated=lambda: calls.append("peak") or next(peaks),
         reset_peak_memory_stats=lambda: calls.append("reset"),
     )
-    monkeypatch.setattr("core.metering.torch.cuda", cuda)
+    monkeypatch.setattr("macd_studio.core.metering.torch.cuda", cuda)
     meter = Meter("cuda:0", memory=True)
     with meter.measure() as cost:
         pass

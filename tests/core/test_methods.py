@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from core.backbones.base import Prune
-from core.backbones.prune import last_row, pruned
-from core.cli.main import main
-from core.errors import BlindGradient, OptionError
-from core.media.video import read_clip
-from core.methods import METHODS, contrast_of, find_methods, with_contrast
-from core.methods.run import prepare, run_method
-from core.options import (
+from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.prune import last_row, pruned
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import BlindGradient, OptionError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import METHODS, contrast_of, find_methods, with_contrast
+from macd_studio.core.methods.run import prepare, run_method
+from macd_studio.core.options import (
     OWN_CONTRAST,
     AscentOptions,
     ContrastOptions,
@@ -21,10 +21,10 @@ from core.options import (
     TcdOptions,
     VideoOptions,
 )
-from core.pipeline import run
-from core.views.context import MethodContext
-from core.views.tcd import subset as tcd_subset
-from core.views.vcd import alphas_bar
+from macd_studio.core.pipeline import run
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.tcd import subset as tcd_subset
+from macd_studio.core.views.vcd import alphas_bar
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 from tests.families import tiny
@@ -240,10 +240,10 @@ def test_rows_of_a_pruned_batch_choose_for_themselves(toyworld, seen):
 def test_float32_for_strengths_whatever_the_weights(toyworld, toy_mp4):
     import copy
 
-    from core.masking.ascent import ascend
-    from core.masking.composite import mask_compositor
-    from core.masking.masks import draw_masks
-    from core.options import AscentOptions, MaskOptions
+    from macd_studio.core.masking.ascent import ascend
+    from macd_studio.core.masking.composite import mask_compositor
+    from macd_studio.core.masking.masks import draw_masks
+    from macd_studio.core.options import AscentOptions, MaskOptions
 
     lm = copy.copy(toyworld)
     lm.model = copy.deepcopy(toyworld.model).to(torch.bfloat16)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy.stats import rankdata
 
-from core.errors import OptionError
-from core.masking.composite import mask_compositor
-from core.masking.masks import draw_masks
-from core.options import MaskOptions
-from core.types import SEEN, Track
-from core.whatif.occlusion import measure, verdict
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.types import SEEN, Track
+from macd_studio.core.whatif.occlusion import measure, verdict
 from tests.fakes import ByteLM, clip
 
 ANSWER = (104, 105, 33)

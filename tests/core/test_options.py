@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from core import options as o
-from core.errors import OptionError
+from macd_studio.core import options as o
+from macd_studio.core.errors import OptionError
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import Cancelled, NumericalError, QuestionError
-from core.media.video import read_clip
-from core.options import AscentOptions, ContrastOptions, MaskOptions, RunOptions, VideoOptions
-from core.pipeline import NO_ANSWER, NO_TRACKS, STAGES, StageCache, run
-from core.traces.reproduce import command
-from core.traces.summary import as_json, as_table, as_text
-from core.truth import OUTSIDE
-from core.types import Progress
+from macd_studio.core.errors import Cancelled, NumericalError, QuestionError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import (
+    AscentOptions,
+    ContrastOptions,
+    MaskOptions,
+    RunOptions,
+    VideoOptions,
+)
+from macd_studio.core.pipeline import NO_ANSWER, NO_TRACKS, STAGES, StageCache, run
+from macd_studio.core.traces.reproduce import command
+from macd_studio.core.traces.summary import as_json, as_table, as_text
+from macd_studio.core.truth import OUTSIDE
+from macd_studio.core.types import Progress
 from tests.fakes import BoxDetector, ByteLM
 
 
@@ -218,8 +224,8 @@ def test_a_slow_load_can_be_stopped_and_fails_as_itself(video):
 
 
 def test_boxes_are_shown_while_the_detector_works(make_video, monkeypatch):
-    monkeypatch.setattr("core.pipeline.FIRST_BOXES_S", 0.0)
-    monkeypatch.setattr("core.pipeline.BOXES_S", 0.0)
+    monkeypatch.setattr("macd_studio.core.pipeline.FIRST_BOXES_S", 0.0)
+    monkeypatch.setattr("macd_studio.core.pipeline.BOXES_S", 0.0)
     events = list(run(make_video(), "is there?", ByteLM, BoxDetector))
     shown = [e for e in events if e.stage == "detect" and e.trace.tracks]
     last = events[-1].trace

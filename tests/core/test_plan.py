@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from bench import planned as bench_planned
-from core.backbones import load, random_weights
-from core.backbones.catalogue import CATALOGUE, planned
-from core.backbones.dimensions import DIMENSIONS, dimensions_in
-from core.backbones.load import FAMILIES, load_backbone, needed_gb
-from core.backbones.random_weights import build, depth_of, with_depth
-from core.cli.main import main
-from core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from core.planning.dry_run import dry_run
-from core.planning.plan import GPUS_GB, KINDS, QUESTION, plan, sample_clip
+from macd_studio.core.backbones import load, random_weights
+from macd_studio.core.backbones.catalogue import CATALOGUE, planned
+from macd_studio.core.backbones.dimensions import DIMENSIONS, dimensions_in
+from macd_studio.core.backbones.load import FAMILIES, load_backbone, needed_gb
+from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
+from macd_studio.core.planning.dry_run import dry_run
+from macd_studio.core.planning.plan import GPUS_GB, KINDS, QUESTION, plan, sample_clip
 from tests.families import UNLISTED
 from tests.samples import sampled
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.masking import masks
-from core.masking.masks import combine_masks, draw_masks
-from core.masking.random_masks import (
+from macd_studio.core.masking import masks
+from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.masking.random_masks import (
     SCALES,
     TOLERANCE,
     _Stamps,
@@ -17,8 +17,8 @@ from core.masking.random_masks import (
     place_at_random,
     placement_warnings,
 )
-from core.options import FUSIONS, MaskOptions
-from core.types import LOST, SEEN, Track
+from macd_studio.core.options import FUSIONS, MaskOptions
+from macd_studio.core.types import LOST, SEEN, Track
 from tests.patience import PATIENCE_S
 
 FRAMES, GROUPS, SIZE = 6, ((0, 1), (2, 3), (4, 5)), (36, 64)
@@ -172,7 +172,7 @@ def test_an_area_that_only_scaling_gives():
 @pytest.mark.parametrize("seed", range(4))
 def test_the_area_is_measured_at_full_size(seed, monkeypatch):
     # six pixels tell little of an area: what matches there must be measured again
-    monkeypatch.setattr("core.masking.random_masks._COARSE", 6)
+    monkeypatch.setattr("macd_studio.core.masking.random_masks._COARSE", 6)
     tracks, level, _, _ = a_case(seed, 0.3)
     level[0], options = 1, MaskOptions(frame_mask="off", pad=0.0, feather=0.001)
     found = place_at_random(tracks, level, [], GROUPS, (216, 384), options, seed)

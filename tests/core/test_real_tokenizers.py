@@ -6,9 +6,9 @@ from functools import cache
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from core.backbones.load import adapter_of
-from core.backbones.prompt import query_positions
-from core.errors import QuestionError
+from macd_studio.core.backbones.load import adapter_of
+from macd_studio.core.backbones.prompt import query_positions
+from macd_studio.core.errors import QuestionError
 from tests.core.test_families import AWKWARD
 from tests.families import NAMES, tiny
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import core
-from core.decoding.contrast import score
-from core.errors import MacdError, NumericalError, OptionError, QuestionError
-from core.notebook import viewer_frame
-from core.options import ContrastOptions, DecodeOptions, RunOptions
-from core.rules.linear import Linear
-from core.traces.bundle import pack, unpack
-from core.traces.reproduce import command, snippet
-from core.traces.summary import as_text
-from core.types import LOST
-from core.whatif.edits import check_changeable
-from viewer.payload import payload
+import macd_studio as macd
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.errors import MacdError, NumericalError, OptionError, QuestionError
+from macd_studio.core.notebook import viewer_frame
+from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.traces.summary import as_text
+from macd_studio.core.types import LOST
+from macd_studio.core.whatif.edits import check_changeable
+from macd_studio.viewer.payload import payload
 
 ROOT = Path(__file__).parents[2]
 T, K, V = 3, 2, 400
@@ -65,7 +65,7 @@ def told(**changes):
 
 
 def test_what_was_told_is_in_the_trace():
-    trace = core.record(**told(decoder="theirs", clip="dog.mp4", ascent={"r0": 0.6}))
+    trace = macd.record(**told(decoder="theirs", clip="dog.mp4", ascent={"r0": 0.6}))
     assert trace.warnings == ()
     assert trace.backbone.name == "theirs"
     assert trace.clip.name == "dog.mp4"
@@ -88,8 +88,8 @@ def test_what_was_told_is_in_the_trace():
 
 
 def test_it_is_saved_loaded_and_read_everywhere(tmp_path):
-    trace = core.record(**told())
-    again = core.load(core.save(trace, tmp_path / "theirs.macd"))
+    trace = macd.record(**told())
+    again = macd.load(macd.save(trace, tmp_path / "theirs.macd"))
     assert again.to_dict() == trace.to_dict()
     assert pack(unpack(pack(trace))) == pack(again)
     shown = json.loads(json.dumps(payload(again), allow_nan=False))["trace"]
@@ -101,7 +101,7 @@ def test_it_is_saved_loaded_and_read_everywhere(tmp_path):
 
 
 def test_only_its_own_program_can_compute_it_again():
-    trace = core.record(**told())
+    trace = macd.record(**told())
     for words in (command, snippet):
         with pytest.raises(OptionError, match="another program"):
             words(trace)
@@ -109,7 +109,7 @@ def test_only_its_own_program_can_compute_it_again():
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.0), (0.5, 0.3), (2.0, 0.01), (20.0, 1.0)])
 def test_its_tokens_are_scored_anew_as_over_the_whole_vocabulary(alpha, beta):
-    trace = unpack(pack(core.record(**told(decode={"keep": 4}))))
+    trace = unpack(pack(macd.record(**told(decode={"keep": 4}))))
     for j, step in enumerate(trace.answers["macd"].tokens):
         assert len(step.candidates) < V
         kept = score(step.base, step.counter, alpha, beta)
@@ -124,8 +124,8 @@ def test_its_tokens_are_scored_anew_as_over_the_whole_vocabulary(alpha, beta):
 
 def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
     """The loop's own logits, recorded, give the loop's own steps."""
-    from core.decoding.loop import decode
-    from core.media.video import read_clip
+    from macd_studio.core.decoding.loop import decode
+    from macd_studio.core.media.video import read_clip
 
     encoded = toyworld.encode(read_clip(toy_mp4), "Which animal is in the video?")
     base = toyworld.prefill(encoded, encoded.video)
@@ -134,7 +134,7 @@ def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
     rule = Linear(ContrastOptions(1.0, 0.1))
     (loops,) = decode(toyworld, base, counter, rule, DecodeOptions(max_tokens=1, keep=5))
     one = {"token": loops.token, "base": rows[0], "counter": rows[1]}
-    trace = core.record(
+    trace = macd.record(
         **told(
             answers=[{"name": "macd", "steps": [one], "alpha": 1.0, "beta": 0.1}],
             token_text=toyworld.token_text,
@@ -150,7 +150,7 @@ def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
 
 def test_another_rule_weighs_its_own_tokens():
     rows = steps()
-    trace = core.record(**told(answers=[{"name": "x", "steps": rows, "rule": "code"}]))
+    trace = macd.record(**told(answers=[{"name": "x", "steps": rows, "rule": "code"}]))
     assert trace.answers["x"].rule == "code"
     assert all(s.weights is not None for s in trace.answers["x"].tokens)
 
@@ -158,7 +158,7 @@ def test_another_rule_weighs_its_own_tokens():
 def test_a_token_that_the_rule_would_not_choose_is_told():
     rows = steps(3)
     rows[1]["token"] = (rows[1]["token"] + 1) % V
-    trace = core.record(**told(answers=[{"name": "x", "steps": rows}]))
+    trace = macd.record(**told(answers=[{"name": "x", "steps": rows}]))
     assert trace.warnings == ("x: 1 token not as the rule linear chooses, the first at token 2",)
     unpack(pack(trace))
 
@@ -166,16 +166,16 @@ def test_a_token_that_the_rule_would_not_choose_is_told():
 def test_the_contrast_of_the_run_is_that_of_the_answer():
     rows = steps(alpha=2.0, beta=0.5)
     answers = [{"name": "macd", "steps": rows, "alpha": 2.0, "beta": 0.5}]
-    trace = core.record(**told(answers=answers))
+    trace = macd.record(**told(answers=answers))
     assert trace.options.contrast.alpha == 2.0
-    other = core.record(**told(answers=answers, contrast={"alpha": 3}))
+    other = macd.record(**told(answers=answers, contrast={"alpha": 3}))
     assert other.options.contrast.alpha == 3.0
 
 
 def test_an_end_token_ends_the_answer():
     rows = steps()
     end = rows[-1]["token"]
-    trace = core.record(**told(answers=[{"name": "macd", "steps": rows}], end_tokens=[end]))
+    trace = macd.record(**told(answers=[{"name": "macd", "steps": rows}], end_tokens=[end]))
     answer = trace.answers["macd"]
     assert (answer.finished, answer.text) == (True, WORDS[rows[0]["token"]])
 
@@ -184,7 +184,7 @@ def test_tensors_are_taken():
     import torch
 
     rows = [{n: torch.tensor(v) for n, v in row.items()} for row in steps()]
-    trace = core.record(
+    trace = macd.record(
         **told(answers=[{"name": "macd", "steps": rows}], token_text=dict(enumerate(WORDS)))
     )
     assert trace.answers["macd"].text == "".join(WORDS[s["token"]] for s in steps())
@@ -203,15 +203,15 @@ def test_rows_of_logits_are_taken_as_the_steps_are():
     import torch
 
     answers = told()["answers"]
-    expected = pack(core.record(**told()))
+    expected = pack(macd.record(**told()))
     rows = [as_rows(a) for a in answers]
-    assert pack(core.record(**told(answers=rows))) == expected
+    assert pack(macd.record(**told(answers=rows))) == expected
     tensors = [
         {n: [torch.tensor(row) for row in v] if n in ("base", "counter") else v
          for n, v in row.items()}
         for row in rows
     ]  # fmt: skip
-    assert pack(core.record(**told(answers=tensors))) == expected
+    assert pack(macd.record(**told(answers=tensors))) == expected
 
 
 class Words:
@@ -226,20 +226,20 @@ class Words:
 
 def test_a_tokenizer_gives_the_texts_and_the_end():
     ends = [Words.eos_token_id]
-    expected = core.record(**told(end_tokens=ends))
+    expected = macd.record(**told(end_tokens=ends))
     assert expected.answers["macd"].finished
-    mine = core.record(**told(token_text=None, tokenizer=Words()))
+    mine = macd.record(**told(token_text=None, tokenizer=Words()))
     assert pack(mine) == pack(expected)
     several = Words()
     several.eos_token_id = [3, *ends]
-    assert pack(core.record(**told(token_text=None, tokenizer=several))) == pack(expected)
-    none = core.record(**told(token_text=None, tokenizer=Words(), end_tokens=[]))
+    assert pack(macd.record(**told(token_text=None, tokenizer=several))) == pack(expected)
+    none = macd.record(**told(token_text=None, tokenizer=Words(), end_tokens=[]))
     assert not none.answers["macd"].finished
 
 
 def test_tracks_of_another_trace_are_taken():
-    first = core.record(**told())
-    again = core.record(**told(tracks=first.tracks))
+    first = macd.record(**told())
+    again = macd.record(**told(tracks=first.tracks))
     assert pack(again) == pack(first)
 
 
@@ -254,7 +254,7 @@ def with_pictures(shown, **changes):
 
 
 def test_the_pictures_of_the_second_view_are_kept_and_shown():
-    trace = unpack(pack(core.record(**with_pictures(PICTURES))))
+    trace = unpack(pack(macd.record(**with_pictures(PICTURES))))
     np.testing.assert_array_equal(trace.answers["macd"].shown, PICTURES)
     np.testing.assert_array_equal(trace.model_frames.pixels, FRAMES)
     assert trace.model_frames.times.tolist() == [0.0, 0.5, 1.0]
@@ -264,19 +264,19 @@ def test_the_pictures_of_the_second_view_are_kept_and_shown():
     assert all(
         picture.startswith("data:image/webp") for picture in shown["answers"]["macd"]["shown"]
     )
-    assert core.record(**told()).model_frames is None  # nothing to store beside them
+    assert macd.record(**told()).model_frames is None  # nothing to store beside them
 
 
 def test_the_second_view_follows_from_its_mask():
     mask = np.zeros((T, 24, 32))
     mask[1], mask[2, :, :16] = 0.25, 1
-    trace = core.record(**with_pictures({"mask": mask, "fill": [255, 0, 100]}))
+    trace = macd.record(**with_pictures({"mask": mask, "fill": [255, 0, 100]}))
     shown = trace.answers["macd"].shown
     np.testing.assert_array_equal(shown[0], FRAMES[0])
     np.testing.assert_array_equal(shown[1], (0.75 * FRAMES[1] + [63.75, 0, 25]).round())
     assert (shown[2, :, :16] == (255, 0, 100)).all()
     np.testing.assert_array_equal(shown[2, :, 16:], FRAMES[2, :, 16:])
-    blurred = core.record(**with_pictures({"mask": mask, "fill": PICTURES}))
+    blurred = macd.record(**with_pictures({"mask": mask, "fill": PICTURES}))
     np.testing.assert_array_equal(blurred.answers["macd"].shown[2, :, :16], PICTURES[2, :, :16])
 
 
@@ -284,14 +284,14 @@ def test_every_further_second_view_has_its_own_pictures():
     rows = [s | {"further": [logits(200 + j)]} for j, s in enumerate(steps())]
     answer = {"name": "three", "steps": rows, "rule": "mean-views"}
     given = {"shown": PICTURES, "further_shown": [FRAMES[::-1]]}
-    trace = unpack(pack(core.record(**told(answers=[answer | given]))))
+    trace = unpack(pack(macd.record(**told(answers=[answer | given]))))
     np.testing.assert_array_equal(trace.answers["three"].shown, PICTURES)
     np.testing.assert_array_equal(trace.answers["three"].further[0].shown, FRAMES[::-1])
-    alone = unpack(pack(core.record(**told(answers=[answer | {"further_shown": [PICTURES]}]))))
+    alone = unpack(pack(macd.record(**told(answers=[answer | {"further_shown": [PICTURES]}]))))
     assert alone.answers["three"].shown is None
     np.testing.assert_array_equal(alone.answers["three"].further[0].shown, PICTURES)
     with pytest.raises(OptionError, match=r"answers\[0\].further_shown is not a list of 1 second"):
-        core.record(**told(answers=[answer | {"further_shown": []}]))
+        macd.record(**told(answers=[answer | {"further_shown": []}]))
 
 
 def test_second_views_without_room_are_left_out(monkeypatch):
@@ -300,9 +300,9 @@ def test_second_views_without_room_are_left_out(monkeypatch):
     three = {"name": "three", "steps": rows, "rule": "mean-views", "shown": PICTURES,
              "further_shown": [PICTURES]}  # fmt: skip
     two = [{"name": f"m{i}", "steps": steps(), "shown": PICTURES} for i in range(3)]
-    content = pack(core.record(**told(answers=[two[0], three, *two[1:]])))
+    content = pack(macd.record(**told(answers=[two[0], three, *two[1:]])))
     for views in range(6):
-        monkeypatch.setattr("core.traces.read.ALL_PIXELS", (2 + views) * T * 24 * 32)
+        monkeypatch.setattr("macd_studio.core.traces.read.ALL_PIXELS", (2 + views) * T * 24 * 32)
         answers = unpack(content).answers
         shown = [answers["m0"].shown, answers["three"].shown, answers["three"].further[0].shown,
                  answers["m1"].shown, answers["m2"].shown]  # fmt: skip
@@ -311,15 +311,15 @@ def test_second_views_without_room_are_left_out(monkeypatch):
 
 def test_pictures_that_no_file_holds_are_refused(monkeypatch):
     pixels = T * 24 * 32
-    monkeypatch.setattr("core.recording.pictures.ALL_PIXELS", 3 * pixels)
-    core.record(**with_pictures(PICTURES))
-    monkeypatch.setattr("core.recording.pictures.ALL_PIXELS", 3 * pixels - 1)
+    monkeypatch.setattr("macd_studio.core.recording.pictures.ALL_PIXELS", 3 * pixels)
+    macd.record(**with_pictures(PICTURES))
+    monkeypatch.setattr("macd_studio.core.recording.pictures.ALL_PIXELS", 3 * pixels - 1)
     with pytest.raises(OptionError, match="3 frames of 32 × 24 pixels"):
-        core.record(**with_pictures(PICTURES))
+        macd.record(**with_pictures(PICTURES))
 
 
 def test_no_model_here_changes_what_another_program_computed():
-    trace = core.record(**with_pictures(PICTURES))
+    trace = macd.record(**with_pictures(PICTURES))
     with pytest.raises(OptionError, match="another program computed"):
         check_changeable(trace)
     shown = payload(trace)["trace"]
@@ -434,18 +434,18 @@ BAD = {
 def test_what_cannot_be_a_trace_is_refused_by_its_path(case):
     changes, message = BAD[case]
     with pytest.raises(OptionError, match=message):
-        core.record(**told(**changes))
+        macd.record(**told(**changes))
 
 
 @pytest.mark.parametrize("changes", [step_with(base=HOLE), step_with(counter=HOLE * np.nan)])
 def test_logits_that_are_not_finite_are_refused(changes):
     with pytest.raises(NumericalError, match=r"answers\[0\].steps\[0\]"):
-        core.record(**told(**changes))
+        macd.record(**told(**changes))
 
 
 def test_a_blank_question_is_refused():
     with pytest.raises(QuestionError):
-        core.record(**told(question=" "))
+        macd.record(**told(question=" "))
     assert issubclass(QuestionError, MacdError)
 
 
@@ -454,9 +454,9 @@ def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, cap
     out = tmp_path / "own.macd"
     monkeypatch.setattr(sys, "argv", ["own_decoder.py", str(out)])
     runpy.run_path(str(ROOT / "examples" / "own_decoder.py"))
-    own = core.load(out)
+    own = macd.load(out)
     clip = ROOT / "assets" / "examples" / "repaired.mp4"
-    project = core.compare(
+    project = macd.compare(
         clip,
         own.question,
         "blank",

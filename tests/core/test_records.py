@@ -5,12 +5,12 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from core.backbones.base import BackboneInfo
-from core.errors import OptionError
-from core.options import DetectOptions
-from core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord
-from core.traces.bundle import pack, unpack
-from core.traces.schema import BACKBONE, CLIP, DETECTOR
+from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR
 from tests.small_trace import put_together, small_trace, taken_apart
 
 

@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.cli.main import main
-from core.errors import OptionError
-from core.evidence.records import Evidence, Target
-from core.methods import contrast_of, find_method, with_contrast
-from core.methods.run import run_method
-from core.options import OWN_CONTRAST, ContrastOptions, DecodeOptions, RunOptions
-from core.records import RECORDED
-from core.traces.bundle import load, pack, save, unpack
-from core.types import ControlReport, StepWeights
-from core.views.records import BlankView
-from core.whatif.edits import read_edit
-from core.whatif.redecodable import why_not_redecode
-from core.whatif.workbench import Workbench
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.records import Evidence, Target
+from macd_studio.core.methods import contrast_of, find_method, with_contrast
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, DecodeOptions, RunOptions
+from macd_studio.core.records import RECORDED
+from macd_studio.core.traces.bundle import load, pack, save, unpack
+from macd_studio.core.types import ControlReport, StepWeights
+from macd_studio.core.views.records import BlankView
+from macd_studio.core.whatif.edits import read_edit
+from macd_studio.core.whatif.redecodable import why_not_redecode
+from macd_studio.core.whatif.workbench import Workbench
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "examples" / "repaired.macd"
 LINEAR = ["macd", "mask-all", "vcd"]

@@ -4,12 +4,12 @@ import cv2
 import numpy as np
 import pytest
 
-from core.errors import DetectorError
-from core.objects.detect import check_detector, load_detector
-from core.objects.regions import COLUMNS, ROWS
-from core.objects.track import track
-from core.options import DetectOptions
-from core.types import LOST
+from macd_studio.core.errors import DetectorError
+from macd_studio.core.objects.detect import check_detector, load_detector
+from macd_studio.core.objects.regions import COLUMNS, ROWS
+from macd_studio.core.objects.track import track
+from macd_studio.core.options import DetectOptions
+from macd_studio.core.types import LOST
 
 
 def scene(frames=12, camera=0.0, moves=True):

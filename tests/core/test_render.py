@@ -7,12 +7,18 @@ import av
 import numpy as np
 import pytest
 
-import core
-from core.cli.main import main
-from core.errors import OptionError
-from core.media.film import write_film
-from core.rendering.draw import blend_heat, box_at, choose_map, drawn_frames, sampled_shots
-from core.types import LOST
+import macd_studio as macd
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import OptionError
+from macd_studio.core.media.film import write_film
+from macd_studio.core.rendering.draw import (
+    blend_heat,
+    box_at,
+    choose_map,
+    drawn_frames,
+    sampled_shots,
+)
+from macd_studio.core.types import LOST
 from tests.small_trace import small_trace
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +28,7 @@ CLIP = EXAMPLE.with_suffix(".mp4")
 
 @pytest.fixture(scope="module")
 def trace():
-    return core.load(EXAMPLE)
+    return macd.load(EXAMPLE)
 
 
 def pictures_of(path):

@@ -9,22 +9,22 @@ import pytest
 import torch
 from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
-from core.backbones import load_backbone
-from core.backbones.generation import NEUTRAL, repetition_penalty
-from core.decoding.contrast import flip_points, kept_candidates, score
-from core.decoding.loop import ViewBatch, continue_decoding, decode, redecode
-from core.decoding.search import find_answer
-from core.errors import TraceError, UnsupportedBackbone
-from core.options import ContrastOptions, DecodeOptions, RunOptions
-from core.repeats import Repeats, penalised
-from core.rules.linear import Linear
-from core.rules.plain import Plain
-from core.traces.bundle import load, save
-from core.traces.fewer import with_fewer_candidates
-from core.traces.summary import as_json
-from core.whatif.constant import smallest_constant
-from core.whatif.controls import _choose
-from core.whatif.redecoding import _kept_until
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
+from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
+from macd_studio.core.decoding.loop import ViewBatch, continue_decoding, decode, redecode
+from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.errors import TraceError, UnsupportedBackbone
+from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
+from macd_studio.core.repeats import Repeats, penalised
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules.plain import Plain
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.traces.fewer import with_fewer_candidates
+from macd_studio.core.traces.summary import as_json
+from macd_studio.core.whatif.constant import smallest_constant
+from macd_studio.core.whatif.controls import _choose
+from macd_studio.core.whatif.redecoding import _kept_until
 from tests.core.test_families import make_clip
 from tests.fakes import ByteLM
 from tests.families import tiny
@@ -288,8 +288,8 @@ def test_a_constant_is_measured_after_the_penalty():
 
 
 def test_evaluations_score_after_the_penalty(lm):
-    from evals.answer import PendingAnswer, answer_clip
-    from evals.benchmarks.base import Item
+    from macd_studio.evals.answer import PendingAnswer, answer_clip
+    from macd_studio.evals.benchmarks.base import Item
 
     item = Item("1", "c", "all", "", "yes-no", "Is there yarn, yes or no?", "yes")
     wanted = [PendingAnswer(item, m, p, m) for m, p in (("baseline", (1.0, 0.0)), ("blank", None))]
@@ -315,7 +315,7 @@ def test_evaluations_score_after_the_penalty(lm):
     assert len(letters) > 3
     for letter, places in letters.items():
         assert told[letter] == pytest.approx(max(own[places]), abs=1e-5)
-    from evals.scoring.report import _penalty_note
+    from macd_studio.evals.scoring.report import _penalty_note
 
     assert "1.4, is applied" in _penalty_note({("1", "b"): rows["baseline", 1.4]})
     assert _penalty_note({("1", "b"): rows["baseline", 1.0]}) == ""
@@ -361,7 +361,7 @@ def test_a_generation_config_is_refused_before_the_weights_are_read(tmp_path, mo
         raise RuntimeError("the weights are read")
 
     fetched = (str(tmp_path), "qwen2_5_vl")
-    monkeypatch.setattr("core.backbones.load._Source.fetch", lambda *_: fetched)
+    monkeypatch.setattr("macd_studio.core.backbones.load._Source.fetch", lambda *_: fetched)
     monkeypatch.setattr("transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained", read)
     with pytest.raises(RuntimeError, match="are read"):  # a model may have no such file
         load_backbone(str(tmp_path))

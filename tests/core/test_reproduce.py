@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.cli.edit_flags import read_edit_flag
-from core.cli.flags import options_of
-from core.cli.main import _parser, main
-from core.options import (
+from macd_studio.core.cli.edit_flags import read_edit_flag
+from macd_studio.core.cli.flags import options_of
+from macd_studio.core.cli.main import _parser, main
+from macd_studio.core.options import (
     AscentOptions,
     ContrastOptions,
     DecodeOptions,
@@ -20,11 +20,11 @@ from core.options import (
     RunOptions,
     VcdOptions,
 )
-from core.pipeline import run
-from core.traces.bundle import load
-from core.traces.reproduce import command, snippet
-from core.whatif.edits import sound_edit
-from core.whatif.workbench import EDIT_FIELDS, Edit, Workbench, read_edit
+from macd_studio.core.pipeline import run
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.whatif.edits import sound_edit
+from macd_studio.core.whatif.workbench import EDIT_FIELDS, Edit, Workbench, read_edit
 from tests.patience import PATIENCE_S
 
 OPTIONS = RunOptions(

@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from core.cli.main import main
-from core.decoding.contrast import cut_floor, score, weighted
-from core.decoding.loop import decode
-from core.decoding.steps import make_answer, make_token_step, score_token
-from core.errors import NotApplicable, OptionError
-from core.methods import METHODS, Method, find_method, find_methods
-from core.methods.run import run_method
-from core.options import ContrastOptions, DecodeOptions, RuleOptions
-from core.question import asks_yes_no
-from core.rules import ScoreRule, Setting, find_rule, rule_names
-from core.rules.linear import Linear
-from core.traces.bundle import pack, unpack
-from core.types import StepWeights
-from core.views import find_view, view_names
+from macd_studio.core.cli.main import main
+from macd_studio.core.decoding.contrast import cut_floor, score, weighted
+from macd_studio.core.decoding.loop import decode
+from macd_studio.core.decoding.steps import make_answer, make_token_step, score_token
+from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.methods import METHODS, Method, find_method, find_methods
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
+from macd_studio.core.question import asks_yes_no
+from macd_studio.core.rules import ScoreRule, Setting, find_rule, rule_names
+from macd_studio.core.rules.linear import Linear
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.types import StepWeights
+from macd_studio.core.views import find_view, view_names
 from tests.core.test_methods import a_case
 from tests.fakes import ByteLM
 
@@ -245,7 +245,7 @@ def test_a_rule_derived_from_linear_keeps_its_weights():
 
 
 def test_a_module_that_builds_no_view_is_named(monkeypatch):
-    monkeypatch.delattr("core.views.blank.build")
+    monkeypatch.delattr("macd_studio.core.views.blank.build")
     with pytest.raises(TypeError, match=r"core\.views\.blank must define build"):
         find_view("blank")
 
@@ -325,17 +325,16 @@ def test_a_method_that_does_not_apply_is_told(toy_mp4, capsys):
     ("rules", "macd+average"), ("views", "upside-down+linear"),
 ])  # fmt: skip
 def test_the_documented_example_registers_itself(package, method, tmp_path, monkeypatch):
-    import core.rules
-    import core.views
+    from macd_studio.core import rules, views
 
     text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
     name, code = re.search(
         rf"`core/{package}/(\w+)\.py`:\n\n```python\n(.*?)```", text, re.S
     ).groups()
     (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
-    where = {"rules": core.rules, "views": core.views}[package]
+    where = {"rules": rules, "views": views}[package]
     monkeypatch.setattr(where, "__path__", [*where.__path__, str(tmp_path)])
-    for cached in (core.rules.rule_names, core.rules.find_rule, core.views.view_names):
+    for cached in (rules.rule_names, rules.find_rule, views.view_names):
         cached.cache_clear()
     try:
         context = a_case()
@@ -354,5 +353,5 @@ def test_the_documented_example_registers_itself(package, method, tmp_path, monk
             }  # fmt: skip
     finally:
         sys.modules.pop(f"{where.__name__}.{name}", None)
-        for cached in (core.rules.rule_names, core.rules.find_rule, core.views.view_names):
+        for cached in (rules.rule_names, rules.find_rule, views.view_names):
             cached.cache_clear()

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 import torch
 
-import core
-from core.cli.main import main
-from core.decoding.loop import ViewBatch, decode
-from core.decoding.search import normalised, vote
-from core.errors import OptionError, TraceError
-from core.media.video import read_clip
-from core.methods import find_method
-from core.methods.run import run_method
-from core.options import ContrastOptions, DecodeOptions, RunOptions
-from core.rules.mean_views import MeanViews
-from core.traces.bundle import pack, unpack
-from core.traces.format import SCHEMA
-from core.types import ShownView
-from core.views.context import MethodContext
-from core.views.records import FramesView
+import macd_studio as macd
+from macd_studio.core.cli.main import main
+from macd_studio.core.decoding.loop import ViewBatch, decode
+from macd_studio.core.decoding.search import normalised, vote
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import find_method
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
+from macd_studio.core.rules.mean_views import MeanViews
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.traces.format import SCHEMA
+from macd_studio.core.types import ShownView
+from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views.records import FramesView
+from macd_studio.viewer.payload import payload
 from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told
 from tests.small_trace import npy, put_together, small_trace, taken_apart
-from viewer.payload import payload
 
 ALPHA, BETA = 1.5, 0.05
 RULE = MeanViews(ContrastOptions(ALPHA, BETA))
@@ -186,7 +186,7 @@ def test_the_command_runs_and_lists_it(toy_mp4, tmp_path, capsys):
     name, out = "vcd/tcd+mean-views", tmp_path / "out.macd"
     asked = [str(toy_mp4), "What is in the video?", "--methods", name, "--out", str(out)]
     assert main(["compare", *asked, "--alpha", "1.5", "--beta", "0.05"]) == 0
-    answer = core.load(out).answers[name]
+    answer = macd.load(out).answers[name]
     assert [answer.view.kind, answer.further[0].view.kind] == ["noise", "frames"]
     for token in answer.tokens:
         z, a, b = (np.asarray(row, np.float64) for row in (token.base, *token.others))
@@ -271,7 +271,7 @@ def test_another_program_may_record_several_views():
         "base": base[None], "counter": counter[None], "further": [third[None]],
     }  # fmt: skip
     contrast = {"alpha": ALPHA, "beta": BETA}
-    trace = core.record(**told(answers=[answer], contrast=contrast))
+    trace = macd.record(**told(answers=[answer], contrast=contrast))
     assert trace.warnings == ()
     (token,) = trace.answers["x"].tokens
     np.testing.assert_array_equal(token.further[0], third[token.candidates])
@@ -284,4 +284,4 @@ def test_another_program_may_record_several_views():
         ({"further": 3}, "further is no list"),
     ):
         with pytest.raises(OptionError, match=message):
-            core.record(**told(answers=[answer | change], contrast=contrast))
+            macd.record(**told(answers=[answer | change], contrast=contrast))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.options import RunOptions
-from core.pipeline import StageCache, run
+from macd_studio.core.options import RunOptions
+from macd_studio.core.pipeline import StageCache, run
 from tests.fakes import BoxDetector
 
 FIRST, SECOND = "Is there a dog in the video?", "What is in the video?"
@@ -50,7 +50,7 @@ def test_a_second_question_reads_the_video_no_more_and_answers_the_same(toy_mp4,
 
 
 def test_a_read_serves_only_the_same_frames_prompt_and_model(toyworld, make_video):
-    from core.media.video import read_clip
+    from macd_studio.core.media.video import read_clip
 
     clip, other = (read_clip(make_video(f"{n}.mp4", frames=n)) for n in (24, 40))
     first, second = (toyworld.encode(clip, q) for q in (FIRST, SECOND))

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from core.cli.flags import words
-from core.masking.ascent import ascend, finalize_ascent, read_base
-from core.masking.objective import query_loss
-from core.methods import METHODS
-from core.methods.run import run_method
-from core.options import FUSIONS, AscentOptions, RunOptions, options_from
-from core.traces.bundle import load, save
-from core.traces.reproduce import command, snippet
-from evals.paper.tables import read_table
+from macd_studio.core.cli.flags import words
+from macd_studio.core.masking.ascent import ascend, finalize_ascent, read_base
+from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.methods import METHODS
+from macd_studio.core.methods.run import run_method
+from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.evals.paper.tables import read_table
 from tests.core.test_objective import a_context
 from tests.core.test_views import FOUND, a_view
 from tests.fakes import ByteLM

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.objects.track import smooth, track
-from core.options import TrackOptions
-from core.types import INTERPOLATED, LOST, SEEN, Detections
+from macd_studio.core.objects.track import smooth, track
+from macd_studio.core.options import TrackOptions
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Detections
 
 DENSE = np.linspace(0, 4, 41)
 TIMES = np.linspace(0.25, 3.75, 8)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.objects.track import Path, _distance, _iou, _joined, smooth, track
-from core.options import DetectOptions, TrackOptions
-from core.types import INTERPOLATED, LOST, SEEN, Detections
+from macd_studio.core.objects.track import Path, _distance, _iou, _joined, smooth, track
+from macd_studio.core.options import DetectOptions, TrackOptions
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Detections
 
 PLAIN = TrackOptions(smoothing=0.0)
 

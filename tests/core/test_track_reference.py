@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import supervision as sv
 
-from core.objects.track import track
-from core.options import DetectOptions, TrackOptions
-from core.types import INTERPOLATED, LOST, SEEN, Detections
+from macd_studio.core.objects.track import track
+from macd_studio.core.options import DetectOptions, TrackOptions
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Detections
 
 GRID = 64
 """Boxes lie on a grid, so that their areas are counted in cells and their numbers are exact."""

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import errors
-from core.media.video import OWN_MACHINE, ReadLimits, read_clip
-from core.options import VideoOptions
+from macd_studio.core import errors
+from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
+from macd_studio.core.options import VideoOptions
 from tests.bad_inputs import write_song_with_cover
 from tests.zoo import set_display_matrix
 
@@ -223,7 +223,7 @@ def test_reading_ends_when_nobody_waits(make_video):
 
 
 def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
-    from core.media import video
+    from macd_studio.core.media import video
 
     path = make_video()
     before = read_clip(path)
@@ -243,7 +243,7 @@ def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
 
 
 def test_a_decoder_without_a_job_ends_with_its_owner():
-    from core.media import video
+    from macd_studio.core.media import video
 
     worker = video._start_worker()
     worker.stdin.close()

@@ -7,9 +7,9 @@ import av
 import numpy as np
 import pytest
 
-from core.errors import DecodeLimit
-from core.media.video import OWN_MACHINE, ReadLimits, read_clip
-from core.options import VideoOptions
+from macd_studio.core.errors import DecodeLimit
+from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
+from macd_studio.core.options import VideoOptions
 from tests.in_process import InProcess
 from tests.samples import sampled
 
@@ -81,7 +81,7 @@ def x264(gop):
 @pytest.fixture(autouse=True)
 def _no_process(monkeypatch):
     """Hundreds of reads: each would need a process of its own."""
-    monkeypatch.setattr("core.media.video._start_worker", InProcess)
+    monkeypatch.setattr("macd_studio.core.media.video._start_worker", InProcess)
 
 
 VARIABLE = list(np.cumsum([(20, 20, 20, 180, 40)[i % 5] for i in range(COUNT)]).tolist())

@@ -11,11 +11,11 @@ import av
 import numpy as np
 import pytest
 
-from core import errors
-from core.media import video
-from core.media.source import Source
-from core.media.video import OWN_MACHINE, PUBLIC_SERVER, ReadLimits, read_clip
-from core.options import VideoOptions
+from macd_studio.core import errors
+from macd_studio.core.media import video
+from macd_studio.core.media.source import Source
+from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, ReadLimits, read_clip
+from macd_studio.core.options import VideoOptions
 from tests.core.test_video_exactness import number_of, write_numbered, x264
 from tests.in_process import InProcess
 from tests.patience import PATIENCE_S
@@ -31,7 +31,7 @@ def slowing():
 
 
 def set_clock(monkeypatch, clock):
-    monkeypatch.setattr("core.media.video._start_worker", lambda: InProcess(clock()))
+    monkeypatch.setattr("macd_studio.core.media.video._start_worker", lambda: InProcess(clock()))
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_short_memory_leads_to_key_frames_on_one_thread(tmp_path, monkeypatch):
         threads.append(source.threads)
         return kept(source, wanted)
 
-    monkeypatch.setattr("core.media.video._start_worker", InProcess)
+    monkeypatch.setattr("macd_studio.core.media.video._start_worker", InProcess)
     monkeypatch.setattr(Source, "_on_display", exhausted)
     monkeypatch.setattr(Source, "key_frames", key_frames)
     clip = read_clip(path, VideoOptions(frames=4, dense_fps=0))

@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import BlindGradient, OptionError
-from core.masking.ascent import ascend, finalize_ascent, read_base
-from core.masking.composite import mask_compositor
-from core.masking.masks import combine_masks, draw_masks
-from core.masking.objective import query_loss
-from core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
-from core.types import LOST, SEEN, MaskSet, Track
+from macd_studio.core.errors import BlindGradient, OptionError
+from macd_studio.core.masking.ascent import ascend, finalize_ascent, read_base
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import combine_masks, draw_masks
+from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
+from macd_studio.core.types import LOST, SEEN, MaskSet, Track
 from tests.fakes import ByteLM, clip
 
 

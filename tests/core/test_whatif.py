@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import OptionError
-from core.evidence.options import EvidenceOptions
-from core.evidence.run import evidence_events
-from core.masking.masks import draw_masks
-from core.masking.objective import loss_of
-from core.options import AscentOptions, ContrastOptions, RunOptions, options_from
-from core.pipeline import run
-from core.traces.bundle import pack, unpack
-from core.types import LOST, SEEN, Stroke, Track
-from core.views.masked import fixed_view, read_view
-from core.whatif.occlusion import measure
-from core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.run import evidence_events
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.masking.objective import loss_of
+from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions, options_from
+from macd_studio.core.pipeline import run
+from macd_studio.core.traces.bundle import pack, unpack
+from macd_studio.core.types import LOST, SEEN, Stroke, Track
+from macd_studio.core.views.masked import fixed_view, read_view
+from macd_studio.core.whatif.occlusion import measure
+from macd_studio.core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
 
 QUESTION = "What is in the video?"
@@ -304,12 +304,12 @@ def test_rounding_is_no_other_model(trace, toyworld):
 
 
 def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
-    from core.errors import BlindGradient
+    from macd_studio.core.errors import BlindGradient
 
     def blind(*_):
         raise BlindGradient("no mask changes the query loss at all", "x")
 
-    monkeypatch.setattr("core.views.context.ascend", blind)
+    monkeypatch.setattr("macd_studio.core.views.context.ascend", blind)
     with pytest.raises(BlindGradient):
         changed(bench, kind="drop", track=trace.tracks[0].id)
     monkeypatch.undo()
@@ -333,8 +333,8 @@ def test_an_id_is_never_used_twice(bench, trace):
 
 
 def test_nothing_left_to_mask_can_still_be_shown(trace, toyworld):
-    from core.options import MaskOptions
-    from core.traces.summary import as_json, as_text
+    from macd_studio.core.options import MaskOptions
+    from macd_studio.core.traces.summary import as_json, as_text
 
     off = MaskOptions(frame_mask="off")
     plain = replace(trace.options, mask=off)

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from core.media.video import read_clip
-from core.objects.detect import load_detector
-from core.objects.track import track
-from core.options import DetectOptions, TrackOptions, VideoOptions
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.objects.detect import load_detector
+from macd_studio.core.objects.track import track
+from macd_studio.core.options import DetectOptions, TrackOptions, VideoOptions
 from tests.zoo import ZOO, draw, has_marker, make_zoo, read_index
 
 NAMES = [name if c.fast else pytest.param(name, marks=pytest.mark.long) for name, c in ZOO.items()]

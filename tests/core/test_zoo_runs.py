@@ -10,14 +10,14 @@ import cv2
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.masking.masks import draw_masks
-from core.objects.detect import load_detector
-from core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
-from core.pipeline import run
-from core.traces.bundle import load, save
-from core.types import LOST, SEEN
-from core.whatif.workbench import Workbench, read_edit
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.objects.detect import load_detector
+from macd_studio.core.options import DetectOptions, RunOptions, TrackOptions, VideoOptions
+from macd_studio.core.pipeline import run
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.core.types import LOST, SEEN
+from macd_studio.core.whatif.workbench import Workbench, read_edit
 from tests.zoo import ZOO, drawn_boxes, make_zoo, read_index, write_clip
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ BOX = [0.55, 0.5, 0.95, 0.9]
 ALPHA = 2.0
 EDIT_FILES = """
 import contextlib, io, json, sys
-from core.cli.main import main
+from macd_studio.core.cli.main import main
 told = []
 for words in json.load(sys.stdin):
     out = io.StringIO()

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.base import Item
 
 OPTIONS = {
     "mvbench": ("up", "down", "to the left", "to the right", "up and down"),

@@ -5,12 +5,12 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from evals.benchmarks import find_benchmark
-from evals.benchmarks.toyworld_balanced import CONTROL_OPACITY, MAKERS, cell_of, usual
-from evals.first_token import OptionLogits
-from evals.headroom import Answers, tune_constants
-from toyworld import questions as ask
-from toyworld.priors import priors
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.toyworld_balanced import CONTROL_OPACITY, MAKERS, cell_of, usual
+from macd_studio.evals.first_token import OptionLogits
+from macd_studio.evals.headroom import Answers, tune_constants
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.priors import priors
 
 CYCLES = {
     "which, in thirds": 72,

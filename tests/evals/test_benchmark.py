@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from core.types import LOST, SEEN
-from evals.benchmarks import find_benchmark
-from toyworld.priors import priors
+from macd_studio.core.types import LOST, SEEN
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.toyworld.priors import priors
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.masking.composite import mask_compositor
-from core.masking.masks import draw_masks
-from core.options import MaskOptions
-from evals.benchmarks import find_benchmark
-from evals.companion import main, margin_change, measure
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.options import MaskOptions
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.companion import main, margin_change, measure
 from tests.fakes import ByteLM
 
 

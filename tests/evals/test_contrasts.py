@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from core.errors import OptionError
-from core.options import RunOptions, options_from
-from evals.__main__ import main
-from evals.answer import GRID
-from evals.contrasts import read_contrasts, takes_contrast
-from evals.paper.ours import Source, settle
-from evals.paper.tables import read_table
-from evals.rows import Row
-from evals.scoring.score import score
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import RunOptions, options_from
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.answer import GRID
+from macd_studio.evals.contrasts import read_contrasts, takes_contrast
+from macd_studio.evals.paper.ours import Source, settle
+from macd_studio.evals.paper.tables import read_table
+from macd_studio.evals.rows import Row
+from macd_studio.evals.scoring.score import score
 from tests.evals.layouts import touch, write
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_tuned_for_methods_without_alpha():
 
 
 def test_methods_that_take_alpha_are_those_whose_answer_it_changes():
-    from core.methods import METHODS
+    from macd_studio.core.methods import METHODS
 
     names = {m.name for m in METHODS.values() if takes_contrast(m)}
     assert {"macd", "vcd", "sid", "tcd", "random-mask", "blank"} <= names
@@ -124,8 +124,8 @@ def planned(monkeypatch):
                               scores={"yes": 1.0, "no": 0.0}, margin=1.0)  # fmt: skip
         return rows
 
-    monkeypatch.setattr("evals.run.complete", complete)
-    monkeypatch.setattr("evals.scoring.files.plots", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.run.complete", complete)
+    monkeypatch.setattr("macd_studio.evals.scoring.files.plots", lambda report: {})
     return seen
 
 
@@ -216,7 +216,7 @@ def test_frames_are_as_published_unless_another_fit_is_asked_for(planned, data, 
     ("text", "right"), [("none", 0), ("None of them", 0), ("nothing", 0), ("No.", 1), ("no one", 1)]
 )
 def test_none_is_not_no_in_questions_of_ones_own(tmp_path, text, right):
-    from evals.benchmarks import open_files
+    from macd_studio.evals.benchmarks import open_files
 
     (tmp_path / "questions.csv").write_text("video,question,answer\na.mp4,Is it there?,no\n")
     benchmark = open_files("questions", tmp_path, videos=False)

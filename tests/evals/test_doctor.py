@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import OptionError
-from evals.__main__ import main
-from evals.doctor import METRICS, Claim, always_yes, audit_metrics
-from evals.metrics import yes_no_metrics
-from evals.paper_page import misfits, page, tables
-from evals.published import coincidences, disagreements, read_table
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.doctor import METRICS, Claim, always_yes, audit_metrics
+from macd_studio.evals.metrics import yes_no_metrics
+from macd_studio.evals.paper_page import misfits, page, tables
+from macd_studio.evals.published import coincidences, disagreements, read_table
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))

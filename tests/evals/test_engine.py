@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BackboneNotFound, OptionError
-from core.options import RunOptions
-from evals import ray_engine
-from evals.__main__ import main
-from evals.answer import PendingAnswer
-from evals.benchmarks.base import Item
-from evals.rows import Row, Setting
-from evals.run import complete
+from macd_studio.core.errors import BackboneNotFound, OptionError
+from macd_studio.core.options import RunOptions
+from macd_studio.evals import ray_engine
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.answer import PendingAnswer
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.rows import Row, Setting
+from macd_studio.evals.run import complete
 from tests.evals.fake_ray import FakeRay
 
 SETTING = Setting("toyworld", RunOptions())

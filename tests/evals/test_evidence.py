@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from evals import evidence
-from evals.benchmarks.toyworld import ToyWorld
+from macd_studio.evals import evidence
+from macd_studio.evals.benchmarks.toyworld import ToyWorld
 
 
 def test_questions_are_about_what_is_there_one_a_clip():

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import VideoTooLarge, VideoTooLong
-from core.options import VideoOptions
-from evals.__main__ import _parser, main
-from evals.benchmarks import FILES, file_benchmark, find_benchmark
-from evals.benchmarks.files import Sampling
-from evals.failures import count_failures, failures_line
-from evals.paper.ours import Ours, Source, compute
-from evals.paper.tables import read_table
-from evals.rows import Row
+from macd_studio.core.errors import VideoTooLarge, VideoTooLong
+from macd_studio.core.options import VideoOptions
+from macd_studio.evals.__main__ import _parser, main
+from macd_studio.evals.benchmarks import FILES, file_benchmark, find_benchmark
+from macd_studio.evals.benchmarks.files import Sampling
+from macd_studio.evals.failures import count_failures, failures_line
+from macd_studio.evals.paper.ours import Ours, Source, compute
+from macd_studio.evals.paper.tables import read_table
+from macd_studio.evals.rows import Row
+from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.evals.layouts import MAKERS
 from tests.fakes import ByteLM
-from toyworld.clips import TITLE, write_frames
 
 ROOT = Path(__file__).parents[2]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -30,8 +30,8 @@ TRANSLATED = {"--start", "--end"}
 
 @pytest.fixture
 def model(monkeypatch):
-    monkeypatch.setattr("evals.scoring.files.plots", lambda report: {})
-    monkeypatch.setattr("evals.engine._backbone", lambda name: ByteLM())
+    monkeypatch.setattr("macd_studio.evals.scoring.files.plots", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name: ByteLM())
 
 
 @pytest.fixture
@@ -90,9 +90,11 @@ def test_remedies_of_the_limits_are_flags_of_evaluations(data):
 def test_benchmarks_of_long_videos_read_them(monkeypatch, tmp_path):
     """Video-MME holds videos of an hour and files of more than 100 MB."""
     given = {}
-    monkeypatch.setattr("evals.run.complete", lambda *a, **k: (_ for _ in ()).throw(KeyError))
+    monkeypatch.setattr(
+        "macd_studio.evals.run.complete", lambda *a, **k: (_ for _ in ()).throw(KeyError)
+    )
     for name in FILES:
-        from evals.commands import files
+        from macd_studio.evals.commands import files
 
         args = _parser().parse_args(["run", name, "--data", str(MAKERS[name](tmp_path / name))])
         given[name] = files.setting_of(args).options.video
@@ -119,8 +121,8 @@ def test_a_drawn_benchmark_with_failures_is_no_success(monkeypatch, tmp_path, ca
         made[-1] = Row(wants[-1].key, wants[-1].item.id, wants[-1].method, error="broken. Mend it.")
         return {r.key: r for r in made}
 
-    monkeypatch.setattr("evals.run.complete", complete)
-    monkeypatch.setattr("evals.report.pictures", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.run.complete", complete)
+    monkeypatch.setattr("macd_studio.evals.report.pictures", lambda report: {})
     command = ["run", "toyworld", "--n", "2", "--split", "1", "--methods", "baseline"]
     assert main([*command, "--out", str(tmp_path)]) == 1
     told = capsys.readouterr()
@@ -134,14 +136,14 @@ def test_a_table_with_failures_is_no_success(monkeypatch, tmp_path, capsys):
         figures = dict.fromkeys(table.metrics, 50.0)
         return Ours(figures, n=3, failures=failed if row.method == "macd" else "")
 
-    monkeypatch.setattr("evals.paper.ours.compute", compute)
+    monkeypatch.setattr("macd_studio.evals.paper.ours.compute", compute)
     data = MAKERS["eventhallusion"](tmp_path / "data")
     command = ["paper", "levels", "--data", str(data), "--out", str(tmp_path / "out")]
     assert main(command) == 1
     told = capsys.readouterr()
     assert "2 of 3 answers failed and count as wrong: broken (2)" in told.err
     assert "2 of 3 answers failed" in (tmp_path / "out" / "levels.md").read_text()
-    monkeypatch.setattr("evals.paper.ours.compute", lambda table, *_: Ours({}, n=3))
+    monkeypatch.setattr("macd_studio.evals.paper.ours.compute", lambda table, *_: Ours({}, n=3))
     assert main(command) == 0
 
 
@@ -151,7 +153,7 @@ def test_an_answer_that_failed_is_told_in_a_table(monkeypatch, tmp_path):
         rows[0] = Row(rows[0].key, rows[0].item, rows[0].method, error="broken. Mend it.")
         return {r.key: r for r in rows}
 
-    monkeypatch.setattr("evals.paper.ours.complete", complete)
+    monkeypatch.setattr("macd_studio.evals.paper.ours.complete", complete)
     table = read_table("levels")
     data = {name: MAKERS[name](tmp_path / name) for name in table.benchmarks}
     ours = compute(table, table.rows[0], Source("b", "d", data, tmp_path, 9), lambda *_: None)

@@ -12,17 +12,17 @@ import signal
 import numpy as np
 import pytest
 
-from core.options import DecodeOptions, RunOptions, VideoOptions
-from core.traces.bundle import load
-from evals.__main__ import main
-from evals.benchmarks import FILES
-from evals.rows import Setting, read, read_setting
-from evals.run import complete, plan
-from evals.scoring.files import questions_csv
-from evals.scoring.pages import questions_page
-from evals.stats import holm
-from evals.tracks import Preparing, read_tracks, write_tracks
-from toyworld.export import export
+from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
+from macd_studio.core.traces.bundle import load
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.benchmarks import FILES
+from macd_studio.evals.rows import Setting, read, read_setting
+from macd_studio.evals.run import complete, plan
+from macd_studio.evals.scoring.files import questions_csv
+from macd_studio.evals.scoring.pages import questions_page
+from macd_studio.evals.stats import holm
+from macd_studio.evals.tracks import Preparing, read_tracks, write_tracks
+from macd_studio.toyworld.export import export
 
 GIVEN = ("--alpha", "1", "--beta", "0.1", "--frames", "4")
 
@@ -166,7 +166,7 @@ def test_a_trace_is_computed_again_by_the_command_of_the_report(finished, data, 
 def test_a_trace_of_something_else_is_refused(
     words, named, finished, data, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
     other = tmp_path / "data"
     shutil.copytree(data, other)
     for video in other.rglob("*.mp4"):  # another time is taken for another content
@@ -185,7 +185,7 @@ def test_a_trace_of_a_damaged_report_is_refused(content, tmp_path, capsys):
 
 
 def test_a_finished_run_computes_nothing_again(finished, data, monkeypatch):
-    monkeypatch.setattr("evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
     before = sorted(r.key for r in read(finished / "rows"))
     assert run("eventhallusion", data, finished, "--methods", "macd") == 0
     assert sorted(r.key for r in read(finished / "rows")) == before
@@ -222,7 +222,7 @@ def test_tracks_are_kept_and_taken_from_there(finished, data):
 
 
 def test_what_is_missing_is_told_before_a_model_is_loaded(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
     assert run("mvbench", data, tmp_path) == 2
     assert "none of MVBench's 20 question files" in capsys.readouterr().err
     assert main(["run", "eventhallusion", "--out", str(tmp_path)]) == 2
@@ -242,7 +242,7 @@ def test_what_is_missing_is_told_before_a_model_is_loaded(data, tmp_path, monkey
     ],
 )
 def test_wrong_flags_are_one_line(flags, named, data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("evals.engine.Worker", None)
+    monkeypatch.setattr("macd_studio.evals.engine.Worker", None)
     assert run("eventhallusion", data, tmp_path, *flags) == 2
     err = capsys.readouterr().err
     assert named in err
@@ -300,7 +300,7 @@ def _setting(name, data):
 @pytest.mark.parametrize("name", ["eventhallusion", "mvbench", "video-pope"])
 def test_two_workers_and_a_killed_one_give_the_same_rows(name, tmp_path):
     pytest.importorskip("ray")
-    from evals.ray_engine import ray_engine
+    from macd_studio.evals.ray_engine import ray_engine
 
     export(name, tmp_path / "data", 3 if name == "video-pope" else 1)
     setting = _setting(name, tmp_path / "data")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT
-from evals.scoring.rules import RULES
+from macd_studio.evals.scoring.harnesses import LMMS_EVAL, VLMEVALKIT
+from macd_studio.evals.scoring.rules import RULES
 from tests.evals.harness_cases import item, judged, letters, of_lmms_eval, texts
 
 DATA = Path(__file__).parent / "data" / "rules"

@@ -6,12 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from core.errors import BenchmarkError
-from core.media.video import read_clip
-from core.types import Detections
-from evals.__main__ import main
-from evals.benchmarks import find_benchmark
-from toyworld.clips import TITLE, write_frames
+from macd_studio.core.errors import BenchmarkError
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.types import Detections
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.toyworld.clips import TITLE, write_frames
 
 
 class Sees:
@@ -51,13 +51,15 @@ decoded = cache(read_clip)
 @pytest.fixture
 def clips(written, monkeypatch):
     """A folder without labels, of clips that are decoded once for all tests."""
-    monkeypatch.setattr("core.media.video.read_clip", decoded)
+    monkeypatch.setattr("macd_studio.core.media.video.read_clip", decoded)
     (written / "labels.jsonl").unlink(missing_ok=True)
     return written
 
 
 def use(monkeypatch, detector):
-    monkeypatch.setattr("core.objects.detect.load_detector", lambda name, device: detector)
+    monkeypatch.setattr(
+        "macd_studio.core.objects.detect.load_detector", lambda name, device: detector
+    )
 
 
 def labels(clips):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from core.errors import BenchmarkError, OptionError
-from evals.benchmarks import FILES, find_benchmark, open_files
-from evals.benchmarks.video_pope import SPLITS, Content, absent_objects
+from macd_studio.core.errors import BenchmarkError, OptionError
+from macd_studio.evals.benchmarks import FILES, find_benchmark, open_files
+from macd_studio.evals.benchmarks.video_pope import SPLITS, Content, absent_objects
 from tests.evals.layouts import MAKERS, touch, write
 
 

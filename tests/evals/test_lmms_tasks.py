@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from evals.benchmarks import open_files
-from evals.scoring.rules import FAILED, rules_for
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.benchmarks import open_files
+from macd_studio.evals.scoring.rules import FAILED, rules_for
+from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.evals.layouts import MAKERS
 from tests.fakes import ByteLM
-from toyworld.clips import TITLE, write_frames
 
 PLUGIN = Path(__file__).parents[2] / "integrations" / "lmms_eval" / "macd_lmms_eval"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from evals.metrics import (
+from macd_studio.evals.metrics import (
     auroc,
     calibration,
     chair,
@@ -19,7 +19,7 @@ from evals.metrics import (
     sensitivity,
     yes_no_metrics,
 )
-from evals.stats import (
+from macd_studio.evals.stats import (
     bootstrap_ratio,
     clustered_share,
     holm,
@@ -192,7 +192,7 @@ def test_resampled_auroc_agrees_with_its_definition():
     clips = np.repeat(np.arange(60), 2)
     area, drawn = resampled_auroc(positive, score, clips)
     assert area == pytest.approx(auroc(positive, score))
-    from evals.stats import resampled_clusters
+    from macd_studio.evals.stats import resampled_clusters
 
     weights = resampled_clusters(60, 0, 4000)[17][clips].astype(int)
     again = auroc(np.repeat(positive, weights), np.repeat(score, weights))

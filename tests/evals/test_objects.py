@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from core.types import Detections
-from evals.__main__ import main
-from evals.breakdown import asked_objects
-from evals.objects import count_objects, objects_note
-from evals.rows import NOT_LOOKED, Row
-from evals.rows import read as read_rows
+from macd_studio.core.types import Detections
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.breakdown import asked_objects
+from macd_studio.evals.objects import count_objects, objects_note
+from macd_studio.evals.rows import NOT_LOOKED, Row
+from macd_studio.evals.rows import read as read_rows
+from macd_studio.toyworld.clips import TITLE, write_frames
 from tests.fakes import ByteLM
-from toyworld.clips import TITLE, write_frames
 
 
 class Detector:
@@ -34,9 +34,11 @@ class Detector:
 @pytest.fixture
 def detector(monkeypatch):
     found = Detector()
-    monkeypatch.setattr("evals.scoring.files.plots", lambda report: {})  # they take seconds
-    monkeypatch.setattr("evals.engine._backbone", lambda name: ByteLM())
-    monkeypatch.setattr("evals.engine._detector", lambda name, device: found)
+    monkeypatch.setattr(
+        "macd_studio.evals.scoring.files.plots", lambda report: {}
+    )  # they take seconds
+    monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name: ByteLM())
+    monkeypatch.setattr("macd_studio.evals.engine._detector", lambda name, device: found)
     return found
 
 
@@ -62,7 +64,7 @@ def run(data, out, methods, *more):
 
 
 def test_nobody_looks_where_no_method_needs_objects(data, tmp_path, detector, monkeypatch):
-    monkeypatch.setattr("evals.engine._detector", None)  # none is loaded
+    monkeypatch.setattr("macd_studio.evals.engine._detector", None)  # none is loaded
     report = run(data, tmp_path, "vcd,sid,blank")
     assert report["n"] == 3
     assert all(s["errors"] == 0 for s in report["scores"].values())
@@ -102,7 +104,7 @@ def test_the_note_names_who_had_nothing_to_mask():
 
 
 def test_what_nobody_looked_for_is_not_missed():
-    from evals.benchmarks import find_benchmark
+    from macd_studio.evals.benchmarks import find_benchmark
 
     benchmark = find_benchmark("toyworld")
     items = benchmark.items("test", 6)

@@ -5,16 +5,23 @@ import math
 
 import pytest
 
-from core.errors import BenchmarkError, OptionError
-from core.methods import find_method
-from core.objects.detect import check_detector
-from core.options import options_from
-from evals.__main__ import main
-from evals.benchmarks.base import Item
-from evals.paper.ours import Ours, Source, add_overheads, compute, contrast_for, study_figures
-from evals.paper.query_types import DIMENSIONS, label_queries
-from evals.paper.show import HEADS, as_data, lines, same_backbone
-from evals.paper.tables import impossible, read_table, table_names
+from macd_studio.core.errors import BenchmarkError, OptionError
+from macd_studio.core.methods import find_method
+from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.options import options_from
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.paper.ours import (
+    Ours,
+    Source,
+    add_overheads,
+    compute,
+    contrast_for,
+    study_figures,
+)
+from macd_studio.evals.paper.query_types import DIMENSIONS, label_queries
+from macd_studio.evals.paper.show import HEADS, as_data, lines, same_backbone
+from macd_studio.evals.paper.tables import impossible, read_table, table_names
 
 ABOUT = {"backbone": "toyworld", "detector": "toyworld", "data": "drawn"}
 

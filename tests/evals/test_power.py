@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from core.errors import OptionError
-from evals.__main__ import main
-from evals.power import power_of, questions_needed, smallest_difference
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.power import power_of, questions_needed, smallest_difference
 
 
 @pytest.mark.parametrize(

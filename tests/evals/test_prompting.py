@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from core.options import RunOptions
-from core.types import Clip
-from core.views.context import MethodContext
-from evals.answer import PendingAnswer, _letters, answer_clip
-from evals.benchmarks.base import Item
-from evals.gather import GatheringLM
-from evals.prompting import PromptedLM
-from evals.run import first_words
+from macd_studio.core.options import RunOptions
+from macd_studio.core.types import Clip
+from macd_studio.core.views.context import MethodContext
+from macd_studio.evals.answer import PendingAnswer, _letters, answer_clip
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.gather import GatheringLM
+from macd_studio.evals.prompting import PromptedLM
+from macd_studio.evals.run import first_words
 
 BEFORE, QUESTION, AFTER = "which dog is it ? ", "Is there a dog in the video?", " yes or no"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evals.benchmarks.base import Item
-from evals.scoring.rules import RULES, rules_for, spoken
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.scoring.rules import RULES, rules_for, spoken
 
 
 def choice(truth="C", options=("up", "down", "left", "right")):

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import OptionError
-from core.methods import find_method
-from core.options import DecodeOptions, RunOptions
-from evals.__main__ import main
-from evals.answer import GRID, PendingAnswer, count_reads, with_contrast
-from evals.benchmarks import find_benchmark
-from evals.ranking import gradient_auc
-from evals.report import change, honest_table, load, markdown
-from evals.rows import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.methods import find_method
+from macd_studio.core.options import DecodeOptions, RunOptions
+from macd_studio.evals.__main__ import main
+from macd_studio.evals.answer import GRID, PendingAnswer, count_reads, with_contrast
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.ranking import gradient_auc
+from macd_studio.evals.report import change, honest_table, load, markdown
+from macd_studio.evals.rows import (
     PACKED,
     Row,
     Setting,
@@ -32,9 +32,9 @@ from evals.rows import (
     seeded,
     unpack,
 )
-from evals.run import choose, plan
-from evals.summary import summarise_again
-from evals.table import right, tabulate
+from macd_studio.evals.run import choose, plan
+from macd_studio.evals.summary import summarise_again
+from macd_studio.evals.table import right, tabulate
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
 

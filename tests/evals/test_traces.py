@@ -2,14 +2,14 @@
 
 import pytest
 
-from core.errors import OptionError, VideoError
-from core.options import RunOptions
-from core.traces.bundle import load
-from evals import traces
-from evals.answer import PendingAnswer
-from evals.benchmarks.base import Item
-from evals.rows import Row, Setting, read_setting
-from evals.traces import TraceKeeper
+from macd_studio.core.errors import OptionError, VideoError
+from macd_studio.core.options import RunOptions
+from macd_studio.core.traces.bundle import load
+from macd_studio.evals import traces
+from macd_studio.evals.answer import PendingAnswer
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.rows import Row, Setting, read_setting
+from macd_studio.evals.traces import TraceKeeper
 from tests.small_trace import small_trace
 
 METHODS = ("baseline", "macd", "vcd")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from core.errors import OptionError
-from evals.trainings import main, merge, spread, table
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.trainings import main, merge, spread, table
 
 
 def report(right, gain, n=300):

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from evals.answer import GRID
-from evals.benchmarks.base import Item
-from evals.constant import DELTAS, answers_by_first, same_counts, tune, with_constants
-from evals.report import markdown
-from evals.rows import Row
-from evals.summary import summarise
-from evals.table import tabulate
+from macd_studio.core.errors import OptionError
+from macd_studio.evals.answer import GRID
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.constant import DELTAS, answers_by_first, same_counts, tune, with_constants
+from macd_studio.evals.report import markdown
+from macd_studio.evals.rows import Row
+from macd_studio.evals.summary import summarise
+from macd_studio.evals.table import tabulate
 
 N = 400
 SHIFT = 1.5

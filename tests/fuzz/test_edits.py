@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from core.cli.edit_flags import FORMS, edit_words, read_edit_flag
-from core.errors import OptionError
-from core.types import EDIT_FIELDS
-from core.whatif.edits import edited_tracks, read_edit, read_edits
+from macd_studio.core.cli.edit_flags import FORMS, edit_words, read_edit_flag
+from macd_studio.core.errors import OptionError
+from macd_studio.core.types import EDIT_FIELDS
+from macd_studio.core.whatif.edits import edited_tracks, read_edit, read_edits
 from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain
 from tests.small_trace import EDITS, small_trace
 

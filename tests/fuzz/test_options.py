@@ -4,8 +4,8 @@ import json
 
 from hypothesis import strategies as st
 
-from core.errors import OptionError
-from core.options import RunOptions, options_from
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import RunOptions, options_from
 from tests.fuzz.cases import HOSTILE, cases, change_at, is_told_well, paths_in, plain
 
 USUAL = json.dumps(RunOptions().as_dict())

@@ -10,11 +10,11 @@ import time
 import numpy as np
 import pytest
 
-from core.errors import VideoError
-from core.media import video
-from core.media.video import ReadLimits, read_clip
-from core.options import VideoOptions
-from core.types import Clip
+from macd_studio.core.errors import VideoError
+from macd_studio.core.media import video
+from macd_studio.core.media.video import ReadLimits, read_clip
+from macd_studio.core.options import VideoOptions
+from macd_studio.core.types import Clip
 from tests.conftest import write_video
 from tests.core.test_video_exactness import remux
 from tests.core.test_video_limits import children

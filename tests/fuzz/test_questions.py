@@ -5,8 +5,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from core.errors import QuestionError
-from core.question import MAX_LENGTH, clean_question
+from macd_studio.core.errors import QuestionError
+from macd_studio.core.question import MAX_LENGTH, clean_question
 from tests.fuzz.cases import cases, is_told_well, plain
 
 PIECES = st.sampled_from(
@@ -22,7 +22,7 @@ def backbone():
 
     But for the one that stands for words it does not know, which steers nothing.
     """
-    from core.backbones import load_backbone
+    from macd_studio.core.backbones import load_backbone
 
     lm = load_backbone("toyworld", "cpu")
     special = {*lm.tokenizer.all_special_ids, *lm.tokenizer.get_added_vocab().values()}

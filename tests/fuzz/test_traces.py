@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from core.errors import TraceError
-from core.traces.bundle import pack, unpack
+from macd_studio.core.errors import TraceError
+from macd_studio.core.traces.bundle import pack, unpack
 from tests.fuzz.cases import HOSTILE, MEMORY_MB, cases, change_at, is_told_well, paths_in
 from tests.small_trace import (
     members_alone,

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.types import RANDOM_MASKS
-from macd_ui.estimate import work_of_trace
-from macd_ui.handlers import Handlers
-from macd_ui.runs import AUTOMATIC_S
-from macd_ui.session import Store
+from macd_studio.core.types import RANDOM_MASKS
+from macd_studio.macd_ui.estimate import work_of_trace
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.runs import AUTOMATIC_S
+from macd_studio.macd_ui.session import Store
+from macd_studio.viewer.payload import can_compare
 from tests.small_trace import small_trace
-from viewer.payload import can_compare
 
 JOB, TURN = SimpleNamespace(backbone="toyworld"), SimpleNamespace(is_over=lambda: False)
 

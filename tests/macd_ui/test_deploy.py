@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from core.errors import OptionError
-from macd_ui.deploy import NEEDED, ROOT, card, main, plan
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.deploy import NEEDED, ROOT, card, main, plan
 from tests import space_hub
 from tests.patience import PATIENCE_S
 
@@ -18,8 +18,8 @@ SMALL = "HuggingFaceTB/SmolVLM2-256M-Video-Instruct"
 PUSH = """
 import json, sys
 from pathlib import Path
-from core.errors import MacdError
-from macd_ui.deploy import plan, push
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.deploy import plan, push
 root, more = Path(sys.argv[1]), json.loads(sys.argv[2])
 try:
     print("pushed to", push(plan("owner/name", root=root, **more)))
@@ -102,7 +102,7 @@ def test_what_the_hub_refuses_is_told(checkout):
 
 
 def test_a_dry_run_shows_the_push_and_asks_nobody(capsys, monkeypatch):
-    monkeypatch.setattr("macd_ui.deploy.push", lambda *_: pytest.fail("it was pushed"))
+    monkeypatch.setattr("macd_studio.macd_ui.deploy.push", lambda *_: pytest.fail("it was pushed"))
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was used"))
     words = ["--space", "owner/name", "--dry-run", "--backbone", SMALL]
     assert main(words) == 0
@@ -120,9 +120,11 @@ def test_the_checkout_itself_can_be_deployed():
     total = sum(map(deployment.size, names)) / 1e6
     assert total < 60
     # what the app imports is pushed: every package that the wheel ships
-    packed = Path(ROOT / "setup.py").read_text().split("PACKAGES = (")[1].split(")")[0]
-    for package in packed.replace('"', "").split(","):
-        assert f"{package.strip()}/__init__.py" in names
+    packages = [p.name for p in (ROOT / "macd_studio").iterdir() if p.is_symlink()]
+    assert len(packages) > 6
+    for package in {*packages, "macd_studio"} - {"assets"}:
+        assert f"{package}/__init__.py" in names
+    assert not any(p.is_symlink() for p in deployment.files.values() if isinstance(p, Path))
 
 
 @pytest.mark.parametrize(("more", "cause"), [

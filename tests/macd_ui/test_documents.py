@@ -10,8 +10,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from macd_ui import about, documents
-from macd_ui.serving.routes import Doors
+from macd_studio.macd_ui import about, documents
+from macd_studio.macd_ui.serving.routes import Doors
 
 TEXTS = [path for path, file in documents.documents().items() if file.suffix == ".md"]
 

@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from core.shipped import shipped
+from macd_studio.core.shipped import shipped
 from tests import hub
 from tests.core.test_detect import tiny_rt_detr
 
 RUN = r"""
 import json, sys
-from macd_ui.examples import examples
-from macd_ui.handlers import Handlers
-from macd_ui.session import Store
-from core.objects import detect_hf
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.session import Store
+from macd_studio.core.objects import detect_hf
 from tests.macd_ui.test_zerogpu import FIELDS
 
 

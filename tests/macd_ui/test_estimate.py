@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.options import DecodeOptions, RunOptions
-from core.types import Answer, Counterfactual, Trace
-from macd_ui.estimate import STAGES, Estimator, Work, work_of
-from macd_ui.measuring import change_events, expected_s
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import DecodeOptions, RunOptions
+from macd_studio.core.types import Answer, Counterfactual, Trace
+from macd_studio.macd_ui.estimate import STAGES, Estimator, Work, work_of
+from macd_studio.macd_ui.measuring import change_events, expected_s
 from tests.fakes import clip
 
 LENGTH = 8  # tokens of every answer of the synthetic model

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import Cancelled, OptionError
-from core.evidence.cost import readings, readings_of
-from core.evidence.options import EvidenceOptions
-from core.evidence.run import evidence_events
-from core.whatif.workbench import Workbench
-from macd_ui.actions import plain_action
-from macd_ui.estimate import Estimator, work_of_trace
-from macd_ui.examples import examples
-from macd_ui.handlers import Handlers
-from macd_ui.measuring import expected_s, known_costs, learn_measurement
-from macd_ui.session import Store
-from viewer import identity
+from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.cost import readings, readings_of
+from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.run import evidence_events
+from macd_studio.core.whatif.workbench import Workbench
+from macd_studio.macd_ui.actions import plain_action
+from macd_studio.macd_ui.estimate import Estimator, work_of_trace
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.measuring import expected_s, known_costs, learn_measurement
+from macd_studio.macd_ui.session import Store
+from macd_studio.viewer import identity
 
 
 @pytest.fixture

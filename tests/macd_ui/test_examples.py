@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from macd_ui.examples import SHIPPED, examples_in
+from macd_studio.macd_ui.examples import SHIPPED, examples_in
 
 ROW = {"title": "A title", "question": "Is it?", "truth": "It is.", "video": "a.mp4"}
 

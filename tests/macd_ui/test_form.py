@@ -6,25 +6,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.media.video import PUBLIC_SERVER
-from core.options import RunOptions, VideoOptions
-from core.traces.reproduce import command
-from macd_ui import draws, runs
-from macd_ui.draws import Drawn
-from macd_ui.examples import Example
-from macd_ui.forms import run_options
-from macd_ui.handlers import Handlers
-from macd_ui.models import Machine, offered
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings, check_limits
-from macd_ui.showing import DRAWN_TITLE, joined
-from macd_ui.strip import PICTURES, SIDE, smaller
-from macd_ui.wording import left_in_words
+from macd_studio.core.errors import OptionError
+from macd_studio.core.media.video import PUBLIC_SERVER
+from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.traces.reproduce import command
+from macd_studio.macd_ui import draws, runs
+from macd_studio.macd_ui.draws import Drawn
+from macd_studio.macd_ui.examples import Example
+from macd_studio.macd_ui.forms import run_options
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.models import Machine, offered
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings, check_limits
+from macd_studio.macd_ui.showing import DRAWN_TITLE, joined
+from macd_studio.macd_ui.strip import PICTURES, SIDE, smaller
+from macd_studio.macd_ui.wording import left_in_words
+from macd_studio.toyworld.clips import TITLE
+from macd_studio.viewer import payload
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import FIELDS
-from toyworld.clips import TITLE
-from viewer import payload
 
 FORM = FIELDS | {
     "example": None,
@@ -50,7 +50,7 @@ def store(monkeypatch):
     store = Store()
     monkeypatch.setattr(store, "backbone", lambda name, *_: NarrowLM())
     monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
-    monkeypatch.setattr("macd_ui.showing.offered", lambda settings: None)
+    monkeypatch.setattr("macd_studio.macd_ui.showing.offered", lambda settings: None)
     yield store
     store.close()
 
@@ -64,9 +64,10 @@ def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monke
     limits = []
     monkeypatch.setattr(store, "read_limits", PUBLIC_SERVER)
     monkeypatch.setattr(
-        "macd_ui.handlers.read_strip", lambda *how: limits.append(how[-1]) or read_strip(*how)
+        "macd_studio.macd_ui.handlers.read_strip",
+        lambda *how: limits.append(how[-1]) or read_strip(*how),
     )
-    from macd_ui.strip import read_strip
+    from macd_studio.macd_ui.strip import read_strip
 
     clip = str(make_video(frames=48, size=(640, 480)))
     first, last = handlers.upload(clip, "me")
@@ -213,8 +214,8 @@ def test_a_seed_draws_the_same_clip_again(tmp_path):
     assert (one.question, one.truth) == (two.question, two.truth)
     assert (one.question, one.truth) != (other.question, other.truth)
     assert Path(one.video).read_bytes() == Path(two.video).read_bytes()
-    from core.media.video import read_clip
-    from evals.benchmarks.toyworld import ToyWorld
+    from macd_studio.core.media.video import read_clip
+    from macd_studio.evals.benchmarks.toyworld import ToyWorld
 
     items = [i for i in ToyWorld().items("test", draws.PER_REGIME) if i.kind != "caption"]
 
@@ -273,7 +274,7 @@ def test_a_time_that_is_not_known_is_not_guessed():
 
 def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
     list(handlers.run(FORM | {"video": str(make_video())}, "me"))
-    from core.traces.bundle import load, save
+    from macd_studio.core.traces.bundle import load, save
 
     again = load(save(handlers.store.session("me").trace, tmp_path / "masks.macd"))
     assert again.options.masks_only

@@ -12,13 +12,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from core.errors import OptionError
-from core.traces.bundle import load, save
-from macd_ui.examples import SHIPPED, described
-from macd_ui.gallery import site
-from macd_ui.gallery.__main__ import main
-from macd_ui.gallery.routes import routes, site_of
-from macd_ui.gallery.runs import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.traces.bundle import load, save
+from macd_studio.macd_ui.examples import SHIPPED, described
+from macd_studio.macd_ui.gallery import site
+from macd_studio.macd_ui.gallery.__main__ import main
+from macd_studio.macd_ui.gallery.routes import routes, site_of
+from macd_studio.macd_ui.gallery.runs import (
     AGREE,
     DIFFER,
     OTHER,
@@ -27,8 +27,8 @@ from macd_ui.gallery.runs import (
     outcome_of,
     read_run,
 )
-from macd_ui.gallery.site import MOST_KB, Site, write_site
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.small_trace import small_trace
 
 HOSTILE = "<img src=x onerror=alert(1)> </script> {title} DATA SCRIPT & \"'"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import OptionError
-from macd_ui.gallery import dataset
-from macd_ui.gallery.dataset import check_name, push
-from macd_ui.gallery.site import Site
-from macd_ui.serving import server
-from macd_ui.settings import ServerSettings, read_settings
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.gallery import dataset
+from macd_studio.macd_ui.gallery.dataset import check_name, push
+from macd_studio.macd_ui.gallery.site import Site
+from macd_studio.macd_ui.serving import server
+from macd_studio.macd_ui.settings import ServerSettings, read_settings
 from tests import space_hub
 from tests.opening import EXAMPLE
 from tests.patience import PATIENCE_S
@@ -43,8 +43,8 @@ def python(hub, home, *words):
 
 
 FETCH = """
-from macd_ui.serving.server import with_gallery
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.serving.server import with_gallery
+from macd_studio.macd_ui.settings import ServerSettings
 print(with_gallery(ServerSettings(gallery_dataset="owner/runs")).gallery)
 """
 

@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from core.errors import OptionError
-from macd_ui.serving.hub_login import login_routes
-from macd_ui.settings import read_settings
-from ratings.store import Study
-from ratings.web import CODE_HEADER, StudySite
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.serving.hub_login import login_routes
+from macd_studio.macd_ui.settings import read_settings
+from macd_studio.ratings.store import Study
+from macd_studio.ratings.web import CODE_HEADER, StudySite
 from tests.patience import PATIENCE_S
 from tests.ratings.studies import make_study
 

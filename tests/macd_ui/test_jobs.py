@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import DetectorError, NotAVideo
-from core.media.video import OWN_MACHINE, PUBLIC_SERVER
-from core.traces.bundle import save
-from core.types import Edit
-from macd_ui.examples import examples
-from macd_ui.forms import SETTINGS, differing, run_options
-from macd_ui.handlers import Handlers
-from macd_ui.line import Line
-from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings
-from macd_ui.shown import Asked, difference
+from macd_studio.core.errors import DetectorError, NotAVideo
+from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
+from macd_studio.core.traces.bundle import save
+from macd_studio.core.types import Edit
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.forms import SETTINGS, differing, run_options
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.line import Line
+from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.shown import Asked, difference
+from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
-from viewer import identity
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
         assert continue_decoding.wait(60)
         raise AssertionError("nobody waits for this")
 
-    monkeypatch.setattr("macd_ui.reading.read_clip", slow)
+    monkeypatch.setattr("macd_studio.macd_ui.reading.read_clip", slow)
     job = handlers.run(values(make_video()), "me")
     next(job)
     threading.Thread(target=lambda: (reading.wait(60), handlers.stop("me"))).start()
@@ -155,7 +155,7 @@ def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, p
         taken.append(limits)
         raise NotAVideo("it is none", "Take another")
 
-    monkeypatch.setattr("macd_ui.reading.read_clip", read)
+    monkeypatch.setattr("macd_studio.macd_ui.reading.read_clip", read)
     store = Store(settings=ServerSettings(public=public))
     try:
         list(Handlers(store, examples()).run(values(make_video()), "me"))

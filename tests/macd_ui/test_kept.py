@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import DetectorError, TraceError
-from core.media.video import MAX_SIDE
-from core.options import VideoOptions
-from core.pipeline import StageCache
-from core.traces.bundle import pack, save
-from core.types import Clip
-from macd_ui.handlers import Handlers
-from macd_ui.kept import AT_ONCE, KINDS, Budget, KeptTrace, memory_of
-from macd_ui.line import NEAR
-from macd_ui.serving.identity import COOKIE, browser_key
-from macd_ui.session import Session, Store
-from macd_ui.settings import KEPT_SHARED, LIMITS, ServerSettings
+from macd_studio.core.errors import DetectorError, TraceError
+from macd_studio.core.media.video import MAX_SIDE
+from macd_studio.core.options import VideoOptions
+from macd_studio.core.pipeline import StageCache
+from macd_studio.core.traces.bundle import pack, save
+from macd_studio.core.types import Clip
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.kept import AT_ONCE, KINDS, Budget, KeptTrace, memory_of
+from macd_studio.macd_ui.line import NEAR
+from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
+from macd_studio.macd_ui.session import Session, Store
+from macd_studio.macd_ui.settings import KEPT_SHARED, LIMITS, ServerSettings
+from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import states, until, values
 from tests.macd_ui.test_page_parts import BROWSER, get
 from tests.security.test_trace_bomb import MOST_MB
 from tests.small_trace import small_trace
-from viewer import identity
 
 MB = 10**6
 

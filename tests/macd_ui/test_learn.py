@@ -11,13 +11,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from core.decoding.contrast import score
-from core.errors import OptionError, TraceError
-from core.traces.bundle import save
-from macd_ui.examples import SHIPPED
-from macd_ui.learn import chapters as reading
-from macd_ui.learn.__main__ import main
-from macd_ui.learn.chapters import (
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.traces.bundle import save
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.learn import chapters as reading
+from macd_studio.macd_ui.learn.__main__ import main
+from macd_studio.macd_ui.learn.chapters import (
     CHAPTERS,
     HERE,
     STRINGS,
@@ -26,7 +26,7 @@ from macd_ui.learn.chapters import (
     read_glossary,
     read_strings,
 )
-from macd_ui.learn.figures import (
+from macd_studio.macd_ui.learn.figures import (
     FILE,
     as_text,
     change,
@@ -35,16 +35,16 @@ from macd_ui.learn.figures import (
     report_values,
     sign,
 )
-from macd_ui.learn.markup import blocks, spans
-from macd_ui.learn.roles import ROLES, example_values, examples_by_role
-from macd_ui.learn.routes import routes
-from macd_ui.learn.site import Site, write_site
-from macd_ui.learn.values import LESSONS, PARTS, all_values, lesson
-from macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
-from macd_ui.serving.routes import Doors
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.learn.markup import blocks, spans
+from macd_studio.macd_ui.learn.roles import ROLES, example_values, examples_by_role
+from macd_studio.macd_ui.learn.routes import routes
+from macd_studio.macd_ui.learn.site import Site, write_site
+from macd_studio.macd_ui.learn.values import LESSONS, PARTS, all_values, lesson
+from macd_studio.macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
+from macd_studio.macd_ui.serving.routes import Doors
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.toyworld.make_lessons import habits
 from tests.small_trace import small_trace
-from toyworld.make_lessons import habits
 
 MOST = 4_000_000
 SOURCES = sorted((CHAPTERS / "en").glob("*.toml"))
@@ -291,7 +291,7 @@ def test_a_language_defines_terms_and_falls_back_to_english(tmp_path):
 
 def test_a_language_reaches_the_page_and_its_viewers(site, monkeypatch):
     own = {name: f"own {name}" for name in read_glossary("en")}
-    monkeypatch.setattr("macd_ui.learn.site.read_glossary", lambda language: own)
+    monkeypatch.setattr("macd_studio.macd_ui.learn.site.read_glossary", lambda language: own)
     assert site.course()["glossary"] == own
     part = Site(folders=[SHIPPED]).file("data/part-opening.js")
     assert '"habit":"own habit"' in part.content.decode()

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from core.errors import MacdError
-from macd_ui.line import Line, LineFull
-from macd_ui.wording import place_in_words
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.line import Line, LineFull
+from macd_studio.macd_ui.wording import place_in_words
 
 
 class Clock:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from core.errors import OptionError, TraceError
-from core.options import ContrastOptions
-from core.traces.bundle import load, save, unpack
-from macd_ui import programs
-from macd_ui.examples import SHIPPED
-from macd_ui.gallery.runs import content_hash
-from macd_ui.programs import KEPT, ToolError, Traces, _with_words, tools
-from macd_ui.session import Store
-from macd_ui.settings import read_settings
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.options import ContrastOptions
+from macd_studio.core.traces.bundle import load, save, unpack
+from macd_studio.macd_ui import programs
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.gallery.runs import content_hash
+from macd_studio.macd_ui.programs import KEPT, ToolError, Traces, _with_words, tools
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import read_settings
 from tests.fakes import BoxDetector, ByteLM
 from tests.small_trace import small_trace
 

@@ -6,24 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.figures.style import COLOURS
-from core.options import RunOptions
-from core.traces.bundle import save
-from core.traces.summary import as_text
-from core.types import Edit
-from core.validation import Choice, Flag, Number
-from macd_ui.component import viewer_component
-from macd_ui.examples import examples
-from macd_ui.files import routes
-from macd_ui.forms import SETTINGS, run_options
-from macd_ui.handlers import Handlers
-from macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_ui.session import FORMER_KEPT, Session, Store
-from macd_ui.showing import plot
+from macd_studio.core.errors import OptionError
+from macd_studio.core.figures.style import COLOURS
+from macd_studio.core.options import RunOptions
+from macd_studio.core.traces.bundle import save
+from macd_studio.core.traces.summary import as_text
+from macd_studio.core.types import Edit
+from macd_studio.core.validation import Choice, Flag, Number
+from macd_studio.macd_ui.component import viewer_component
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.files import routes
+from macd_studio.macd_ui.forms import SETTINGS, run_options
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
+from macd_studio.macd_ui.session import FORMER_KEPT, Session, Store
+from macd_studio.macd_ui.showing import plot
+from macd_studio.viewer import JS, bundle, payload, status
 from tests.core.test_bundle import make_trace
 from tests.fakes import BoxDetector, ByteLM
-from viewer import JS, bundle, payload, status
 
 FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 1, "eta": 0.01, "tau": 0.0, "frames": 8,

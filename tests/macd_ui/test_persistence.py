@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from core.errors import OptionError
-from macd_ui.serving.persistence import data_folder, gallery_in, set_up
-from macd_ui.settings import read_settings
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.serving.persistence import data_folder, gallery_in, set_up
+from macd_studio.macd_ui.settings import read_settings
 
 SPACE = {"SPACE_ID": "owner/name"}
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from core.errors import MacdError
-from macd_ui.examples import examples
-from macd_ui.handlers import Handlers
-from macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import values
-from viewer import identity
 
 
 class Counted(BoxDetector):

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from core.errors import OptionError, QuestionError
-from core.options import RunOptions, VideoOptions
-from core.traces.bundle import load
-from macd_ui.examples import examples_in
-from macd_ui.gallery.record import LONGEST, main, read_list, record
-from macd_ui.gallery.site import Site, write_site
+from macd_studio.core.errors import OptionError, QuestionError
+from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.traces.bundle import load
+from macd_studio.macd_ui.examples import examples_in
+from macd_studio.macd_ui.gallery.record import LONGEST, main, read_list, record
+from macd_studio.macd_ui.gallery.site import Site, write_site
 from tests.fakes import BoxDetector, ByteLM
 from tests.families import tiny
 

@@ -9,15 +9,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from core.traces.bundle import save
-from evals.bias import yes_no_ledger
-from evals.metrics import calibration
-from evals.scoring.files import plots
-from macd_ui.gallery.runs import read_run
-from macd_ui.results import site
-from macd_ui.results.routes import routes
-from macd_ui.results.site import open_report
-from macd_ui.settings import ServerSettings, read_settings
+from macd_studio.core.traces.bundle import save
+from macd_studio.evals.bias import yes_no_ledger
+from macd_studio.evals.metrics import calibration
+from macd_studio.evals.scoring.files import plots
+from macd_studio.macd_ui.gallery.runs import read_run
+from macd_studio.macd_ui.results import site
+from macd_studio.macd_ui.results.routes import routes
+from macd_studio.macd_ui.results.site import open_report
+from macd_studio.macd_ui.settings import ServerSettings, read_settings
 from tests.small_trace import small_trace
 
 KEYS = {m: f"{i:020x}" for i, m in enumerate(("baseline", "macd"), 1)}

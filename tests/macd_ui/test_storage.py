@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from macd_ui.session import Store
-from macd_ui.storage import ServerFolder, Uploads
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.storage import ServerFolder, Uploads
 
-HOLD = "import sys; from macd_ui.storage import ServerFolder; f = ServerFolder(sys.argv[1]);" \
+HOLD = "import sys; from macd_studio.macd_ui.storage import ServerFolder;" \
+    "f = ServerFolder(sys.argv[1]);" \
     "(f.path / 'x').write_text('x'); print(f.path, flush=True); sys.stdin.read()"  # fmt: skip
 
 

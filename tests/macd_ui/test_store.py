@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from macd_ui.session import MODELS_KEPT, Store
+from macd_studio.macd_ui.session import MODELS_KEPT, Store
 
 SOON_S = 0.2
 """Long enough for what nothing holds up; what is held up takes until it is let go."""

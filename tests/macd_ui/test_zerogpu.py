@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import BackboneNotFound
-from core.media.video import read_clip
-from core.options import AscentOptions, RunOptions, VideoOptions
-from macd_ui import zerogpu
-from macd_ui.computing import try_out
-from macd_ui.estimate import Work
-from macd_ui.examples import examples
-from macd_ui.handlers import Handlers
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings, read_settings
-from macd_ui.zerogpu import LEAST_S, MOST_S, allowance, declared
+from macd_studio.core.errors import BackboneNotFound
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
+from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui.computing import try_out
+from macd_studio.macd_ui.estimate import Work
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings, read_settings
+from macd_studio.macd_ui.zerogpu import LEAST_S, MOST_S, allowance, declared
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
 from tests.zero_gpu import FakeSpaces
@@ -92,7 +92,7 @@ def test_a_run_comes_back_whole_from_a_forked_process(fake, clip):
     assert trace.model_frames.pixels.shape[0] == 4
     assert len(trace.steps) == 2
     assert zerogpu.MODELS["backbone", "toyworld"].__dict__.get("readings", 0) == 0
-    from core.pipeline import run  # and the same as here
+    from macd_studio.core.pipeline import run  # and the same as here
 
     here = list(run(lambda: clip, "Is there a dog?", ByteLM, BoxDetector, OPTIONS, methods=["vcd"]))
     assert {n: a.text for n, a in here[-1].trace.answers.items()} == {
@@ -200,7 +200,7 @@ def form(make_video, **more):
 
 
 def act(handlers, session, what, **more):
-    from viewer import identity
+    from macd_studio.viewer import identity
 
     action = {"do": what, "run": identity(session.trace)} | more
     return [u["viewer"] for u in handlers.act(action, "toyworld", session.key) if "viewer" in u]

@@ -11,8 +11,8 @@ import sys
 import uvicorn
 from starlette.applications import Starlette
 
-from ratings.store import Study
-from ratings.web import StudySite
+from macd_studio.ratings.store import Study
+from macd_studio.ratings.web import StudySite
 
 
 def serve(path, port):

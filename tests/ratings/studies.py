@@ -4,13 +4,13 @@ import uuid
 
 import numpy as np
 
-from core.options import AscentOptions, MaskOptions
-from core.types import SEEN, AscentStep, Counterfactual, Track
-from ratings.create import StudyPlan, create_study
-from ratings.events import Event
-from ratings.gold import KnownItem, KnownSide
-from ratings.source import Source
-from ratings.store import Study
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import SEEN, AscentStep, Counterfactual, Track
+from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.events import Event
+from macd_studio.ratings.gold import KnownItem, KnownSide
+from macd_studio.ratings.source import Source
+from macd_studio.ratings.store import Study
 
 FRAMES, HEIGHT, WIDTH = 4, 48, 64
 

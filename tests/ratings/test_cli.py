@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.shipped import assets
-from ratings.cli import main
-from ratings.codes import CODE
-from ratings.store import Study
+from macd_studio.core.shipped import assets
+from macd_studio.ratings.cli import main
+from macd_studio.ratings.codes import CODE
+from macd_studio.ratings.store import Study
 from tests.patience import PATIENCE_S
 from tests.ratings.studies import make_study
 
@@ -47,8 +47,8 @@ def test_a_study_is_made_of_traces(tmp_path, capsys):
 
 
 def test_the_shipped_gold_file_fits_the_shipped_traces():
-    from ratings.cli import HERE
-    from ratings.gold import read_gold
+    from macd_studio.ratings.cli import HERE
+    from macd_studio.ratings.gold import read_gold
 
     items = read_gold(HERE / "examples_gold.json", EXAMPLES)
     assert [i.training for i in items] == [True, True, False, False]
@@ -166,8 +166,8 @@ def test_a_file_that_is_no_study_is_refused(tmp_path, capsys):
 
 WITHOUT = """
 import sys
-import ratings.web
-from ratings.cli import main
+import macd_studio.ratings.web
+from macd_studio.ratings.cli import main
 assert main(["create", "s.db", "--traces", sys.argv[1], "--seed", "1"]) == 0
 assert main(["report", "s.db"]) == 0
 for heavy in ("torch", "transformers", "gradio", "ultralytics", "toyworld", "macd_ui", "viewer"):

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import OptionError
-from core.shipped import assets
-from ratings import arms, create
-from ratings.arms import ARMS, LEAST, RANDOM, TOLERANCE, coverage, draw
-from ratings.create import StudyPlan, create_study, preregistration_path
-from ratings.errors import StudyError
-from ratings.media import composite, decode_clip, encode_clip
-from ratings.preregistration import sha256
-from ratings.schema import FROZEN, SEALED
-from ratings.source import SIDE, read_source
-from ratings.store import Study
+from macd_studio.core.errors import OptionError
+from macd_studio.core.shipped import assets
+from macd_studio.ratings import arms, create
+from macd_studio.ratings.arms import ARMS, LEAST, RANDOM, TOLERANCE, coverage, draw
+from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
+from macd_studio.ratings.errors import StudyError
+from macd_studio.ratings.media import composite, decode_clip, encode_clip
+from macd_studio.ratings.preregistration import sha256
+from macd_studio.ratings.schema import FROZEN, SEALED
+from macd_studio.ratings.source import SIDE, read_source
+from macd_studio.ratings.store import Study
 from tests.ratings.studies import HEIGHT, WIDTH, known, make_study, source, track
 
 WIDE = (-0.3, -0.3, 1.3, 1.3)

@@ -9,10 +9,10 @@ import uuid
 import httpx
 import pytest
 
-from ratings.branches import merge, read_rows
-from ratings.check import check_study
-from ratings.store import Study
-from ratings.web import CODE_HEADER
+from macd_studio.ratings.branches import merge, read_rows
+from macd_studio.ratings.check import check_study
+from macd_studio.ratings.store import Study
+from macd_studio.ratings.web import CODE_HEADER
 from tests.patience import PATIENCE_S
 from tests.ratings.killable import Server
 from tests.ratings.studies import make_study, raw

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from core.errors import OptionError
-from ratings import export as export_module
-from ratings.cli import main
-from ratings.export import COLUMNS, as_csv, content_of, export, rows
-from ratings.store import Study
+from macd_studio.core.errors import OptionError
+from macd_studio.ratings import export as export_module
+from macd_studio.ratings.cli import main
+from macd_studio.ratings.export import COLUMNS, as_csv, content_of, export, rows
+from macd_studio.ratings.store import Study
 from tests.ratings.studies import event, known, make_study, rate, rater_in
 
 NOTES = ['=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "\tx", 'a,b\n"c"', "ü 🙂", "plain"]

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ratings.plan import GOLD, MAIN, REPEAT, TRAINING, Shown, left_shares, plan_tasks
+from macd_studio.ratings.plan import GOLD, MAIN, REPEAT, TRAINING, Shown, left_shares, plan_tasks
 
 CLIPS = [Shown(c, (2 * c, 2 * c + 1)) for c in range(9)]
 TRAIN = [Shown(100, (200, 201))]

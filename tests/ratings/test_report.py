@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratings.create import StudyPlan, create_study
-from ratings.render import html_page, markdown, power_line
-from ratings.report import figures, paired_matrix, progress
-from ratings.simulate import Habit, Truth, careful, careless, habits, simulate
-from ratings.store import Study
+from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.render import html_page, markdown, power_line
+from macd_studio.ratings.report import figures, paired_matrix, progress
+from macd_studio.ratings.simulate import Habit, Truth, careful, careless, habits, simulate
+from macd_studio.ratings.store import Study
 from tests.ratings.studies import known, make_study, rate, rater_in, source
 
 FEW = 400

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import OptionError
-from core.options import MaskOptions
-from ratings.cli import main
-from ratings.create import StudyPlan, create_study, preregistration_path
-from ratings.errors import Refused, StudyError
-from ratings.media import decode_clip
-from ratings.preregistration import canonical, sha256
-from ratings.reveal import reveal, revealed, verify
-from ratings.store import CLOSED, OPEN, Study
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import MaskOptions
+from macd_studio.ratings.cli import main
+from macd_studio.ratings.create import StudyPlan, create_study, preregistration_path
+from macd_studio.ratings.errors import Refused, StudyError
+from macd_studio.ratings.media import decode_clip
+from macd_studio.ratings.preregistration import canonical, sha256
+from macd_studio.ratings.reveal import reveal, revealed, verify
+from macd_studio.ratings.store import CLOSED, OPEN, Study
 from tests.ratings.studies import known, make_study, rate, rater_in, source
 
 VERSION_1 = Path(__file__).parent / "data" / "version1.zip"

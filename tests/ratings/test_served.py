@@ -8,12 +8,12 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from core.errors import MacdError
-from macd_ui.quota import Quota
-from macd_ui.serving.gate import Gate
-from macd_ui.serving.study import open_site
-from macd_ui.settings import ServerSettings, read_settings
-from ratings.web import CODE_HEADER, ORGANISER_COOKIE
+from macd_studio.core.errors import MacdError
+from macd_studio.macd_ui.quota import Quota
+from macd_studio.macd_ui.serving.gate import Gate
+from macd_studio.macd_ui.serving.study import open_site
+from macd_studio.macd_ui.settings import ServerSettings, read_settings
+from macd_studio.ratings.web import CODE_HEADER, ORGANISER_COOKIE
 from tests.ratings.studies import make_study, raw
 
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from ratings.stats.agreement import alpha, alpha_interval, coincidences, quadratic_kappa
-from ratings.stats.bootstrap import mean_interval, moments, spread_interval, wilson
-from ratings.stats.power import components, power
-from ratings.stats.ranks import spearman
+from macd_studio.ratings.stats.agreement import alpha, alpha_interval, coincidences, quadratic_kappa
+from macd_studio.ratings.stats.bootstrap import mean_interval, moments, spread_interval, wilson
+from macd_studio.ratings.stats.power import components, power
+from macd_studio.ratings.stats.ranks import spearman
 
 NONE = None
 KRIPPENDORFF_2011 = [

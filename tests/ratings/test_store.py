@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from ratings import store
-from ratings.answers import read_answers
-from ratings.check import check_study
-from ratings.connection import connect, on_network
-from ratings.errors import Refused, StudyBusy, StudyError
-from ratings.store import CLOSED, OPEN, PAUSED, Study
+from macd_studio.ratings import store
+from macd_studio.ratings.answers import read_answers
+from macd_studio.ratings.check import check_study
+from macd_studio.ratings.connection import connect, on_network
+from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
+from macd_studio.ratings.store import CLOSED, OPEN, PAUSED, Study
 from tests.ratings.studies import event, known, make_study, rate, rater_in
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from macd_ui.layout import QUEUE, build_page, launch_options
-from macd_ui.serving.states import TabStates
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.layout import QUEUE, build_page, launch_options
+from macd_studio.macd_ui.serving.states import TabStates
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
 

@@ -10,9 +10,9 @@ import socket
 
 import pytest
 
-from macd_ui.serving.identity import COOKIE
-from macd_ui.serving.passwords import hash_password
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.serving.identity import COOKIE
+from macd_studio.macd_ui.serving.passwords import hash_password
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 from tests.security.conftest import serving

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.errors import VideoTooLarge
-from core.traces.bundle import pack
-from macd_ui.examples import examples
+from macd_studio.core.errors import VideoTooLarge
+from macd_studio.core.traces.bundle import pack
+from macd_studio.macd_ui.examples import examples
 from tests.bad_inputs import CASES
 from tests.raw import Visitor, words
 from tests.samples import sampled

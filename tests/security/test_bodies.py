@@ -11,10 +11,10 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from macd_ui.serving import bodies, gate, routes
-from macd_ui.serving.passwords import hash_password
-from macd_ui.serving.routes import FORM, JSON, MOST, Doors
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.serving import bodies, gate, routes
+from macd_studio.macd_ui.serving.passwords import hash_password
+from macd_studio.macd_ui.serving.routes import FORM, JSON, MOST, Doors
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 from tests.security.conftest import serving

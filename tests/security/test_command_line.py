@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.main import main
-from core.errors import OptionError, TraceError
-from core.traces.bundle import check_target, load, save
-from evals.__main__ import main as evaluate
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.traces.bundle import check_target, load, save
+from macd_studio.evals.__main__ import main as evaluate
 from tests.patience import PATIENCE_S
 from tests.small_trace import small_trace
 
@@ -250,8 +250,8 @@ def test_a_terminal_of_few_characters_gets_a_summary_too(encoding):
 
 
 def test_a_file_name_that_is_not_utf_8_is_read_and_told(toy_mp4, tmp_path):
-    from core.media.video import read_clip
-    from core.options import VideoOptions
+    from macd_studio.core.media.video import read_clip
+    from macd_studio.core.options import VideoOptions
 
     odd = os.fsencode(tmp_path) + b"/a\xff.mp4"
     shutil.copy(toy_mp4, odd)

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import uvicorn
 
-from macd_ui.serving import connections
-from macd_ui.serving.logs import MOST, Seldom, set_up_logging
+from macd_studio.macd_ui.serving import connections
+from macd_studio.macd_ui.serving.logs import MOST, Seldom, set_up_logging
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from macd_ui.serving import costs
-from macd_ui.serving.routes import API, NOTHING, UPLOAD, Door, Doors
-from macd_ui.settings import VisitorLimits
+from macd_studio.macd_ui.serving import costs
+from macd_studio.macd_ui.serving.routes import API, NOTHING, UPLOAD, Door, Doors
+from macd_studio.macd_ui.settings import VisitorLimits
 from tests.raw import Visitor
 
 DOCS = Path(__file__).parents[2] / "docs" / "security.md"

@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from core.traces.bundle import save
-from macd_ui.examples import examples
-from macd_ui.serving.passwords import hash_password
-from macd_ui.settings import ServerSettings
+from macd_studio.core.traces.bundle import save
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.serving.passwords import hash_password
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.security.conftest import serving
 from tests.small_trace import small_trace
 

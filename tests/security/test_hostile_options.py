@@ -5,13 +5,13 @@ from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
-from core import options as o
-from core.errors import OptionError
-from core.options import MaskOptions, RunOptions, options_from, read_options
-from core.pipeline import run
-from core.traces.reproduce import command, snippet
-from core.validation import rule_of
-from core.whatif.edits import check_changeable
+from macd_studio.core import options as o
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import MaskOptions, RunOptions, options_from, read_options
+from macd_studio.core.pipeline import run
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.validation import rule_of
+from macd_studio.core.whatif.edits import check_changeable
 from tests.small_trace import small_trace
 
 LARGE = 10**400

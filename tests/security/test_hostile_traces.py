@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.cli.main import main
-from core.errors import OptionError, TraceError
-from core.figures import figure_names
-from core.masking.masks import draw_masks
-from core.traces.bundle import load, pack, save, unpack
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import OptionError, TraceError
+from macd_studio.core.figures import figure_names
+from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.traces.bundle import load, pack, save, unpack
+from macd_studio.viewer.export import standalone
 from tests.samples import sampled
 from tests.small_trace import npy, put_together, read_everywhere, small_trace, taken_apart
-from viewer.export import standalone
 
 CONTENT = pack(small_trace())
 TOO_DEEP = json.loads("[" * 200 + "]" * 200)
@@ -342,12 +342,11 @@ def test_a_manifest_that_is_no_sound_json_is_refused(name):
 
 def test_a_large_manifest_is_not_even_parsed(monkeypatch):
     """30 MB of JSON compress to less than a file may have."""
-    import core.traces.container
 
     def parse(*_, **__):
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr(core.traces.container.json, "loads", parse)
+    monkeypatch.setattr("macd_studio.core.traces.container.json.loads", parse)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("manifest.json", b"[" + b"0," * 15_000_000 + b"0]")
@@ -369,7 +368,7 @@ def test_two_members_of_one_name_are_refused():
 
 def test_outlines_that_are_too_many_for_a_file_are_left_out(monkeypatch):
     trace = small_trace()
-    monkeypatch.setattr("core.traces.write.MAX_MANIFEST", 1000)
+    monkeypatch.setattr("macd_studio.core.traces.write.MAX_MANIFEST", 1000)
     again = unpack(pack(trace))
     assert [t.outlines for t in again.tracks] == [(), ()]
     assert "outlines were too many" in again.warnings[-1]

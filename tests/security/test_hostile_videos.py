@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from av.stream import Disposition
 
-from core import errors
-from core.cli.main import main
-from core.media.video import read_clip
-from core.options import VideoOptions
+from macd_studio.core import errors
+from macd_studio.core.cli.main import main
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import VideoOptions
 from tests.bad_inputs import CASES, NAMES, write_with_external_data
 from tests.conftest import write_video
 from tests.in_process import InProcess
@@ -31,7 +31,7 @@ READ = [case for case in CASES if not case.error]
 @pytest.fixture
 def quick(monkeypatch):
     """Reads in a thread of the test instead of a process."""
-    monkeypatch.setattr("core.media.video._start_worker", InProcess)
+    monkeypatch.setattr("macd_studio.core.media.video._start_worker", InProcess)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
@@ -155,7 +155,7 @@ def references(canary):
 @pytest.mark.parametrize("name", ["clip.mp4", "clip.m3u8"])
 def test_no_playlist_opens_another_file(canary, tmp_path, monkeypatch, quick, name):
     """Not even one that the check of a file's first bytes lets pass."""
-    monkeypatch.setattr("core.media.video._NOT_VIDEO", {})
+    monkeypatch.setattr("macd_studio.core.media.video._NOT_VIDEO", {})
     for content in references(canary):
         (tmp_path / name).write_text(content)
         with pytest.raises(errors.NotAVideo):

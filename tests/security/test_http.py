@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from macd_ui.serving import bodies, gate, routes
-from macd_ui.serving.gate import host_name, security_headers
-from macd_ui.serving.identity import COOKIE, read_cookie, set_cookie
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.serving import bodies, gate, routes
+from macd_studio.macd_ui.serving.gate import host_name, security_headers
+from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, set_cookie
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.raw import API, Visitor
 from tests.security.conftest import serving
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from core.traces.bundle import load, unpack
-from macd_ui.settings import ServerSettings
+from macd_studio.core.traces.bundle import load, unpack
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
 from tests.security.conftest import serving
 

@@ -6,9 +6,9 @@ import socket
 
 import httpx
 
-from macd_ui.serving.server import Stop, serve
-from macd_ui.session import Store
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.serving.server import Stop, serve
+from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
 from tests.security.conftest import collect_quietly
 

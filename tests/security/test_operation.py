@@ -9,11 +9,11 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from core.errors import OptionError
-from macd_ui.line import MAX_WAITING
-from macd_ui.serving.logs import FORMAT, WithoutContent
-from macd_ui.session import BEHIND
-from macd_ui.settings import ServerSettings
+from macd_studio.core.errors import OptionError
+from macd_studio.macd_ui.line import MAX_WAITING
+from macd_studio.macd_ui.serving.logs import FORMAT, WithoutContent
+from macd_studio.macd_ui.session import BEHIND
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
 from tests.security.conftest import serving

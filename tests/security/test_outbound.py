@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from core.shipped import shipped
-from macd_ui.serving.routes import JSON, Doors
+from macd_studio.core.shipped import shipped
+from macd_studio.macd_ui.serving.routes import JSON, Doors
 from tests import hub
 from tests.raw import API, Visitor
 from tests.security.outbound import guarded, trap
@@ -98,11 +98,11 @@ def test_no_input_of_any_event_reaches_another_machine(public):
 
 STARTED = r"""
 import sys
-from core.backbones.load import load_backbone
-from core.errors import MacdError
-from core.objects.detect import load_detector
-from macd_ui.serving.server import with_models
-from macd_ui.settings import ServerSettings
+from macd_studio.core.backbones.load import load_backbone
+from macd_studio.core.errors import MacdError
+from macd_studio.core.objects.detect import load_detector
+from macd_studio.macd_ui.serving.server import with_models
+from macd_studio.macd_ui.settings import ServerSettings
 listed = ServerSettings(public=True, backbones=("toyworld", "somebody/model", "nobody/none"),
                         detectors=("toyworld", "missing.pt"))
 kept = with_models(listed)

@@ -9,11 +9,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from macd_ui.api import VISITOR
-from macd_ui.quota import Quota
-from macd_ui.serving.gate import Gate
-from macd_ui.serving.identity import address
-from macd_ui.settings import PRIVATE, ServerSettings, read_settings
+from macd_studio.macd_ui.api import VISITOR
+from macd_studio.macd_ui.quota import Quota
+from macd_studio.macd_ui.serving.gate import Gate
+from macd_studio.macd_ui.serving.identity import address
+from macd_studio.macd_ui.settings import PRIVATE, ServerSettings, read_settings
 from tests.raw import Visitor
 
 

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from core.errors import OptionError
-from core.options import RunOptions, options_from
-from core.traces.bundle import load, pack, save
-from macd_ui.examples import examples
-from macd_ui.kept import AT_ONCE
-from macd_ui.quota import Quota, QuotaError
-from macd_ui.serving.server import warnings_of
-from macd_ui.settings import (
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.traces.bundle import load, pack, save
+from macd_studio.macd_ui.examples import examples
+from macd_studio.macd_ui.kept import AT_ONCE
+from macd_studio.macd_ui.quota import Quota, QuotaError
+from macd_studio.macd_ui.serving.server import warnings_of
+from macd_studio.macd_ui.settings import (
     LIMITS,
     ServerSettings,
     VisitorLimits,
@@ -212,7 +212,7 @@ def test_requests_are_a_bucket_that_fills_again():
 
 
 def test_forgetting_visitors_bounds_memory(monkeypatch):
-    import macd_ui.quota as module
+    import macd_studio.macd_ui.quota as module
 
     monkeypatch.setattr(module, "REMEMBERED", 100)
     quota = Quota(VisitorLimits())
@@ -267,7 +267,7 @@ def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
             now -= 1
         return trace
 
-    monkeypatch.setattr("macd_ui.api.load", slow)
+    monkeypatch.setattr("macd_studio.macd_ui.api.load", slow)
     visitor = Visitor(public.url, cookies=False)
     file = visitor.file("x.macd", pack(trace))
 

@@ -5,8 +5,8 @@ import json
 import httpx
 import pytest
 
-from macd_ui.serving.passwords import hash_password
-from macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.serving.passwords import hash_password
+from macd_studio.macd_ui.settings import ServerSettings
 from tests.macd_ui.test_results import a_report
 from tests.patience import PATIENCE_S
 from tests.security.conftest import serving

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from macd_ui.examples import examples
+from macd_studio.macd_ui.examples import examples
 from tests.raw import API, Visitor, words
 from tests.security.conftest import serving
 
@@ -160,7 +160,9 @@ def test_restarting_the_server_keeps_no_key(store):
     import subprocess
     import sys
 
-    code = "from macd_ui.serving.identity import session_key; print(session_key('a', 'b'))"
+    code = (
+        "from macd_studio.macd_ui.serving.identity import session_key; print(session_key('a', 'b'))"
+    )
     keys = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
             for _ in range(2)}  # fmt: skip
     assert len(keys) == 2

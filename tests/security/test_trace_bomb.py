@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.media.webp import PICTURE_PIXELS
-from core.traces.format import (
+from macd_studio.core.media.webp import PICTURE_PIXELS
+from macd_studio.core.traces.format import (
     ALL_PIXELS,
     MAX_BYTES,
     MAX_ITEMS,
@@ -34,8 +34,8 @@ SIDE = 1024
 OPEN = """
 import gc, json, sys, threading, time
 import PIL.Image, PIL.WebPImagePlugin
-from core.traces.bundle import load
-from core.errors import TraceError
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.errors import TraceError
 
 def status(field):
     with open("/proc/self/status") as lines:

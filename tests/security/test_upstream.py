@@ -15,8 +15,8 @@ import httpx
 import pytest
 from gradio.server_messages import ProcessGeneratingMessage
 
-from macd_ui.serving import upstream
-from macd_ui.serving.upstream import SOURCE, BoundedProgress, OneFileParser
+from macd_studio.macd_ui.serving import upstream
+from macd_studio.macd_ui.serving.upstream import SOURCE, BoundedProgress, OneFileParser
 from tests.patience import PATIENCE_S
 from tests.raw import API, Visitor
 

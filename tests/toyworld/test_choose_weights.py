@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import OptionError
-from toyworld.choose_weights import QUALITY, Training, choose, read_training
+from macd_studio.core.errors import OptionError
+from macd_studio.toyworld.choose_weights import QUALITY, Training, choose, read_training
 
 LOG = Path(__file__).parents[2] / "docs" / "training" / "backbone.jsonl"
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from core.media.video import read_clip
-from core.options import VideoOptions
-from evals.benchmarks import find_benchmark
-from evals.benchmarks.files import Sampling
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.options import VideoOptions
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.files import Sampling
+from macd_studio.toyworld.__main__ import main
+from macd_studio.toyworld.export import FORMATS, _Writer, export
 from tests.samples import sampled
-from toyworld.__main__ import main
-from toyworld.export import FORMATS, _Writer, export
 
 FEW = Sampling(VideoOptions(frames=4, dense_fps=2.0))
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from toyworld import make_lessons
-from toyworld.make_lessons import OPACITIES, clip_of, faded, habits, outcome
-from toyworld.world import sample
+from macd_studio.toyworld import make_lessons
+from macd_studio.toyworld.make_lessons import OPACITIES, clip_of, faded, habits, outcome
+from macd_studio.toyworld.world import sample
 
 
 def pair():

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from core.errors import OptionError
-from toyworld import questions as ask
-from toyworld import train_backbone
-from toyworld.model import Language, build, patchify, see
-from toyworld.train_backbone import Schedule, Trainer
-from toyworld.world import frame_times, render, sample
+from macd_studio.core.errors import OptionError
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld import train_backbone
+from macd_studio.toyworld.model import Language, build, patchify, see
+from macd_studio.toyworld.train_backbone import Schedule, Trainer
+from macd_studio.toyworld.world import frame_times, render, sample
 
 
 @pytest.fixture(scope="module")

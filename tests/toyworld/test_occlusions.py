@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evals.benchmarks import find_benchmark
-from toyworld import train_backbone
-from toyworld.occlusions import FILLS, Patch, cover, sample_patches
-from toyworld.train_backbone import Schedule, Trainer
-from toyworld.world import frame_times, render, sample
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.toyworld import train_backbone
+from macd_studio.toyworld.occlusions import FILLS, Patch, cover, sample_patches
+from macd_studio.toyworld.train_backbone import Schedule, Trainer
+from macd_studio.toyworld.world import frame_times, render, sample
 
 TIMES = frame_times(8)
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from core.media.video import read_clip
-from toyworld import questions as ask
-from toyworld.clips import TITLE
-from toyworld.priors import priors
-from toyworld.world import frame_times, render, sample, sample_labels
+from macd_studio.core.media.video import read_clip
+from macd_studio.toyworld import questions as ask
+from macd_studio.toyworld.clips import TITLE
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import frame_times, render, sample, sample_labels
 
 
 def test_a_clip_is_its_spec():
@@ -83,7 +83,7 @@ def test_an_mp4_reads_back_as_the_backbone_would_see_it(toy_spec, toy_mp4):
 
 
 def test_changed_priors_must_name_known_classes(tmp_path):
-    from toyworld.priors import TABLE
+    from macd_studio.toyworld.priors import TABLE
 
     broken = tmp_path / "p.toml"
     broken.write_text(TABLE.read_text().replace('cat = "book"', 'cat = "unicorn"'))

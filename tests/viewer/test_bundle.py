@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from viewer import JS, bundle
-from viewer.bundle import BundleError
-from viewer.export import standalone
+from macd_studio.viewer import JS, bundle
+from macd_studio.viewer.bundle import BundleError
+from macd_studio.viewer.export import standalone
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.glossary import markdown, meaning, terms
+from macd_studio.viewer.glossary import markdown, meaning, terms
 
 GUIDE = Path(__file__).parents[2] / "docs" / "glossary.md"
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import OptionError
-from core.pipeline import STAGES
-from core.types import INTERPOLATED, LOST, SEEN
-from core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
+from macd_studio.core.errors import OptionError
+from macd_studio.core.pipeline import STAGES
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN
+from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
+from macd_studio.viewer import JS, payload
+from macd_studio.viewer.constants import FLIP_ALPHAS, FLIP_BETAS, constants
 from tests.small_trace import small_trace
-from viewer import JS, payload
-from viewer.constants import FLIP_ALPHAS, FLIP_BETAS, constants
 
 
 def declared():

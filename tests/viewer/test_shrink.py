@@ -7,8 +7,8 @@ import json
 import numpy as np
 from PIL import Image
 
-from core.media.webp import URI_PREFIX, picture_uri
-from viewer.shrink import as_text, shrink, without_pictures
+from macd_studio.core.media.webp import URI_PREFIX, picture_uri
+from macd_studio.viewer.shrink import as_text, shrink, without_pictures
 
 
 def noisy(seed, side=96):

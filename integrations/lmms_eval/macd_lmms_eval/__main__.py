@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from core.errors import MacdError
-from evals.benchmarks import open_files
+from macd_studio.core.errors import MacdError
+from macd_studio.evals.benchmarks import open_files
 
 OFFERED = ("eventhallusion", "video-pope")
 

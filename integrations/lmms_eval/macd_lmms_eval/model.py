@@ -16,22 +16,22 @@ from lmms_eval.api.instance import GenerationResult, TokenCounts
 from lmms_eval.api.model import lmms
 from tqdm import tqdm
 
-from core.backbones import load_backbone
-from core.errors import OptionError, VideoTooLong
-from core.media.video import read_clip
-from core.methods import find_method
-from core.objects.detect import load_detector
-from core.options import ContrastOptions, Fit
-from core.types import Clip
-from core.validation import shown
-from core.words import visible
-from evals.answer import PendingAnswer, answer_clip
-from evals.benchmarks.base import Item
-from evals.contrasts import takes_contrast
-from evals.defaults import FIT, LONG, evaluation_options
-from evals.failures import MOST_REASONS, failures_line
-from evals.scoring.rules import FAILED
-from evals.tracks import Preparing
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.errors import OptionError, VideoTooLong
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import find_method
+from macd_studio.core.objects.detect import load_detector
+from macd_studio.core.options import ContrastOptions, Fit
+from macd_studio.core.types import Clip
+from macd_studio.core.validation import shown
+from macd_studio.core.words import visible
+from macd_studio.evals.answer import PendingAnswer, answer_clip
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.contrasts import takes_contrast
+from macd_studio.evals.defaults import FIT, LONG, evaluation_options
+from macd_studio.evals.failures import MOST_REASONS, failures_line
+from macd_studio.evals.scoring.rules import FAILED
+from macd_studio.evals.tracks import Preparing
 
 ARGUMENTS = (
     "backbone", "method", "alpha", "beta", "detector", "frames", "fit", "max_seconds",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evals.benchmarks.base import Item
-from evals.scoring.rules import rules_for
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.scoring.rules import rules_for
 
 
 def doc_to_visual(doc: dict[str, Any]) -> list[str]:
