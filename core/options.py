@@ -184,6 +184,14 @@ class MaskOptions(Checked):
 
 
 @dataclass(frozen=True)
+class Level:
+    """What a strength becomes. value: None stands for every strength between 0 and 1."""
+
+    value: float | None
+    name: str
+
+
+@dataclass(frozen=True)
 class AscentOptions(Checked):
     """Gradient ascent on the strengths, and how they become levels (steps 7 and 8).
 
@@ -217,6 +225,20 @@ class AscentOptions(Checked):
     strengths: Strengths = choice(
         "per-object", Strengths, "a strength for each object, or one that all objects share"
     )
+
+    def named_levels(self) -> tuple[Level, Level, Level]:
+        """The levels and their names, from the lowest to the highest.
+
+        >>> [(level.value, level.name) for level in AscentOptions().named_levels()]
+        [(0.0, 'kept'), (0.75, 'partly masked'), (1.0, 'masked')]
+        """
+        partly = self.r0 if self.levels == "three" else None
+        return Level(0.0, "kept"), Level(partly, "partly masked"), Level(1.0, "masked")
+
+    def level_name(self, value: float) -> str:
+        """The name of a level in [0, 1]; one between 0 and 1 is partly masked, r0 or not."""
+        lowest, between, highest = self.named_levels()
+        return next((z.name for z in (lowest, highest) if z.value == value), between.name)
 
     def check_together(self) -> None:
         """Raises OptionError for several steps along a gradient that stays the same.

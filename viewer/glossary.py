@@ -6,9 +6,12 @@ The page shows the same meanings as hover help, so a term is explained in one pl
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from macd_studio.core.options import AscentOptions
 
 SOURCE = Path(__file__).with_name("glossary.toml")
 HEAD = """# Glossary
@@ -34,7 +37,21 @@ class Term:
 def terms() -> tuple[Term, ...]:
     """All terms, in the order of the method's steps."""
     rows = tomllib.loads(SOURCE.read_text(encoding="utf-8"))["term"]
-    return tuple(Term(row["name"], row.get("symbol", ""), row["meaning"]) for row in rows)
+    ascent = AscentOptions()
+    signs = zip(("0", "r0", "1"), ascent.named_levels(), strict=True)
+    values = {
+        "r0": f"{ascent.r0:g}",
+        "levels": ", ".join(f"{z} {level.name}" for z, level in signs),
+    }
+    return tuple(
+        Term(row["name"], row.get("symbol", ""), _filled(row["meaning"], values)) for row in rows
+    )
+
+
+def _filled(meaning: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        meaning = meaning.replace(f"{{{name}}}", value)
+    return meaning
 
 
 def meaning(name: str) -> str:

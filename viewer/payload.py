@@ -33,6 +33,7 @@ from macd_studio.core.types import (
     Trace,
 )
 from macd_studio.core.whatif.constant import same_by_constant
+from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.viewer.constants import constants
 from macd_studio.viewer.evidence import evidence_payload
@@ -100,6 +101,7 @@ def payload(
 def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
     ascent = trace.options.ascent
     counterfactual = trace.counterfactual
+    objects_by_hand, frames_by_hand = levels_by_hand(trace)
     return {
         "run": identity(trace),
         "question": trace.question,
@@ -114,6 +116,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "groups": [list(g) for g in trace.groups],
         "mask": vars(trace.mask) | {"reach": REACH},
         "thresholds": {"starts": trace.detector.confidence, "continues": trace.detector.low},
+        "levels": [asdict(level) for level in ascent.named_levels()],
         "r0": ascent.r0,
         "tau": ascent.tau,
         "continuous": ascent.levels == "continuous",
@@ -160,6 +163,8 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             "frame_strength": counterfactual.frame_strength.tolist(),
             "frame_margin": counterfactual.frame_margin.tolist(),
             "frame_level": counterfactual.frame_level.tolist(),
+            "by_hand": [t.id in objects_by_hand for t in trace.tracks],
+            "frame_by_hand": [g in frames_by_hand for g in range(len(counterfactual.frame_level))],
             "base_loss": counterfactual.base_loss,
             "loss": counterfactual.loss,
         },

@@ -18,9 +18,8 @@ from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.truth import OUTSIDE
 from macd_studio.core.types import LOST, Answer, StepWeights, TokenStep, Trace
 from macd_studio.core.whatif.constant import first_difference, same_by_constant
+from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.words import count, visible
-
-_LEVEL_NAMES = {1.0: "masked", 0.0: "kept"}
 
 
 def as_json(trace: Trace) -> dict[str, Any]:
@@ -53,6 +52,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
             }
             for t in trace.tracks
         ],
+        "levels": [asdict(level) for level in trace.options.ascent.named_levels()],
         "strengths": _strengths(trace),
         "frame_levels": _frame_levels(trace),
         "query_loss": _losses(trace),
@@ -89,12 +89,14 @@ def _strengths(trace: Trace) -> list[dict[str, Any]]:
     if counterfactual is None or not trace.steps:
         return []
     gradient = trace.steps[0].gradient
+    by_hand, _ = levels_by_hand(trace)
     return [
         {
             "track": t.id,
             "gradient": float(gradient[k]),
             "final": float(counterfactual.strength[k]),
             "level": float(counterfactual.level[k]),
+            "by_hand": t.id in by_hand,
             "margin": float(counterfactual.margin[k]),
         }
         for k, t in enumerate(trace.tracks)
@@ -304,10 +306,7 @@ def _object_lines(trace: Trace) -> list[str]:
         if row is None:
             lines.append(f"{name:<18}{t.frames_seen:>6}")
             continue
-        other = "as it ended"
-        if ascent.levels == "three":
-            other = "kept at its start" if row["level"] == ascent.r0 else "set by hand"
-        meaning = _LEVEL_NAMES.get(row["level"], other)
+        meaning = ascent.level_name(row["level"]) + ", set by hand" * row["by_hand"]
         lines.append(
             f"{name:<18}{t.frames_seen:>6}{_gradient(row['gradient']):>12}{row['margin']:>+12.2e}"
             f"  {row['level']:g} ({meaning})"

@@ -190,6 +190,16 @@ def edited_tracks(trace: Trace, edit: Edit) -> tuple[Track, ...]:
     return tuple(by_id.values())
 
 
+def levels_by_hand(trace: Trace) -> tuple[dict[int, float], dict[int, float]]:
+    """The levels that were set by hand: of objects by the track's id, of frame groups by index."""
+    objects: dict[int, float] = {}
+    frames: dict[int, float] = {}
+    for edit in trace.edits:
+        if edit.kind in ("level", "frames"):
+            (objects if edit.kind == "level" else frames)[edit.track] = edit.level
+    return objects, frames
+
+
 def _used_ids(trace: Trace) -> set[int]:
     """Ids of the tracks there are and of those that were dropped or merged away."""
     named = {

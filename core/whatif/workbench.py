@@ -33,6 +33,7 @@ from macd_studio.core.whatif.edits import (
     check_changeable,
     check_frame_mask,
     edited_tracks,
+    levels_by_hand,
     read_edit,
     read_edits,
 )
@@ -223,10 +224,9 @@ def _with_level(trace: Trace, edit: Edit) -> Counterfactual:
 def _kept_by_hand(trace: Trace, counterfactual: Counterfactual) -> Counterfactual:
     """Levels that were set by hand earlier stay so after a new ascent."""
     level, frames = counterfactual.level.copy(), counterfactual.frame_level.copy()
-    ids = [t.id for t in trace.tracks]
-    for edit in trace.edits:
-        if edit.kind == "level" and edit.track in ids:
-            level[ids.index(edit.track)] = edit.level
-        if edit.kind == "frames" and len(frames):
-            frames[edit.track] = edit.level
+    objects_by_hand, frames_by_hand = levels_by_hand(trace)
+    for k, track in enumerate(trace.tracks):
+        level[k] = objects_by_hand.get(track.id, level[k])
+    for g in range(len(frames)):
+        frames[g] = frames_by_hand.get(g, frames[g])
     return replace(counterfactual, level=level, frame_level=frames)

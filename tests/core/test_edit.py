@@ -62,7 +62,7 @@ def test_the_text_tells_edits_and_what_was_measured(capsys):
     assert main(["edit", str(EXAMPLE), "--level", "3=0.5", "--measure"]) == 0
     text = capsys.readouterr().out
     assert "Edited     --level 3=0.5" in text
-    assert "0.5 (set by hand)" in text
+    assert "0.5 (partly masked, set by hand)" in text
     assert "Measured   " in text
     assert text.count("  hiding ") == len(LABELS)
 

@@ -3,10 +3,13 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from macd_studio.core.errors import OptionError
+from macd_studio.core.options import AscentOptions
 from macd_studio.core.pipeline import STAGES
+from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
 from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
 from macd_studio.viewer import JS, payload
@@ -45,6 +48,7 @@ def sent():
         "Track": shown["tracks"],
         "Stroke": [s for t in shown["tracks"] for s in t["brush"]],
         "AscentStep": shown["steps"],
+        "Level": shown["levels"],
         "Counterfactual": [shown["final"]],
         "Answer": answers,
         "View": [answer["view"] for answer in answers],
@@ -120,6 +124,24 @@ def test_no_script_repeats_what_is_sent():
     for path in [*JS.glob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
         assert not [name for name in names if f'"{name}"' in text], path.name
+
+
+def test_levels_and_their_names_come_from_the_trace():
+    trace = small_trace()
+    levels = replace(trace.counterfactual, level=np.array([0.4, 0.4]))
+    other = replace(trace.options, ascent=AscentOptions(r0=0.4))
+    trace = replace(trace, counterfactual=levels, options=other)
+    shown = payload(trace)["trace"]
+    assert [(z["value"], z["name"]) for z in shown["levels"]] == [
+        (0, "kept"), (0.4, "partly masked"), (1, "masked")
+    ]  # fmt: skip
+    assert shown["final"]["by_hand"] == [True, False]  # though both have the level r0
+    assert shown["final"]["frame_by_hand"] == [True]
+    assert [row["by_hand"] for row in as_json(trace)["strengths"]] == [True, False]
+    lines = [line for line in as_text(trace).splitlines() if "0.4 (partly masked" in line]
+    assert ["set by hand" in line for line in lines] == [True, False]
+    free = replace(trace, options=replace(other, ascent=AscentOptions(levels="continuous")))
+    assert payload(free)["trace"]["levels"][1]["value"] is None
 
 
 def test_a_trace_without_more_is_sent_too():

@@ -61,6 +61,8 @@ export interface Trace {
   recorded: boolean;
   /** Confidence of a detection that starts a track, and of one that continues it. */
   thresholds: { starts: number; continues: number };
+  /** What a strength becomes, from 0 to 1. */
+  levels: Level[];
   r0: number;
   tau: number;
   /** Whether strengths stay as the ascent left them instead of becoming levels. */
@@ -149,6 +151,9 @@ export interface AscentStep {
   frame_gradient: number[];
 }
 
+/** value: null stands for every strength between 0 and 1. */
+export interface Level { value: number | null; name: string }
+
 export interface Counterfactual {
   strength: number[];
   margin: number[];
@@ -156,6 +161,9 @@ export interface Counterfactual {
   frame_strength: number[];
   frame_margin: number[];
   frame_level: number[];
+  /** Whether the level of each object, and of each frame group, was set by hand. */
+  by_hand: boolean[];
+  frame_by_hand: boolean[];
   base_loss: number | null;
   loss: number | null;
 }
