@@ -39,6 +39,7 @@ from macd_studio.core.types import LOST
 from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
+from macd_studio.evals.figures import document, interval_text, table
 from macd_studio.evals.stats import bootstrap_ratio
 
 KINDS = ("gradient", "attention", "occlusion", "occlusion-grid")
@@ -297,9 +298,8 @@ METHODS = (
 
 def page(report: dict[str, Any]) -> str:
     """The figures as Markdown."""
-    lines = [
+    blocks = [
         "# Where the evidence lies, against the truth",
-        "",
         f"`python -m evals.evidence --n {report['n']}`: {report['asked']} questions of the toy"
         f" world about an object that is there, one a clip, regimes in turn, drawn boxes. The first"
         f" {min(report['n'], report['asked'])} were measured whatever the answer, of the further"
@@ -312,57 +312,44 @@ def page(report: dict[str, Any]) -> str:
         " its share is not a like-for-like comparison: the box is among the few places it has.",
     ]
     if report["questions"] < ENOUGH:
-        lines += ["", f"Fewer questions than {ENOUGH}: these figures are preliminary."]
+        blocks.append(f"Fewer questions than {ENOUGH}: these figures are preliminary.")
     for right, word in ((True, "right"), (False, "wrong")):
-        lines += [
-            "",
-            f"## Where the answer is {word} ({report[word]} questions)",
-            "",
-            "| map | view | share | lead over the box's area | peak |",
-            "|---|---|---|---|---|",
-            f"| the box itself | – | {_percent(report[f'area_{word}'])} | – | – |",
-        ]
-        for row in report["table"]:
-            if row["right"] is right:
-                lines.append(
-                    f"| {TITLES[row['kind']]} | {VIEW_TITLES[row['view']]}"
-                    f" | {_percent(row['share'])}"
-                    f" | {_points(row['lead'])} | {_percent(row['peak'])} |"
-                )
-    lines += [
-        "",
+        rows = [["the box itself", "–", interval_text(report[f"area_{word}"]), "–", "–"]]
+        rows += [
+            [TITLES[r["kind"]], VIEW_TITLES[r["view"]], interval_text(r["share"]),
+             _lead(r["lead"]), interval_text(r["peak"])]
+            for r in report["table"] if r["right"] is right
+        ]  # fmt: skip
+        blocks.append(f"## Where the answer is {word} ({report[word]} questions)")
+        blocks.append(table(["map", "view", "share", "lead over the box's area", "peak"], rows))
+    sanity = [
+        [TITLES[kind], *(_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS)]
+        for kind in KINDS
+    ]
+    agreement = [
+        [f"{TITLES[a]}; {TITLES[b]}",
+         *(_correlation(report["agreement"][f"{a} {b} {view}"]) for view in VIEWS)]
+        for a, b in combinations(KINDS, 2)
+    ]  # fmt: skip
+    blocks += [
         "## Whether a map depends on the token",
-        "",
         "Spearman's correlation of a map's magnitudes with those for a head of random weights:"
         " near 1, the map says where the model looks and not why it says this word. Attention is 1"
         " by its definition.",
-        "",
-        "| map | V | V_d |",
-        "|---|---|---|",
-    ]
-    for kind in KINDS:
-        cells = [_correlation(report["sanity"][f"{kind} {view}"]) for view in VIEWS]
-        lines.append(f"| {TITLES[kind]} | {' | '.join(cells)} |")
-    lines += [
-        "",
+        table(["map", "V", "V_d"], sanity),
         "## Whether the kinds agree",
-        "",
         "Spearman's correlation of magnitudes over the cells where neither map is 0.",
-        "",
-        "| maps | V | V_d |",
-        "|---|---|---|",
+        table(["maps", "V", "V_d"], agreement),
+        "## In short",
+        "\n".join(_summary(report)),
+        "## How each is measured",
+        "\n".join(METHODS),
     ]
-    for a, b in combinations(KINDS, 2):
-        cells = [_correlation(report["agreement"][f"{a} {b} {view}"]) for view in VIEWS]
-        lines.append(f"| {TITLES[a]}; {TITLES[b]} | {' | '.join(cells)} |")
-    ways = ["", "## How each is measured", "", *METHODS]
-    return "\n".join([*lines, "", *_reading(report), *ways, ""])
+    return document(blocks)
 
 
-def _reading(report: dict[str, Any]) -> Iterator[str]:
+def _summary(report: dict[str, Any]) -> Iterator[str]:
     """What the tables say, in words that follow from the figures."""
-    yield "## In short"
-    yield ""
     for right, word in ((True, "right"), (False, "wrong")):
         rows = [r for r in report["table"] if r["right"] is right and r["view"] == "video"]
         rows = [r for r in rows if r["lead"] is not None and r["kind"] != "occlusion"]
@@ -374,24 +361,19 @@ def _reading(report: dict[str, Any]) -> Iterator[str]:
         names = ", ".join(above) if above else "none"
         yield (
             f"- Under V, {word} answers: maps with more in the box than its area, beyond the"
-            f" interval: {names}. Most: {TITLES[best['kind']]}, {_percent(best['share'])} %."
+            f" interval: {names}. Most: {TITLES[best['kind']]}, {interval_text(best['share'])} %."
         )
 
 
-def _percent(ends: Sequence[float] | None) -> str:
-    return "–" if ends is None else "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * x for x in ends))
-
-
-def _points(ends: Sequence[float] | None) -> str:
+def _lead(ends: Sequence[float] | None) -> str:
     if ends is None:
         return "–"
-    mean, low, high = (100 * x for x in ends)
-    shown = f"{mean:+.1f}".replace("-", "−")
-    return f"{f'**{shown}**' if low > 0 or high < 0 else shown} [{low:.1f}, {high:.1f}]"
+    middle, interval = interval_text(ends, "+.1f").split(" ", 1)
+    return f"{f'**{middle}**' if ends[1] > 0 or ends[2] < 0 else middle} {interval}"
 
 
 def _correlation(ends: Sequence[float] | None) -> str:
-    return "–" if ends is None else "{:.2f} [{:.2f}, {:.2f}]".format(*ends)
+    return interval_text(ends, ".2f", 1)
 
 
 def main() -> None:

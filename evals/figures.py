@@ -1,8 +1,12 @@
-"""How figures are printed: shares, changes, and the names of methods."""
+"""How reports are printed: figures with their intervals, names of methods, Markdown tables.
+
+A report is a sequence of blocks, each a heading, a paragraph or a table; `document` joins them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from macd_studio.core.methods import find_method
@@ -63,3 +67,41 @@ def area(interval: list[float]) -> str:
 def number(x: float) -> str:
     """Three decimals; a dash where it is not known."""
     return f"{x:.3f}".replace("-", "−") if math.isfinite(x) else "–"
+
+
+def interval_text(ends: Sequence[float] | None, form: str = ".1f", scale: float = 100) -> str:
+    """An estimate with its interval, each times `scale`; the estimate alone has the form's sign.
+
+    >>> interval_text((-0.051, -0.07, 0.02), "+.1f")
+    '−5.1 [−7.0, 2.0]'
+    """
+    if ends is None:
+        return "–"
+    middle, low, high = (scale * x for x in ends)
+    plain = form.removeprefix("+")
+    return f"{middle:{form}} [{low:{plain}}, {high:{plain}}]".replace("-", "−")
+
+
+def as_cell(text: str) -> str:
+    """A name as a cell of a Markdown table holds it.
+
+    >>> as_cell("a|b *c*")
+    'a/b ∗c∗'
+    """
+    return " ".join(text.replace("|", "/").replace("*", "∗").split())
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table as one block.
+
+    >>> table(["a", "b"], [[1, ""]]).splitlines()
+    ['| a | b |', '|---|---|', '| 1 | |']
+    """
+    lines = ("".join(f" {z} |" if z != "" else " |" for z in row) for row in (heads, *rows))
+    first, *rest = (f"|{line}" for line in lines)
+    return "\n".join([first, "|" + "---|" * len(heads), *rest])
+
+
+def document(blocks: Iterable[str]) -> str:
+    """Blocks with an empty line between them, as the text of a file."""
+    return "\n\n".join(blocks) + "\n"

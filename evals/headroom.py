@@ -29,6 +29,7 @@ from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.constant import coordinates
+from macd_studio.evals.figures import interval_text, table
 from macd_studio.evals.first_token import (
     VIDEO,
     Array,
@@ -207,25 +208,16 @@ def read_all(
 def markdown(report: dict[str, Any]) -> str:
     """One table: regimes down, methods across, in percent and points with 95 % intervals."""
     methods = [VIDEO, CONSTANT, *report["methods"]]
-    lines = ["| regime | n | " + " | ".join(methods) + " | oracle over mask-all | |"]
-    lines += ["|---|---|" + "---|" * (len(methods) + 2)]
+    rows = []
     for regime, part in report["regimes"].items():
         figures = part["methods"]
-        cells = [_points(figures[VIDEO]["right"], "")]
-        cells += [_points(figures[m]["delta"]) for m in methods[1:]]
-        cells.append(_points(figures.get(ORACLE, {}).get("over_all")))
+        cells = [interval_text(figures[VIDEO]["right"])]
+        cells += [interval_text(figures[m]["delta"], "+.1f") for m in methods[1:]]
+        cells.append(interval_text(figures.get(ORACLE, {}).get("over_all"), "+.1f"))
         judged = part.get("can_judge_selection")
-        verdict = "" if judged is None else "" if judged else "cannot judge selection"
-        name = f"{regime} ({part['balance']})"
-        lines.append(f"| {name} | {part['n']} | " + " | ".join(cells) + f" | {verdict} |")
-    return "\n".join(lines)
-
-
-def _points(interval: Interval | None, sign: str = "+") -> str:
-    if interval is None:
-        return "–"
-    shown = [f"{100 * interval[0]:{sign}.1f}", *(f"{100 * x:.1f}" for x in interval[1:])]
-    return "{} [{}, {}]".format(*shown).replace("-", "−")
+        verdict = "" if judged is None or judged else "cannot judge selection"
+        rows.append([f"{regime} ({part['balance']})", part["n"], *cells, verdict])
+    return table(["regime", "n", *methods, "oracle over mask-all", ""], rows)
 
 
 def check_methods(names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from macd_studio.evals.doctor import METRICS, Diagnosis, Printed, Unmatched, always_yes
+from macd_studio.evals.figures import document, table
 from macd_studio.evals.published import (
     FOLDER,
     PublishedRow,
@@ -47,7 +48,7 @@ def _fits_none(diagnosis: Diagnosis | None) -> bool:
 
 def page() -> str:
     """The whole page as Markdown."""
-    return "\n".join(_page(tables())) + "\n"
+    return document(_page(tables()))
 
 
 def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
@@ -55,7 +56,6 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
     counts = misfits(main)
     yes = always_yes(193, 137)
     yield "# The paper's tables, put to the metric doctor"
-    yield ""
     yield (
         "The tables ship as data in [evals/paper_tables](../evals/paper_tables), each with its"
         " source. This page says which printed figures some confusion matrix of the stated size can"
@@ -64,9 +64,7 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
         " `python -m evals.paper_page` writes it; `python -m evals doctor --table FILE.csv` does"
         " the same for any table."
     )
-    yield ""
     yield "## Conventions"
-    yield ""
     yield (
         "An answer that is neither yes nor no counts as wrong (what EventHallusion's scorer does)"
         " or as no. A figure was rounded, or each figure may have been cut off instead. Decimals"
@@ -74,19 +72,14 @@ def _page(published: dict[str, PublishedTable]) -> Iterator[str]:
         f" EventHallusion ({len(main)} rows, 193 questions of which 137 are answered yes) that fit"
         " no counts:"
     )
-    yield ""
-    yield "| convention | rows that fit none |"
-    yield "|---|---|"
-    for (name, _, _), count in zip(CONVENTIONS, counts, strict=True):
-        yield f"| {name} | {count} of {len(main)} |"
-    yield ""
+    fits = ([c[0], f"{n} of {len(main)}"] for c, n in zip(CONVENTIONS, counts, strict=True))
+    yield table(["convention", "rows that fit none"], fits)
     always = [r for r in main if _never(r)]
     yield (
         f"Under every convention {len(always)} do not fit: "
         + "; ".join(_short(r) for r in always)
         + "."
     )
-    yield ""
     yield (
         f"Answering yes to every question gets accuracy {yes['accuracy']:.1f} and F1"
         f" {yes['f1']:.1f} there, in %. EventHallusion's three splits have other totals: entire is"
@@ -109,19 +102,15 @@ def _short(row: PublishedRow) -> str:
     return " ".join(p for p in parts if p)
 
 
-def _table(table: PublishedTable) -> Iterator[str]:
-    rows = [r for r in table.rows if diagnose(r) is not None]
+def _table(published: PublishedTable) -> Iterator[str]:
+    rows = [r for r in published.rows if diagnose(r) is not None]
     if not rows:
         return
     metrics = [m for m in METRICS if any(m in r.figures for r in rows)]
-    yield ""
-    yield f"## {table.name.replace('_', ' ')}"
-    yield ""
-    yield table.source
-    yield ""
+    yield f"## {published.name.replace('_', ' ')}"
+    yield published.source
     heads = ["row", *metrics, *(name for name, _, _ in CONVENTIONS), "beats always yes", "notes"]
-    yield "| " + " | ".join(heads) + " |"
-    yield "|---|" + "---|" * (len(heads) - 1)
+    lines = []
     for row in rows:
         diagnoses = [diagnose(row, u, p) for _, u, p in CONVENTIONS]
         strictest = diagnoses[0]
@@ -131,8 +120,8 @@ def _table(table: PublishedTable) -> Iterator[str]:
         beats = strictest.beats_always_yes
         cells.append("–" if beats is None else "yes" if beats else "no")
         cells.append("; ".join(strictest.notes) or "–")
-        yield "| " + " | ".join(cells) + " |"
-    yield ""
+        lines.append(cells)
+    yield table(heads, lines)
     yield (
         "“fits”: some confusion matrix gives the row under the convention; “none”: none does. Where"
         " no number of yes answers is stated, every number was tried."
@@ -146,26 +135,20 @@ def _figure(text: str) -> str:
 
 
 def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
-    rows = [row for table in published.values() for row in table.rows]
-    yield ""
+    rows = [row for one in published.values() for row in one.rows]
     yield "## Tables compared with each other"
-    yield ""
     yield (
         "Rows of two tables with the same benchmark, backbone and method, in settings that the"
         " paper calls the same or does not tell apart, whose figures are not equal after rounding:"
     )
-    yield ""
-    yield "| first | second | metric | first prints | second prints |"
-    yield "|---|---|---|---|---|"
     whole = [r for r in rows if not {r.labels.get("part"), r.labels.get("setting")} - {None, ""}]
-    for c in disagreements(whole, ("benchmark", "model", "method")):
-        for metric in c.metrics:
-            yield (
-                f"| {c.first.table}: {_short(c.first)} | {c.second.table}: {_short(c.second)} |"
-                f" {metric} | {_figure(c.first.figures[metric])} |"
-                f" {_figure(c.second.figures[metric])} |"
-            )
-    yield ""
+    differing = (
+        [*map(_named, pair), metric, *(_figure(row.figures[metric]) for row in pair)]
+        for c in disagreements(whole, ("benchmark", "model", "method"))
+        for pair in [(c.first, c.second)]
+        for metric in c.metrics
+    )
+    yield table(["first", "second", "metric", "first prints", "second prints"], differing)
     base = [
         r
         for r in rows
@@ -180,16 +163,14 @@ def _held_together(published: dict[str, PublishedTable]) -> Iterator[str]:
         + "; ".join(f"{_percent(r)} in {r.table}{_setting(r)}" for r in base)
         + "."
     )
-    yield ""
     yield "Rows under different names that print the same figures:"
-    yield ""
-    yield "| first | second | metrics |"
-    yield "|---|---|---|"
-    for c in coincidences(rows, ("benchmark",), "method"):
-        yield (
-            f"| {c.first.table}: {_short(c.first)} | {c.second.table}: {_short(c.second)} |"
-            f" {', '.join(c.metrics)} |"
-        )
+    same = coincidences(rows, ("benchmark",), "method")
+    equal = ([_named(c.first), _named(c.second), ", ".join(c.metrics)] for c in same)
+    yield table(["first", "second", "metrics"], equal)
+
+
+def _named(row: PublishedRow) -> str:
+    return f"{row.table}: {_short(row)}"
 
 
 def _percent(row: PublishedRow) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib
@@ -27,40 +28,72 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def _panels(
+    names: Sequence[str], height: float, draw: Callable[[Any, str], None], legend: bool = False
+) -> str:
+    """A panel for each name, at most three side by side, as SVG.
+
+    height: of a row of panels, inches. draw: what fills the panel of a name. legend: below all.
+    """
+    with plt.rc_context(STYLE):
+        columns = min(3, len(names))
+        rows = -(-len(names) // columns)
+        fig, axes = plt.subplots(
+            rows, columns, figsize=(10, rows * height), squeeze=False, sharey=not legend,
+            layout="constrained",
+        )  # fmt: skip
+        for ax in axes.flat[len(names) :]:
+            ax.set_visible(False)
+        for ax, name in zip(axes.flat, names, strict=False):
+            draw(ax, name)
+        if legend:
+            axes[0][0].set_ylabel("right, %")
+            handles, labels = axes[0][0].get_legend_handles_labels()
+            fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        else:
+            axes[0][0].invert_yaxis()
+        out = io.StringIO()
+        fig.savefig(out, format="svg", metadata={"Date": None, "Creator": "MACD Studio"})
+        plt.close(fig)
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _interval(ax: Any, y: int, ends: Sequence[float], change: float | None) -> None:
+    """An estimate with its interval; coloured and square where its change is significant."""
+    middle, low, high = ends
+    colour = "#777777" if change is None else "#D55E00" if change < 0 else "#0072B2"
+    ax.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
+    ax.plot(middle, y, "o" if change is None else "s", color=colour, ms=5)
+
+
+def _by_method(ax: Any, methods: Sequence[str], head: str, name: str) -> None:
+    ax.set_yticks(range(len(methods)), [title(m) for m in methods])
+    ax.set_title(head, fontsize=9, loc="left")
+    ax.set_xlabel(name)
+    ax.grid(axis="x", color="#eeeeee")
+    ax.set_axisbelow(True)
+
+
 def forest(figures: Figures) -> str:
     """Change in the share of right answers against the baseline, with 95 % intervals, as SVG."""
     regimes = figures["regimes"]
     every = [part["methods"] for part in regimes.values()]
     methods = [m for m in every[0] if any("delta" in part[m] for part in every)]
-    with plt.rc_context(STYLE):
-        columns = min(3, len(regimes))
-        rows = -(-len(regimes) // columns)
-        height = rows * (0.9 + 0.24 * len(methods))
-        fig, axes = plt.subplots(
-            rows, columns, figsize=(10, height), squeeze=False, sharey=True, layout="constrained"
-        )
-        for ax in axes.flat[len(regimes) :]:
-            ax.set_visible(False)
-        for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
-            for y, method in enumerate(methods):
-                if "delta" not in part["methods"][method]:
-                    continue
-                d, low, high = (100 * z for z in part["methods"][method]["delta"])
-                sure = survives(part["methods"][method])
-                colour = "#777777" if not sure else "#D55E00" if d < 0 else "#0072B2"
-                ax.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
-                ax.plot(d, y, "s" if sure else "o", color=colour, ms=5)
-            ax.axvline(0, color="#999999", lw=0.8)
-            ax.set_yticks(range(len(methods)), [title(m) for m in methods])
-            base = 100 * part["methods"]["baseline"]["right"][0]
-            ax.set_title(
-                f"{regime}\nbaseline {base:.1f} %, n = {part['n']}", fontsize=9, loc="left"
-            )
-            ax.set_xlabel("change, points")
-            ax.grid(axis="x", color="#eeeeee")
-            ax.set_axisbelow(True)
-        axes[0][0].invert_yaxis()
-        return _svg(fig)
+
+    def draw(ax: Any, regime: str) -> None:
+        part = regimes[regime]
+        for y, method in enumerate(methods):
+            one = part["methods"][method]
+            if "delta" in one:
+                ends = [100 * z for z in one["delta"]]
+                _interval(ax, y, ends, ends[0] if survives(one) else None)
+        ax.axvline(0, color="#999999", lw=0.8)
+        base = 100 * part["methods"]["baseline"]["right"][0]
+        head = f"{regime}\nbaseline {base:.1f} %, n = {part['n']}"
+        _by_method(ax, methods, head, "change, points")
+
+    return _panels(list(regimes), 0.9 + 0.24 * len(methods), draw)
 
 
 def accuracies(report: Figures) -> str:
@@ -70,37 +103,19 @@ def accuracies(report: Figures) -> str:
     baseline that is significant after Holm's correction.
     """
     methods, compared = report["methods"], report.get("compared", {})
+
+    def draw(ax: Any, split: str) -> None:
+        of = {m: z if split == "all" else z["splits"][split] for m, z in report["scores"].items()}
+        for y, method in enumerate(methods):
+            change = compared.get(method, {}).get(split)
+            sure = change is not None and change["p_holm"] < SIGNIFICANT
+            ends = (of[method]["accuracy"], *of[method]["interval"])
+            _interval(ax, y, ends, change["change"] if sure else None)
+        ax.set_xlim(-2, 102)
+        _by_method(ax, methods, _plain(f"{split}, n = {of[methods[0]]['n']}"), "accuracy, %")
+
     splits = ["all", *next(iter(report["scores"].values()))["splits"]]
-    with plt.rc_context(STYLE):
-        columns = min(3, len(splits))
-        rows = -(-len(splits) // columns)
-        height = rows * (0.9 + 0.26 * len(methods))
-        fig, axes = plt.subplots(
-            rows, columns, figsize=(10, height), squeeze=False, sharey=True, layout="constrained"
-        )
-        for ax in axes.flat[len(splits) :]:
-            ax.set_visible(False)
-        for ax, split in zip(axes.flat, splits, strict=False):
-            for y, method in enumerate(methods):
-                scores = report["scores"][method]
-                part = scores if split == "all" else scores["splits"][split]
-                change = compared.get(method, {}).get(split)
-                sure = change is not None and change["p_holm"] < SIGNIFICANT
-                colour = "#777777"
-                if sure:
-                    colour = "#D55E00" if change["change"] < 0 else "#0072B2"
-                ax.plot(part["interval"], [y, y], color=colour, lw=2, solid_capstyle="butt")
-                ax.plot(part["accuracy"], y, "s" if sure else "o", color=colour, ms=5)
-            n = report["scores"][methods[0]]
-            n = n if split == "all" else n["splits"][split]
-            ax.set_yticks(range(len(methods)), [title(m) for m in methods])
-            ax.set_xlim(-2, 102)
-            ax.set_title(_plain(f"{split}, n = {n['n']}"), fontsize=9, loc="left")
-            ax.set_xlabel("accuracy, %")
-            ax.grid(axis="x", color="#eeeeee")
-            ax.set_axisbelow(True)
-        axes[0][0].invert_yaxis()
-        return _svg(fig)
+    return _panels(splits, 0.9 + 0.26 * len(methods), draw)
 
 
 def _plain(text: str) -> str:
@@ -110,45 +125,33 @@ def _plain(text: str) -> str:
 
 def by_level(figures: Figures, methods: tuple[str, ...]) -> str:
     """Share of right answers by level of evidence, one panel a regime, as SVG."""
-    regimes = {k: v for k, v in figures["regimes"].items() if v["levels"]}
-    with plt.rc_context(STYLE):
-        columns = min(3, len(regimes))
-        rows = -(-len(regimes) // columns)
-        fig, axes = plt.subplots(
-            rows, columns, figsize=(10, 2.6 * rows), squeeze=False, layout="constrained"
-        )
-        for ax in axes.flat[len(regimes) :]:
-            ax.set_visible(False)
-        for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
-            levels = list(part["levels"])
-            for i, method in enumerate(methods):
-                shares = [part["levels"][z]["methods"][method]["right"] for z in levels]
-                if any(z[0] != z[0] for z in shares):  # NaN: it does not apply here
-                    continue
-                x = [k + 0.05 * (i - len(methods) / 2) for k in range(len(levels))]
-                y = [100 * s[0] for s in shares]
-                error = [
-                    [max(0, 100 * (s[0] - s[1])) for s in shares],
-                    [max(0, 100 * (s[2] - s[0])) for s in shares],
-                ]
-                ax.errorbar(
-                    x,
-                    y,
-                    error,
-                    color=COLOURS[i],
-                    marker=MARKS[i],
-                    ms=4,
-                    lw=1.2,
-                    label=title(method),
-                )
-            ax.set_xticks(range(len(levels)), levels)
-            ax.set_ylim(0, 102)
-            ax.set_title(regime, fontsize=9, loc="left")
-            ax.grid(axis="y", color="#eeeeee")
-        axes[0][0].set_ylabel("right, %")
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        return _svg(fig)
+    regimes = {k: v["levels"] for k, v in figures["regimes"].items() if v["levels"]}
+
+    def draw(ax: Any, regime: str) -> None:
+        levels = regimes[regime]
+        for i, method in enumerate(methods):
+            shares = [part["methods"][method]["right"] for part in levels.values()]
+            if any(z[0] != z[0] for z in shares):  # NaN: it does not apply here
+                continue
+            x = [k + 0.05 * (i - len(methods) / 2) for k in range(len(levels))]
+            y = [100 * s[0] for s in shares]
+            error = [
+                [max(0, 100 * (s[0] - s[1])) for s in shares],
+                [max(0, 100 * (s[2] - s[0])) for s in shares],
+            ]
+            ax.errorbar(x, y, error, **_line(i, method))
+        ax.set_xticks(range(len(levels)), list(levels))
+        ax.set_ylim(0, 102)
+        ax.set_title(regime, fontsize=9, loc="left")
+        ax.grid(axis="y", color="#eeeeee")
+
+    return _panels(list(regimes), 2.6, draw, legend=True)
+
+
+def _line(i: int, method: str) -> dict[str, Any]:
+    """How the line of the i-th method is drawn."""
+    style = {"color": COLOURS[i], "marker": MARKS[i], "ms": 4, "lw": 1.2}
+    return style | {"label": title(method)}
 
 
 def reliability(figures: Figures, methods: tuple[str, ...]) -> str:
@@ -158,40 +161,16 @@ def reliability(figures: Figures, methods: tuple[str, ...]) -> str:
         for k, v in figures["regimes"].items()
         if any("calibration" in f for f in v["methods"].values())
     }
-    with plt.rc_context(STYLE):
-        columns = min(3, len(regimes))
-        rows = -(-len(regimes) // columns)
-        fig, axes = plt.subplots(
-            rows, columns, figsize=(10, 3.0 * rows), squeeze=False, layout="constrained"
-        )
-        for ax in axes.flat[len(regimes) :]:
-            ax.set_visible(False)
-        for ax, (regime, part) in zip(axes.flat, regimes.items(), strict=False):
-            ax.plot([0, 100], [0, 100], color="#999999", lw=0.8)
-            for i, method in enumerate(methods):
-                bins = part[method].get("calibration", {}).get("bins", [])
-                ax.plot(
-                    [100 * mean for mean, _, _ in bins],
-                    [100 * share for _, share, _ in bins],
-                    color=COLOURS[i],
-                    marker=MARKS[i],
-                    ms=4,
-                    lw=1.2,
-                    label=title(method),
-                )
-            ax.set_title(_plain(regime), fontsize=9, loc="left")
-            ax.set_xlabel("probability of the answer, %")
-            ax.set_ylim(-2, 102)
-            ax.grid(color="#eeeeee")
-        axes[0][0].set_ylabel("right, %")
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        return _svg(fig)
 
+    def draw(ax: Any, regime: str) -> None:
+        ax.plot([0, 100], [0, 100], color="#999999", lw=0.8)
+        for i, method in enumerate(methods):
+            bins = regimes[regime][method].get("calibration", {}).get("bins", [])
+            means, shares = ([100 * z[k] for z in bins] for k in (0, 1))
+            ax.plot(means, shares, **_line(i, method))
+        ax.set_title(_plain(regime), fontsize=9, loc="left")
+        ax.set_xlabel("probability of the answer, %")
+        ax.set_ylim(-2, 102)
+        ax.grid(color="#eeeeee")
 
-def _svg(fig: Any) -> str:
-    out = io.StringIO()
-    fig.savefig(out, format="svg", metadata={"Date": None, "Creator": "MACD Studio"})
-    plt.close(fig)
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    return _panels(list(regimes), 3.0, draw, legend=True)

@@ -21,7 +21,7 @@ from macd_studio.evals.figures import Report, area, change, percent, points, sur
 from macd_studio.evals.headroom import markdown as headroom_table
 from macd_studio.evals.report import load
 from macd_studio.evals.sections import auroc_table, honest_table, readme_tables
-from macd_studio.evals.trainings import spread, table
+from macd_studio.evals.trainings import spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "toyworld-results"
@@ -47,7 +47,7 @@ def _ranking(report: Report, regime: str, method: str) -> str:
     return percent(cell["auroc"])
 
 
-KINDS: dict[str, Callable[..., str | list[str]]] = {
+KINDS: dict[str, Callable[..., str]] = {
     "table": readme_tables,
     "full-table": honest_table,
     "auroc-table": auroc_table,
@@ -79,10 +79,10 @@ KINDS: dict[str, Callable[..., str | list[str]]] = {
     "constant-free": lambda r, regime, method: change(
         r["constant_free"][regime]["methods"][method]["delta"]
     ),
-    "headroom-table": lambda r: headroom_table(r["headroom"]).splitlines(),
-    "seeds-table": lambda r: table(r["seeds"], deviation=True),
-    "fills-table": lambda r: table(r["fills"]),
-    "trainings-table": lambda r: table(r["trainings"]),
+    "headroom-table": lambda r: headroom_table(r["headroom"]),
+    "seeds-table": lambda r: spread_table(r["seeds"], deviation=True),
+    "fills-table": lambda r: spread_table(r["fills"]),
+    "trainings-table": lambda r: spread_table(r["trainings"]),
     "seeds": lambda r, regime, method: spread(r["seeds"], regime, method),
 }
 """Kind of figure → how it is taken from a report and the rest of the marker's name."""
@@ -145,7 +145,7 @@ def rendered(text: str, report: Report) -> str:
                 f"the report has no figures {shown(mark[2])}",
                 f"Name one of {', '.join(KINDS)} with its regime and method",
             ) from None
-        inner = value if isinstance(value, str) else "\n\n" + "\n".join(value) + "\n\n"
+        inner = f"\n\n{value}\n\n" if value.startswith("|") else value
         return f"{mark[1]}{inner}{mark[4]}"
 
     return MARKER.sub(write, text)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from macd_studio.evals.figures import Report, change, percent
+from macd_studio.evals.figures import Report, change, document, percent
 from macd_studio.evals.sections import (
     auroc_table,
     honest_table,
@@ -43,7 +43,7 @@ SHOWN_BY_LEVEL = (
 
 def markdown(report: Report) -> str:
     """The whole report."""
-    return "\n".join(sections(report)) + "\n"
+    return document(sections(report))
 
 
 def write(report: Report, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""A report's tables and its sections, as lines of Markdown. Prints what is there."""
+"""A report's tables and its sections, as blocks of Markdown. Prints what is there."""
 
 from __future__ import annotations
 
@@ -11,65 +11,63 @@ from macd_studio.evals.figures import (
     SIGNIFICANT,
     Report,
     area,
+    as_cell,
     cell,
     change,
     number,
     percent,
     points,
     survives,
+    table,
     title,
 )
 from macd_studio.evals.objects import objects_note
-from macd_studio.evals.scoring.show import as_cell
 
 
-def honest_table(report: Report, methods: Sequence[str] | None = None) -> list[str]:
+def honest_table(report: Report, methods: Sequence[str] | None = None) -> str:
     """The table: regimes across, methods down; baseline in percent, the others as change."""
     regimes = report["regimes"]
-    lines = [
-        "| method | α, β | " + " | ".join(regimes) + " |",
-        "|---|---|" + "---|" * len(regimes),
+    rows = [
+        [title(m), _pair(report, m), *(cell(part["methods"][m]) for part in regimes.values())]
+        for m in methods or report["methods"]
     ]
-    for method in methods or report["methods"]:
-        cells = [cell(part["methods"][method]) for part in regimes.values()]
-        lines.append(f"| {title(method)} | {_pair(report, method)} | " + " | ".join(cells) + " |")
     counts = [f"{part['n']} ({part['clips']})" for part in regimes.values()]
-    lines.append("| *questions (clips)* | | " + " | ".join(counts) + " |")
-    return lines
+    rows.append(["*questions (clips)*", "", *counts])
+    return table(["method", "α, β", *regimes], rows)
 
 
-def auroc_table(report: Report, methods: Sequence[str] | None = None) -> list[str]:
+def auroc_table(report: Report, methods: Sequence[str] | None = None) -> str:
     """AUROC of the yes-no margin, which no constant changes; the others as change, in points."""
     regimes = report.get("auroc", {})
-    if not regimes:
-        return []
-    lines = ["| method | " + " | ".join(regimes) + " |", "|---|" + "---|" * len(regimes)]
+    rows = []
     for method in methods or report["methods"]:
-        cells = []
-        for part in regimes.values():
-            f = part.get(method)
-            if f is None:
-                cells.append("–")
-            elif method == "yes-bias":
-                cells.append("0 by design")
-            elif "delta" in f:
-                cells.append(change(f["delta"], survives(f)))
-            else:
-                cells.append(percent(f["auroc"]))
+        cells = [_auroc_cell(method, part.get(method)) for part in regimes.values()]
         if set(cells) != {"–"}:
-            lines.append(f"| {title(method)} | " + " | ".join(cells) + " |")
-    return lines
+            rows.append([title(method), *cells])
+    return table(["method", *regimes], rows)
+
+
+def _auroc_cell(method: str, figures: dict[str, Any] | None) -> str:
+    if figures is None:
+        return "–"
+    if method == "yes-bias":
+        return "0 by design"
+    if "delta" in figures:
+        return change(figures["delta"], survives(figures))
+    return percent(figures["auroc"])
 
 
 README_METHODS = ("baseline", "yes-bias", "random-mask", "vcd", "macd")
 
 
-def readme_tables(report: Report) -> list[str]:
+def readme_tables(report: Report) -> str:
     """At most five rows: right answers, and below them the ranking that no constant changes."""
     methods = [m for m in README_METHODS if m in report["methods"]]
-    ranking = auroc_table(report, methods)
+    right = honest_table(report, methods)
+    if not report.get("auroc"):
+        return right
     head = "AUROC of the yes-no margin, %, and its change in points:"
-    return [*honest_table(report, methods), *(["", head, "", *ranking] if ranking else [])]
+    return "\n\n".join([right, head, auroc_table(report, methods)])
 
 
 def _pair(report: Report, method: str) -> str:
@@ -81,12 +79,10 @@ def _pair(report: Report, method: str) -> str:
 
 
 def sections(report: Report) -> Iterator[str]:
-    """Every line of the report."""
+    """Every block of the report."""
     yield f"# {report['benchmark']}: where contrast helps, and where it hurts"
-    yield ""
     if failed := failures_line(report.get("failures")):
         yield f"**{as_cell(failed)}**"
-        yield ""
     yield (
         "Baseline: right answers in %. Others: change against the baseline on the same questions,"
         f" in points. Intervals are 95 %, from {report['resamples']} resamples of whole clips;"
@@ -95,17 +91,12 @@ def sections(report: Report) -> Iterator[str]:
         " clips. Regimes are never pooled. Captions count as right where nothing is named that is"
         " not there."
     )
-    yield ""
-    yield from honest_table(report)
-    yield ""
+    yield honest_table(report)
     yield from _about(report)
-    yield ""
     yield "![Change against the baseline by regime and method](change.svg)"
     if any(part["levels"] for part in report["regimes"].values()):
-        yield ""
         yield "![Right answers by evidence](evidence.svg)"
     if is_calibrated(report):
-        yield ""
         yield "![Share right by the probability of the answer](reliability.svg)"
     yield from _shift_free(report)
     yield from _constants(report)
@@ -117,8 +108,9 @@ def sections(report: Report) -> Iterator[str]:
     yield from _yes_no(report)
     yield from _captions(report)
     yield from _calibration(report)
-    yield from _left_out(report)
-    yield from _errors(report)
+    out = "Left out, because the method does not apply to the question"
+    yield from _counted(report, "left_out", out)
+    yield from _counted(report, "errors", "Answers that failed, and count as wrong")
 
 
 def _about(report: Report) -> Iterator[str]:
@@ -130,7 +122,6 @@ def _about(report: Report) -> Iterator[str]:
     if "constants" in report:
         others = {w: c for w, c in report["constants"].items() if w != "yes"}
         words = ", ".join(f"{w} {c:+g}" for w, c in sorted(others.items())).replace("-", "−")
-        yield ""
         yield (
             "The tuned constant is the control: δ on “yes”, and a constant for each other answer"
             f" word ({words or 'none helps'}), chosen on the same questions as α and β, of"
@@ -138,26 +129,21 @@ def _about(report: Report) -> Iterator[str]:
             " does not look at the video."
         )
     if note := objects_note(report.get("objects", {"none": 0}), report["methods"]):
-        yield ""
         yield note
     if "made_by" in report:
         by = report["made_by"]
-        yield ""
         yield f"Made by version {by['version']}, code {by['code']}; rows: `rows.jsonl.gz`."
 
 
 def _shift_free(report: Report) -> Iterator[str]:
     if not report.get("auroc"):
         return
-    yield ""
     yield "## What a constant cannot change: the ranking of yes-no answers"
-    yield ""
     yield (
         "AUROC of the margin of “yes” over “no”, in %; others as change in points. Bold after"
         " Holm's correction over this table, by the spread of the resamples."
     )
-    yield ""
-    yield from auroc_table(report)
+    yield auroc_table(report)
 
 
 def _constants(report: Report) -> Iterator[str]:
@@ -170,146 +156,122 @@ def _constants(report: Report) -> Iterator[str]:
     ]
     if not any("constant" in f for p in report["regimes"].values() for f in p["methods"].values()):
         return
-    yield ""
     yield "## Would a bias do the same?"
-    yield ""
     yield (
         "For every gain that is significant: constants on the baseline's scores that give each"
         " answer exactly as often as the method does, without a second view. Share: their gain over"
         " the method's. Remains: the method's gain less theirs, in points."
     )
-    yield ""
     if not rows:
         yield "No method has a significant gain."
         return
-    yield "| regime | method | gain | a constant's | δ on yes | share | remains |"
-    yield "|---|---|---|---|---|---|---|"
+    cells = []
     for regime, method, f in rows:
         c = f["constant"]
         delta = "–" if c["delta_on_yes"] is None else f"{c['delta_on_yes']:+.2f}"
         share = "–" if c["share"] is None else f"{percent(c['share'])} %"
-        yield (
-            f"| {regime} | {title(method)} | {change(c['gain'])} | {change(c['constant_gain'])} |"
-            f" {delta.replace('-', '−')} | {share} | {change(c['remains'])} |"
+        gains = (change(c["gain"]), change(c["constant_gain"]))
+        cells.append(
+            [regime, title(method), *gains, delta.replace("-", "−"), share, change(c["remains"])]
         )
+    heads = ["regime", "method", "gain", "a constant's", "δ on yes", "share", "remains"]
+    yield table(heads, cells)
 
 
 def _constant_free(report: Report) -> Iterator[str]:
-    table = report.get("constant_free", {})
-    if not table:
+    regimes = report.get("constant_free", {})
+    if not regimes:
         return
-    yield ""
     yield "## Words, choices and order: where no constant helps"
-    yield ""
     yield (
         "Questions that are not answered by yes or no. A regime's own constants, one for each"
         " answer word, tuned on its own questions of the choose split: where they gain less than a"
         " point, a method's gain is not a shift."
     )
-    yield ""
-    names = [f"{r} (n = {p['n']})" for r, p in table.items()]
-    yield "| method | " + " | ".join(names) + " |"
-    yield "|---|" + "---|" * len(table)
-    for method in report["methods"]:
-        if method != "yes-bias":
-            cells = [cell(p["methods"].get(method, {"n": 0})) for p in table.values()]
-            yield f"| {title(method)} | " + " | ".join(cells) + " |"
-    yield "| *its own constants* | " + " | ".join(change(p["gain"]) for p in table.values()) + " |"
-    yield (
-        "| *do constants help?* | "
-        + " | ".join("yes" if p["helps"] else "no" for p in table.values())
-        + " |"
-    )
+    parts = regimes.values()
+    rows = [
+        [title(m), *(cell(p["methods"].get(m, {"n": 0})) for p in parts)]
+        for m in report["methods"]
+        if m != "yes-bias"
+    ]
+    rows.append(["*its own constants*", *(change(p["gain"]) for p in parts)])
+    rows.append(["*do constants help?*", *("yes" if p["helps"] else "no" for p in parts)])
+    yield table(["method", *(f"{r} (n = {p['n']})" for r, p in regimes.items())], rows)
 
 
 def _paired(report: Report) -> Iterator[str]:
-    table = {r: cells for r, cells in report.get("paired", {}).items() if cells}
-    if not table:
+    regimes = {r: cells for r, cells in report.get("paired", {}).items() if cells}
+    if not regimes:
         return
-    yield ""
     yield "## Method against method"
-    yield ""
     yield (
         "Change from the second method to the first on the questions that both answer, in points;"
         " bold after Holm's correction over this whole table."
     )
-    yield ""
-    pairs = list(dict.fromkeys((c["method"], c["against"]) for z in table.values() for c in z))
-    yield "| first | against | " + " | ".join(table) + " |"
-    yield "|---|---|" + "---|" * len(table)
-    for pair in pairs:
-        cells = []
-        for regime in table.values():
-            f = next((c for c in regime if (c["method"], c["against"]) == pair), None)
-            cells.append("–" if f is None else change(f["delta"], survives(f)))
-        yield f"| {title(pair[0])} | {title(pair[1])} | " + " | ".join(cells) + " |"
+    by_pair = {
+        regime: {(c["method"], c["against"]): change(c["delta"], survives(c)) for c in cells}
+        for regime, cells in regimes.items()
+    }
+    pairs = dict.fromkeys(pair for cells in by_pair.values() for pair in cells)
+    yield table(
+        ["first", "against", *regimes],
+        ([*map(title, pair), *(c.get(pair, "–") for c in by_pair.values())] for pair in pairs),
+    )
 
 
 def _objects(report: Report) -> Iterator[str]:
     """Does the gradient find the asked object?"""
     if "ranking" not in report and report["gradient_auc"]:
-        yield ""
         yield "## Does the gradient find the asked object?"
-        yield ""
-        yield "| evidence | pairs | AUC [95 %] |"
-        yield "|---|---|---|"
-        for level, f in report["gradient_auc"].items():
-            yield f"| {level or 'all'} | {f['pairs']} | {area(f['auc'])} |"
+        found = report["gradient_auc"].items()
+        rows = [[level or "all", f["pairs"], area(f["auc"])] for level, f in found]
+        yield table(["evidence", "pairs", "AUC [95 %]"], rows)
     if not report.get("ranking"):
         return
-    yield ""
     yield "## Which object comes first?"
-    yield ""
     yield (
         "AUC: P(the asked object ranks above another of its clip), by the gradient or by the"
         " measured change of the answer's distribution; .50 is chance. First: share of clips in"
         " which the asked object comes first, beside drawing lots. Agrees: share of clips in which"
         " it puts first what the measurement puts first."
     )
-    yield ""
-    yield "| ranked by | regime | evidence | pairs | AUC | first, % | lots, % | agrees, % |"
-    yield "|---|---|---|---|---|---|---|---|"
+    heads = ["ranked by", "regime", "evidence", "pairs", "AUC", "first, %", "lots, %", "agrees, %"]
+    rows = []
     for method, regimes in report["ranking"].items():
         for regime, levels in regimes.items():
             for level, f in levels.items():
+                shares = (percent(f["first"]), points(f["chance"]))
                 agrees = "–" if f["agrees"] is None else percent(f["agrees"])
-                yield (
-                    f"| {title(method)} | {regime} | {level} | {f['pairs']} | {area(f['auc'])} |"
-                    f" {percent(f['first'])} | {points(f['chance'])} | {agrees} |"
-                )
+                of = (title(method), regime, level, f["pairs"])
+                rows.append([*of, area(f["auc"]), *shares, agrees])
+    yield table(heads, rows)
 
 
 def _levels(report: Report) -> Iterator[str]:
-    yield ""
     yield "## By evidence"
     for regime, part in report["regimes"].items():
         if part["levels"]:
-            yield ""
             yield f"### {regime}"
-            yield ""
             groups = {k: (v["n"], v["methods"]) for k, v in part["levels"].items()}
-            yield from _by_group(report, groups)
+            yield _by_group(report, groups)
 
 
-def _by_group(report: Report, groups: dict[str, tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    yield "| method | " + " | ".join(f"{k} (n = {n})" for k, (n, _) in groups.items()) + " |"
-    yield "|---|" + "---|" * len(groups)
-    for method in report["methods"]:
-        cells = [cell(methods.get(method, {"n": 0})) for _, methods in groups.values()]
-        yield f"| {title(method)} | " + " | ".join(cells) + " |"
+def _by_group(report: Report, groups: dict[str, tuple[int, dict[str, Any]]]) -> str:
+    rows = (
+        [title(m), *(cell(methods.get(m, {"n": 0})) for _, methods in groups.values())]
+        for m in report["methods"]
+    )
+    return table(["method", *(f"{k} (n = {n})" for k, (n, _) in groups.items())], rows)
 
 
 def _breakdown(report: Report) -> Iterator[str]:
     if not report.get("breakdown"):
         return
-    yield ""
     yield "## By the asked object"
     for regime, properties in report["breakdown"].items():
         for name, groups in properties.items():
-            yield ""
             yield f"### {regime}: {name}"
-            yield ""
-            yield from _by_group(report, {k: (v["n"], v["methods"]) for k, v in groups.items()})
+            yield _by_group(report, {k: (v["n"], v["methods"]) for k, v in groups.items()})
 
 
 def _yes_no(report: Report) -> Iterator[str]:
@@ -319,13 +281,10 @@ def _yes_no(report: Report) -> Iterator[str]:
         rows = {m: f["yes_no"] for m, f in part["methods"].items() if "yes_no" in f}
         if not rows:
             continue
-        yield ""
         yield f"### {regime}: yes/no questions only (n = {next(iter(rows.values()))['n']})"
-        yield ""
         heads = [c.replace("_", "-") for c in columns]
         heads += ["d′", "criterion c", "margin AUROC", "margin d′", "unmatched", "McNemar p"]
-        yield "| method | " + " | ".join(heads) + " |"
-        yield "|---|" + "---|" * len(heads)
+        lines = []
         one_class = next(iter(rows.values()))["always_yes"] in (0, 1)
         for method, f in rows.items():
             p = part["methods"][method].get("p")
@@ -334,20 +293,18 @@ def _yes_no(report: Report) -> Iterator[str]:
             cells += [number(f.get(name, math.nan)) for name in numbers]
             cells.append(f"{f['unmatched']:.0f}")
             cells.append("–" if p is None else f"{p:.2g}")
-            yield f"| {title(method)} | " + " | ".join(cells) + " |"
+            lines.append([title(method), *cells])
+        yield table(["method", *heads], lines)
         line = next(iter(rows.values()))["always_yes"]
         weak = [title(m) for m, f in rows.items() if f["accuracy"] <= line]
-        yield ""
         yield f"Answering yes every time gets {points(line)} here. " + (
             f"Not better than that: {', '.join(weak)}." if weak else "Every method beats that."
         )
-    yield ""
     yield (
         "d′ = z(hits) − z(false alarms) and c = −½·(z(hits) + z(false alarms)) of the answers, with"
         " the log-linear correction (count + ½)/(n + 1); c < 0 leans towards “yes”. Margin d′ ="
         " √2·z(AUROC), which no constant changes."
     )
-    yield ""
     yield (
         "McNemar's exact p is over all questions of the regime, and takes questions of one clip for"
         " independent; what is bold elsewhere rests on the test over clips."
@@ -369,23 +326,17 @@ def _calibration(report: Report) -> Iterator[str]:
         for r, p in report["regimes"].items()
         if any("calibration" in f for f in p["methods"].values())
     }
-    yield ""
     yield "## Calibration"
-    yield ""
     yield (
         "Expected calibration error of the probability of the given answer under the method's own"
         " scores, ten equal bins, in points (lower is better)."
     )
-    yield ""
-    yield "| method | reads | " + " | ".join(regimes) + " |"
-    yield "|---|---|" + "---|" * len(regimes)
+    rows = []
     for method in report["methods"]:
-        cells = [
-            points(z[method]["calibration"]["ece"]) if "calibration" in z.get(method, {}) else "–"
-            for z in regimes.values()
-        ]
-        yield f"| {title(method)} | {_reads(report, method)} | " + " | ".join(cells) + " |"
-    yield ""
+        errors = (z.get(method, {}).get("calibration") for z in regimes.values())
+        cells = ["–" if e is None else points(e["ece"]) for e in errors]
+        rows.append([title(method), _reads(report, method), *cells])
+    yield table(["method", "reads", *regimes], rows)
     yield (
         "Reads: what a method takes in prompts read, alone: the video is 1, a second or a measured"
         " view 1, an ascent step 2 (forward and back); a token of the answer is small beside them."
@@ -399,18 +350,16 @@ def _reads(report: Report, method: str) -> str:
     return f"{sum(r * n for r, n in reads) / total:.1f}" if total else "–"
 
 
-def _left_out(report: Report) -> Iterator[str]:
-    counts = {
-        (regime, method): f["left_out"]
+def _counted(report: Report, name: str, what: str) -> Iterator[str]:
+    """How many answers have a property, by method and regime; nothing where none has."""
+    counts = [
+        f"{f[name]} of {title(method)} in {regime}"
         for regime, part in report["regimes"].items()
         for method, f in part["methods"].items()
-        if f.get("left_out")
-    }
+        if f.get(name)
+    ]
     if counts:
-        yield ""
-        yield "Left out, because the method does not apply to the question: " + ", ".join(
-            f"{n} of {title(m)} in {r}" for (r, m), n in counts.items()
-        )
+        yield f"{what}: {', '.join(counts)}"
 
 
 def _captions(report: Report) -> Iterator[str]:
@@ -418,30 +367,16 @@ def _captions(report: Report) -> Iterator[str]:
         rows = {m: f for m, f in part["methods"].items() if "chair_i" in f}
         if not rows:
             continue
-        yield ""
         yield f"### {regime}: CHAIR (n = {part['n']})"
-        yield ""
-        yield "| method | CHAIR_i % (lower is better) | change | recall % | change |"
-        yield "|---|---|---|---|---|"
+        heads = ["method", "CHAIR_i % (lower is better)", "change", "recall %", "change"]
+        lines = []
         for method, f in rows.items():
-            cells = [percent(f["chair_i"]), _change(f, "chair_i_delta")]
-            cells += [percent(f["recall"]), _change(f, "recall_delta")]
-            yield f"| {title(method)} | " + " | ".join(cells) + " |"
+            invented = (percent(f["chair_i"]), _change(f, "chair_i_delta"))
+            lines.append(
+                [title(method), *invented, percent(f["recall"]), _change(f, "recall_delta")]
+            )
+        yield table(heads, lines)
 
 
 def _change(figures: dict[str, Any], name: str) -> str:
     return change(figures[name]) if name in figures else "–"
-
-
-def _errors(report: Report) -> Iterator[str]:
-    failed = {
-        (regime, method): f["errors"]
-        for regime, part in report["regimes"].items()
-        for method, f in part["methods"].items()
-        if f["errors"]
-    }
-    if failed:
-        yield ""
-        yield "Answers that failed, and count as wrong: " + ", ".join(
-            f"{n} of {title(m)} in {r}" for (r, m), n in failed.items()
-        )

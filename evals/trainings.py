@@ -17,7 +17,7 @@ from typing import Any
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import shown
 from macd_studio.core.words import visible
-from macd_studio.evals.figures import change, percent, points, title
+from macd_studio.evals.figures import change, percent, points, table, title
 from macd_studio.evals.first_token import VIDEO
 from macd_studio.evals.headroom import CONSTANT
 
@@ -61,36 +61,21 @@ def _interval(report: dict[str, Any], regime: str, method: str) -> list[float]:
     return interval
 
 
-def _title(method: str) -> str:
-    return title("yes-bias" if method == CONSTANT else method)
-
-
-def _cell(report: dict[str, Any], regime: str, method: str) -> str:
-    show = percent if method == VIDEO else change
-    return show(_interval(report, regime, method))
-
-
-def _rows(reports: Reports) -> list[tuple[str, str]]:
-    first = next(iter(reports.values()))
-    return [
-        (regime, m) for regime in first["regimes"] for m in (VIDEO, CONSTANT, *first["methods"])
-    ]
-
-
-def table(reports: Reports, *, deviation: bool = False) -> list[str]:
+def spread_table(reports: Reports, *, deviation: bool = False) -> str:
     """Regimes and methods down, reports across: the baseline in %, the others as its change.
 
     deviation: a last column with the standard deviation over the reports, in points.
     """
-    names = [*reports, *(["SD"] if deviation else [])]
-    lines = ["| regime | method | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
-    for regime, method in _rows(reports):
-        cells = [_cell(report, regime, method) for report in reports.values()]
-        if deviation:
-            values = [_interval(report, regime, method)[0] for report in reports.values()]
-            cells.append(points(statistics.stdev(values)))
-        lines.append(f"| {regime} | {_title(method)} | " + " | ".join(cells) + " |")
-    return lines
+    first = next(iter(reports.values()))
+    rows = []
+    for regime in first["regimes"]:
+        for method in (VIDEO, CONSTANT, *first["methods"]):
+            ends = [_interval(report, regime, method) for report in reports.values()]
+            cells = [(percent if method == VIDEO else change)(one) for one in ends]
+            if deviation:
+                cells.append(points(statistics.stdev(one[0] for one in ends)))
+            rows.append([regime, title("yes-bias" if method == CONSTANT else method), *cells])
+    return table(["regime", "method", *reports, *(["SD"] if deviation else [])], rows)
 
 
 def spread(reports: Reports, regime: str, method: str) -> str:
@@ -113,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {visible(str(error))}", file=sys.stderr)
         return 2
     args.out.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(table(reports, deviation=len(reports) > 1)))
+    print(spread_table(reports, deviation=len(reports) > 1))
     return 0
 
 

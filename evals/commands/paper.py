@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     _check_folder(args.out)
     engine = engine_flags.find(args)
     from macd_studio.evals.paper.ours import Source, add_overheads, compute
-    from macd_studio.evals.paper.show import as_data, lines, same_backbone
+    from macd_studio.evals.paper.show import as_data, markdown, same_backbone
     from macd_studio.evals.run import ticking, write_json
 
     source = Source(
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         "fit": FIT,
         "machine": _machine(),
     }
-    text = "\n".join(lines(table, rows, computed, about)) + "\n"
+    text = markdown(table, rows, computed, about)
     args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / f"{table.name}.json", as_data(table, rows, computed, about))
     (args.out / f"{table.name}.md").write_text(text, encoding="utf-8")

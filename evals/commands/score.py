@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the scores. Videos need not be there."""
     from macd_studio.evals.scoring.predictions import read_predictions
     from macd_studio.evals.scoring.score import check_rule, score
-    from macd_studio.evals.scoring.show import lines
+    from macd_studio.evals.scoring.show import scores_markdown
 
     benchmark = open_files(args.benchmark, args.data, videos=False)
     check_rule(benchmark, args.rule)
@@ -35,5 +35,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(visible_json(json.dumps(scores, ensure_ascii=False, allow_nan=False)))
     else:
-        print(visible("\n".join(lines(scores))))
+        print(visible(scores_markdown(scores).rstrip("\n")))
     return 0

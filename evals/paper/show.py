@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from macd_studio.evals.figures import document
+from macd_studio.evals.figures import table as markdown_table
 from macd_studio.evals.paper.ours import Ours, mcnemar_of
 from macd_studio.evals.paper.tables import PaperTable, TableRow, impossible
 
@@ -56,12 +58,17 @@ def as_data(
     }  # fmt: skip
 
 
-def lines(
+def markdown(
+    table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
+) -> str:
+    """The table with its notes. Our figures get rows of their own where it lacks our backbone."""
+    return document(_blocks(table, rows, computed, about))
+
+
+def _blocks(
     table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours], about: dict[str, Any]
 ) -> Iterator[str]:
-    """Markdown. Where the table does not have our backbone, our figures get rows of their own."""
     yield f"# {table.title}"
-    yield ""
     yield (
         f"Ours: {about['backbone']} with boxes of {about['detector']}, or of the detector that a"
         f" row names, on {about['data']}; fit {about.get('fit', 'pad')}. Paper: {table.label}, as"
@@ -70,18 +77,9 @@ def lines(
         " backbone and data agree."
     )
     if table.note:
-        yield ""
         yield table.note
-    yield ""
     heads = [_head(table, m) for m in table.metrics]
-    yield (
-        "| row | "
-        + " | ".join(f"ours {h}" for h in heads)
-        + " | "
-        + " | ".join(f"paper {h}" for h in heads)
-        + " | note |"
-    )
-    yield "|---|" + "---|" * (2 * len(heads) + 1)
+    lines = []
     own = {id(r): o for r, o in zip(rows, computed, strict=True)}
     several = len({r.backbone for r in table.rows}) > 1
     blank = ["–"] * len(heads)
@@ -89,7 +87,7 @@ def lines(
         own = {}
         for r, o in zip(rows, computed, strict=True):
             name = f"{about['backbone']}: {r.name}"
-            yield _line(name, _own(table, o), blank, _note(o))
+            lines.append([name, *_own(table, o), *blank, _note(o)])
     for r in table.rows:
         computed_row = own.get(id(r))
         name = f"{r.backbone}: {r.name}" if several else r.name
@@ -98,7 +96,9 @@ def lines(
             notes.append("printed figures fit no confusion matrix of this size")
         published = [_number(v, table.decimals) for v in r.paper]
         shown = blank if computed_row is None else _own(table, computed_row)
-        yield _line(name, shown, published, "; ".join(n for n in notes if n))
+        lines.append([name, *shown, *published, "; ".join(n for n in notes if n)])
+    ours, paper = ([f"{whose} {h}" for h in heads] for whose in ("ours", "paper"))
+    yield markdown_table(["row", *ours, *paper, "note"], lines)
     yield from _after(table, rows, computed)
 
 
@@ -106,14 +106,12 @@ def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]
     wrong = sum(impossible(table, r) for r in table.rows)
     if table.confusion is not None:
         benchmark, n, positives = table.confusion
-        yield ""
         yield (
             f"{wrong} of {len(table.rows)} printed rows fit no confusion matrix of {n} questions"
             f" with {positives} yes ({benchmark}; unmatched as no, figures rounded)."
         )
     with_interval = [(r, o) for r, o in zip(rows, computed, strict=True) if o.interval is not None]
     if with_interval:
-        yield ""
         yield "Ours with 95 % intervals from resampled clips: " + "; ".join(
             f"{r.name} {100 * sum(o.right) / o.n:.1f} % [{100 * o.interval[0]:.1f},"
             f" {100 * o.interval[1]:.1f}] of {o.n}"
@@ -122,14 +120,9 @@ def _after(table: PaperTable, rows: Sequence[TableRow], computed: Sequence[Ours]
         base = with_interval[0]
         pairs = [(r, p) for r, o in with_interval[1:] if (p := mcnemar_of(base[1], o)) is not None]
         if pairs:
-            yield ""
             yield f"McNemar's exact p against {base[0].name}: " + ", ".join(
                 f"{r.name} {p:.2g}" for r, p in pairs
             )
-
-
-def _line(name: str, measured: list[str], paper: list[str], note: str) -> str:
-    return "| " + " | ".join([name, *measured, *paper, note]) + " |"
 
 
 def _own(table: PaperTable, one: Ours) -> list[str]:

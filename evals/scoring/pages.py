@@ -16,8 +16,9 @@ from typing import Any
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.words import count, visible
+from macd_studio.evals.figures import as_cell
 from macd_studio.evals.report import Link
-from macd_studio.evals.scoring.show import AGAINST, as_cell
+from macd_studio.evals.scoring.show import AGAINST
 
 Report = dict[str, Any]
 Links = Callable[[str], list[tuple[str, str]]]

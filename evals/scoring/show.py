@@ -1,4 +1,4 @@
-"""Scores and reports → lines of Markdown. Prints what is there; computes nothing."""
+"""Scores and reports of video files → Markdown. Prints what is there; computes nothing."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any
 from macd_studio.core.methods import find_method
 from macd_studio.core.words import count
 from macd_studio.evals.failures import failures_line
+from macd_studio.evals.figures import as_cell, document, table
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
 
 
-def lines(scores: Scores) -> Iterator[str]:
+def scores_markdown(scores: Scores) -> str:
     """A table by split, the rules' own figures, and the first questions that flip."""
+    return document(_score_blocks(scores))
+
+
+def _score_blocks(scores: Scores) -> Iterator[str]:
     yield f"# {scores['benchmark']}: {scores['accuracy']:.2f} % of {scores['n']} questions"
-    yield ""
     yield f"Rule: {scores['rule']} ({scores['source']})."
-    yield ""
-    yield from split_table(scores)
-    for note in scores["notes"]:
-        yield ""
-        yield note
-    yield ""
-    yield "| rule | % | questions | left out | source |"
-    yield "|---|---|---|---|---|"
-    for name, f in scores["rules"].items():
-        cells = (_rule(name, f), _p(f["accuracy"]), f["n"], f["left_out"], f["source"])
-        yield f"| {' | '.join(map(str, cells))} |"
+    yield split_table(scores)
+    yield from scores["notes"]
+    rows = (
+        [_rule(name, f), _p(f["accuracy"]), f["n"], f["left_out"], f["source"]]
+        for name, f in scores["rules"].items()
+    )
+    yield table(["rule", "%", "questions", "left out", "source"], rows)
     yield from _label_tables(scores)
-    yield ""
-    yield from _flip_lines(scores["flips"], scores["flipped"])
+    yield "\n".join(_flip_lines(scores["flips"], scores["flipped"]))
 
 
 def _rule(name: str, figures: Scores) -> str:
@@ -41,43 +40,25 @@ def _rule(name: str, figures: Scores) -> str:
 
 def _label_tables(scores: Scores) -> Iterator[str]:
     for dimension, values in scores["labels"].items():
-        yield ""
-        yield f"| {as_cell(dimension)} | n | % |"
-        yield "|---|---|---|"
-        for value, f in values.items():
-            yield f"| {as_cell(value)} | {f['n']} | {_p(f['accuracy'])} |"
+        rows = ([as_cell(value), f["n"], _p(f["accuracy"])] for value, f in values.items())
+        yield table([as_cell(dimension), "n", "%"], rows)
 
 
-def as_cell(text: str) -> str:
-    """A name as a cell of a Markdown table holds it.
-
-    >>> as_cell("a|b *c*")
-    'a/b ∗c∗'
-    """
-    return " ".join(text.replace("|", "/").replace("*", "∗").split())
-
-
-def split_table(scores: Scores) -> Iterator[str]:
+def split_table(scores: Scores) -> str:
     """Accuracy with its interval and bias, a row a split and one for all."""
     rows = {"all": scores, **scores["splits"]}
-    kinds = {_kind(f) for f in rows.values()}
-    if kinds == {"yes-no"}:
-        yield (
-            "| split | n | accuracy [95 %] | yes-rate | unmatched | always yes | always no |"
-            " balanced | d′ | criterion | precision | recall | F1 |"
-        )
-        yield "|---|" + "---|" * 12
-        for name, f in rows.items():
-            yield (
-                f"| {as_cell(name)} | {f['n']} | {_with_interval(f)} | "
-                + " | ".join(_yes_no(f))
-                + " |"
-            )
-        return
-    yield "| split | n | accuracy [95 %] | unmatched | best constant | balanced | answered |"
-    yield "|---|" + "---|" * 6
-    for name, f in rows.items():
-        yield f"| {as_cell(name)} | {f['n']} | {_with_interval(f)} | " + " | ".join(_any(f)) + " |"
+    yes_no = {_kind(f) for f in rows.values()} == {"yes-no"}
+    heads = YES_NO_HEADS if yes_no else ANY_HEADS
+    cells = _yes_no if yes_no else _any
+    lines = ([as_cell(z), f["n"], _with_interval(f), *cells(f)] for z, f in rows.items())
+    return table(["split", "n", "accuracy [95 %]", *heads], lines)
+
+
+ANY_HEADS = ("unmatched", "best constant", "balanced", "answered")
+YES_NO_HEADS = (
+    "yes-rate", "unmatched", "always yes", "always no", "balanced", "d′", "criterion", "precision",
+    "recall", "F1",
+)  # fmt: skip
 
 
 def _kind(figures: Scores) -> str:
@@ -135,15 +116,13 @@ def _p(x: float | None) -> str:
 
 def markdown(report: Scores) -> str:
     """The whole report of a run."""
-    return "\n".join(_report_lines(report)) + "\n"
+    return document(_report_blocks(report))
 
 
-def _report_lines(report: Scores) -> Iterator[str]:
+def _report_blocks(report: Scores) -> Iterator[str]:
     yield f"# {report['benchmark']}: {report['n']} questions, {report['backbone']}"
-    yield ""
     if failed := failures_line(report.get("failures")):
         yield f"**{as_cell(failed)}**"
-        yield ""
     fps, side = report["sampling"]["fps"], report["sampling"]["size"]
     frames = f"{fps:g} frames a second" if fps else f"{report['sampling']['frames']} frames"
     yield (
@@ -153,20 +132,13 @@ def _report_lines(report: Scores) -> Iterator[str]:
         f" {report['sampling'].get('fit', 'pad')}; prompts {report['prompts']}; α and β:"
         f" {report['how_chosen']}. {report.get('machine', '')}"
     )
-    for note in report["notes"]:
-        yield ""
-        yield note
-    yield ""
+    yield from report["notes"]
     yield f"## {AGAINST}"
-    yield ""
     yield from _compared(report)
     for method in report["methods"]:
         scores = report["scores"][method]
-        yield ""
         yield f"## {find_method(method).title}"
-        yield ""
-        yield from split_table(scores)
-        yield ""
+        yield split_table(scores)
         rules = ", ".join(
             f"{_rule(name, f)} {_p(f['accuracy'])} %{' of ' + str(f['n']) if f['left_out'] else ''}"
             for name, f in scores["rules"].items()
@@ -174,10 +146,8 @@ def _report_lines(report: Scores) -> Iterator[str]:
         flips = count(scores["flips"], "question")
         yield f"The same answers by other rules: {rules}; {flips} judged differently by them."
         if scores["errors"]:
-            yield ""
             yield f"{count(scores['errors'], 'answer')} failed, which counts as wrong."
         if scores.get("left_out"):
-            yield ""
             yield (
                 f"The method does not apply to {count(scores['left_out'], 'question')}, which"
                 " counts as wrong."
@@ -191,41 +161,41 @@ AGAINST = "Against the baseline"
 
 def _compared(report: Scores) -> Iterator[str]:
     first = next(iter(report["scores"].values()))
-    names = ["all", *first["splits"]]
-    yield (
-        "| method | α, β | "
-        + " | ".join(map(as_cell, names))
-        + " | repaired / spoiled | p (Holm) |"
-    )
-    yield "|---|---|" + "---|" * (len(names) + 2)
+    names, rows = ["all", *first["splits"]], []
     for method in report["methods"]:
         scores, pair = report["scores"][method], report["contrasts"].get(method)
-        shown = f"{pair[0]:g}, {pair[1]:g}" if pair else "–"
-        title = find_method(method).title
+        row = [find_method(method).title, f"{pair[0]:g}, {pair[1]:g}" if pair else "–"]
         changes = report.get("compared", {}).get(method)
         if changes is None:
-            cells = [_p(s["accuracy"]) for s in (scores, *scores["splits"].values())]
-            yield f"| {title} | {shown} | " + " | ".join(cells) + " | – | – |"
-            continue
-        cells = [_change(changes[n]) for n in names]
-        every = changes["all"]
-        yield (
-            f"| {title} | {shown} | " + " | ".join(cells) + f" | {every['repaired']} /"
-            f" {every['spoiled']} | {every['p']:.2g} ({every['p_holm']:.2g}) |"
-        )
+            row += [_p(s["accuracy"]) for s in (scores, *scores["splits"].values())]
+            row += ["–", "–"]
+        else:
+            every = changes["all"]
+            row += [_change(changes[n]) for n in names]
+            row += [f"{every['repaired']} / {every['spoiled']}",
+                    f"{every['p']:.2g} ({every['p_holm']:.2g})"]  # fmt: skip
+        rows.append(row)
+    heads = ["method", "α, β", *map(as_cell, names), "repaired / spoiled", "p (Holm)"]
+    yield table(heads, rows)
     constants = [(m, f["all"]["like_constant"]) for m, f in report.get("compared", {}).items()
                  if f["all"]["like_constant"]]  # fmt: skip
-    if constants:
-        yield ""
-        yield "Would a constant on yes do the same? Added to the baseline's margin:"
-    for method, like in constants:
-        yield (
-            f"- {find_method(method).title}: "
-            + (f"δ = {like['delta']:+.2f} gets as much or more"
-               if like["delta"] is not None else "no constant gets as much")
-            + f"; the best constant gets {_p(like['best'])} %, beyond it remain"
-            f" {like['beyond']:+.2f} points"
-        )  # fmt: skip
+    if not constants:
+        return
+    yield "\n".join(
+        [
+            "Would a constant on yes do the same? Added to the baseline's margin:",
+            *(f"- {find_method(method).title}: {_constant(like)}" for method, like in constants),
+        ]
+    )
+
+
+def _constant(like: Scores) -> str:
+    """What the best constant on yes gets, and what remains of the method's gain beyond it."""
+    beyond = f"beyond it remain {like['beyond']:+.2f} points"
+    best = f"the best constant gets {_p(like['best'])} %, {beyond}"
+    if like["delta"] is None:
+        return f"no constant gets as much; {best}"
+    return f"δ = {like['delta']:+.2f} gets as much or more; {best}"
 
 
 def _change(figures: Scores) -> str:

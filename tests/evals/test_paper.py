@@ -20,7 +20,7 @@ from macd_studio.evals.paper.ours import (
     study_figures,
 )
 from macd_studio.evals.paper.query_types import DIMENSIONS, label_queries
-from macd_studio.evals.paper.show import HEADS, as_data, lines, same_backbone
+from macd_studio.evals.paper.show import HEADS, as_data, markdown, same_backbone
 from macd_studio.evals.paper.tables import impossible, read_table, table_names
 
 ABOUT = {"backbone": "toyworld", "detector": "toyworld", "data": "drawn"}
@@ -76,9 +76,9 @@ def test_printed_rows_that_no_confusion_matrix_gives():
 def test_ours_stand_in_columns_of_their_own():
     table = read_table("levels")
     found = [Ours({m: 0.5 for m in table.metrics}), Ours(dict.fromkeys(table.metrics), "no model")]
-    text = "\n".join(lines(table, table.rows, found, ABOUT))
+    text = markdown(table, table.rows, found, ABOUT)
     assert "| row | ours Acc | paper Acc | note |" in text
-    assert "| Continuous | 0.50 | 0.62 |  |" in text
+    assert "| Continuous | 0.50 | 0.62 | |" in text
     assert "| Three levels | – | 0.71 | no model |" in text
     data = as_data(table, table.rows, found, ABOUT)
     assert data["ours"][0]["figures"] == {"eventhallusion.accuracy": 0.5}
@@ -89,12 +89,13 @@ def test_another_backbone_is_not_put_beside_a_published_one():
     table = read_table("main")
     rows = [r for r in table.rows if r.backbone == table.rows[0].backbone]
     found = [Ours({m: 0.25 for m in table.metrics}, n=1) for _ in rows]
-    text = list(lines(table, rows, found, ABOUT))
+    text = markdown(table, rows, found, ABOUT).splitlines()
     own = [z for z in text if z.startswith("| toyworld: ")]
     assert len(own) == 4
     assert all("0.25" in z and "0.76" not in z for z in own)
     assert not any("0.25" in z for z in text if z.startswith("| Qwen"))
-    mine = list(lines(table, rows, found, ABOUT | {"backbone": "Qwen/Qwen3-VL-2B-Instruct"}))
+    other = ABOUT | {"backbone": "Qwen/Qwen3-VL-2B-Instruct"}
+    mine = markdown(table, rows, found, other).splitlines()
     assert sum("0.25" in z for z in mine if z.startswith("| Qwen3-VL-2B")) == 4
     assert same_backbone("InternVL3-8B", "OpenGVLab/InternVL3-8B-hf")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.evals.trainings import main, merge, spread, table
+from macd_studio.evals.trainings import main, merge, spread, spread_table
 
 
 def report(right, gain, n=300):
@@ -34,7 +34,7 @@ def folders(tmp_path):
 
 
 def test_values_and_their_deviation_stand_in_a_row(folders):
-    lines = table(merge([f"{n}={folders / n}" for n in "abc"]), deviation=True)
+    lines = spread_table(merge([f"{n}={folders / n}" for n in "abc"]), deviation=True).splitlines()
     assert lines[0] == "| regime | method | a | b | c | SD |"
     assert lines[2] == (
         "| one two | Baseline | 80.0 [70.0, 85.0] | 90.0 [80.0, 95.0] | 85.0 [75.0, 90.0] | 5.0 |"

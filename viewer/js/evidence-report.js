@@ -3,10 +3,10 @@
 // and the token's probability after each layer.
 
 import { all, el } from "./dom.js";
-import { linePlot } from "./plots.js";
+import { plot, polyline, svg } from "./plots.js";
 import { fixed, percent, signed, visible } from "./text.js";
 
-/** @import { Evidence, EvidenceMap, KnockOut, Trace } from "./types" */
+/** @import { Evidence, EvidenceMap, KnockOut, Lens, Trace } from "./types" */
 /** @import { State } from "./state.js" */
 
 export class EvidenceReport {
@@ -77,13 +77,31 @@ export class EvidenceReport {
   drawLens(evidence) {
     const { lens, target } = evidence;
     if (!lens) return;
-    const plot = linePlot({
-      lines: [{ name: "V", values: lens.video }, { name: "V_d", values: lens.counterfactual, dashed: true }],
-      across: "after decoder layer", down: `probability of ${visible(target.text)}`,
-    });
-    this.lens.replaceChildren(plot, el("figcaption", { class: "mv-note" },
+    this.lens.replaceChildren(lensPlot(lens, visible(target.text)), el("figcaption", { class: "mv-note" },
       "Each layer's hidden state read out by the model's own head. Early layers were not trained to be read that way."));
   }
+}
+
+/**
+ * The token's probability after each decoder layer, under both views.
+ *
+ * @param {Lens} lens
+ * @param {string} token
+ */
+function lensPlot({ video, counterfactual }, token) {
+  const n = video.length, every = Math.ceil(n / 8), down = `probability of ${token}`;
+  const lines = [{ name: "V", values: video, dash: "none" }, { name: "V_d", values: counterfactual, dash: "5 4" }];
+  const values = lines.map(({ name, values: row }) => `${name} ${row.map((v) => v.toFixed(3)).join(" ")}`).join("; ");
+  return plot({
+    label: `${down} after decoder layer: ${values}`, size: [400, 164], margins: [8, 60, 36, 40], x: [1, Math.max(2, n)], y: [0, 1],
+    ticks: {
+      x: video.flatMap((_, i) => (i % every ? [] : [[i + 1, String(i + 1)]])), y: [[0, "0"], [0.5, "0.5"], [1, "1"]],
+    },
+    names: { x: `after decoder layer · ${down}` },
+  }, (scales) => lines.flatMap(({ name, values: row, dash }, k) => [
+    polyline(row.map((v, i) => [i + 1, v]), scales, { class: `mv-plot-line${k ? " mv-plot-other" : ""}`, "stroke-dasharray": dash }, [0, 1]),
+    svg("text", { class: k ? "mv-plot-other" : "", x: 346, y: 20 + 16 * k }, `${k ? "┄" : "─"} ${name}`),
+  ]));
 }
 
 /** @param {number[]} group */

@@ -3,6 +3,7 @@
 
 import { el, saveFile } from "./dom.js";
 import { takesAlpha } from "./pair.js";
+import { plot, svg } from "./plots.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { visible } from "./text.js";
 
@@ -143,41 +144,25 @@ function ticksDown(betas) {
  */
 function flipSvg(places, here, legendEntries, words, constants) {
   const { alphas, betas } = constants.flips;
-  const side = 12, width = alphas.length * side, height = betas.length * side;
-  /** @type {(tag: string, attributes: Record<string, string | number>, text?: string) => Element} */
-  const make = (tag, attributes, text = "") => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
-    node.textContent = text;
-    return node;
-  };
-  const root = make("svg", {
-    viewBox: `-48 -8 ${width + 60} ${height + 68 + 18 * legendEntries.length}`,
-    "font-family": "system-ui, sans-serif", "font-size": 12, "shape-rendering": "crispEdges",
-  });
-  /** @type {(i: number, j: number) => { x: number, y: number }} */
-  const place = (i, j) => ({ x: i * side, y: j * side });
-  for (const [i, j, colour] of places) {
-    root.append(make("rect", { ...place(i, j), width: side, height: side, fill: colour }));
-  }
-  root.append(make("rect", {
-    ...place(...here), width: side, height: side, fill: "none", stroke: "#000000", "stroke-width": 2,
-  }));
-  for (const i of ticksAcross(alphas)) {
-    root.append(make("path", { d: `M${(i + 0.5) * side} ${height}v4`, stroke: "#000000" }),
-      make("text", { x: (i + 0.5) * side, y: height + 15, "text-anchor": "middle" }, String(alphas[i])));
-  }
-  for (const j of ticksDown(betas)) {
-    root.append(make("path", { d: `M0 ${(j + 0.5) * side}h-4`, stroke: "#000000" }),
-      make("text", { x: -6, y: (j + 0.5) * side + 4, "text-anchor": "end" }, String(betas[j])));
-  }
-  root.append(make("text", { x: width / 2, y: height + 30, "text-anchor": "middle" }, "α"),
-    make("text", { x: -44, y: height / 2, "text-anchor": "middle" }, "β"));
-  root.append(make("text", { x: 0, y: height + 46 }, words));
-  legendEntries.forEach(({ text, colour }, n) => {
-    const y = height + 54 + 18 * n;
-    root.append(make("rect", { x: 0, y, width: side, height: side, fill: colour }));
-    root.append(make("text", { x: 18, y: y + 10 }, text));
-  });
+  const side = 12, below = 60 + 18 * legendEntries.length;
+  /** @type {(i: number, j: number, attributes: Record<string, string | number>) => Element} */
+  const cell = (i, j, attributes) => svg("rect", { x: 48 + i * side, y: 8 + j * side, width: side, height: side, ...attributes });
+  const floor = 8 + betas.length * side;
+  const root = plot({
+    label: words, size: [60 + alphas.length * side, floor + below], margins: [8, 12, below, 48], grid: false,
+    x: [-0.5, alphas.length - 0.5], y: [betas.length - 0.5, -0.5], names: { x: "α", y: "β" },
+    ticks: {
+      x: ticksAcross(alphas).map((i) => [i, String(alphas[i])]), y: ticksDown(betas).map((j) => [j, String(betas[j])]),
+    },
+    attributes: { "font-family": "system-ui, sans-serif", "font-size": 12, "shape-rendering": "crispEdges" },
+  }, () => [
+    ...places.map(([i, j, fill]) => cell(i, j, { fill })),
+    cell(...here, { fill: "none", stroke: "#000000", "stroke-width": 2 }),
+    svg("text", { x: 48, y: floor + 46 }, words),
+    ...legendEntries.flatMap(({ text, colour }, n) => [
+      svg("rect", { x: 48, y: floor + 54 + 18 * n, width: side, height: side, fill: colour }),
+      svg("text", { x: 66, y: floor + 64 + 18 * n }, text),
+    ]),
+  ]);
   return new XMLSerializer().serializeToString(root);
 }

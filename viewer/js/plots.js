@@ -1,54 +1,91 @@
 // @ts-check
-// Small plots with axes and ticks, as SVG of the page: they take its colours, dark and light.
+// Plots as SVG: scales, axes with ticks, lines. They take the page's colours, dark and light.
 
-/** @typedef {{ name: string, values: number[], dashed?: boolean }} Line */
+/** @typedef {{ x: (v: number) => number, y: (v: number) => number }} Scales from values to places in the plot */
+/**
+ * @typedef {object} Frame what surrounds a plot
+ * @property {string} label for a screen reader; empty: none
+ * @property {[number, number]} size width and height of the whole
+ * @property {[number, number, number, number]} margins top, right, bottom, left: for ticks and names
+ * @property {[number, number]} x values at the left and the right end
+ * @property {[number, number]} y values at the bottom and the top
+ * @property {{ x?: [number, string][], y?: [number, string][] }} [ticks] values and their text
+ * @property {boolean} [grid] whether lines across the plot, rather than marks, show the ticks of y
+ * @property {{ x?: string, y?: string }} [names] of the axes
+ * @property {Record<string, string | number>} [attributes] of the root
+ */
 
 /**
  * An element of SVG.
  *
- * @param {string} tag
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} tag
  * @param {Record<string, string | number>} attributes
  * @param {...(Node | string)} children
  */
 export function svg(tag, attributes, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+  setAttributes(node, attributes);
   node.append(...children);
   return node;
 }
 
 /**
- * Lines over 1 … n, from 0 to 1.
- *
- * @param {{ lines: Line[], across: string, down: string }} numbers
+ * @param {Element} node
+ * @param {Record<string, string | number>} attributes
  */
-export function linePlot({ lines, across, down }) {
-  const [width, height, left, top] = [300, 120, 40, 8];
-  const n = Math.max(...lines.map((l) => l.values.length));
-  /** @type {(i: number) => number} */
-  const x = (i) => left + (n > 1 ? (i / (n - 1)) * width : width / 2);
-  /** @type {(v: number) => number} */
-  const y = (v) => top + (1 - v) * height;
-  const values = lines.map((l) => `${l.name} ${l.values.map((v) => v.toFixed(3)).join(" ")}`).join("; ");
+export function setAttributes(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+}
+
+/**
+ * Scales that fill the frame between its margins; a range without width is drawn at its lower end.
+ *
+ * @param {Frame} frame
+ * @returns {Scales}
+ */
+export function scalesOf({ size: [width, height], margins: [top, right, bottom, left], x, y }) {
+  /** @type {(range: [number, number], from: number, to: number) => (v: number) => number} */
+  const scale = ([low, high], from, to) => (v) => from + ((v - low) / (high - low || 1)) * (to - from);
+  return { x: scale(x, left, width - right), y: scale(y, height - bottom, top) };
+}
+
+/**
+ * Axes, and over them what `draw` returns.
+ *
+ * @param {Frame} frame
+ * @param {(scales: Scales) => (Node | string)[]} draw
+ */
+export function plot(frame, draw) {
+  const { size: [width, height], margins: [top, right, bottom, left], ticks = {}, names = {}, grid = true } = frame;
+  const scales = scalesOf(frame), floor = height - bottom;
   const root = svg("svg", {
-    class: "mv-plot", viewBox: `0 0 ${left + width + 60} ${top + height + 36}`, role: "img",
-    "aria-label": `${down} ${across}: ${values}`,
+    class: "mv-plot", viewBox: `0 0 ${width} ${height}`, role: "img", ...(frame.label ? { "aria-label": frame.label } : {}), ...frame.attributes,
   });
-  for (const v of [0, 0.5, 1]) {
-    root.append(svg("line", { class: "mv-plot-grid", x1: left, x2: left + width, y1: y(v), y2: y(v) }),
-      svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, String(v)));
+  for (const [v, text] of ticks.y ?? []) {
+    root.append(svg("line", { class: "mv-plot-grid", stroke: "currentColor", x1: grid ? left : left - 4, x2: grid ? width - right : left, y1: scales.y(v), y2: scales.y(v) }),
+      svg("text", { x: left - 6, y: scales.y(v) + 4, "text-anchor": "end" }, text));
   }
-  const every = Math.ceil(n / 8);
-  for (let i = 0; i < n; i += every) {
-    root.append(svg("line", { class: "mv-plot-tick", x1: x(i), x2: x(i), y1: y(0), y2: y(0) + 4 }),
-      svg("text", { x: x(i), y: y(0) + 16, "text-anchor": "middle" }, String(i + 1)));
+  for (const [v, text] of ticks.x ?? []) {
+    root.append(svg("line", { class: "mv-plot-grid", stroke: "currentColor", x1: scales.x(v), x2: scales.x(v), y1: floor, y2: floor + 4 }),
+      svg("text", { x: scales.x(v), y: floor + 16, "text-anchor": "middle" }, text));
   }
-  root.append(svg("text", { x: left + width / 2, y: top + height + 32, "text-anchor": "middle" }, `${across} · ${down}`));
-  lines.forEach(({ name, values, dashed }, k) => {
-    const points = values.map((v, i) => `${x(i).toFixed(1)},${y(Math.min(1, Math.max(0, v))).toFixed(1)}`).join(" ");
-    root.append(svg("polyline", {
-      class: `mv-plot-line${k ? " mv-plot-other" : ""}`, points, "stroke-dasharray": dashed ? "5 4" : "none",
-    }), svg("text", { class: k ? "mv-plot-other" : "", x: left + width + 6, y: top + 12 + 16 * k }, `${dashed ? "┄" : "─"} ${name}`));
-  });
+  const [across, down] = [(left + width - right) / 2, (top + floor) / 2];
+  if (names.x) root.append(svg("text", { class: "mv-plot-name", x: across, y: floor + 32, "text-anchor": "middle" }, names.x));
+  if (names.y) root.append(svg("text", { class: "mv-plot-name", transform: `translate(11 ${down}) rotate(-90)`, "text-anchor": "middle" }, names.y));
+  root.append(...draw(scales));
   return root;
+}
+
+/**
+ * A line through values; what lies beyond a limit is drawn at it.
+ *
+ * @param {[number, number][]} values of x and y
+ * @param {Scales} scales
+ * @param {Record<string, string | number>} attributes
+ * @param {[number, number]} limits of y
+ */
+export function polyline(values, scales, attributes, [low, high] = [-Infinity, Infinity]) {
+  const points = values.map(([a, b]) => `${scales.x(a).toFixed(1)},${scales.y(Math.max(low, Math.min(high, b))).toFixed(1)}`);
+  return svg("polyline", { points: points.join(" "), fill: "none", ...attributes });
 }

@@ -6,13 +6,14 @@ import { el } from "./dom.js";
 import { listed } from "./headline.js";
 import { levelsOfStep } from "./masks.js";
 import { hasLevelsOf } from "./pair.js";
+import { plot, polyline, scalesOf, setAttributes, svg } from "./plots.js";
 import { signed } from "./text.js";
 
 /** @import { Trace } from "./types" */
 /** @import { State } from "./state.js" */
 
-const WIDTH = 320, HEIGHT = 74; // of each plot, in its own units
-const EDGE = { left: 4, right: 26, y: 8 };
+/** @type {Pick<import("./plots.js").Frame, "size" | "margins">} of each plot */
+const PLACE = { size: [320, 74], margins: [8, 26, 8, 4] };
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const PAUSE_MS = 600, CALM_PAUSE_MS = 1500; // between two steps while playing
 
@@ -30,7 +31,7 @@ export class Steps {
     });
     this.name = el("output", { class: "mv-step-name" });
     this.text = el("p", { class: "mv-note mv-step-text" });
-    this.cursors = [line("mv-cursor"), line("mv-cursor")];
+    this.cursors = [0, 1].map(() => svg("line", { class: "mv-cursor", y1: 0, y2: PLACE.size[1] }));
     this.plots = el("div", { class: "mv-step-plots" });
     this.root = el("section", { class: "mv-steps", "aria-label": "The ascent by step" },
       el("div", { class: "mv-transport" }, this.play, this.slider, this.name), this.text, this.plots);
@@ -103,12 +104,12 @@ export class Steps {
       ? `ascent: end, after ${this.last} ${this.last === 1 ? "step" : "steps"}` : `ascent: before step ${at + 1} of ${this.last}`;
     this.text.textContent = stepText(trace, step);
     this.slider.setAttribute("aria-valuetext", `${this.name.textContent}. ${this.text.textContent}`);
-    for (const cursor of this.cursors) place(cursor, { x1: this.across(at), x2: this.across(at), y1: 0, y2: HEIGHT });
+    for (const cursor of this.cursors) setAttributes(cursor, { x1: this.across(at), x2: this.across(at) });
   }
 
   /** @param {number} at */
   across(at) {
-    return EDGE.left + (at / Math.max(1, this.last)) * (WIDTH - EDGE.left - EDGE.right);
+    return scalesOf({ ...PLACE, label: "", x: [0, Math.max(1, this.last)], y: [0, 1] }).x(at);
   }
 
   /**
@@ -151,29 +152,20 @@ export class Steps {
    */
   plot(title, rows, cursor, level, summary) {
     const all = [...rows.flatMap((row) => row.values), ...(level === null ? [] : [level])];
-    const [low, high] = [Math.min(...all), Math.max(...all)];
-    /** @type {(v: number) => number} */
-    const down = (v) => HEIGHT - EDGE.y - ((v - low) / Math.max(high - low, 1e-9)) * (HEIGHT - 2 * EDGE.y);
-    const root = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary });
-    if (level !== null) {
-      const r0 = line("mv-level-line");
-      place(r0, { x1: 0, x2: WIDTH, y1: down(level), y2: down(level) });
-      root.append(r0);
-    }
-    for (const row of rows) {
-      const points = row.values.map((v, i) => `${this.across(i).toFixed(1)},${down(v).toFixed(1)}`).join(" ");
-      const path = svg("polyline", { points, class: row.class, "stroke-dasharray": row.dash });
-      if (row.colour) path.style.stroke = row.colour;
-      const end = row.values.length - 1;
-      const name = svg("text", { x: this.across(end) + 4, y: down(row.values[end]) + 4 });
-      name.textContent = row.name;
-      root.append(path, name);
-    }
-    root.append(cursor);
+    const [low, high] = [Math.min(...all), Math.max(...all)], last = Math.max(1, this.last);
+    const root = plot({ ...PLACE, label: summary, x: [0, last], y: [low, high] }, (scales) => [
+      level === null ? "" : svg("line", { class: "mv-level-line", x1: 0, x2: PLACE.size[0], y1: scales.y(level), y2: scales.y(level) }),
+      ...rows.flatMap(({ name, colour, dash, class: className, values }) => {
+        const line = polyline(values.map((v, i) => [i, v]), scales, { class: className, "stroke-dasharray": dash });
+        if (colour) line.style.stroke = colour;
+        const end = values.length - 1;
+        return [line, svg("text", { x: scales.x(end) + 4, y: scales.y(values[end]) + 4 }, name)];
+      }),
+      cursor,
+    ]);
     root.addEventListener("click", (e) => {
-      const box = root.getBoundingClientRect();
-      const x = ((e.clientX - box.left) / box.width) * WIDTH - EDGE.left;
-      this.move(Math.round((x / (WIDTH - EDGE.left - EDGE.right)) * this.last));
+      const box = root.getBoundingClientRect(), [first, end] = [this.across(0), this.across(last)];
+      this.move(Math.round(((((e.clientX - box.left) / box.width) * PLACE.size[0] - first) / (end - first)) * this.last));
     });
     const range = `${low.toFixed(3)} – ${high.toFixed(3)}`;
     return el("figure", { class: "mv-step-plot" }, el("figcaption", {}, `${title} (${range})`), root);
@@ -202,28 +194,4 @@ export function stepText(trace, step) {
     : `query loss ${steps[step].loss.toFixed(3)} at these strengths`;
   const text = [loss, ...parts].filter(Boolean).join(" · ");
   return tracks.length ? `${text} (strength − r0)` : text;
-}
-
-/**
- * @template {keyof SVGElementTagNameMap} K
- * @param {K} tag
- * @param {Record<string, string | number>} attributes
- */
-function svg(tag, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  place(node, attributes);
-  return node;
-}
-
-/**
- * @param {SVGElement} node
- * @param {Record<string, string | number>} attributes
- */
-function place(node, attributes) {
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
-}
-
-/** @param {string} name of its class */
-function line(name) {
-  return svg("line", { class: name });
 }

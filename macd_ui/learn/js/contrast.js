@@ -5,7 +5,8 @@ import { el } from "../../../viewer/js/dom.js";
 import { flipPoints, rescore } from "../../../viewer/js/rescore.js";
 import { argmax, softmax } from "./score.js";
 import { withSymbols } from "./prose.js";
-import { bars, path, plot, signed, svg } from "./plots.js";
+import { polyline, svg } from "../../../viewer/js/plots.js";
+import { bars, chart as lineChart, signed } from "./plots.js";
 
 /** @import { PartData, Place } from "./types" */
 /** @import { Trace } from "../../../viewer/js/types" */
@@ -115,16 +116,14 @@ export function contrast(place) {
     const [low, high] = [Math.max(-12, Math.min(-1, ...ends)), Math.min(12, Math.max(1, ...ends))];
     const flips = flipPoints(token, b, "probability", 5).slice(1).map((f) => f.alpha);
     return el("div", {},
-      plot({
+      lineChart({
         x: [0, 5], y: [low, high], label: `${say("lines_plot")}. ${flips.map((f) => `α ${f.toFixed(2)}`).join(", ")}`,
-        xName: say("alpha"), yName: say("score"),
+        names: { x: say("alpha"), y: say("score") },
         ticks: { x: [0, 1, 2, 3, 4, 5].map((v) => [v, String(v)]), y: [[0, "0"]] },
       }, (where) => [
         svg("line", { x1: where.x(a), x2: where.x(a), y1: where.y(low), y2: where.y(high), class: "ln-cursor" }),
-        ...rows.map((r, i) => svg("path", {
-          class: `ln-line ln-${r.inside ? KINDS[i] : "out"}`,
-          d: path([[0, value(r, 0)], [5, value(r, 5)]], { x: where.x, y: (v) => where.y(Math.max(low, Math.min(high, v))) }),
-        })),
+        ...rows.map((r, i) => polyline([[0, value(r, 0)], [5, value(r, 5)]], where,
+          { class: `ln-line ln-${r.inside ? KINDS[i] : "out"}` }, [low, high])),
         ...flips.map((f) => svg("circle", { cx: where.x(f), cy: where.y(0), r: 5, class: "ln-flip" })),
       ]),
       el("p", { class: "ln-key" }, rows.map((r, i) => el("span", {},

@@ -5,7 +5,8 @@ import { el } from "../../../viewer/js/dom.js";
 import { fixed } from "../../../viewer/js/text.js";
 import { withSymbols } from "./prose.js";
 import { argmax } from "./score.js";
-import { bars, diverging, narrow, path, percent, plot, signed, svg } from "./plots.js";
+import { polyline, svg } from "../../../viewer/js/plots.js";
+import { bars, chart, diverging, narrow, percent, signed } from "./plots.js";
 
 /** @import { Fade, Frames, Lean, PartData, Place, Said, Word } from "./types" */
 
@@ -109,8 +110,8 @@ export function fade({ root, data, say, done }) {
     const at = [...shown].sort((a, b) => a - b);
     const words = at.map((j) => `${percent(series.opacities[j])}: ${percent(series.together[j])}, ${percent(series.alone[j])}`);
     curve.replaceChildren(
-      plot({
-        x: [0, n - 1], y: [0, 1], label: `${say("fade_plot")}. ${words.join("; ")}`, xName: label, yName: say("p_yes"),
+      chart({
+        x: [0, n - 1], y: [0, 1], label: `${say("fade_plot")}. ${words.join("; ")}`, names: { x: label, y: say("p_yes") },
         ticks: {
           x: series.opacities.map((o, j) => [j, narrow() && j % 2 && j < n - 1 ? "" : percent(o)]),
           y: [[0, "0"], [0.5, "50 %"], [1, "100 %"]],
@@ -118,7 +119,7 @@ export function fade({ root, data, say, done }) {
       }, (where) => [
         svg("line", { x1: where.x(i), x2: where.x(i), y1: where.y(0), y2: where.y(1), class: "ln-cursor" }),
         ...(/** @type {[number[], string][]} */ ([[series.together, "video"], [series.alone, "counter"]])).flatMap(([row, kind]) => [
-          svg("path", { d: path(at.map((j) => [j, row[j]]), where), class: `ln-line ln-${kind}` }),
+          polyline(at.map((j) => [j, row[j]]), where, { class: `ln-line ln-${kind}` }),
           ...at.map((j) => svg("circle", { cx: where.x(j), cy: where.y(row[j]), r: 4.5, class: `ln-dot ln-${kind}` })),
         ]),
       ]),

@@ -1,21 +1,10 @@
 // @ts-check
-// Small plots: bars as elements, curves as SVG. Each says in words what it shows.
+// Bars as elements, and plots of the course's size. Each says in words what it shows.
 
 import { el } from "../../../viewer/js/dom.js";
+import { plot } from "../../../viewer/js/plots.js";
 
-const NS = "http://www.w3.org/2000/svg";
-
-/**
- * @param {string} tag
- * @param {Record<string, string | number>} attributes
- * @param {...(Node | string)} children
- */
-export function svg(tag, attributes = {}, ...children) {
-  const node = document.createElementNS(NS, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
-  node.append(...children);
-  return node;
-}
+/** @import { Frame, Scales } from "../../../viewer/js/plots.js" */
 
 /** Whether plots must be drawn for a phone, so that their text stays large enough. */
 export function narrow() {
@@ -63,33 +52,12 @@ export function diverging(value, most, kind) {
 }
 
 /**
- * Axes of a plot with `lines` over them. Values run over x and y; both ends are labelled.
+ * A plot of the course's size: both ends of the axes are named.
  *
- * @param {{ x: [number, number], y: [number, number], label: string, xName: string, yName: string,
- *   ticks: { x: [number, string][], y: [number, string][] } }} frame
- * @param {(place: { x: (v: number) => number, y: (v: number) => number }) => Node[]} draw
+ * @param {Pick<Frame, "label" | "x" | "y" | "ticks" | "names">} frame
+ * @param {(scales: Scales) => Node[]} draw
  */
-export function plot(frame, draw) {
-  const [width, height, left, bottom, top, right] = narrow() ? [370, 240, 62, 40, 12, 26] : [520, 260, 66, 40, 12, 26];
-  const x = (/** @type {number} */ v) => left + ((v - frame.x[0]) / (frame.x[1] - frame.x[0])) * (width - left - right);
-  const y = (/** @type {number} */ v) => height - bottom - ((v - frame.y[0]) / (frame.y[1] - frame.y[0])) * (height - bottom - top);
-  const ticks = [
-    ...frame.ticks.x.map(([v, text]) => svg("text", { x: x(v), y: height - bottom + 18, "text-anchor": "middle" }, text)),
-    ...frame.ticks.y.map(([v, text]) => svg("g", {},
-      svg("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "ln-grid" }),
-      svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, text))),
-  ];
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "ln-plot", role: "img", "aria-label": frame.label },
-    ...ticks,
-    svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle", class: "ln-axis" }, frame.xName),
-    svg("text", { x: 0, y: 0, transform: `translate(11 ${(height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "ln-axis" }, frame.yName),
-    ...draw({ x, y }));
-}
-
-/**
- * @param {[number, number][]} points
- * @param {{ x: (v: number) => number, y: (v: number) => number }} place
- */
-export function path(points, place) {
-  return points.map(([a, b], i) => `${i ? "L" : "M"}${place.x(a).toFixed(1)} ${place.y(b).toFixed(1)}`).join("");
+export function chart(frame, draw) {
+  const size = /** @type {[number, number]} */ (narrow() ? [370, 240] : [520, 260]);
+  return plot({ ...frame, size, margins: [12, 26, 40, narrow() ? 62 : 66], attributes: { class: "mv-plot ln-plot" } }, draw);
 }

@@ -2,7 +2,8 @@
 // What the reader's predictions were worth: before and after, Brier score, reliability.
 
 import { el, saveFile } from "../../../viewer/js/dom.js";
-import { percent, path, plot, svg } from "./plots.js";
+import { polyline, svg } from "../../../viewer/js/plots.js";
+import { chart, percent } from "./plots.js";
 import { brier, mean, reliability } from "./score.js";
 
 /** @import { Course, Locked, Quiz, Say } from "./types" */
@@ -70,11 +71,11 @@ function calibration(locked, say) {
   return [
     el("p", {}, el("b", {}, say("brier", { n: Number(brier(locked)).toFixed(2) })), ` · ${say("brier_means")}`),
     el("p", {}, say(name, { mean: percent(sure), share: percent(share) })),
-    plot({
-      x: [0, 1], y: [0, 1], label: `${say("reliability_plot")}. ${words.join("; ")}`, xName: say("axis_sure"), yName: say("axis_right"),
+    chart({
+      x: [0, 1], y: [0, 1], label: `${say("reliability_plot")}. ${words.join("; ")}`, names: { x: say("axis_sure"), y: say("axis_right") },
       ticks: { x: [[0, "0"], [0.5, "50 %"], [1, "100 %"]], y: [[0, "0"], [0.5, "50 %"], [1, "100 %"]] },
     }, (where) => [
-      svg("path", { d: path([[0, 0], [1, 1]], where), class: "ln-line ln-out" }),
+      polyline([[0, 0], [1, 1]], where, { class: "ln-line ln-out" }),
       ...groups.map((g) => svg("circle", { cx: where.x(g.confidence), cy: where.y(g.right / g.n), r: 4 + 2 * Math.sqrt(g.n), class: "ln-dot ln-score" })),
     ]),
     el("ul", { class: "ln-note" }, words.map((w) => el("li", {}, w))),

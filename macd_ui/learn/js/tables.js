@@ -2,13 +2,14 @@
 // Widgets of comparisons: changes with their intervals, and a published table put to the doctor.
 
 import { el } from "../../../viewer/js/dom.js";
-import { narrow, signed, svg } from "./plots.js";
+import { plot, svg } from "../../../viewer/js/plots.js";
+import { narrow, signed } from "./plots.js";
 
 /** @import { Place } from "./types" */
 
 /** In the order of the rows. */
 const METHODS = ["macd", "macd-swept", "vcd", "mask-all", "random-mask", "reversed", "blank"];
-const [ROW, TOP] = [30, 10];
+const ROW = 30; // height in pixels
 
 /**
  * Changes against the plain answer, by kind of question.
@@ -29,26 +30,25 @@ export function intervals({ root, course, say, done }) {
     const [width, left] = narrow() ? [380, 158] : [560, 176];
     const changes = course.changes[select.value];
     const rows = METHODS.filter((name) => name in changes).map((name) => /** @type {const} */ ([name, changes[name]]));
-    const height = TOP + ROW * rows.length + 26;
-    const x = (/** @type {number} */ v) => left + ((v - low) / (high - low)) * (width - left - 18);
     const words = rows.map(([name, [m, a, b]]) =>
       `${say(`method_${name}`)}: ${say("points", { n: signed(m, 1), low: signed(a, 1), high: signed(b, 1) })}`);
     const ticks = [Math.ceil(low / 5) * 5, 0, Math.floor(high / 5) * 5].filter((v, i, list) => list.indexOf(v) === i);
     chart.replaceChildren(
-      svg("svg", {
-        viewBox: `0 0 ${width} ${height}`, class: "ln-plot", role: "img", "aria-label": `${say("intervals_plot")}, ${say(`regime_${select.value}`)}. ${words.join("; ")}`,
-      },
-      svg("line", { x1: x(0), x2: x(0), y1: TOP, y2: height - 24, class: "ln-zero" }),
-      ...ticks.map((v) => svg("text", { x: x(v), y: height - 8, "text-anchor": "middle" }, v ? signed(v, 0) : "0")),
-      ...rows.flatMap(([name, [m, a, b]], i) => {
-        const y = TOP + ROW * (i + 0.5);
-        const kind = name.startsWith("macd") ? "score" : "out";
-        return [
-          svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, say(`method_${name}`)),
-          svg("line", { x1: x(a), x2: x(b), y1: y, y2: y, class: `ln-whisker ln-${kind}` }),
-          svg("circle", { cx: x(m), cy: y, r: 5, class: `ln-dot ln-${kind}` }),
-        ];
-      })),
+      plot({
+        label: `${say("intervals_plot")}, ${say(`regime_${select.value}`)}. ${words.join("; ")}`,
+        size: [width, 36 + ROW * rows.length], margins: [10, 18, 26, left], grid: false, attributes: { class: "mv-plot ln-plot" },
+        x: [low, high], y: [rows.length - 0.5, -0.5],
+        ticks: { x: ticks.map((v) => [v, v ? signed(v, 0) : "0"]), y: rows.map(([name], i) => [i, say(`method_${name}`)]) },
+      }, ({ x, y }) => [
+        svg("line", { x1: x(0), x2: x(0), y1: y(-0.5), y2: y(rows.length - 0.5), class: "ln-zero" }),
+        ...rows.flatMap(([name, [m, a, b]], i) => {
+          const kind = name.startsWith("macd") ? "score" : "out";
+          return [
+            svg("line", { x1: x(a), x2: x(b), y1: y(i), y2: y(i), class: `ln-whisker ln-${kind}` }),
+            svg("circle", { cx: x(m), cy: y(i), r: 5, class: `ln-dot ln-${kind}` }),
+          ];
+        }),
+      ]),
       el("p", { class: "ln-note" }, say("intervals_plot")), el("p", { class: "ln-result" }, difference(select.value)));
     seen.add(select.value);
     if (seen.size === Math.min(3, regimes.length)) done();
