@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.context import MethodContext
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.types import SEEN, Track
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.stats import bootstrap_ratio
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import frame_times, sample

@@ -28,13 +28,13 @@ from macd_studio.core.backbones.catalogue import planned
 from macd_studio.core.backbones.dimensions import DIMENSIONS
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import ViewBatch, decode
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
 from macd_studio.core.planning.plan import QUESTION, sample_clip, sample_tracks
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import Linear
 from macd_studio.core.types import AscentStep
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.masked import read_view
+from macd_studio.core.views import masked_view
 from macd_studio.core.whatif.occlusion import measure
 
 MODELS = {
@@ -115,7 +115,7 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         level=np.ones(len(tracks)),
         frame_level=np.ones(len(encoded.groups)),
     )
-    counter = staged("second_view", lambda: read_view(case, whole, case.options.mask).state)
+    counter = staged("second_view", lambda: masked_view(case, whole, case.options.mask).state)
     pruned = staged("pruned_view", lambda: case.prefill(encoded.video, Prune(1, 0.5)))
     options = DecodeOptions(max_tokens=TOKENS)
     rule = Linear(case.options.contrast)
@@ -144,7 +144,7 @@ def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> ViewBatch:
     """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
-    return ViewBatch(lm, case.base, read_view(case, masked, case.options.mask).state)
+    return ViewBatch(lm, case.base, masked_view(case, masked, case.options.mask).state)
 
 
 def _draw(lm: HfVideoLM, device: str) -> None:

@@ -19,10 +19,10 @@ from bench.counted import flops as count
 from bench.trace import read
 from macd_studio.core.backbones import BackboneInfo, VideoLM
 from macd_studio.core.backbones.qwen2_5_vl import Qwen25VL
+from macd_studio.core.context import MethodContext
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import LOST, SEEN, Clip, Track
-from macd_studio.core.views.context import MethodContext
 
 SIDE, FRAMES, TOKENS = 280, 8, 32
 QUESTION = "What is in the video?"

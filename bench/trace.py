@@ -13,6 +13,7 @@ import numpy as np
 
 from bench.counted import flops
 from macd_studio.core.backbones import Encoded, VideoLM, load_backbone
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import ViewBatch
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS
@@ -23,8 +24,7 @@ from macd_studio.core.options import AscentOptions, DetectOptions, RunOptions
 from macd_studio.core.pipeline import run
 from macd_studio.core.traces.bundle import pack
 from macd_studio.core.types import SEEN, Clip, Track
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.masked import read_view
+from macd_studio.core.views import masked_view
 from macd_studio.toyworld.clips import write_mp4
 from macd_studio.toyworld.world import sample
 
@@ -120,7 +120,7 @@ def read(of: MethodContext, macd: bool) -> ViewBatch:
     if not macd:
         return ViewBatch(of.lm, of.base, None)
     masked = replace(of.counterfactual(of.options.mask), level=np.ones(len(of.tracks)))
-    return ViewBatch(of.lm, of.base, read_view(of, masked, of.options.mask).state)
+    return ViewBatch(of.lm, of.base, masked_view(of, masked, of.options.mask).state)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+from macd_studio.core.context import MethodContext
 from macd_studio.core.environment import peak_memory_mb, versions
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
 from macd_studio.core.masking.random_masks import placement_warnings
@@ -42,8 +43,7 @@ from macd_studio.core.types import (
     Trace,
     Track,
 )
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.records import MaskedView
+from macd_studio.core.view_records import MaskedView
 from macd_studio.core.words import count
 
 _Model = TypeVar("_Model")

@@ -25,7 +25,7 @@ from macd_studio.core.records import (
     DetectorRecord,
 )
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.views.records import NoView, View
+from macd_studio.core.view_records import NoView, View
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.contrast import Head, above, cut_floor, score, weighted
 from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import MacdError, NotApplicable
@@ -19,8 +20,7 @@ from macd_studio.core.methods.run import DecodingViews, FixedAnswer, prepare
 from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.repeats import penalised
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.macd_measured import measured_changes
+from macd_studio.core.views import measured_changes
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.choices import only_options, pick_option
 from macd_studio.evals.gather import GatheringLM

@@ -19,12 +19,11 @@ import torch
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import MacdError
-from macd_studio.core.masking.one_by_one import masked_one_by_one
 from macd_studio.core.options import MaskOptions, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.validation import Number
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item
 from macd_studio.evals.run import write_json
@@ -36,7 +35,7 @@ def margin_change(lm: VideoLM, benchmark: Benchmark, item: Item) -> tuple[float,
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
     context = MethodContext(lm, encoded, benchmark.true_tracks(item.clip), RunOptions())
     masks = context.masks(MaskOptions(frame_mask="off"))
-    (masked,) = masked_one_by_one(masks)
+    (masked,) = masks.one_by_one()
     state = lm.prefill(encoded, torch.cat([encoded.video[None].to(masked.dtype), masked]))
     logits = to_host(state.logits)
     yes, no = (logits[:, list(word_tokens(lm.tokens, w))].max(1) for w in ("yes", "no"))

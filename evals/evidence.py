@@ -28,6 +28,7 @@ import torch
 
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence import find_kind
 from macd_studio.core.evidence.case import EvidenceCase, Measured
 from macd_studio.core.evidence.maps import rank_correlation, shares
@@ -36,7 +37,6 @@ from macd_studio.core.evidence.records import VIEWS, Target
 from macd_studio.core.options import RunOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import LOST
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.toyworld import ToyWorld
 from macd_studio.evals.figures import document, interval_text, table

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.context import MethodContext
 from macd_studio.core.methods import find_method
 from macd_studio.core.methods.run import decoding_views
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Track
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.answer import item_seed
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.choices import first_tokens

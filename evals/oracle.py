@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from macd_studio.core.masking.ascent import no_masks
-from macd_studio.core.views.base import SecondView
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.masked import read_view
+from macd_studio.core.context import MethodContext
+from macd_studio.core.masking.masks import no_masks
+from macd_studio.core.views import SecondView, masked_view
 
 ORACLE = "oracle"
 
@@ -25,4 +24,4 @@ def oracle_view(context: MethodContext, about: str) -> SecondView:
     """
     mask = replace(context.options.mask, frame_mask="off")
     asked = tuple(t for t in context.tracks if t.label == about)
-    return read_view(context, replace(no_masks(), level=np.ones(len(asked))), mask, asked)
+    return masked_view(context, replace(no_masks(), level=np.ones(len(asked))), mask, asked)

@@ -32,7 +32,7 @@ from macd_studio.core.types import (
     Trace,
     Track,
 )
-from macd_studio.core.views.records import MaskedView, NoView, PrunedTokensView
+from macd_studio.core.view_records import MaskedView, NoView, PrunedTokensView
 from macd_studio.core.whatif.edits import sound_edit
 from macd_studio.viewer.payload import payload
 

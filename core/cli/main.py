@@ -25,10 +25,10 @@ from macd_studio.core.door import COMPARED, check_backbone, check_device, check_
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS, contrast_of
 from macd_studio.core.options import ContrastOptions, PlanOptions
-from macd_studio.core.rules import rule_names
+from macd_studio.core.rules import RULES
 from macd_studio.core.traces.bundle import check_target, load, save
 from macd_studio.core.validation import shown
-from macd_studio.core.views import view_names
+from macd_studio.core.views import VIEWS
 from macd_studio.core.whatif.edits import check_changeable, read_edits
 from macd_studio.core.whatif.redecodable import redecodable
 from macd_studio.core.words import visible
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,…",
         help=f"all, or of {', '.join(METHODS)}; baseline and macd are always among them"
         f" (default: {','.join(COMPARED)}). Or VIEW+RULE, such as vcd+code, of the views"
-        f" {', '.join(view_names())} and the rules {', '.join(rule_names())};"
+        f" {', '.join(sorted(VIEWS))} and the rules {', '.join(sorted(RULES))};"
         " VIEW/VIEW+RULE for a rule over two second views, such as vcd/tcd+mean-views",
     )
     for command in (trace, compare):

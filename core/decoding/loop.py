@@ -17,7 +17,7 @@ from macd_studio.core.decoding.contrast import check_finite, nucleus
 from macd_studio.core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 SecondStates = DecodeState | Sequence[DecodeState] | None

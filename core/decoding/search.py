@@ -13,7 +13,7 @@ from macd_studio.core.decoding.contrast import log_partition, nucleus
 from macd_studio.core.decoding.loop import SecondStates, ViewBatch, answer, decode, token_step
 from macd_studio.core.decoding.steps import score_token
 from macd_studio.core.options import DecodeOptions
-from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 

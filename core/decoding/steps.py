@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules.base import ScoreRule
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import Linear, ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 LogitRows = NDArray[np.floating[Any]]

@@ -169,12 +169,6 @@ def finalize_ascent(last: AscentStep, options: AscentOptions) -> Counterfactual:
     )
 
 
-def reverse(step: AscentStep) -> AscentStep:
+def reverse_step(step: AscentStep) -> AscentStep:
     """The step with the sign of its gradient reversed, a control."""
     return replace(step, gradient=-step.gradient, frame_gradient=-step.frame_gradient)
-
-
-def no_masks() -> Counterfactual:
-    """The counterfactual where there is nothing to mask."""
-    none = np.zeros(0)
-    return Counterfactual(none, none, none, none, none, none)

@@ -6,8 +6,8 @@ blending the picture. Masks come from `core.masking.masks`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import torch
@@ -17,6 +17,9 @@ from torch import Tensor
 from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.types import MaskSet, Track
+
+BATCH = 8
+"""Views with one object masked that are read in one pass, so that memory does not grow with K."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,27 @@ class MaskCompositor:
             return ((video * std + mean + mask).clamp(0, 1) - mean) / std
         return video + mask * (self.fill - video)
 
+    @torch.no_grad()
+    def one_by_one(self) -> Iterator[Tensor]:
+        """Batches (B, T, 3, h, w) of K videos, each with one object at r = 1 and nothing else."""
+        nothing = torch.zeros(len(self.encoded.groups), device=self.objects.device)
+        alone = torch.eye(len(self.objects), dtype=torch.float64, device=self.objects.device)
+        for at in range(0, len(alone), BATCH):
+            yield torch.stack([self.video(one, nothing) for one in alone[at : at + BATCH]])
+
+    def noising(self, epsilon: Tensor, objects: Tensor, outside: Tensor | None) -> MaskCompositor:
+        """One whose strengths scale noise inside `objects` and `outside`, joined by maximum."""
+        return NoiseCompositor(
+            encoded=self.encoded,
+            options=replace(self.options, fusion="max"),
+            objects=objects,
+            outside=outside,
+            weight=torch.ones(len(objects), device=objects.device),
+            group_of=self.group_of,
+            fill=self.fill,
+            epsilon=epsilon,
+        )
+
     def slopes_at_zero(self, slope: Tensor, shared: bool = False) -> tuple[Tensor, Tensor]:
         """dL/dr (K,) and dL/dr_f (G,) where every strength is 0, from dL/dV (T, 3, H, W).
 
@@ -114,6 +138,18 @@ class MaskCompositor:
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         return self.encoded.mean, self.encoded.std
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseCompositor(MaskCompositor):
+    """V + M·ε: the strengths scale noise instead of masking pixels."""
+
+    epsilon: Tensor | None = None
+
+    def composite(self, mask: Tensor) -> Tensor:
+        """From the scale of every pixel (T, H, W), (T, 3, H, W) normalised."""
+        assert self.epsilon is not None
+        return self.encoded.video.to(self.epsilon.dtype) + mask[:, None] * self.epsilon
 
 
 def mask_compositor(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.options import AscentOptions, MaskOptions
-from macd_studio.core.types import Floats, MaskSet, Outline, Stroke, Track
+from macd_studio.core.types import Counterfactual, Floats, MaskSet, Outline, Stroke, Track
 
 REACH = 10.0
 """Beyond that many feather widths an outline's mask no longer changes: 5e-5 from 0 or 1."""
@@ -255,3 +255,9 @@ def frame_levels(
     order = np.argsort(-(strength - options.r0), kind="stable")
     out[order[few:]] = 0.0
     return out
+
+
+def no_masks() -> Counterfactual:
+    """The counterfactual where there is nothing to mask."""
+    none = np.zeros(0)
+    return Counterfactual(none, none, none, none, none, none)

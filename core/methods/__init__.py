@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
-from macd_studio.core.rules import ScoreRule, Setting, find_rule, rule_names
-from macd_studio.core.views import WITHOUT_OBJECTS, find_view, view_names
+from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
+from macd_studio.core.views import OF_THE_CLIP, VIEWS, find_view
 from macd_studio.core.words import count
 
 if TYPE_CHECKING:
-    from macd_studio.core.views.base import SecondView
-    from macd_studio.core.views.context import MethodContext
+    from macd_studio.core.context import MethodContext
+    from macd_studio.core.views import SecondView
 
 
 VIEW_MARK = "/"
@@ -47,7 +47,7 @@ class Method:
     @property
     def needs_objects(self) -> bool:
         """Whether its answer depends on the objects that were found in the clip."""
-        return self.fixed is None and not WITHOUT_OBJECTS.issuperset(self.views)
+        return self.fixed is None and not set(OF_THE_CLIP).issuperset(self.views)
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def find_method(name: str) -> Method:
         return METHODS[name]
     view, plus, rule = name.partition("+")
     if not plus:
-        if name in view_names():
+        if name in sorted(VIEWS):
             raise OptionError(
                 f"{name!r} is a view, and no method has its name",
                 f"Write {name}+linear, or add a line to METHODS in core/methods/__init__.py",
@@ -148,7 +148,7 @@ def find_method(name: str) -> Method:
             f"Choose one of {', '.join(METHODS)}, or write VIEW+RULE, such as macd+code",
         )
     views = view.split(VIEW_MARK)
-    for kind, parts, names in (("view", views, view_names()), ("rule", [rule], rule_names())):
+    for kind, parts, names in (("view", views, sorted(VIEWS)), ("rule", [rule], sorted(RULES))):
         for part in parts:
             if part not in names:
                 raise OptionError(

@@ -12,15 +12,16 @@ import torch
 
 from macd_studio.core.backbones.base import DecodeState, Encoded
 from macd_studio.core.backbones.host import to_float
-from macd_studio.core.masking.ascent import finalize_ascent, no_masks
+from macd_studio.core.context import MethodContext
+from macd_studio.core.masking.ascent import finalize_ascent
+from macd_studio.core.masking.masks import no_masks
 from macd_studio.core.masking.objective import loss_of
 from macd_studio.core.metering import Cost
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import Decoding, answer_events, decoding_views
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.types import AscentStep, Counterfactual
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.masked import read_view
+from macd_studio.core.views import masked_view
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ def macd_events(
             yield Ascending(step, ended)
         counterfactual = adjust(ended)
     with context.meter.measure() as cost:
-        second = read_view(context, counterfactual, mask)
+        second = masked_view(context, counterfactual, mask)
         views = decoding_views(context, METHODS["macd"], second)
     needs = context.needs()
     yield CounterfactualRead(

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from macd_studio.core.backbones.base import DecodeState, to_pixels
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import ViewBatch, answer, continue_decoding
 from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.metering import Cost
 from macd_studio.core.methods import Method
-from macd_studio.core.rules.base import ScoreRule
+from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, Pixels, ShownView, TokenStep
-from macd_studio.core.views.base import SecondView
-from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views import SecondView
 
 
 @dataclass(frozen=True, eq=False)

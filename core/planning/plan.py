@@ -24,6 +24,7 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimens
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import adapter_of, load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import ViewBatch
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.metering import AliveBytes
@@ -32,8 +33,7 @@ from macd_studio.core.methods.run import decoding_views
 from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
 from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.types import SEEN, Clip, Track
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.masked import read_view
+from macd_studio.core.views import masked_view
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8
@@ -201,7 +201,7 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
         counterfactual = context.counterfactual(options.mask)
         # an object that is left alone would make the view cheaper
         masked = replace(counterfactual, level=np.ones(len(context.tracks)))
-        ViewBatch(lm, context.base, read_view(context, masked, options.mask).state)
+        ViewBatch(lm, context.base, masked_view(context, masked, options.mask).state)
 
 
 def _embedded() -> HfVideoLM:

@@ -19,7 +19,7 @@ from macd_studio.core.rules import ScoreRule, Setting, find_rule
 from macd_studio.core.traces.schema import ANSWER, VIEW
 from macd_studio.core.types import Answer, Pixels, ShownView
 from macd_studio.core.validation import Number, Part
-from macd_studio.core.views.records import MaskedView, NoView, OtherView, View, view_from
+from macd_studio.core.view_records import MaskedView, NoView, OtherView, View, view_from
 from macd_studio.core.words import count
 
 TokenText = Callable[[int], str] | Mapping[int, str]

@@ -28,7 +28,7 @@ from macd_studio.core.records import RECORDED
 from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR, REAL, TRACK
 from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.validation import Part
-from macd_studio.core.views.records import MaskedView
+from macd_studio.core.view_records import MaskedView
 from macd_studio.core.words import count
 
 

@@ -53,7 +53,7 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.validation import Maybe, Part
-from macd_studio.core.views.records import view_from
+from macd_studio.core.view_records import view_from
 from macd_studio.core.whatif.edits import MAX_EDITS, sound_edit
 
 MAX_POINTS, MAX_RINGS = 400, 8

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import repeats_of
 from macd_studio.core.decoding.steps import score_token
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.ascent import finalize_ascent, reverse
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.masking.ascent import finalize_ascent, reverse_step
+from macd_studio.core.rules import Linear
 from macd_studio.core.types import (
     RANDOM_MASKS,
     Answer,
@@ -27,8 +28,7 @@ from macd_studio.core.types import (
     ControlReport,
     Counterfactual,
 )
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.random_mask import place
+from macd_studio.core.views import place_randomly
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 
 BATCH = 8
@@ -88,7 +88,7 @@ def _controls(
     mask = context.options.mask
     masks = context.masks(mask)
     for seed in range(draws):
-        placement = place(context, counterfactual, context.options.seed + seed)
+        placement = place_randomly(context, counterfactual, context.options.seed + seed)
         moved = context.masks(mask, placement.tracks)
         video = context.composite(moved, counterfactual.level, placement.frame_level)
         yield "random", video
@@ -97,7 +97,7 @@ def _controls(
         video = context.composite(masks, np.ones(len(context.tracks)), nothing)
         yield "mask-all", video
     if steps:
-        turned = finalize_ascent(reverse(steps[-1]), context.options.ascent)
+        turned = finalize_ascent(reverse_step(steps[-1]), context.options.ascent)
         yield "reversed", context.composite(masks, turned.level, turned.frame_level)
     yield "blank", torch.zeros_like(context.encoded.video)
 

@@ -8,18 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from macd_studio.core.backbones.base import DecodeState
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import ViewBatch, answer, redecode
 from macd_studio.core.decoding.steps import score_token
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.methods import Method, contrast_of, find_method, with_contrast
 from macd_studio.core.methods.run import FixedAnswer, prepare
 from macd_studio.core.options import ContrastOptions
-from macd_studio.core.rules.base import ScoreRule
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import Linear, ScoreRule
 from macd_studio.core.types import Answer, TokenStep, Trace
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.masked import read_view
-from macd_studio.core.views.records import View
+from macd_studio.core.view_records import View
+from macd_studio.core.views import masked_view
 from macd_studio.core.whatif.redecodable import redecodable
 
 CLOSE = 1e-3
@@ -122,7 +121,7 @@ class Redecoder:
         context = self.context
         if method.name == "macd":
             assert trace.counterfactual is not None
-            second = read_view(context, trace.counterfactual, context.options.mask)
+            second = masked_view(context, trace.counterfactual, context.options.mask)
             assert second.state is not None
             return context.base, second.state
         context.start_method()

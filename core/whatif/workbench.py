@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods.macd import Ascending, CounterfactualRead, macd_events
 from macd_studio.core.methods.run import Decoding
@@ -26,7 +27,6 @@ from macd_studio.core.types import (
     Trace,
     Track,
 )
-from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.controls import measure_controls
 from macd_studio.core.whatif.edits import (
     MAX_EDITS,

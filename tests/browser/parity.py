@@ -37,7 +37,7 @@ from macd_studio.core.options import (
     RunOptions,
 )
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules import Setting, find_rule, rule_names
+from macd_studio.core.rules import RULES, Setting, find_rule
 from macd_studio.core.types import (
     INTERPOLATED,
     LOST,
@@ -405,7 +405,7 @@ def scores_by_every_rule() -> Case:
         ContrastOptions(), RuleOptions(), lambda text: [len(text) % VOCABULARY], "Is there a dog?"
     )
     steps, whole = [], []
-    for name in rule_names():
+    for name in sorted(RULES):
         rule = find_rule(name).create(setting)
         for seed, index in ((3, 0), (4, 2)):
             base, counter = logits(seed)

@@ -7,7 +7,7 @@ import pytest
 
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import Edit, OcclusionReport
-from macd_studio.core.views.records import OtherView
+from macd_studio.core.view_records import OtherView
 from macd_studio.viewer import standalone
 from tests.core.test_bundle import make_trace
 

@@ -11,11 +11,11 @@ from macd_studio.core.masking.ascent import (
     BaseRead,
     ascend,
     finalize_ascent,
-    no_masks,
     read_base,
-    reverse,
+    reverse_step,
 )
 from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import no_masks
 from macd_studio.core.masking.objective import OwnAnswer, objective_loss, query_loss
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import LOST, AscentStep, MaskSet, Track
@@ -267,7 +267,7 @@ def test_the_last_step_ends_at_levels():
 
 
 def test_a_reversed_step_descends():
-    turned = reverse(STEP)
+    turned = reverse_step(STEP)
     np.testing.assert_array_equal(turned.gradient, -STEP.gradient)
     np.testing.assert_array_equal(turned.frame_gradient, -STEP.frame_gradient)
     np.testing.assert_array_equal(turned.strength, STEP.strength)

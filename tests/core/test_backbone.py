@@ -18,8 +18,7 @@ from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.masking.objective import query_loss
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
-from macd_studio.core.rules.linear import Linear
-from macd_studio.core.rules.plain import Plain
+from macd_studio.core.rules import Linear, Plain
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.toyworld.model import use_fused_norms
 from tests.families import outer

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Answer
-from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 from macd_studio.core.whatif.controls import measure_controls
 from macd_studio.core.whatif.workbench import Workbench

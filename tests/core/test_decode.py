@@ -5,7 +5,7 @@ from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.loop import answer, decode
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.options import ContrastOptions, DecodeOptions
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import Linear
 from tests.fakes import ByteLM, clip
 
 

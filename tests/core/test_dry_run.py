@@ -12,6 +12,7 @@ from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import decode
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import run_method
@@ -24,10 +25,8 @@ from macd_studio.core.options import (
     SidOptions,
 )
 from macd_studio.core.planning.dry_run import dry_run
-from macd_studio.core.rules.linear import Linear
-from macd_studio.core.rules.plain import Plain
+from macd_studio.core.rules import Linear, Plain
 from macd_studio.core.types import SEEN, Clip, Track
-from macd_studio.core.views.context import MethodContext
 from macd_studio.core.whatif.occlusion import measure
 from tests.families import NAMES, tiny
 from tests.samples import sampled

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.base import Watch
+from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence import find_kind, kind_names
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.knock_out import Blocked, knock_out
@@ -15,7 +16,6 @@ from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
 from macd_studio.core.options import MaskOptions, RunOptions
 from macd_studio.core.types import SEEN, Clip, Track
-from macd_studio.core.views.context import MethodContext
 from tests.families import NAMES, tiny
 
 pytestmark = pytest.mark.matrix

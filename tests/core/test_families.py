@@ -16,7 +16,7 @@ from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.masking.objective import query_loss
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions
-from macd_studio.core.rules.plain import Plain
+from macd_studio.core.rules import Plain
 from macd_studio.core.types import SEEN, Clip, Track
 from tests.families import EVERY, NAMES, outer, tiny
 

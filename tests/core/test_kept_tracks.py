@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import macd_studio as macd
+from macd_studio.core.context import MethodContext
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, find_method
 from macd_studio.core.options import RunOptions, VideoOptions
-from macd_studio.core.views import WITHOUT_OBJECTS, find_view, view_names
-from macd_studio.core.views.context import MethodContext
+from macd_studio.core.views import OF_THE_CLIP, VIEWS, find_view
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 
@@ -77,7 +77,7 @@ def test_weights_that_changed_are_another_detector(tmp_path, monkeypatch):
     assert kept_tracks("a.mp4", "yolo11n", "cpu") is not first
 
 
-@pytest.mark.parametrize("name", [n for n in view_names() if n != "video"])
+@pytest.mark.parametrize("name", [n for n in VIEWS if n != "video"])
 def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name):
     lm, seen = ByteLM(seed=5), clip()
     encoded = lm.encode(seen, "is there a dog?")
@@ -91,7 +91,7 @@ def test_a_view_depends_on_the_objects_or_is_named_among_those_that_do_not(name)
     same = torch.equal(with_objects, logits()) and torch.equal(
         with_objects, logits((0.55, 0.55, 0.95, 0.95))
     )
-    assert same == (name in WITHOUT_OBJECTS)
+    assert same == (name in OF_THE_CLIP)
 
 
 def test_which_methods_need_objects():

@@ -12,9 +12,7 @@ from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.loop import ViewBatch, answer, continue_decoding, decode, redecode
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.options import ContrastOptions, DecodeOptions
-from macd_studio.core.rules.linear import Linear
-from macd_studio.core.rules.mean_views import MeanViews
-from macd_studio.core.rules.plain import Plain
+from macd_studio.core.rules import Linear, MeanViews, Plain
 from macd_studio.core.types import StepWeights
 
 VOCABULARY, END = 9, 8

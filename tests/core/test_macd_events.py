@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.context import MethodContext
 from macd_studio.core.masking.ascent import ascend, finalize_ascent
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.masking.objective import query_loss
@@ -22,7 +23,6 @@ from macd_studio.core.methods.macd import (
 from macd_studio.core.methods.run import Decoding, run_method
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.types import SEEN, Counterfactual, Track
-from macd_studio.core.views.context import MethodContext
 from tests.fakes import ByteLM, clip
 
 SMOOTH = MaskOptions(fusion="or")

@@ -8,6 +8,7 @@ import torch
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.prune import last_row, pruned
 from macd_studio.core.cli.main import main
+from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import BlindGradient, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, contrast_of, find_methods, with_contrast
@@ -22,9 +23,7 @@ from macd_studio.core.options import (
     VideoOptions,
 )
 from macd_studio.core.pipeline import run
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.tcd import subset as tcd_subset
-from macd_studio.core.views.vcd import alphas_bar
+from macd_studio.core.views import alphas_bar, tcd_frames
 from tests.core.test_views import tracks
 from tests.fakes import BoxDetector, ByteLM, clip
 from tests.families import tiny
@@ -163,9 +162,9 @@ def test_vcds_schedule_against_its_vector():
 def test_sids_count_and_tcds_subsets():
     assert Prune(2, 100 / 576).kept(576) == 100
     assert Prune(2, 0.0).kept(10) == 1
-    assert [len(tcd_subset(n)) for n in (16, 12, 32, 8, 1)] == [4, 8, 8, 4, 1]
-    assert tcd_subset(16) == (0, 5, 10, 15)
-    assert tcd_subset(16, keep=16) == tuple(range(16))
+    assert [len(tcd_frames(n)) for n in (16, 12, 32, 8, 1)] == [4, 8, 8, 4, 1]
+    assert tcd_frames(16) == (0, 5, 10, 15)
+    assert tcd_frames(16, keep=16) == tuple(range(16))
     case = a_case(options=RunOptions(tcd=TcdOptions(keep=2)))
     assert prepare(case, METHODS["tcd"]).seconds[0].record.frames == (0, 3)
 

@@ -13,7 +13,7 @@ from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import MacdError, NumericalError, OptionError, QuestionError
 from macd_studio.core.notebook import viewer_frame
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import Linear
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.traces.summary import as_text

@@ -15,7 +15,7 @@ from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, DecodeOption
 from macd_studio.core.records import RECORDED
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.core.types import ControlReport, StepWeights
-from macd_studio.core.views.records import BlankView
+from macd_studio.core.view_records import BlankView
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.redecodable import why_not_redecode
 from macd_studio.core.whatif.workbench import Workbench

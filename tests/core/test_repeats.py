@@ -17,8 +17,7 @@ from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import TraceError, UnsupportedBackbone
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules.linear import Linear
-from macd_studio.core.rules.plain import Plain
+from macd_studio.core.rules import Linear, Plain
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.traces.summary import as_json

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,16 +20,15 @@ from macd_studio.core.methods import METHODS, Method, find_method, find_methods
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
 from macd_studio.core.question import asks_yes_no
-from macd_studio.core.rules import ScoreRule, Setting, find_rule, rule_names
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import RULES, Linear, ScoreRule, Setting, find_rule
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import StepWeights
-from macd_studio.core.views import find_view, view_names
+from macd_studio.core.views import VIEWS, find_view
 from tests.core.test_methods import a_case
 from tests.fakes import ByteLM
 
 LOGITS = arrays(np.float64, 12, elements=st.floats(-8, 8))
-VIEWS = st.tuples(LOGITS, LOGITS)
+PAIRS = st.tuples(LOGITS, LOGITS)
 
 
 def make(name, question="Is there a dog?", **options):
@@ -62,7 +60,7 @@ def assert_same(found, expected, inside):
     np.testing.assert_allclose(shift, shift[0], atol=1e-9)
 
 
-@given(VIEWS)
+@given(PAIRS)
 def test_code(views):
     z, c = views
     p, q = softmax(z), softmax(c)
@@ -76,7 +74,7 @@ def test_code(views):
     np.testing.assert_allclose(found[~near], expected[~near], atol=0.05)
 
 
-@given(VIEWS, st.floats(0.01, 2))
+@given(PAIRS, st.floats(0.01, 2))
 def test_only(views, gamma):
     z, c = views
     near = sum(abs(a - b) for a, b in zip(softmax(z), softmax(c), strict=True)) < gamma
@@ -84,7 +82,7 @@ def test_only(views, gamma):
     assert_same(found, z + 3 * c if near else 2 * z - c, cut(z, 0.1))
 
 
-@given(VIEWS, st.integers(0, 60))
+@given(PAIRS, st.integers(0, 60))
 def test_m3id(views, index):
     z, c = views
     gamma = np.exp(-0.02 * (index + 1))
@@ -93,7 +91,7 @@ def test_m3id(views, index):
     assert_same(found, lc + (1 - gamma) / gamma * (lc - lu), cut(z, 0.1))
 
 
-@given(VIEWS, st.floats(0, 3))
+@given(PAIRS, st.floats(0, 3))
 def test_log_linear_and_crg(views, strength):
     z, c = views
     found = scores(make("log-linear", log_lambda=strength, beta=0.2), z, c)
@@ -109,7 +107,7 @@ def test_mean_views(views, alpha, beta):
     assert_same(found, (1 + alpha) * z - alpha * (a + b) / 2, cut(z, beta))
 
 
-@given(VIEWS, st.floats(0, 20), st.floats(0, 1.5), st.sampled_from(["probability", "raw"]))
+@given(PAIRS, st.floats(0, 20), st.floats(0, 1.5), st.sampled_from(["probability", "raw"]))
 def test_linear(views, alpha, beta, head):
     z, c = views
     rule = find_rule("linear").create(replace(SETTING, contrast=ContrastOptions(alpha, beta, head)))
@@ -128,7 +126,7 @@ def test_linear(views, alpha, beta, head):
 SETTING = Setting(ContrastOptions(), RuleOptions(), lambda text: [1], "Is it?")
 
 
-@given(VIEWS, st.floats(-5, 5))
+@given(PAIRS, st.floats(-5, 5))
 def test_a_constant_on_yes(views, delta):
     z, c = views
     rule = make("yes-bias", delta=delta)
@@ -139,7 +137,7 @@ def test_a_constant_on_yes(views, delta):
     np.testing.assert_array_equal(scores(rule, z, c, 1), z)
 
 
-@given(VIEWS)
+@given(PAIRS)
 def test_the_output_layer_rule(views):
     z, c = views
     p = softmax(z)
@@ -178,15 +176,15 @@ def test_a_rule_may_weigh_three_views():
 
 
 def test_every_rule_and_view_says_where_it_comes_from():
-    assert {"linear", "code", "only", "m3id", "crg", "log-linear"} <= set(rule_names())
-    for name in rule_names():
+    assert {"linear", "code", "only", "m3id", "crg", "log-linear"} <= set(RULES)
+    for name in RULES:
         rule = find_rule(name)
         assert rule.title
         assert len(rule.__doc__) > 15
-    for name in view_names():
+    for name in VIEWS:
         assert len(find_view(name).__doc__) > 15
-    assert {m.view for m in METHODS.values()} <= set(view_names())
-    assert "no-video" in view_names()
+    assert {m.view for m in METHODS.values()} <= set(VIEWS)
+    assert "no-video" in VIEWS
 
 
 @pytest.mark.parametrize(("question", "expected"), [
@@ -212,7 +210,7 @@ def test_yes_no_questions_are_told_apart(question, expected):
 
 def test_the_guide_names_every_method_view_and_rule():
     guide = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
-    for name in (*METHODS, *view_names(), *rule_names()):
+    for name in (*METHODS, *VIEWS, *RULES):
         assert f"`{name}`" in guide, name
 
 
@@ -244,12 +242,6 @@ def test_a_rule_derived_from_linear_keeps_its_weights():
     assert make_answer("x", "x", [step], (), rule).alpha == 0
 
 
-def test_a_module_that_builds_no_view_is_named(monkeypatch):
-    monkeypatch.delattr("macd_studio.core.views.blank.build")
-    with pytest.raises(TypeError, match=r"core\.views\.blank must define build"):
-        find_view("blank")
-
-
 def test_a_view_s_bare_name_is_told_from_an_unknown_one():
     with pytest.raises(OptionError, match="'no-video' is a view"):
         find_method("no-video")
@@ -265,7 +257,7 @@ def test_any_view_runs_under_any_rule():
         with pytest.raises(OptionError, match=told.replace("+", r"\+")):
             find_method(name)
     context = a_case()
-    rules = [r for r in rule_names() if find_rule(r).second_views]
+    rules = [r for r in RULES if find_rule(r).second_views]
     for view in ("macd", "vcd", "no-video", "mask-all", "tcd", "sid"):
         for rule in rules:
             views = "/".join([view] * find_rule(rule).second_views)
@@ -321,37 +313,34 @@ def test_a_method_that_does_not_apply_is_told(toy_mp4, capsys):
     assert row.rstrip().lower().endswith("yes")
 
 
-@pytest.mark.parametrize(("package", "method"), [
+@pytest.mark.parametrize(("module", "method"), [
     ("rules", "macd+average"), ("views", "upside-down+linear"),
 ])  # fmt: skip
-def test_the_documented_example_registers_itself(package, method, tmp_path, monkeypatch):
+def test_the_documented_example_is_one_definition_and_its_row(module, method, monkeypatch):
     from macd_studio.core import rules, views
 
     text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
-    name, code = re.search(
-        rf"`core/{package}/(\w+)\.py`:\n\n```python\n(.*?)```", text, re.S
+    code, row = re.search(
+        rf"In `core/{module}\.py`:\n\n```python\n(.*?)```.*?row `(.*?),`", text, re.S
     ).groups()
-    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
-    where = {"rules": rules, "views": views}[package]
-    monkeypatch.setattr(where, "__path__", [*where.__path__, str(tmp_path)])
-    for cached in (rules.rule_names, rules.find_rule, views.view_names):
-        cached.cache_clear()
-    try:
-        context = a_case()
-        answer = run_method(context, find_method(method))
-        assert answer.text
-        assert answer.rule == method.split("+")[1]
-        if package == "rules":
-            for token in answer.tokens:
-                mean = weighted(token.base, [token.counter], StepWeights(0.5, (0.5,)))
-                assert token.candidates[mean.argmax()] == token.token
-        else:
-            flipped = context.encoded.frames.pixels[:, ::-1]
-            np.testing.assert_array_equal(answer.shown, flipped)
-            assert answer.view.as_dict() == {
-                "kind": "upside-down", "caption": "the video upside down"
-            }  # fmt: skip
-    finally:
-        sys.modules.pop(f"{where.__name__}.{name}", None)
-        for cached in (rules.rule_names, rules.find_rule, views.view_names):
-            cached.cache_clear()
+    within = dict(vars({"rules": rules, "views": views}[module]))  # what the file defines
+    exec(f"from __future__ import annotations\n{code}", within)
+    if module == "rules":
+        monkeypatch.setitem(rules.RULES, within[row].name, within[row])
+    else:
+        name, build = eval(f"{{{row}}}", within).popitem()
+        monkeypatch.setitem(views.VIEWS, name, build)
+    context = a_case()
+    answer = run_method(context, find_method(method))
+    assert answer.text
+    assert answer.rule == method.split("+")[1]
+    if module == "rules":
+        for token in answer.tokens:
+            mean = weighted(token.base, [token.counter], StepWeights(0.5, (0.5,)))
+            assert token.candidates[mean.argmax()] == token.token
+    else:
+        flipped = context.encoded.frames.pixels[:, ::-1]
+        np.testing.assert_array_equal(answer.shown, flipped)
+        assert answer.view.as_dict() == {
+            "kind": "upside-down", "caption": "the video upside down"
+        }  # fmt: skip

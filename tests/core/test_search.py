@@ -7,7 +7,7 @@ from macd_studio.core.decoding.loop import decode
 from macd_studio.core.decoding.search import beam, find_answer, normalised, vote
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import ContrastOptions, DecodeOptions
-from macd_studio.core.rules.linear import Linear
+from macd_studio.core.rules import Linear
 from tests.fakes import ByteLM, clip
 from tests.samples import sampled
 

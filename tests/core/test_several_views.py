@@ -11,6 +11,7 @@ import torch
 
 import macd_studio as macd
 from macd_studio.core.cli.main import main
+from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.loop import ViewBatch, decode
 from macd_studio.core.decoding.search import normalised, vote
 from macd_studio.core.errors import OptionError, TraceError
@@ -18,12 +19,11 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
-from macd_studio.core.rules.mean_views import MeanViews
+from macd_studio.core.rules import MeanViews
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.format import SCHEMA
 from macd_studio.core.types import ShownView
-from macd_studio.core.views.context import MethodContext
-from macd_studio.core.views.records import FramesView
+from macd_studio.core.view_records import FramesView
 from macd_studio.viewer.payload import payload
 from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told

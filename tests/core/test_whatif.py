@@ -15,7 +15,7 @@ from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions,
 from macd_studio.core.pipeline import run
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import LOST, SEEN, Stroke, Track
-from macd_studio.core.views.masked import fixed_view, read_view
+from macd_studio.core.views import fixed_view, masked_view
 from macd_studio.core.whatif.occlusion import measure
 from macd_studio.core.whatif.workbench import Edit, Workbench, edited_tracks, read_edit, read_edits
 from tests.families import tiny
@@ -61,7 +61,7 @@ def test_a_level_by_hand_is_the_view_with_that_level(bench, trace):
     out = changed(bench, kind="level", track=first, level=0.0)
     assert out.counterfactual.level[0] == 0
     np.testing.assert_array_equal(out.counterfactual.level[1:], trace.counterfactual.level[1:])
-    state = read_view(bench.context, out.counterfactual, bench.options.mask).state
+    state = masked_view(bench.context, out.counterfactual, bench.options.mask).state
     expected = float(loss_of(state.query_logits[0], bench.encoded))
     assert out.counterfactual.loss == pytest.approx(expected, abs=1e-6)
     assert out.steps == trace.steps
@@ -309,7 +309,7 @@ def test_a_change_that_fails_is_taken_back(bench, trace, monkeypatch):
     def blind(*_):
         raise BlindGradient("no mask changes the query loss at all", "x")
 
-    monkeypatch.setattr("macd_studio.core.views.context.ascend", blind)
+    monkeypatch.setattr("macd_studio.core.context.ascend", blind)
     with pytest.raises(BlindGradient):
         changed(bench, kind="drop", track=trace.tracks[0].id)
     monkeypatch.undo()

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from macd_studio.core.context import MethodContext
 from macd_studio.core.options import RunOptions
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals import first_token
 from macd_studio.evals.answer import PendingAnswer, answer_clip
 from macd_studio.evals.benchmarks import find_benchmark

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from macd_studio.core.context import MethodContext
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip
-from macd_studio.core.views.context import MethodContext
 from macd_studio.evals.answer import PendingAnswer, _letters, answer_clip
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.gather import GatheringLM

@@ -14,13 +14,19 @@ from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.decoding.loop import decode
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.ascent import BaseRead, ascend, finalize_ascent, no_masks, read_base
+from macd_studio.core.masking.ascent import (
+    BaseRead,
+    ascend,
+    finalize_ascent,
+    read_base,
+    reverse_step,
+)
 from macd_studio.core.masking.composite import MaskCompositor, mask_compositor
-from macd_studio.core.masking.masks import draw_masks
+from macd_studio.core.masking.masks import draw_masks, no_masks
 from macd_studio.core.masking.objective import OwnAnswer
 from macd_studio.core.metering import Cost, Meter
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
-from macd_studio.core.rules.plain import Plain
+from macd_studio.core.rules import Plain
 from macd_studio.core.types import AscentStep, Counterfactual, Track
 
 T = TypeVar("T")
@@ -233,11 +239,22 @@ class MethodContext:
         return tuple(self.ascent_steps(mask, options))
 
     def counterfactual(
-        self, mask: MaskOptions, options: AscentOptions | None = None
+        self, mask: MaskOptions, options: AscentOptions | None = None, *, reverse: bool = False
     ) -> Counterfactual:
-        """Where that ascent ended, as levels; empty where there is nothing to mask."""
+        """Where that ascent ended, as levels; empty where there is nothing to mask.
+
+        reverse: as if the last gradient had the other sign, a control.
+        """
         steps = self.ascent(mask, options)
-        return finalize_ascent(steps[-1], options or self.options.ascent) if steps else no_masks()
+        if not steps:
+            return no_masks()
+        last = reverse_step(steps[-1]) if reverse else steps[-1]
+        return finalize_ascent(last, options or self.options.ascent)
+
+    def train(self, view: MaskCompositor, options: AscentOptions) -> Counterfactual:
+        """Where an ascent on another compositor's strengths ends; it is not kept."""
+        *_, last = ascend(self.lm, view, options, self.read, self.own_answer)
+        return finalize_ascent(last, options)
 
     @torch.no_grad()
     def composite(self, masks: MaskCompositor, level: Any, frame_level: Any) -> Tensor:

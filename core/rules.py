@@ -1,0 +1,345 @@
+"""Score rules: how the logits of the views become one score for each token.
+
+`RULES` is the table. A rule is a class in this module and its entry there. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from macd_studio.core.decoding.contrast import Logits, cut_floor, log_partition
+from macd_studio.core.errors import OptionError
+from macd_studio.core.options import ContrastOptions, RuleOptions
+from macd_studio.core.question import require_yes_no, word_tokens
+from macd_studio.core.types import StepWeights
+
+Float64Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a rule is made from.
+
+    contrast: α, β and cut published for the view it is paired with. options: what other rules
+    take. tokens: text → token ids, for rules that use words. question: as it was asked.
+    """
+
+    contrast: ContrastOptions
+    options: RuleOptions
+    tokens: Any
+    question: str
+
+
+class ScoreRule(ABC):
+    """Weighs the views of one token.
+
+    name: in `RULES`, and in METHOD names. title: for tables. second_views: how many second views it
+    must be given; with more or fewer it is refused. Its docstring names the source.
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    second_views: ClassVar[int] = 1
+
+    @classmethod
+    @abstractmethod
+    def create(cls, setting: Setting) -> Self:
+        """The rule as the options have it. Raises NotApplicable for a question it cannot score."""
+
+    @abstractmethod
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The weights for the token at `index`, counted from 0.
+
+        base: (V,) logits of the video; others: (V,) each, of the second views.
+        """
+
+
+def probabilities(logits: Logits) -> Float64Array:
+    """Softmax in float64, (V,)."""
+    return np.asarray(np.exp(np.asarray(logits, np.float64) - log_partition(logits)))
+
+
+@dataclass(frozen=True)
+class Plain(ScoreRule):
+    """z: plain decoding of the video."""
+
+    name = "plain"
+    title = "Plain decoding"
+    second_views = 0
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """Takes no option."""
+        return cls()
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The base alone."""
+        return StepWeights()
+
+
+@dataclass(frozen=True)
+class Linear(ScoreRule):
+    """(1 + α)·z − α·z′ where p ≥ β·max p; with `head` "raw" where z ≥ β·max z (the MACD paper, eq.
+    6; VCD, arXiv 2311.16922; TCD cuts by raw logits).
+    """
+
+    name = "linear"
+    title = "Linear contrast"
+    contrast: ContrastOptions
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """α, β and cut of the view."""
+        return cls(setting.contrast)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The same weights for every token."""
+        floor = cut_floor(base, self.contrast.beta, self.contrast.head)
+        return StepWeights(1 + self.contrast.alpha, (-self.contrast.alpha,), floor)
+
+
+@dataclass(frozen=True)
+class MeanViews(ScoreRule):
+    """(1 + α)·z − α·½(z′ + z″) where p ≥ β·max p.
+
+    The form of SEASON (arXiv 2512.04643), (1 + α)·z − α·(w_S·z_S + w_T·z_T) over a spatially and a
+    temporally degraded view, with equal weights. It is not SEASON, whose weights come from the
+    divergence of the frames' attention, which the decoding loop does not read.
+    """
+
+    name = "mean-views"
+    title = "Mean of views"
+    second_views = 2
+    contrast: ContrastOptions
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """α, β and cut of the run."""
+        return cls(setting.contrast)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The same weights for every token."""
+        floor = cut_floor(base, self.contrast.beta, self.contrast.head)
+        share = -self.contrast.alpha / len(others)
+        return StepWeights(1 + self.contrast.alpha, (share,) * len(others), floor)
+
+
+@dataclass(frozen=True)
+class LogLinear(ScoreRule):
+    """log p − λ·log p′ (the MACD paper, eq. 2), where p ≥ β·max p.
+
+    Equation 2 has no cut; β = 0 leaves it out. λ: `rules.log_lambda`.
+    """
+
+    name = "log-linear"
+    title = "Log-probabilities with λ"
+    strength: float
+    beta: float
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """λ = 1, β = 0.1."""
+        return cls(setting.options.log_lambda, setting.options.beta)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The same weights for every token; each view's log partition changes no choice."""
+        return StepWeights(1.0, (-self.strength,), cut_floor(base, self.beta))
+
+
+@dataclass(frozen=True)
+class Code(ScoreRule):
+    """(2 − D)·z − (1 − D)·z′ where p ≥ D·max p, with D = ½ Σ log₂(|p − p′|^a + 1)·(p + p′).
+
+    CODE (Kim et al., NeurIPS 2024, github.com/IVY-LVLM/CODE). a: `rules.code_power`.
+    """
+
+    name = "code"
+    title = "CODE"
+    power: float
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """a = 0.2 as published."""
+        return cls(setting.options.code_power)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """D is computed for every token; it lies in [0, 1]."""
+        p, q = probabilities(base), probabilities(others[0])
+        d = float(0.5 * (np.log2(np.abs(p - q) ** self.power + 1) * (p + q)).sum())
+        return StepWeights(2 - d, (d - 1,), cut_floor(base, d))
+
+
+@dataclass(frozen=True)
+class Only(ScoreRule):
+    """z + 3·z′ where Σ|p − p′| < γ, else 2·z − z′; both where z ≥ max z + log β.
+
+    ONLY (Wan et al., ICCV 2025, github.com/zifuwan/ONLY). γ: `rules.only_threshold`.
+    """
+
+    name = "only"
+    title = "ONLY's switch"
+    threshold: float
+    beta: float
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """γ = 0.2 and β = 0.1 as published."""
+        return cls(setting.options.only_threshold, setting.options.beta)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """Two views that agree are added, two that differ are contrasted."""
+        distance = np.abs(probabilities(base) - probabilities(others[0])).sum()
+        weights = (1.0, 3.0) if distance < self.threshold else (2.0, -1.0)
+        return StepWeights(weights[0], (weights[1],), cut_floor(base, self.beta))
+
+
+@dataclass(frozen=True)
+class M3id(ScoreRule):
+    """l + k·(l − l′), k = (1 − γ)/γ, γ = e^(−λt), on log-probabilities, where z ≥ max z + log β.
+
+    M3ID (Favero et al., CVPR 2024; github.com/sangminwoo/AvisC). t counts from 1, so that the
+    first token can change too. λ: `rules.m3id_decay`. Log-probabilities differ from logits by a
+    constant of each view, which changes no choice.
+    """
+
+    name = "m3id"
+    title = "M3ID"
+    decay: float
+    beta: float
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """λ = 0.02 and β = 0.1 as published."""
+        return cls(setting.options.m3id_decay, setting.options.beta)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """(1 − γ)/γ = e^(λt) − 1."""
+        k = float(np.expm1(self.decay * (index + 1)))
+        return StepWeights(1 + k, (-k,), cut_floor(base, self.beta))
+
+
+@dataclass(frozen=True)
+class Crg(ScoreRule):
+    """2·z − z′, nothing cut (Contrastive Region Guidance, Wan et al., ECCV 2024)."""
+
+    name = "crg"
+    title = "CRG"
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """Takes no option; α is 1."""
+        return cls()
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The same weights for every token."""
+        return StepWeights(2.0, (-1.0,))
+
+
+@dataclass(frozen=True)
+class CutOnly(ScoreRule):
+    """z where p ≥ β·max p: what the cut alone does to sampling ("Mirage", arXiv 2504.10020)."""
+
+    name = "cut-only"
+    title = "Plausibility cut alone"
+    second_views = 0
+    beta: float
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """β of the contrast."""
+        return cls(setting.contrast.beta)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The base alone, cut."""
+        return StepWeights(floor=cut_floor(base, self.beta))
+
+
+@dataclass(frozen=True)
+class YesBias(ScoreRule):
+    """z + δ on the tokens that begin "yes", at the first token ("Mirage", arXiv 2504.10020).
+
+    What a contrast gains on yes-no questions must be more than this gains. δ: `rules.delta`.
+    """
+
+    name = "yes-bias"
+    title = "Constant on yes"
+    second_views = 0
+    delta: float
+    yes: tuple[int, ...]
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """δ = 1. Raises NotApplicable where the question does not ask for yes or no."""
+        require_yes_no(setting.question, "yes-bias")
+        return cls(setting.options.delta, word_tokens(setting.tokens, "yes"))
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """Nothing but the constant; what follows the first token is plain."""
+        if index:
+            return StepWeights()
+        return StepWeights(bias=tuple((token, self.delta) for token in self.yes))
+
+
+MASS, MARGIN = 0.2, 0.5
+
+
+@dataclass(frozen=True)
+class Olm(ScoreRule):
+    """ "yes" where p_yes + p_no > 0.2 and |p_yes − p_no| < 0.5, else z ("Mirage", arXiv 2504.10020,
+    github.com/ustc-hyin/cd_rethink). The first token alone is looked at.
+    """
+
+    name = "olm"
+    title = "Output-layer rule"
+    second_views = 0
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+
+    @classmethod
+    def create(cls, setting: Setting) -> Self:
+        """Takes no option. Raises NotApplicable where yes or no is not asked for."""
+        require_yes_no(setting.question, "olm")
+        yes, no = (word_tokens(setting.tokens, word) for word in ("yes", "no"))
+        return cls(yes, no)
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """Raises the likelier "yes" to just above every other token."""
+        if index:
+            return StepWeights()
+        p = probabilities(base)
+        yes, no = (max(ids, key=lambda i: p[i]) for ids in (self.yes, self.no))
+        if p[yes] + p[no] <= MASS or abs(p[yes] - p[no]) >= MARGIN:
+            return StepWeights()
+        return StepWeights(bias=((yes, float(base.max() - base[yes]) + 1.0),))
+
+
+RULES: dict[str, type[ScoreRule]] = {
+    rule.name: rule
+    for rule in (
+        Plain,
+        Linear,
+        MeanViews,
+        LogLinear,
+        Code,
+        Only,
+        M3id,
+        Crg,
+        CutOnly,
+        YesBias,
+        Olm,
+    )
+}
+"""Every rule by name."""
+
+
+def find_rule(name: str) -> type[ScoreRule]:
+    """The rule of that name. Raises OptionError where there is none."""
+    if name not in RULES:
+        raise OptionError(f"there is no rule {name!r}", f"Choose one of {', '.join(sorted(RULES))}")
+    return RULES[name]

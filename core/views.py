@@ -1,0 +1,418 @@
+"""Second views: what the model is shown beside the video, each built and prefilled by a function.
+
+`VIEWS` is the table. A view is a function `view(context) -> SecondView` in this module and its row
+in one of the two tables that make it up; its docstring is shown as its source. Importing this
+module imports no torch: what needs it imports it when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from macd_studio.core.errors import OptionError
+from macd_studio.core.masking.masks import no_masks
+from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
+from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.types import Counterfactual, Track
+from macd_studio.core.view_records import (
+    BlankView,
+    FramesView,
+    MaskedView,
+    NoisedView,
+    NoVideoView,
+    NoView,
+    OtherView,  # noqa: F401  (for views without a record of their own)
+    PrunedTokensView,
+    View,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from macd_studio.core.backbones.base import DecodeState
+    from macd_studio.core.context import MethodContext
+    from macd_studio.core.masking.composite import MaskCompositor
+
+
+@dataclass(frozen=True, eq=False)
+class SecondView:
+    """What the model is shown in addition to the video, prefilled.
+
+    state: None where there is nothing to show. record: what it is, for the trace. video: its pixels
+    (T, 3, h, w) normalised, None where it has those of the first view or none at all. base: the
+    first view's state where that too is another, as under another prompt.
+    """
+
+    state: DecodeState | None = None
+    record: View = NoView()  # noqa: RUF009  (frozen)
+    video: Tensor | None = None
+    base: DecodeState | None = None
+
+
+def video_alone(context: MethodContext) -> SecondView:
+    """The video alone, without a second view."""
+    return SecondView()
+
+
+# The video behind masks
+
+
+def masked_view(
+    context: MethodContext,
+    counterfactual: Counterfactual,
+    mask: MaskOptions,
+    tracks: tuple[Track, ...] | None = None,
+) -> SecondView:
+    """The video behind masks of the counterfactual's levels, prefilled.
+
+    tracks: where the masks lie, the context's own by default.
+    """
+    level, frame_level = counterfactual.level, counterfactual.frame_level
+    video = context.composite(context.masks(mask, tracks), level, frame_level)
+    return SecondView(context.prefill(video), masked_record(counterfactual, mask), video)
+
+
+def masked_record(counterfactual: Counterfactual, mask: MaskOptions) -> MaskedView:
+    """How the trace describes a view behind masks."""
+    return MaskedView(
+        level=tuple(float(z) for z in counterfactual.level),
+        frame_level=tuple(float(z) for z in counterfactual.frame_level),
+        swept=mask.swept,
+        frame_mask=mask.frame_mask,
+    )
+
+
+def trained_view(
+    context: MethodContext, mask: MaskOptions | None = None, ascent: AscentOptions | None = None
+) -> SecondView:
+    """The counterfactual that an ascent on those masks ends at; the run's own by default."""
+    mask = mask or context.options.mask
+    return masked_view(context, context.counterfactual(mask, ascent), mask)
+
+
+def fixed_view(context: MethodContext, level: NDArray[np.float64]) -> SecondView:
+    """Every object at a fixed level (K,) without an ascent; no frame mask."""
+    mask = replace(context.options.mask, frame_mask="off")
+    return masked_view(context, replace(no_masks(), level=level), mask)
+
+
+def macd(context: MethodContext) -> SecondView:
+    """MACD as its paper has it: object and frame masks, ascent, three levels."""
+    return trained_view(context)
+
+
+def macd_fixed(context: MethodContext) -> SecondView:
+    """The paper's ablation "No Mask Training": every object at r0, no frame mask."""
+    return fixed_view(context, np.full(len(context.tracks), context.options.ascent.r0))
+
+
+def macd_object(context: MethodContext) -> SecondView:
+    """The paper's ablation "No Frame-level Mask": objects alone."""
+    return trained_view(context, replace(context.options.mask, frame_mask="off"))
+
+
+def macd_object_subsampled(context: MethodContext) -> SecondView:
+    """The paper's ablation "No Frame-level Mask + Frame Extraction": every second frame of V_d."""
+    mask = replace(context.options.mask, frame_mask="off")
+    counterfactual = context.counterfactual(mask)
+    video = context.composite(context.masks(mask), counterfactual.level, counterfactual.frame_level)
+    index = tuple(range(0, len(video), 2))
+    state = context.lm.prefill(context.subset(index), video[list(index)])
+    return SecondView(state, replace(masked_record(counterfactual, mask), frames=index), video)
+
+
+def macd_continuous(context: MethodContext) -> SecondView:
+    """The paper's ablation of the three levels: the strengths as the ascent left them."""
+    return trained_view(context, ascent=replace(context.options.ascent, levels="continuous"))
+
+
+def macd_swept(context: MethodContext) -> SecondView:
+    """This project's variant: masks swept over time, so that they do not reveal the motion."""
+    return trained_view(context, replace(context.options.mask, swept=True))
+
+
+def macd_answer(context: MethodContext) -> SecondView:
+    """This project's variant: the ascent climbs
+    the negative log likelihood of the answer that plain decoding gives.
+    """
+    return trained_view(context, ascent=replace(context.options.ascent, objective="answer"))
+
+
+def macd_margin(context: MethodContext) -> SecondView:
+    """This project's variant: the ascent climbs
+    how far that answer's first token falls behind its runner-up.
+    """
+    return trained_view(context, ascent=replace(context.options.ascent, objective="margin"))
+
+
+def mask_all(context: MethodContext) -> SecondView:
+    """A control: every object fully masked, whatever the query loss is."""
+    return fixed_view(context, np.ones(len(context.tracks)))
+
+
+def reversed_signs(context: MethodContext) -> SecondView:
+    """A control: MACD with the sign of its last gradient reversed."""
+    mask = context.options.mask
+    return masked_view(context, context.counterfactual(mask, reverse=True), mask)
+
+
+def place_randomly(
+    context: MethodContext, counterfactual: Counterfactual, seed: int
+) -> RandomPlacement:
+    """Random places of the context's tracks that hide as much as the counterfactual's levels."""
+    x0, y0, x1, y1 = context.encoded.frames.content
+    return place_at_random(
+        context.tracks,
+        counterfactual.level,
+        counterfactual.frame_level,
+        context.encoded.groups,
+        (y1 - y0, x1 - x0),
+        context.options.mask,
+        seed,
+    )
+
+
+def random_mask(context: MethodContext) -> SecondView:
+    """A control: MACD's masks, of the same levels and area, moved to random places and frames.
+
+    The record says how well that could be done; see `core.masking.random_masks`.
+    """
+    mask = context.options.mask
+    counterfactual = context.counterfactual(mask)
+    placed = place_randomly(context, counterfactual, context.options.seed)
+    moved = replace(counterfactual, frame_level=placed.frame_level)
+    view = masked_view(context, moved, mask, placed.tracks)
+    boxes = tuple(
+        tuple(None if np.isnan(b[0]) else tuple(b.tolist()) for b in t.boxes) for t in placed.tracks
+    )
+    assert isinstance(view.record, MaskedView)
+    return replace(view, record=replace(view.record, boxes=boxes, random=placed.as_dict()))
+
+
+MASKED_FROM, PARTLY_FROM = 0.5, 0.1
+"""Shares of the largest change from which an object is masked, and from which partly."""
+
+LEAST_CHANGE = 1e-3
+"""Nats: where no object changes the answer's distribution by more, none is masked."""
+
+
+def macd_measured(context: MethodContext) -> SecondView:
+    """This project's variant: levels by what masking each object alone does to the distribution of
+    the answer's first token, instead of by a gradient; no frame mask. See `measured_levels`.
+    """
+    return fixed_view(
+        context, measured_levels(measured_changes(context), context.options.ascent.r0)
+    )
+
+
+def measured_changes(context: MethodContext) -> NDArray[np.float64]:
+    """(K,) KL(p(·|V) ‖ p(·|V without object k)) of the first token, nats, at least 0.
+
+    One batched pass over the video and K views with one object masked at a time.
+    """
+    import torch
+
+    from macd_studio.core.backbones.host import to_host
+
+    mask = replace(context.options.mask, frame_mask="off")
+
+    def measure() -> NDArray[np.float64]:
+        if not context.tracks:
+            return np.zeros(0)
+        rows: list[Tensor] = []
+        for videos in context.masks(mask).one_by_one():
+            first = [] if rows else [context.encoded.video[None].to(videos.dtype)]
+            state = context.prefill(torch.cat([*first, videos]))
+            rows.append(torch.log_softmax(state.logits.double(), -1))
+        log_p = to_host(torch.cat(rows))
+        change = (np.exp(log_p[0]) * (log_p[0] - log_p[1:])).sum(1)
+        return np.asarray(np.maximum(change, 0.0), np.float64)
+
+    return context.memoize("measured", mask, measure)
+
+
+def measured_levels(change: NDArray[np.float64], r0: float) -> NDArray[np.float64]:
+    """Levels (K,): 1 from MASKED_FROM of the largest change on, r0 from PARTLY_FROM on, else 0.
+
+    All 0 where the largest change is below LEAST_CHANGE: nothing there is what the answer rests on.
+
+    >>> measured_levels(np.array([2.0, 1.1, 0.4, 0.1]), 0.75).tolist()
+    [1.0, 1.0, 0.75, 0.0]
+    """
+    if not len(change) or change.max() < LEAST_CHANGE:
+        return np.zeros(len(change))
+    share = change / change.max()
+    return np.where(share >= MASKED_FROM, 1.0, np.where(share >= PARTLY_FROM, r0, 0.0))
+
+
+# The video under noise
+
+
+@cache
+def alphas_bar() -> NDArray[np.float64]:
+    """ᾱ_t of VCD's 1000-step sigmoid schedule, (1000,)."""
+    x = np.linspace(-6, 6, 1000)
+    betas = 1 / (1 + np.exp(-x)) * (0.005 - 1e-5) + 1e-5
+    return np.asarray(np.cumprod(1 - betas))
+
+
+def vcd(context: MethodContext) -> SecondView:
+    """VCD (Leng et al., CVPR 2024): DDPM noise on the normalised pixels, one draw per answer."""
+    signal = float(alphas_bar()[context.options.vcd.step])
+    scale = (1 - signal) ** 0.5
+    video = signal**0.5 * context.encoded.video + scale * context.noise()
+    video = video.to(context.encoded.video.dtype)
+    return SecondView(context.prefill(video), NoisedView(scale=scale), video)
+
+
+def noise_global(context: MethodContext) -> SecondView:
+    """The paper's ablation "Trainable Noise Only": one trained scale for the whole clip."""
+    masks = context.masks(replace(context.options.mask, frame_mask="off"))
+    whole = masks.objects.new_ones((1, *context.encoded.video[:, 0].shape))
+    return _trained_noise(context, masks, whole, None, "global")
+
+
+def noise_object(context: MethodContext) -> SecondView:
+    """The paper's ablation "Object-level Trainable Noise": one trained scale per object."""
+    masks = context.masks(replace(context.options.mask, frame_mask="off"))
+    return _trained_noise(context, masks, masks.objects, None, "object")
+
+
+def noise_frame(context: MethodContext) -> SecondView:
+    """The paper's ablation "Frame-level Trainable Noise": one trained scale per frame group."""
+    # no objects, so that no fusion can take their gradients
+    masks = context.masks(replace(context.options.mask, frame_mask="whole"))
+    return _trained_noise(context, masks, masks.objects[:0], masks.outside, "frame")
+
+
+def _trained_noise(
+    context: MethodContext,
+    masks: MaskCompositor,
+    objects: Tensor,
+    outside: Tensor | None,
+    over: Literal["global", "object", "frame"],
+) -> SecondView:
+    """Noise inside `objects` (K, T, H, W) and `outside` (T, H, W), its scales found by ascent."""
+    if not len(objects) and outside is None:
+        return SecondView(context.base, NoisedView(scale=0.0))
+    noisy = masks.noising(context.noise(), objects, outside)
+    options = replace(
+        context.options.ascent,
+        levels="continuous",
+        frame_fraction=1.0,
+        gradient="exact",
+        strengths="per-object",  # what shares a scale is the view's own choice
+    )
+    trained = context.train(noisy, options)
+    video = context.composite(noisy, trained.strength, trained.frame_strength)
+    record = NoisedView(
+        over=over,
+        level=tuple(trained.strength.tolist()),
+        frame_level=tuple(trained.frame_strength.tolist()),
+    )
+    return SecondView(context.prefill(video), record, video)
+
+
+# Less of the video, or another prompt
+
+
+def sid(context: MethodContext) -> SecondView:
+    """SID (Huo et al., ICLR 2025): one video, but this branch sees the least-attended tokens.
+
+    Its public greedy path ignores β; here the cut holds for every search.
+    """
+    from macd_studio.core.backbones.base import Prune
+
+    options = context.options.sid
+    state = context.prefill(context.encoded.video, Prune(options.layer, options.ratio))
+    grid = context.encoded.token_grid
+    return SecondView(state, PrunedTokensView(options.layer, options.ratio, grid))
+
+
+TCD_PUBLISHED = {16: 4, 12: 8, 32: 8}
+
+
+def tcd_frames(frames: int, keep: int | None = None) -> tuple[int, ...]:
+    """A chronological uniform subset: 16→4, 12→8, 32→8 as published, else half.
+
+    >>> tcd_frames(16), tcd_frames(8)
+    ((0, 5, 10, 15), (0, 2, 5, 7))
+    """
+    n = min(frames, keep or TCD_PUBLISHED.get(frames) or max(1, frames // 2))
+    return tuple(sorted({round(float(i)) for i in np.linspace(0, frames - 1, n)}))
+
+
+def tcd(context: MethodContext) -> SecondView:
+    """TCD (EventHallusion, Zhang et al. 2024): the same question over some of the frames."""
+    index = tcd_frames(len(context.encoded.frames.pixels), context.options.tcd.keep)
+    encoded = context.subset(index)
+    return SecondView(context.lm.prefill(encoded, encoded.video), FramesView(index))
+
+
+def blank(context: MethodContext) -> SecondView:
+    """A control: every pixel is the channel mean."""
+    video = context.encoded.video.new_zeros(context.encoded.video.shape)
+    return SecondView(context.prefill(video), BlankView(), video)
+
+
+def no_video(context: MethodContext) -> SecondView:
+    """The prompt holds the question alone (Favero et al., CVPR 2024)."""
+    return SecondView(context.lm.prefill_text(context.encoded.question), NoVideoView())
+
+
+YES_SUFFIX = " Whenever possible, please select yes."
+
+
+def prompt_bias(context: MethodContext) -> SecondView:
+    """A control: Mirage's prompt-based adjustment (arXiv 2504.10020)."""
+    encoded = context.encoded
+    biased = context.lm.encode_frames(encoded.frames, encoded.question, YES_SUFFIX)
+    return SecondView(base=context.lm.prefill(biased, biased.video))
+
+
+BuildView = Callable[["MethodContext"], SecondView]
+
+OF_THE_CLIP: dict[str, BuildView] = {
+    "video": video_alone,
+    "vcd": vcd,
+    "noise-global": noise_global,
+    "noise-frame": noise_frame,
+    "sid": sid,
+    "tcd": tcd,
+    "blank": blank,
+    "no-video": no_video,
+    "prompt-bias": prompt_bias,
+}
+"""Views that are the same whatever objects were found."""
+
+OF_OBJECTS: dict[str, BuildView] = {
+    "macd": macd,
+    "macd-fixed": macd_fixed,
+    "macd-object": macd_object,
+    "macd-object-subsampled": macd_object_subsampled,
+    "macd-continuous": macd_continuous,
+    "macd-swept": macd_swept,
+    "macd-answer": macd_answer,
+    "macd-margin": macd_margin,
+    "macd-measured": macd_measured,
+    "noise-object": noise_object,
+    "random-mask": random_mask,
+    "mask-all": mask_all,
+    "reversed": reversed_signs,
+}
+"""Views that depend on the objects that were found."""
+
+VIEWS = OF_THE_CLIP | OF_OBJECTS
+
+
+def find_view(name: str) -> BuildView:
+    """The function that builds the view. Raises OptionError where there is none of that name."""
+    if name not in VIEWS:
+        raise OptionError(f"there is no view {name!r}", f"Choose one of {', '.join(sorted(VIEWS))}")
+    return VIEWS[name]
