@@ -17,8 +17,8 @@ from bench.counted import flops
 from bench.trace import QUESTION, still
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.context import MethodContext
-from macd_studio.core.evidence import find_kind
 from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.kinds import find_kind
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
 from macd_studio.core.objects.detect import load_detector
@@ -77,12 +77,12 @@ def _case(lm: VideoLM, clip: Clip) -> EvidenceCase:
 
 def _gradient(lm: VideoLM, clip: Clip) -> Timed:
     case = _case(lm, clip)
-    return lambda: find_kind("gradient")(case, "video")
+    return lambda: find_kind("gradient").measure(case, "video")
 
 
 def _occlusion(lm: VideoLM, clip: Clip) -> Timed:
     case = _case(lm, clip)
-    return lambda: find_kind("occlusion")(case, "video")
+    return lambda: find_kind("occlusion").measure(case, "video")
 
 
 def _forwards(lm: VideoLM, clip: Clip, views: int) -> Timed:

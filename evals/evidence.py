@@ -29,8 +29,8 @@ import torch
 from macd_studio.core.backbones import VideoLM, load_backbone
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.evidence import find_kind
-from macd_studio.core.evidence.case import EvidenceCase, Measured
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.kinds import Measured, find_kind
 from macd_studio.core.evidence.maps import rank_correlation, shares
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import VIEWS, Target
@@ -87,7 +87,7 @@ def measure_item(lm: VideoLM, benchmark: ToyWorld, item: Item) -> Row:
         [case.region(box)[:1] if ok else np.zeros((1, *case.grid))
          for box, ok in zip(asked.boxes, seen, strict=True)]
     )  # fmt: skip
-    measured = {(k, v): find_kind(k)(case, v) for k in KINDS for v in VIEWS}
+    measured = {(k, v): find_kind(k).measure(case, v) for k in KINDS for v in VIEWS}
     return {
         "id": item.id,
         "clip": item.clip,

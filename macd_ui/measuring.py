@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.evidence import kind_names
-from macd_studio.core.evidence.cost import ATTENTION, VIEWS, readings, readings_of
+from macd_studio.core.evidence.kinds import KINDS, LENS, readings, readings_of
 from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options
+from macd_studio.core.evidence.records import VIEWS
 from macd_studio.core.types import RANDOM_MASKS, Edit, Trace
 from macd_studio.macd_ui.actions import NO_CHANGE
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
@@ -105,8 +105,8 @@ def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
     map, "occlusion-grid" of one patch in each frame group; None without any.
     """
     work, tracks, groups = work_of_trace(trace), len(trace.tracks), len(trace.groups)
-    units = {kind: readings(kind, tracks, groups, 1) for kind in kind_names()}
-    units["lens"] = VIEWS * ATTENTION
+    units = {kind: readings(kind, tracks, groups, 1) for kind in KINDS}
+    units["lens"] = len(VIEWS) * LENS
     evidence = {k: _ms(estimator.measured(work, f"evidence {k}", n)) for k, n in units.items()}
     known = {kind: ms for kind, ms in evidence.items() if ms is not None}
     controls = _ms(estimator.measured(work, "controls", RANDOM_MASKS + 3))
@@ -117,7 +117,7 @@ def _parts(options: EvidenceOptions, tracks: int, groups: int) -> dict[str, floa
     """Readings of a view by kind of map that is asked for, and of the lens."""
     rows, columns = options.patch_grid()
     parts = {k: readings(k, tracks, groups, rows * columns) for k in options.chosen_kinds}
-    return parts | ({"lens": VIEWS * ATTENTION} if options.lens else {})
+    return parts | ({"lens": len(VIEWS) * LENS} if options.lens else {})
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -43,6 +43,7 @@ OWNERS = {
 LAZY_IMPORTS = {
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
     "macd_ui/draws.py": {"toyworld.clips", "toyworld.scenes", "toyworld.world"},  # a random draw
+    "core/evidence/kinds.py": {"torch", "core.backbones.base", "core.backbones.host"},  # likewise
     "core/views.py": {"torch", "core.backbones.base", "core.backbones.host"},  # names need no torch
     "core/types.py": {"core.notebook", "core.traces.summary", "core.figures"},  # Trace shows itself
 }
@@ -99,7 +100,8 @@ WITHOUT_TORCH = {
     "cli.common",
     "cli.flags",
     "cli.edit_flags",
-    "evidence.cost",
+    "evidence.kinds",
+    "evidence.maps",
     "evidence.options",
     "evidence.report",
     "shipped",
@@ -125,10 +127,8 @@ STAGES: dict[str, set[str]] = {
     "whatif.occlusion": {"masking", "backbones"},
     "evidence.maps": set(),
     "evidence.case": {"evidence", "masking", "backbones", "context"},
-    "evidence.gradient": {"evidence", "backbones"},
-    "evidence.attention": {"evidence", "backbones"},
-    "evidence.knock_out": {"evidence", "backbones"},
-    "evidence.lens": {"evidence", "backbones"},
+    "evidence.kinds": {"evidence", "backbones"},
+    "evidence.layers": {"evidence", "backbones"},
 }
 """Stage → the packages and modules of core it may import beside the basics."""
 

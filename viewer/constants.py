@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from macd_studio.core.decoding.contrast import LARGEST_ALPHA
-from macd_studio.core.evidence import kind_names
+from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
 from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE
@@ -21,13 +21,6 @@ STAGE_NAMES = {
     "decode": "Decode",
 }
 """The stages of `core.pipeline.STAGES` in words, in its order."""
-KIND_NAMES = {
-    "gradient": "Input × gradient",
-    "attention": "Attention",
-    "occlusion": "Occlusion by object",
-    "occlusion-grid": "Occlusion by patch",
-}
-"""Kinds of evidence maps; one without a name here goes by its own."""
 STATE_NAMES = {LOST: "lost", INTERPOLATED: "interpolated", SEEN: "seen"}
 """Of a track on a frame; the CSS has a class for each."""
 ALPHA_MAX, BETA_MAX = 5.0, 1.0
@@ -46,7 +39,7 @@ def constants() -> dict[str, Any]:
         "alpha": {"max": ALPHA_MAX, "step": 0.05},
         "beta": {"max": BETA_MAX, "step": 0.01},
         "largest_alpha": LARGEST_ALPHA,
-        "kinds": [[kind, KIND_NAMES.get(kind, kind)] for kind in kind_names()],
+        "kinds": [[kind, KINDS[kind].title] for kind in sorted(KINDS)],
         "flips": {"alphas": list(FLIP_ALPHAS), "betas": list(FLIP_BETAS)},
         "edit": {
             "points": MAX_POINTS,

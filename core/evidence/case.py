@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,19 +24,6 @@ from macd_studio.core.masking.masks import soft_boxes
 
 TRACE_OF_MASK, ENOUGH = 0.02, 0.25
 """Share of a cell that a mask must cover to count, and of a vision token's area to hold it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A kind's map (T, R, C), and what it is made of where that is fewer than its cells.
-
-    parts: (P,) amounts that were spread over the map, one an object or a patch; the map itself
-    where it is None. random: the same for a head of random weights; None if it was not asked for.
-    """
-
-    values: NDArray[np.float64]
-    parts: NDArray[np.float64] | None = None
-    random: NDArray[np.float64] | None = None
 
 
 class EvidenceCase:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 Array = NDArray[Any]
 CELLS = 24
@@ -76,6 +75,8 @@ def rank_correlation(a: Array, b: Array) -> float | None:
     Magnitudes, because attention has no sign. Over the cells where neither is exactly 0: where no
     object is, a map by object says nothing.
     """
+    from scipy.stats import spearmanr  # takes half a second, and few who import this call it
+
     first, second = np.abs(a).ravel(), np.abs(b).ravel()
     both = (first > 0) & (second > 0)
     first, second = first[both], second[both]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence import find_kind
+from macd_studio.core.evidence.kinds import find_kind
 from macd_studio.core.validation import Checked, Part, choice, flag, shown, text, texts, whole
 
 Answers = Literal["macd", "baseline"]

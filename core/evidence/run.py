@@ -10,10 +10,9 @@ import numpy as np
 
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.errors import NumericalError, OptionError
-from macd_studio.core.evidence import find_kind
-from macd_studio.core.evidence.case import EvidenceCase, Measured
-from macd_studio.core.evidence.knock_out import Blocked, answered, knock_out
-from macd_studio.core.evidence.lens import read_layers_out
+from macd_studio.core.evidence.case import EvidenceCase
+from macd_studio.core.evidence.kinds import Measured, find_kind
+from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_layers_out
 from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
 from macd_studio.core.evidence.options import EvidenceOptions, read_layers
 from macd_studio.core.evidence.records import (
@@ -196,7 +195,7 @@ def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:
         for view in case.views:
             case.raise_if_stopped()
             yield f"Evidence by {kind}, given the {view}"
-            maps.append(_map(case, kind, view, find_kind(kind)(case, view)))
+            maps.append(_map(case, kind, view, find_kind(kind).measure(case, view)))
     knock_outs: list[KnockOut] = []
     blocked, before = _blocked(case), None
     for one in blocked:

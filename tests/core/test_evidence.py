@@ -8,10 +8,9 @@ import torch
 
 from macd_studio.core.backbones.base import Watch
 from macd_studio.core.context import MethodContext
-from macd_studio.core.evidence import find_kind, kind_names
 from macd_studio.core.evidence.case import EvidenceCase
-from macd_studio.core.evidence.knock_out import Blocked, knock_out
-from macd_studio.core.evidence.lens import read_layers_out
+from macd_studio.core.evidence.kinds import KINDS, find_kind
+from macd_studio.core.evidence.layers import Blocked, knock_out, read_layers_out
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
 from macd_studio.core.options import MaskOptions, RunOptions
@@ -110,7 +109,7 @@ def test_the_gradient_map_against_finite_differences(lm, against, monkeypatch):
     double = tiny(lm.info.family, torch.float64)
     case = make_case(double, (80,), against, torch.float64)
     stay_in_double(monkeypatch)
-    values = find_kind("gradient")(case, "video").values
+    values = find_kind("gradient").measure(case, "video").values
     video = case.views["video"]
     size = video.shape[-2:]
     rng = np.random.default_rng(1)
@@ -155,7 +154,7 @@ def stay_in_double(monkeypatch):
 
 def test_low_memory_gives_the_same_gradient_map(lm):
     normal, low = (
-        find_kind("gradient")(make_case(lm, (80,), low_memory=low), "video").values
+        find_kind("gradient").measure(make_case(lm, (80,), low_memory=low), "video").values
         for low in (False, True)
     )
     np.testing.assert_allclose(normal, low, rtol=1e-3, atol=1e-6)
@@ -172,7 +171,7 @@ def test_attention_is_that_of_an_eager_run(eager, prefix, view):
     for layer in case.layers:
         row = out.attentions[layer][0, :, -1].mean(0)[slots]
         torch.testing.assert_close(seen.attention[layer][0], row, rtol=1e-3, atol=1e-5)
-    values = find_kind("attention")(case, view).values
+    values = find_kind("attention").measure(case, view).values
     mean = torch.stack([a[0, :, -1].mean(0)[slots] for a in out.attentions]).mean(0)
     assert values.sum() == pytest.approx(float(mean.sum()), rel=1e-3)
     groups = mean.reshape(len(case.encoded.groups), -1).sum(1)
@@ -185,9 +184,9 @@ def test_attention_of_some_layers_is_their_mean(lm):
     each = []
     for layer in range(lm.depth):
         case.layers = (layer,)
-        each.append(find_kind("attention")(case, "video").values)
+        each.append(find_kind("attention").measure(case, "video").values)
     case.layers = (0, 2)
-    two = find_kind("attention")(case, "video").values
+    two = find_kind("attention").measure(case, "video").values
     np.testing.assert_allclose(two, (each[0] + each[2]) / 2, rtol=1e-4)
     assert not np.allclose(each[0], each[2])
 
@@ -239,7 +238,7 @@ def test_watching_leaves_no_hook(lm):
 
     case, before = make_case(lm), hooks()
     knock_out(case, Blocked(1, None, case.tokens_in(case.coverage[0]), (0, 1, 2)))
-    find_kind("attention")(case, "video")
+    find_kind("attention").measure(case, "video")
     read_layers_out(case)
     assert hooks() == before
     with pytest.raises(ValueError, match="without the mask"):
@@ -264,7 +263,7 @@ def test_the_lens_reads_every_layer_as_an_eager_run_does(eager):
 @pytest.mark.parametrize("view", ["video", "counterfactual"])
 def test_occlusion_together_is_occlusion_one_by_one(lm, kind, view):
     case = make_case(lm, (80,), OTHER, patches="2x3")
-    measured = find_kind(kind)(case, view)
+    measured = find_kind(kind).measure(case, view)
 
     def number(video):
         state = lm.step(lm.prefill(case.encoded, video), [80])
@@ -326,4 +325,4 @@ def silent(out):
 
 
 def test_the_kinds_are_found_by_their_files():
-    assert kind_names() == ("attention", "gradient", "occlusion", "occlusion-grid")
+    assert set(KINDS) == {"attention", "gradient", "occlusion", "occlusion-grid"}

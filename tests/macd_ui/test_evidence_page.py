@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.cost import readings, readings_of
+from macd_studio.core.evidence.kinds import readings, readings_of
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.whatif.workbench import Workbench

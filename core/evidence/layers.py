@@ -1,8 +1,13 @@
-"""Attention knock-out: the answer's tokens cannot attend to a region's vision tokens.
+"""What decoder layers do with the video: attention knock-out, and the logit lens.
 
-Blocked are the rows of the last prompt token, which predicts the answer's first, and of every token
-of the answer; the question still sees the whole video, and what it took from there stays (Geva et
-al. 2023, arXiv 2304.14767).
+Knock-out: the answer's tokens cannot attend to a region's vision tokens. Blocked are the rows of
+the last prompt token, which predicts the answer's first, and of every token of the answer; the
+question still sees the whole video, and what it took from there stays (Geva et al. 2023, arXiv
+2304.14767).
+
+Lens: the token's probability as read out after each decoder layer. Each layer's hidden state goes
+through the model's final norm and head (nostalgebraist 2020). Early layers were never trained to be
+read that way, so only the later ones can be taken at their word.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from macd_studio.core.backbones.base import DecodeState, Watch
 from macd_studio.core.backbones.host import to_float, to_host
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.case import EvidenceCase
-from macd_studio.core.evidence.records import KnockOut
+from macd_studio.core.evidence.records import KnockOut, Lens
 
 
 @dataclass(frozen=True)
@@ -93,3 +98,17 @@ def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
         tokens.append(token)
         state = lm.step(state, [token])
     return lm.text(tokens)
+
+
+def read_layers_out(case: EvidenceCase) -> Lens:
+    """Under both views; the last layer's probability is the model's own."""
+    return Lens(**{view: _probabilities(case, view) for view in case.views})
+
+
+def _probabilities(case: EvidenceCase, view: str) -> tuple[float, ...]:
+    state, token = case.before_last(view)
+    with case.lm.watching(state, Watch(lens=True)) as seen:
+        case.lm.step(state, [token])
+    return tuple(
+        to_float(torch.softmax(logits[0].double(), -1)[case.target.token]) for logits in seen.lens
+    )

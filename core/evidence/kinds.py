@@ -1,0 +1,218 @@
+"""Kinds of evidence maps: each is a function that measures one view, and its row of `KINDS`.
+
+Importing this module imports no torch: what needs it imports it when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.maps import mean_to, sum_to
+from macd_studio.core.evidence.records import VIEWS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from macd_studio.core.evidence.case import EvidenceCase
+    from macd_studio.core.evidence.options import EvidenceOptions
+
+BATCH, BATCH_TOKENS = 8, 2048
+"""Views that are read together: at least so many, and more while they hold few vision tokens."""
+LENS, KNOCK_OUT = 0.2, 1.0
+"""Readings that the lens takes of one view, and an answer of a few words of the video."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A kind's map (T, R, C), and what it is made of where that is fewer than its cells.
+
+    parts: (P,) amounts that were spread over the map, one an object or a patch; the map itself
+    where it is None. random: the same for a head of random weights; None if it was not asked for.
+    """
+
+    values: NDArray[np.float64]
+    parts: NDArray[np.float64] | None = None
+    random: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of map. title: for tables and pages.
+
+    measure: the map of a case under the view of that name. once, per_object, per_patch: what it
+    costs, in readings of one view; what shares its first frames and is read in a batch takes 0.6.
+    """
+
+    title: str
+    measure: Callable[[EvidenceCase, str], Measured]
+    once: float = 0.0
+    per_object: float = 0.0
+    per_patch: float = 0.0
+
+
+def gradient(case: EvidenceCase, view: str) -> Measured:
+    """Input × gradient of the target's number, in logits, by one backward pass.
+
+    Pixels are normalised, so 0 is the mean colour: to first order, a cell's value is what the
+    number loses when the cell becomes that colour (Shrikumar et al. 2016, arXiv 1605.01713). The
+    gradient of the pixels is taken in float32 at least.
+    """
+    import torch
+
+    from macd_studio.core.backbones.host import to_host
+
+    video = case.views[view].detach().clone().requires_grad_()
+    hidden = case.lm.answer_hidden(
+        case.encoded, video, case.prefix, low_memory=case.options.low_memory
+    )
+
+    def by_cell(number: Tensor, keep: bool) -> NDArray[np.float64]:
+        (slope,) = torch.autograd.grad(number, video, retain_graph=keep)
+        return sum_to(to_host((video.detach() * slope).sum(1)), case.grid)
+
+    sanity = case.options.sanity
+    values = by_cell(case.read(hidden)[0], sanity)
+    return Measured(values, random=by_cell(case.read_random(hidden)[0], False) if sanity else None)
+
+
+def attention(case: EvidenceCase, view: str) -> Measured:
+    """Attention of the row that predicts the token to each vision token, in shares of the row.
+
+    The mean over heads and layers; together the values are what the row gives to the video. It does
+    not ask which token is predicted, so its map is the same for every candidate, and for a head of
+    random weights.
+    """
+    import torch
+
+    from macd_studio.core.backbones.base import Watch
+
+    state, token = case.before_last(view)
+    with case.lm.watching(state, Watch(attention=case.layers)) as seen:
+        case.lm.step(state, [token])
+    rows = torch.stack([seen.attention[layer][0] for layer in case.layers])
+    values = case.spread(rows.double().mean(0))
+    return Measured(values, random=values if case.options.sanity else None)
+
+
+Piece = tuple["Tensor", NDArray[np.float64]]
+"""What is hidden: a mask (T, H, W) in [0, 1], and the cells (T, R, C) that it covers."""
+
+
+def occlusion(case: EvidenceCase, view: str) -> Measured:
+    """What the target's number loses when each object alone is hidden, in logits over the object.
+
+    Objects are read as one batch, in which frames that no mask touches are shared. Raises
+    OptionError where no object was tracked.
+    """
+    if not len(case.masks.objects):
+        raise OptionError(
+            "there is no object to hide", "Choose occlusion-grid, or add an object and try again"
+        )
+    pieces = zip(case.masks.reach, case.coverage, strict=True)
+    return _spread_losses(case, view, _batched(case, pieces))
+
+
+def occlusion_grid(case: EvidenceCase, view: str) -> Measured:
+    """What the number loses when each patch of each frame group alone is hidden, in logits.
+
+    It needs no object: the model's own frames are cut into equal patches, which are read in
+    batches.
+    """
+    groups = (_patches(case, frames) for frames in case.encoded.groups)
+    return _spread_losses(case, view, (batch for g in groups for batch in _batched(case, g)))
+
+
+def _patches(case: EvidenceCase, frames: Sequence[int]) -> Iterator[Piece]:
+    """Those of one frame group."""
+    rows, columns = case.options.patch_grid()
+    height, width = case.encoded.frames.size
+    down, across = (np.arange(n + 1) * side // n for n, side in ((rows, height), (columns, width)))
+    for y0, y1 in pairwise(down):
+        for x0, x1 in pairwise(across):
+            mask = case.masks.fill.new_zeros((len(case.encoded.video), height, width))
+            mask[list(frames), y0:y1, x0:x1] = 1
+            patch = np.zeros((height, width), np.float32)
+            patch[y0:y1, x0:x1] = 1
+            region = np.zeros((len(mask), *case.grid))
+            region[list(frames)] = mean_to(patch, case.grid)
+            yield mask, region
+
+
+def _batched(case: EvidenceCase, pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """The pieces in lists of what is read together; made when they are needed."""
+    most = max(BATCH, BATCH_TOKENS // max(1, case.encoded.vision_tokens))
+    waiting = iter(pieces)
+    while batch := list(islice(waiting, most)):
+        yield batch
+
+
+def _spread_losses(case: EvidenceCase, view: str, batches: Iterable[list[Piece]]) -> Measured:
+    """What each piece loses, over its cells; only a batch of views is held at a time.
+
+    Views of one batch share what they have in common from the start, so a batch is best of pieces
+    that begin at the same frame.
+    """
+    import torch
+
+    masks = case.over(view)
+    before, before_random = case.unhidden(view)
+    values = np.zeros((len(case.encoded.video), *case.grid))
+    lost: list[float] = []
+    lost_random: list[float] = []
+    for batch in batches:
+        case.raise_if_stopped()
+        with torch.no_grad():
+            videos = torch.stack([masks.composite(mask) for mask, _ in batch])
+        real, random = case.scores(view, videos)
+        for (_, region), number in zip(batch, before - real, strict=True):
+            if region.any():
+                values += float(number) * region / region.sum()
+        lost += (before - real).tolist()
+        lost_random += (before_random - random).tolist()
+    return Measured(
+        values,
+        parts=np.array(lost),
+        random=np.array(lost_random) if case.options.sanity else None,
+    )
+
+
+KINDS = {
+    "gradient": Kind("Input × gradient", gradient, once=4.5),
+    "attention": Kind("Attention", attention, once=LENS),
+    "occlusion": Kind("Occlusion by object", occlusion, per_object=0.6),
+    "occlusion-grid": Kind("Occlusion by patch", occlusion_grid, per_patch=0.6),
+}
+
+
+def find_kind(name: str) -> Kind:
+    """The kind of that name. Raises OptionError for an unknown name."""
+    if name not in KINDS:
+        raise OptionError(
+            f"there is no kind of evidence {name!r}", f"Choose one of {', '.join(sorted(KINDS))}"
+        )
+    return KINDS[name]
+
+
+def readings(kind: str, tracks: int, groups: int, patches: int) -> float:
+    """What one kind of map takes, in readings of one view, for all views. patches: a frame group.
+
+    >>> readings("occlusion", 3, 4, 16), readings("occlusion-grid", 3, 4, 16)
+    (3.6, 76.8)
+    """
+    k = find_kind(kind)
+    return round(len(VIEWS) * (k.once + k.per_object * tracks + k.per_patch * groups * patches), 3)
+
+
+def readings_of(options: EvidenceOptions, tracks: int, groups: int) -> float:
+    """What everything takes that the options ask for, in readings of one view."""
+    rows, columns = options.patch_grid()
+    maps = sum(readings(kind, tracks, groups, rows * columns) for kind in options.chosen_kinds)
+    blocked = len(options.knock_out) + len(options.boxes)
+    return maps + KNOCK_OUT * (blocked + 1 if blocked else 0) + LENS * len(VIEWS) * options.lens
