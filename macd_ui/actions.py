@@ -1,12 +1,24 @@
-"""What the viewer asks of the server: its actions, where they are made, how they are checked."""
+"""What the viewer asks of the server: its actions, how they are checked, computed and timed.
+
+The same in this process and in one that was lent a GPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.options import read_evidence_options
+from macd_studio.core.evidence.kinds import KINDS, LENS, readings, readings_of
+from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options
+from macd_studio.core.evidence.records import VIEWS
+from macd_studio.core.types import RANDOM_MASKS, Edit, Trace
+from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
+
+if TYPE_CHECKING:
+    from macd_studio.core.pipeline import Event
+    from macd_studio.core.whatif.workbench import Workbench
+
 
 PLACES = {
     "edit": "whatif",
@@ -63,3 +75,108 @@ def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OptionError(f"{value!r} is not a number", "Move the sliders of α and β")
     return float(value)
+
+
+MEASUREMENTS = ("occlusion", "controls", "evidence")
+"""Actions that add to a trace and change no answer: there is nothing to undo."""
+
+
+def change_events(
+    bench: Workbench,
+    action: Mapping[str, Any],
+    edit: Edit | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Generator[Event, None, None]:
+    """Makes the change on the bench; the last event holds its new trace.
+
+    action: as `macd_ui.actions.plain_action` gives it. edit: of an action "edit". stopped: whether
+    it is not needed any more. Raises MacdError.
+    """
+    from macd_studio.core.evidence.run import evidence_events
+    from macd_studio.core.pipeline import Event
+
+    if edit is not None:
+        yield from bench.change(edit)
+        return
+    match action["do"]:
+        case "evidence":
+            options = read_evidence_options(action["evidence"])
+            yield from evidence_events(bench, options, join=True, stopped=stopped)
+            return
+        case "redecode":
+            bench.redecode(action["alpha"], action["beta"], action["method"])
+        case "controls":
+            bench.measure_controls()
+        case "occlusion":
+            bench.measure_occlusion()
+        case _:
+            raise NO_CHANGE
+    yield Event("done", 1.0, "complete", bench.trace)
+
+
+def expected_s(
+    estimator: Estimator, work: Work, trace: Trace, action: Mapping[str, Any]
+) -> float | None:
+    """Seconds that an action will take; None where no such run was timed. Raises OptionError."""
+    what = str(action["do"])
+    if what == "evidence":
+        options = read_evidence_options(action["evidence"])
+        tracks, groups = len(trace.tracks), len(trace.groups)
+        parts = _parts(options, tracks, groups)
+        known = [estimator.measured(work, f"evidence {k}", units) for k, units in parts.items()]
+        if known and None not in known:
+            return sum(s for s in known if s is not None)
+        return estimator.reading(work, readings_of(options, tracks, groups))
+    kind = str(action["edit"].get("kind")) if what == "edit" else what
+    if what == "redecode" and action["method"] != "macd":
+        kind = "level"  # as after one: another second view is read, and an answer decoded
+    return estimator.change(work, kind, len(trace.tracks))
+
+
+def learn_measurement(
+    estimator: Estimator, trace: Trace, action: Mapping[str, Any], seconds: float
+) -> None:
+    """Learns from a measurement that ended; a change by hand is no measurement.
+
+    trace: as it was before. action: as `plain_action` gives it. Evidence of several kinds is shared
+    out among them by what each is expected to take.
+    """
+    work, tracks, what = work_of_trace(trace), len(trace.tracks), str(action["do"])
+    if what == "occlusion":
+        estimator.learn_action(work, what, tracks, seconds)
+    elif what == "controls":
+        estimator.learn_action(work, what, RANDOM_MASKS + 3, seconds)
+    elif what == "evidence":
+        options = read_evidence_options(action["evidence"])
+        if options.knock_out or options.boxes:
+            return  # an answer is decoded too, of a length that nobody knows
+        parts = _parts(options, tracks, len(trace.groups))
+        for kind, units in parts.items():
+            share = seconds * units / sum(parts.values())
+            estimator.learn_action(work, f"evidence {kind}", units, share)
+
+
+def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
+    """What the measurements that were timed on this server will take, in milliseconds.
+
+    controls: of the comparison with random masks, None where it is not known. evidence: by kind of
+    map, "occlusion-grid" of one patch in each frame group; None without any.
+    """
+    work, tracks, groups = work_of_trace(trace), len(trace.tracks), len(trace.groups)
+    units = {kind: readings(kind, tracks, groups, 1) for kind in KINDS}
+    units["lens"] = len(VIEWS) * LENS
+    evidence = {k: _ms(estimator.measured(work, f"evidence {k}", n)) for k, n in units.items()}
+    known = {kind: ms for kind, ms in evidence.items() if ms is not None}
+    controls = _ms(estimator.measured(work, "controls", RANDOM_MASKS + 3))
+    return {"controls": controls, "evidence": known or None}
+
+
+def _parts(options: EvidenceOptions, tracks: int, groups: int) -> dict[str, float]:
+    """Readings of a view by kind of map that is asked for, and of the lens."""
+    rows, columns = options.patch_grid()
+    parts = {k: readings(k, tracks, groups, rows * columns) for k in options.chosen_kinds}
+    return parts | ({"lens": len(VIEWS) * LENS} if options.lens else {})
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1000 * seconds, 1)

@@ -10,11 +10,18 @@ from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.types import Edit, Trace
 from macd_studio.core.whatif.redecodable import redecodable
 from macd_studio.macd_ui import zerogpu
-from macd_studio.macd_ui.actions import NO_CHANGE, PLACES, plain_action
+from macd_studio.macd_ui.actions import (
+    MEASUREMENTS,
+    NO_CHANGE,
+    PLACES,
+    change_events,
+    expected_s,
+    learn_measurement,
+    plain_action,
+)
 from macd_studio.macd_ui.estimate import STAGES, work_of_trace
 from macd_studio.macd_ui.jobs import BUSY, Jobs
 from macd_studio.macd_ui.kept import GONE
-from macd_studio.macd_ui.measuring import MEASUREMENTS, change_events, expected_s, learn_measurement
 from macd_studio.macd_ui.session import Session, Turn
 from macd_studio.macd_ui.showing import Updates, joined, plot, running
 from macd_studio.macd_ui.wording import out_of_time_in_words, stopped_in_words

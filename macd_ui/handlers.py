@@ -23,12 +23,11 @@ from macd_studio.macd_ui.estimate import STAGES, work_of_options
 from macd_studio.macd_ui.forms import form_values, run_options
 from macd_studio.macd_ui.jobs import TELL_S
 from macd_studio.macd_ui.models import offered
-from macd_studio.macd_ui.reading import digest
+from macd_studio.macd_ui.reading import digest, read_strip, strip_value
 from macd_studio.macd_ui.runs import Runs
 from macd_studio.macd_ui.session import Form, Session
 from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.showing import NO_STRIP, Updates, joined, plot, settings_of
-from macd_studio.macd_ui.strip import read_strip, strip_value
 from macd_studio.macd_ui.wording import opening_in_words
 from macd_studio.viewer import identity, status
 

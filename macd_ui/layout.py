@@ -12,7 +12,7 @@ import gradio as gr
 
 from macd_studio.core.errors import OptionError, VideoNotFound
 from macd_studio.core.shipped import assets
-from macd_studio.macd_ui import about, documents
+from macd_studio.macd_ui import documents
 from macd_studio.macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.files import health_route, routes
@@ -22,14 +22,12 @@ from macd_studio.macd_ui.handlers import Handlers
 from macd_studio.macd_ui.learn.routes import LEARN
 from macd_studio.macd_ui.learn.routes import routes as learn_routes
 from macd_studio.macd_ui.line import MAX_WAITING
-from macd_studio.macd_ui.panels.ask import AskPanel
-from macd_studio.macd_ui.panels.questions import QuestionsPanel
-from macd_studio.macd_ui.panels.view import FilePanel, ViewPanel, download
+from macd_studio.macd_ui.panels import AskPanel, FilePanel, QuestionsPanel, ViewPanel, download
 from macd_studio.macd_ui.programs import add_tools
 from macd_studio.macd_ui.questions import ask_several, run_with_detector
 from macd_studio.macd_ui.quota import QuotaError
-from macd_studio.macd_ui.results.routes import RESULTS
-from macd_studio.macd_ui.results.routes import routes as results_routes
+from macd_studio.macd_ui.results import RESULTS
+from macd_studio.macd_ui.results import routes as results_routes
 from macd_studio.macd_ui.serving import upstream
 from macd_studio.macd_ui.serving.gate import Gate
 from macd_studio.macd_ui.serving.identity import browser_key, is_tab, read_cookie
@@ -120,7 +118,7 @@ def build_page(store: Store) -> gr.Blocks:
 
 def _links(settings: ServerSettings) -> list[str]:
     """What the page leads on to, as Markdown."""
-    links = [f"[Paper]({about.PAPER})"]
+    links = [f"[Paper]({documents.PAPER})"]
     if documents.has_docs():
         links.append(f"[Documentation](docs/{documents.FIRST})")
     links += [f"[Learn]({LEARN}/)", "[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
@@ -329,7 +327,7 @@ def launch_options(store: Store) -> dict[str, Any]:
                 health_route(store),
                 *study_routes(store.site, store.settings),
                 *gallery_routes(site_of(store.settings), store.settings),
-                *about.routes(),
+                documents.source_route(),
                 *documents.routes(),
                 *results_routes(store.settings),
                 *learn_routes(store.settings),

@@ -19,7 +19,7 @@ from macd_studio.macd_ui import zerogpu
 from macd_studio.macd_ui.computing import run_events
 from macd_studio.macd_ui.draws import draw, fresh_seed
 from macd_studio.macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
-from macd_studio.macd_ui.forms import run_options
+from macd_studio.macd_ui.forms import Asked, run_options
 from macd_studio.macd_ui.jobs import BUSY, Jobs
 from macd_studio.macd_ui.kept import KeptTrace
 from macd_studio.macd_ui.reading import read_beside, stamp
@@ -35,7 +35,6 @@ from macd_studio.macd_ui.showing import (
     saving,
     tally_of,
 )
-from macd_studio.macd_ui.shown import Asked
 from macd_studio.macd_ui.wording import left_in_words, out_of_time_in_words, stopped_in_words
 from macd_studio.viewer import status
 from macd_studio.viewer.payload import can_compare

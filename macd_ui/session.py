@@ -18,15 +18,15 @@ from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER, keep_worker
 from macd_studio.core.types import Progress, Trace
 from macd_studio.macd_ui.draws import Drawn
 from macd_studio.macd_ui.estimate import Estimator
+from macd_studio.macd_ui.forms import Asked
 from macd_studio.macd_ui.health import Figures
 from macd_studio.macd_ui.kept import AT_ONCE, Budget, KeptTrace
 from macd_studio.macd_ui.line import NEAR, Line, Ticket
 from macd_studio.macd_ui.quota import Quota, QuotaError
 from macd_studio.macd_ui.reading import Readers
-from macd_studio.macd_ui.serving.delays import Delays
+from macd_studio.macd_ui.serving.passwords import Delays
 from macd_studio.macd_ui.serving.states import TabStates, return_free_memory
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
-from macd_studio.macd_ui.shown import Asked
 from macd_studio.macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:

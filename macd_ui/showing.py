@@ -15,16 +15,24 @@ from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS
 from macd_studio.core.truth import is_right
 from macd_studio.core.types import Trace
+from macd_studio.macd_ui.actions import known_costs
 from macd_studio.macd_ui.draws import COUNTED_TOO, Drawn
 from macd_studio.macd_ui.examples import Example, load_first
 from macd_studio.macd_ui.files import addresses
-from macd_studio.macd_ui.forms import SETTINGS, form_values, run_options
-from macd_studio.macd_ui.measuring import known_costs
+from macd_studio.macd_ui.forms import (
+    ALWAYS,
+    SETTINGS,
+    Asked,
+    asked_of,
+    asked_with,
+    difference,
+    form_values,
+    run_options,
+)
 from macd_studio.macd_ui.models import offered
 from macd_studio.macd_ui.reading import digest
 from macd_studio.macd_ui.session import Form, Session, Store
 from macd_studio.macd_ui.settings import EMBEDDED
-from macd_studio.macd_ui.shown import ALWAYS, Asked, asked_of, asked_with, difference
 from macd_studio.viewer import payload
 
 Updates = dict[str, Any]

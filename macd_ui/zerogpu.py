@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, ModelFrames, Pixels, Trace
+from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
-from macd_studio.macd_ui.measuring import change_events, expected_s
 from macd_studio.macd_ui.settings import EMBEDDED
 
 try:

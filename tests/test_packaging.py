@@ -123,7 +123,7 @@ import macd_studio.evals.benchmarks.toyworld
 from macd_studio.toyworld import priors, scenes
 from macd_studio.macd_ui.examples import examples, load_first
 from macd_studio.macd_ui.layout import CSS
-from macd_studio.macd_ui.component import viewer_component
+from macd_studio.macd_ui.panels import viewer_component
 assert len(examples()) > 5 and load_first(examples()) and CSS.is_file()
 assert priors.priors() and scenes.SPRITES.is_file()
 viewer_component()

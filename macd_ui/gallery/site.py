@@ -9,6 +9,7 @@ gallery.js, gallery.css   what the index needs
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ from typing import Any
 from PIL import Image
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
-from macd_studio.macd_ui.gallery.runs import Run, read_run
+from macd_studio.macd_ui.examples import Example, described
 from macd_studio.viewer import payload, status
 from macd_studio.viewer.bundle import bundle
 from macd_studio.viewer.export import (
@@ -36,6 +38,85 @@ from macd_studio.viewer.export import (
 )
 from macd_studio.viewer.payload import title_of
 from macd_studio.viewer.shrink import as_text, shrink, webp, without_pictures
+
+HASH_CHARACTERS = 16
+"""Of the SHA-256 in an address: 64 bits, enough to tell the runs of one gallery apart."""
+OUTCOMES = {
+    (False, True): "MACD repairs it",
+    (False, False): "MACD does not help",
+    (True, False): "MACD spoils it",
+    (True, True): "both are right",
+}
+"""By whether baseline and MACD gave the true answer."""
+DIFFER, AGREE = "answers differ", "answers agree"
+UNFINISHED, OTHER = "stopped early", "no pair of answers"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trace file. sha256: of the file, in hexadecimal digits; title: of its example, if any.
+
+    truth: what is really in the clip, as far as is known. answers: method → answer.
+    """
+
+    file: Path
+    sha256: str
+    title: str
+    clip: str
+    question: str
+    truth: str
+    outcome: str
+    backbone: str
+    answers: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The run in an address."""
+        return self.sha256[:HASH_CHARACTERS]
+
+
+def content_hash(content: bytes) -> str:
+    """SHA-256 of a trace file, as `sha256sum` prints it; equal traces are equal files."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_run(file: Path) -> tuple[Run, Trace]:
+    """A trace file and what the index says about it. Raises TraceError.
+
+    Title and truth come from the `index.json` beside the file, where there is one.
+    """
+    trace = load(file)
+    about = described(file)
+    clip = trace.clip.name
+    return Run(
+        file=file,
+        sha256=content_hash(file.read_bytes()),
+        title=about.title if about else clip,
+        clip=clip,
+        question=trace.question,
+        truth=about.truth if about else "",
+        outcome=outcome_of(trace, about),
+        backbone=trace.backbone.name,
+        answers={name: answer.text for name, answer in trace.answers.items()},
+    ), trace
+
+
+def outcome_of(trace: Trace, about: Example | None = None) -> str:
+    """What became of the run: against the true answer where it is known, else both answers."""
+    if trace.status != "complete":
+        return UNFINISHED
+    if not {"baseline", "macd"} <= set(trace.answers):
+        return OTHER
+    baseline, macd = (_plain(trace.answers[m].text) for m in ("baseline", "macd"))
+    if about is not None and about.answer:
+        truth = _plain(about.answer)
+        return OUTCOMES[baseline == truth, macd == truth]
+    return AGREE if baseline == macd else DIFFER
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".!")
+
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parent / "js" / "gallery.js"

@@ -2,6 +2,12 @@
 
 A role takes an example by its `kind` in the index.json of its folder. The folder that
 MACD_EXAMPLES_DIR names comes first, so that a teacher's own clip of a kind is preferred.
+
+The placeholders of the chapters stand for this: key → text, or the number of a wording.
+
+report.…, former.…, companion.…, table.…   committed figures, see `figures`
+example.ROLE.…                   of the example in that role
+frames.…, fade.…, quiz.…, …      of what `toyworld.make_lessons` computed, below
 """
 
 from __future__ import annotations
@@ -9,14 +15,18 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from macd_studio.core.decoding.contrast import flip_points
 from macd_studio.core.errors import TraceError
+from macd_studio.core.shipped import assets
 from macd_studio.core.truth import is_right
 from macd_studio.core.types import TokenStep, Trace
 from macd_studio.macd_ui.examples import SHIPPED, Example, examples_in
 from macd_studio.macd_ui.learn.chapters import Value
+from macd_studio.macd_ui.learn.figures import figures, percent
 from macd_studio.viewer.constants import ALPHA_MAX
 
 ROLES = {
@@ -117,3 +127,129 @@ def _listed(words: list[str]) -> str:
     'a, b and c'
     """
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+LESSONS = assets() / "learn"
+PARTS = ("habits", "frames", "fade", "lean", "caption", "quiz")
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+BINS = (0.05, 0.2, 0.5)
+"""Bounds of the answers to the question of how much probability is left."""
+
+
+@cache
+def lesson(name: str) -> dict[str, Any]:
+    """What `toyworld.make_lessons` computed for a widget. Raises TraceError where it is missing."""
+    try:
+        content: dict[str, Any] = json.loads((LESSONS / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            f"the lessons' data {name}.json cannot be read", "python -m toyworld.make_lessons"
+        ) from error
+    return content
+
+
+def all_values(examples: dict[str, RoleExample]) -> dict[str, Value]:
+    """Every key that a chapter may name."""
+    values: dict[str, Value] = dict(figures()["values"])
+    for example in examples.values():
+        values |= example_values(example)
+    return values | frames_values() | fade_values() | other_values()
+
+
+def frames_values() -> dict[str, Value]:
+    """Of the clip whose motion is shown frame by frame."""
+    data = lesson("frames")
+    first, last = data["rows"][0], data["rows"][-1]
+    words = data["words"]
+    best = words[max(range(len(words)), key=lambda i: first[i])]
+    groups, high, wide = data["grid"]
+    return {
+        "frames.question": data["question"],
+        "frames.label": data["label"],
+        "frames.usual": data["usual"],
+        "frames.truth": data["truth"],
+        "frames.usually": _motion(data["usual"]),
+        "frames.truly": _motion(data["truth"]),
+        "frames.n": str(len(data["frames"])),
+        "frames.side": str(data["size"][0]),
+        "frames.groups": str(groups),
+        "frames.per-group": str(len(data["groups"][0])),
+        "frames.rows": str(high),
+        "frames.columns": str(wide),
+        "frames.tokens": str(groups * high * wide),
+        "frames.words": str(len(data["tokens"])),
+        "frames.vocabulary": str(data["vocabulary"]),
+        "frames.first": {data["usual"]: 0, data["truth"]: 1}.get(best, 2),
+        "frames.best": best,
+        "frames.first-p": percent(max(first), 0),
+        "frames.last-p": percent(last[words.index(data["truth"])], 0),
+    }
+
+
+def fade_values() -> dict[str, Value]:
+    """Of the object that fades, beside its companion and alone."""
+    data = lesson("fade")
+    together, alone = data["together"][-1], data["alone"][-1]
+    return {
+        "fade.asked": data["asked"],
+        "fade.companion": data["companion"],
+        "fade.question": data["question"],
+        "fade.clips": str(data["clips"]),
+        "fade.together": percent(together, 0),
+        "fade.alone": percent(alone, 0),
+        "fade.bin": sum(together >= bound for bound in BINS),
+        "fade.more": 0 if together > 2 * alone else 1,
+    }
+
+
+def lean_of(shown: RoleExample) -> dict[str, Any] | None:
+    """The measured effects of an example's objects; None for one that was not measured."""
+    row: dict[str, Any] | None = lesson("lean").get(shown.kind)
+    matches = row is not None and row["labels"] == [t.label for t in shown.trace.tracks]
+    return row if matches else None
+
+
+def other_values() -> dict[str, Value]:
+    """Of the world's habits, the captions and the clips of the quizzes."""
+    habits, quiz, caption = lesson("habits"), lesson("quiz"), lesson("caption")
+    first, second = next(iter(habits["partner"].items()))
+    invented = caption["invented"]
+    fewer = len(invented["macd"]) < len(invented["baseline"])
+    return {
+        "habits.first": first,
+        "habits.second": second,
+        "habits.partner": _fraction(habits["p_partner"]),
+        "habits.motion": percent(habits["p_motion"], 0),
+        "habits.yes": percent(habits["p_yes"], 0),
+        "habits.classes": str(habits["classes"]),
+        "habits.scenes": str(habits["scenes"]),
+        "quiz.before": NUMBERS[len(quiz["before"])],
+        "quiz.after": NUMBERS[len(quiz["after"])],
+        "quiz.before.clips": len(quiz["before"]),
+        "quiz.after.clips": len(quiz["after"]),
+        "caption.truth": caption["truth"],
+        "caption.baseline": caption["answers"]["baseline"]["text"],
+        "caption.macd": caption["answers"]["macd"]["text"],
+        "caption.outcome": 0 if fewer else 1 if invented["macd"] == invented["baseline"] else 2,
+    }
+
+
+def _motion(word: str) -> str:
+    """A motion as the end of a sentence.
+
+    >>> _motion("left"), _motion("still")
+    ('moves left', 'stays still')
+    """
+    return "stays still" if word == "still" else f"moves {word}"
+
+
+def _fraction(share: float) -> str:
+    """A share as "3 of 4", else as percent.
+
+    >>> _fraction(0.75), _fraction(0.33)
+    ('3 of 4', '33 %')
+    """
+    for whole in (2, 3, 4, 5):
+        if abs(share * whole - round(share * whole)) < 1e-9:
+            return f"{round(share * whole)} of {whole}"
+    return percent(share, 0)

@@ -33,8 +33,14 @@ from macd_studio.macd_ui.learn.chapters import (
     read_strings,
 )
 from macd_studio.macd_ui.learn.figures import figures
-from macd_studio.macd_ui.learn.roles import ROLES, RoleExample, examples_by_role
-from macd_studio.macd_ui.learn.values import all_values, lean_of, lesson
+from macd_studio.macd_ui.learn.roles import (
+    ROLES,
+    RoleExample,
+    all_values,
+    examples_by_role,
+    lean_of,
+    lesson,
+)
 from macd_studio.macd_ui.learn.worksheet import worksheet
 from macd_studio.viewer import payload, status, style
 from macd_studio.viewer.bundle import bundle

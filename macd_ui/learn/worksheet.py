@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from macd_studio.macd_ui.learn.chapters import HERE, Chapter, read_strings
-from macd_studio.macd_ui.learn.markup import Block, plain
+from macd_studio.macd_ui.learn.chapters import HERE, Block, Chapter, plain, read_strings
 
 GUIDE = HERE.parents[1] / "docs" / "teaching.md"
 BEGIN, END = "<!-- answer key: written by macd_ui.learn.worksheet -->", "<!-- end of answer key -->"

@@ -18,9 +18,9 @@ from macd_studio.macd_ui.serving.bodies import (
     SHARE,
 )
 from macd_studio.macd_ui.serving.connections import HEAD_S, RESERVED
-from macd_studio.macd_ui.serving.delays import APART_S, FIRST_S, FREE, LONGEST_S
 from macd_studio.macd_ui.serving.logs import MINUTE_S
 from macd_studio.macd_ui.serving.logs import MOST as MOST_RECORDS
+from macd_studio.macd_ui.serving.passwords import APART_S, FIRST_S, FREE, LONGEST_S
 from macd_studio.macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, UPLOAD, Door, Doors
 from macd_studio.macd_ui.serving.upstream import MOST_UNREAD
 from macd_studio.macd_ui.session import MAX_SESSIONS

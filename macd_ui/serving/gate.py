@@ -51,7 +51,6 @@ from macd_studio.macd_ui.serving.bodies import (
     replayed,
     session_hash,
 )
-from macd_studio.macd_ui.serving.delays import SENDER
 from macd_studio.macd_ui.serving.identity import (
     address,
     is_proxy,
@@ -60,6 +59,7 @@ from macd_studio.macd_ui.serving.identity import (
     session_key,
     set_cookie,
 )
+from macd_studio.macd_ui.serving.passwords import SENDER
 from macd_studio.macd_ui.serving.routes import (
     API,
     HEALTH,

@@ -12,8 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.macd_ui.serving.persistence import data_folder, set_up
-from macd_studio.macd_ui.settings import ANY_ADDRESS, ServerSettings, read_settings
+from macd_studio.macd_ui.settings import (
+    ANY_ADDRESS,
+    ServerSettings,
+    data_folder,
+    read_settings,
+    set_up,
+)
 
 DRAIN_S = 10.0
 """How long running jobs may take to stop, and their visitors to be informed, seconds."""

@@ -9,8 +9,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import HERE, read_strings
+from macd_studio.macd_ui.learn.roles import lesson
 from macd_studio.macd_ui.learn.site import Site, write_site
-from macd_studio.macd_ui.learn.values import lesson
 from macd_studio.viewer.bundle import bundle
 from tests.patience import PATIENCE_MS
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from macd_studio.macd_ui import about, documents
+from macd_studio.macd_ui import documents
 from macd_studio.macd_ui.serving.routes import Doors
 
 TEXTS = [path for path, file in documents.documents().items() if file.suffix == ".md"]
@@ -39,7 +39,7 @@ class Read(HTMLParser):
 
 @pytest.fixture(scope="module")
 def client():
-    return TestClient(Starlette(routes=[*documents.routes(), *about.routes()]))
+    return TestClient(Starlette(routes=[*documents.routes(), documents.source_route()]))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_link_to_what_is_not_installed_is_text(monkeypatch):
 def test_the_source_comes_as_an_archive(client):
     archive = zipfile.ZipFile(io.BytesIO(client.get("/source.zip").content))
     names = set(archive.namelist())
-    assert {"macd_ui/about.py", "core/pipeline.py", "viewer/js/viewer.js", "LICENSE"} <= names
+    assert {"macd_ui/documents.py", "core/pipeline.py", "viewer/js/viewer.js", "LICENSE"} <= names
     data = {n for n in names if n.startswith("assets/")}
     assert data == {"assets/page.css"}  # which the page cannot start without
     assert not [n for n in names if "__pycache__" in n or n.startswith((".", "tests/"))]

@@ -8,8 +8,8 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.core.types import Answer, Counterfactual, Trace
+from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import STAGES, Estimator, Work, work_of
-from macd_studio.macd_ui.measuring import change_events, expected_s
 from tests.fakes import clip
 
 LENGTH = 8  # tokens of every answer of the synthetic model

@@ -9,11 +9,10 @@ from macd_studio.core.evidence.kinds import readings, readings_of
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.whatif.workbench import Workbench
-from macd_studio.macd_ui.actions import plain_action
+from macd_studio.macd_ui.actions import expected_s, known_costs, learn_measurement, plain_action
 from macd_studio.macd_ui.estimate import Estimator, work_of_trace
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.handlers import Handlers
-from macd_studio.macd_ui.measuring import expected_s, known_costs, learn_measurement
 from macd_studio.macd_ui.session import Store
 from macd_studio.viewer import identity
 

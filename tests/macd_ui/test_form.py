@@ -16,10 +16,10 @@ from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.handlers import Handlers
 from macd_studio.macd_ui.models import Machine, offered
+from macd_studio.macd_ui.reading import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings, check_limits
 from macd_studio.macd_ui.showing import DRAWN_TITLE, joined
-from macd_studio.macd_ui.strip import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.wording import left_in_words
 from macd_studio.toyworld.clips import TITLE
 from macd_studio.viewer import payload
@@ -67,7 +67,7 @@ def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monke
         "macd_studio.macd_ui.handlers.read_strip",
         lambda *how: limits.append(how[-1]) or read_strip(*how),
     )
-    from macd_studio.macd_ui.strip import read_strip
+    from macd_studio.macd_ui.reading import read_strip
 
     clip = str(make_video(frames=48, size=(640, 480)))
     first, last = handlers.upload(clip, "me")

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.serving.hub_login import login_routes
+from macd_studio.macd_ui.serving.study import login_routes
 from macd_studio.macd_ui.settings import read_settings
 from macd_studio.ratings.store import Study
 from macd_studio.ratings.web import CODE_HEADER, StudySite

@@ -11,13 +11,12 @@ from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import Edit
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.forms import SETTINGS, differing, run_options
+from macd_studio.macd_ui.forms import SETTINGS, Asked, difference, differing, run_options
 from macd_studio.macd_ui.handlers import Handlers
 from macd_studio.macd_ui.line import Line
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.shown import Asked, difference
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get

@@ -21,10 +21,12 @@ from macd_studio.macd_ui.learn.chapters import (
     CHAPTERS,
     HERE,
     STRINGS,
+    blocks,
     minutes_of,
     read_chapter,
     read_glossary,
     read_strings,
+    spans,
 )
 from macd_studio.macd_ui.learn.figures import (
     FILE,
@@ -35,11 +37,17 @@ from macd_studio.macd_ui.learn.figures import (
     report_values,
     sign,
 )
-from macd_studio.macd_ui.learn.markup import blocks, spans
-from macd_studio.macd_ui.learn.roles import ROLES, example_values, examples_by_role
+from macd_studio.macd_ui.learn.roles import (
+    LESSONS,
+    PARTS,
+    ROLES,
+    all_values,
+    example_values,
+    examples_by_role,
+    lesson,
+)
 from macd_studio.macd_ui.learn.routes import routes
 from macd_studio.macd_ui.learn.site import Site, write_site
-from macd_studio.macd_ui.learn.values import LESSONS, PARTS, all_values, lesson
 from macd_studio.macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
 from macd_studio.macd_ui.serving.routes import Doors
 from macd_studio.macd_ui.settings import ServerSettings

@@ -13,11 +13,11 @@ from macd_studio.core.traces.bundle import save
 from macd_studio.core.traces.summary import as_text
 from macd_studio.core.types import Edit
 from macd_studio.core.validation import Choice, Flag, Number
-from macd_studio.macd_ui.component import viewer_component
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import routes
 from macd_studio.macd_ui.forms import SETTINGS, run_options
 from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.panels import viewer_component
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
 from macd_studio.macd_ui.session import FORMER_KEPT, Session, Store
 from macd_studio.macd_ui.showing import plot

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.serving.persistence import data_folder, gallery_in, set_up
-from macd_studio.macd_ui.settings import read_settings
+from macd_studio.macd_ui.settings import data_folder, gallery_in, read_settings, set_up
 
 SPACE = {"SPACE_ID": "owner/name"}
 

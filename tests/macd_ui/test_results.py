@@ -13,10 +13,9 @@ from macd_studio.core.traces.bundle import save
 from macd_studio.evals.bias import yes_no_ledger
 from macd_studio.evals.metrics import calibration
 from macd_studio.evals.scoring.files import plots
-from macd_studio.macd_ui.gallery.runs import read_run
-from macd_studio.macd_ui.results import site
-from macd_studio.macd_ui.results.routes import routes
-from macd_studio.macd_ui.results.site import open_report
+from macd_studio.macd_ui import results
+from macd_studio.macd_ui.gallery.site import read_run
+from macd_studio.macd_ui.results import open_report
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
 from tests.small_trace import small_trace
 
@@ -62,7 +61,7 @@ def written(folder, report=None):
 @pytest.fixture(autouse=True)
 def pictures(monkeypatch):
     """Drawing takes longer than all else; one test below does it."""
-    monkeypatch.setattr(site, "plots", lambda report: {"accuracy": "<svg></svg>"})
+    monkeypatch.setattr(results, "plots", lambda report: {"accuracy": "<svg></svg>"})
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def folder(tmp_path):
 
 def app_of(folder, **more):
     settings = ServerSettings(results=str(folder), **more)
-    return TestClient(Starlette(routes=routes(settings)))
+    return TestClient(Starlette(routes=results.routes(settings)))
 
 
 def test_every_cell_of_the_report_leads_to_questions_and_traces(folder):
@@ -174,7 +173,7 @@ def test_a_damaged_trace_is_not_shown(folder):
 def test_a_trace_is_judged_once_until_its_file_changes(folder, monkeypatch):
     path = folder / "traces" / f"{KEYS['macd']}.macd"
     sound, reads = path.read_bytes(), []
-    monkeypatch.setattr(site, "read_run", lambda p: (reads.append(p), read_run(p))[1])
+    monkeypatch.setattr(results, "read_run", lambda p: (reads.append(p), read_run(p))[1])
     client = app_of(folder)
 
     def ask():
@@ -208,7 +207,7 @@ def test_a_report_over_drawn_clips_is_shown_too():
 
 
 def test_the_folder_is_that_of_the_server_s_settings(tmp_path):
-    assert routes(ServerSettings()) == []
+    assert results.routes(ServerSettings()) == []
     assert read_settings([], {}).results is None
     assert read_settings([], {"MACD_RESULTS": str(tmp_path)}).results == str(tmp_path)
     assert read_settings(["--results", str(tmp_path)], {}).results == str(tmp_path)
@@ -217,7 +216,7 @@ def test_the_folder_is_that_of_the_server_s_settings(tmp_path):
 
 
 def test_calibration_and_intervals_are_plotted_as_they_are(folder, monkeypatch):
-    monkeypatch.setattr(site, "plots", plots)
+    monkeypatch.setattr(results, "plots", plots)
     index = app_of(folder).get("/results/").text
     assert index.count("<svg") == 2
     assert "one|$split" in index.replace("\\$", "$")

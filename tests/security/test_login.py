@@ -12,8 +12,17 @@ from itertools import pairwise
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.serving.delays import FORGOTTEN_S, FREE, LONGEST_S, SENDER, Delays
-from macd_studio.macd_ui.serving.passwords import checker, hash_password, matches, read_users
+from macd_studio.macd_ui.serving.passwords import (
+    FORGOTTEN_S,
+    FREE,
+    LONGEST_S,
+    SENDER,
+    Delays,
+    checker,
+    hash_password,
+    matches,
+    read_users,
+)
 from macd_studio.macd_ui.settings import ServerSettings, VisitorLimits
 from tests.raw import API, Visitor
 from tests.security.conftest import serving
@@ -226,7 +235,7 @@ def test_one_sender_s_flood_holds_up_no_other():
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr("macd_studio.macd_ui.serving.delays.REMEMBERED", 10)
+    monkeypatch.setattr("macd_studio.macd_ui.serving.passwords.REMEMBERED", 10)
     time = Time()
     for i in range(30):
         time.wait(account=str(i))

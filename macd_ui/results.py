@@ -20,13 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
 from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.scoring.files import TRACES, plots, questions_csv, report_page
 from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
-from macd_studio.macd_ui.gallery.runs import Run, read_run
-from macd_studio.macd_ui.gallery.site import File, run_page, shared_file
+from macd_studio.macd_ui.gallery.routes import page_headers
+from macd_studio.macd_ui.gallery.site import File, Run, read_run, run_page, shared_file
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.viewer.export import LINKED
 
 Report = dict[str, Any]
 INDEX = "index.html"
@@ -185,3 +191,38 @@ def _with_links(page: str, links: str) -> str:
 
 def _html(text: str) -> File:
     return File(text.encode("utf-8", "replace"), "text/html; charset=utf-8")
+
+
+RESULTS = "results"
+UNKNOWN = "There is no such page of the results. /results shows the report."
+PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
+"""Policy of the report's own pages, which hold tables and drawings only."""
+
+
+def routes(settings: ServerSettings) -> list[Route]:
+    """The routes; none where the server was started without a folder of results."""
+    if settings.results is None:
+        return []
+    site = ResultsSite(Path(settings.results))
+    plain, viewer = (page_headers(settings, policy) for policy in (PLAIN, LINKED))
+
+    def answer(request: Request) -> Response:
+        path = request.path_params.get("path") or INDEX
+        if re.fullmatch(r"t/[0-9a-f]{20}", path):
+            return RedirectResponse(f"{path.removeprefix('t/')}.html", 307)
+        try:
+            file = site.file(path)
+        except MacdError as error:
+            return PlainTextResponse(str(error), 404)
+        if file is None:
+            return PlainTextResponse(UNKNOWN, 404)
+        headers = viewer if path.startswith("t/") else plain
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+    def into(request: Request) -> Response:
+        return RedirectResponse(f"{RESULTS}/", 307)
+
+    return [
+        Route(f"/{RESULTS}", into, methods=["GET"]),
+        Route(f"/{RESULTS}/{{path:path}}", answer, methods=["GET"]),
+    ]

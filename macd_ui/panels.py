@@ -1,4 +1,8 @@
-"""What to look at and what to ask: example, draw or file, frames, question, settings, Run, Stop."""
+"""The page's widgets: the form, several questions, files, and the viewer. No events here.
+
+The template of the viewer is static and has no placeholder: Gradio evaluates templates as code, so
+data reaches the page only as `props.value`, and the script writes it with textContent.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,34 @@ from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number
 from macd_studio.macd_ui import draws
 from macd_studio.macd_ui.examples import Example
-from macd_studio.macd_ui.forms import SETTINGS, Setting, form_values
+from macd_studio.macd_ui.forms import ALWAYS, SETTINGS, Setting, form_values
+from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
 from macd_studio.macd_ui.showing import settings_of
-from macd_studio.macd_ui.shown import ALWAYS
 from macd_studio.viewer import bundle
 
-FORM = Path(__file__).parents[1] / "js" / "form.js"
+PAGE = Path(__file__).parent / "js" / "page.js"
+"""Mounts the viewer; with what is part of the page, but not of an exported one."""
+
+
+def viewer_script() -> str:
+    """The script that runs once the component is mounted; Gradio passes the named variables."""
+    return f"{bundle(PAGE)}.mountPage({{ element, props, trigger, watch }});"
+
+
+def viewer_component(value: dict[str, Any] | None = None) -> gr.HTML:
+    """A viewer showing `value` (see viewer/payload.py)."""
+    return gr.HTML(
+        value=value or {},
+        html_template='<div class="mv-host"></div>',
+        js_on_load=viewer_script(),
+        apply_default_css=False,
+        elem_id="viewer",
+        padding=False,
+    )
+
+
+FORM = Path(__file__).parent / "js" / "form.js"
 """The scripts of the form's own parts."""
 VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
 
@@ -254,3 +279,98 @@ def _listed(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Dropdown]:
 def _paper(name: str) -> str:
     """What the paper tried."""
     return f"paper: {', '.join(map(str, SWEEPS[name]))}"
+
+
+class QuestionsPanel:
+    """Folded away until it is needed. list: one question a line; ask: runs them in turn."""
+
+    def __init__(self) -> None:
+        with gr.Accordion("Several questions", open=False, elem_id="several"):
+            self.list = gr.Textbox(
+                label="One question on each line",
+                info=f"up to {MOST}; objects are looked for, and the video is read, once for all",
+                lines=3,
+                max_lines=MOST,
+                elem_id="questions",
+            )
+            self.ask = gr.Button("Ask all", size="sm", min_width=90, elem_id="ask-all")
+
+
+class ViewPanel:
+    """The viewer fills the panel; the rest is folded or small."""
+
+    def __init__(self, first: dict[str, Any] | None) -> None:
+        self.viewer = viewer_component(first)
+        with gr.Accordion("Strength trajectories", open=False, elem_id="strengths") as accordion:
+            self.strengths = accordion
+            self.plot = gr.Plot(show_label=False, container=False, elem_id="strengths-plot")
+            with gr.Row():
+                self.keep = {
+                    kind: gr.Button(
+                        f"Save {kind.upper()}", size="sm", min_width=80, elem_id=f"plot-{kind}"
+                    )
+                    for kind in ("svg", "png", "json")
+                }
+
+
+_DOWNLOAD = """
+async (viewer, note) => {
+  const address = ((viewer || {}).files || {}).KIND;
+  if (!address) return note;
+  let answer;
+  try {
+    answer = await fetch(new URL(address, document.baseURI));
+  } catch {
+    return { text: "The server cannot be reached." };
+  }
+  if (!answer.ok) return { text: await answer.text() };
+  const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = name ? name[1] : "trace";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  return note;
+}
+"""
+
+
+def download(kind: str) -> str:
+    """The script that saves the shown trace's file of a kind, "trace" or "page".
+
+    Takes the viewer's value and the note, gives the note; a refusal's words are shown there.
+    """
+    return _DOWNLOAD.replace("KIND", kind)
+
+
+class FilePanel:
+    """Above the viewer: fold the form, save the trace on show or open a saved one.
+
+    answers: the table of several questions.
+    """
+
+    def __init__(self, shown: bool) -> None:
+        with gr.Row(elem_id="bar"):
+            gr.HTML(
+                '<button type="button" class="mv-fold" id="fold" aria-controls="ask"'
+                ' aria-expanded="true">Hide the form</button>',
+                apply_default_css=False,
+                padding=False,
+                elem_id="fold-host",
+            )
+            self.save = gr.Button(
+                "Save trace", interactive=shown, size="sm", min_width=90, elem_id="save"
+            )
+            self.export = gr.Button(
+                "Save as HTML", interactive=shown, size="sm", min_width=90, elem_id="export"
+            )
+            self.open = gr.UploadButton(
+                "Open trace",
+                file_types=[".macd"],
+                type="filepath",
+                size="sm",
+                min_width=90,
+                elem_id="open",
+            )
+        error_line("open-error")
+        self.answers = mounted("answers", "mountAnswers", {})

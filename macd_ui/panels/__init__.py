@@ -1,1 +1,0 @@
-"""One file a panel: its widgets, and their wiring to handlers."""
