@@ -24,7 +24,7 @@ from macd_studio.evals.engine import Engine, Group, Worker, clip_of, need_object
 from macd_studio.evals.rows import Row, Setting
 from macd_studio.evals.tracks import ClipOf, Prepared
 
-INSTALL = "Install it: pip install 'ray>=2.50,<3' (it is in requirements-dev.txt)"
+INSTALL = "Install it: pip install 'macd-studio[ray]' (it is in requirements-dev.txt)"
 ATTEMPTS = 3
 """How often a clip is begun before its rows say that it failed."""
 DEATHS = 8

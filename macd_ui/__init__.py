@@ -1,6 +1,19 @@
 """The page. Only this package knows Gradio; it reads traces and never computes the method."""
 
 import os
+import sys
 
 # before Gradio is first imported, whichever way the server was started
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+
+def main() -> None:
+    """The command `macd-studio`: the page, where its extra is installed."""
+    from macd_studio.macd_ui.serving.server import main as serve
+
+    try:
+        serve()
+    except ModuleNotFoundError as error:
+        if error.name != "gradio":
+            raise
+        sys.exit("The page needs Gradio. Install it: pip install 'macd-studio[page]'")

@@ -71,7 +71,9 @@ def test_every_file_of_a_package_is_shipped():
 
 
 def test_the_version_stands_in_one_place():
-    assert {"version", "dependencies"} == set(PROJECT["project"]["dynamic"])
+    assert {"version", "dependencies", "optional-dependencies"} == set(
+        PROJECT["project"]["dynamic"]
+    )
     dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
     assert dynamic["version"] == {"attr": "macd_studio.__version__"}
     assert re.fullmatch(r"\d+\.\d+\.\d+", macd.__version__)
@@ -82,9 +84,8 @@ def test_the_version_stands_in_one_place():
 
 
 def test_requirements_are_said_once():
-    dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
-    assert dynamic["dependencies"] == {"file": ["requirements.txt"]}
-    assert "dependencies" not in PROJECT["project"]
+    assert not {"dependencies", "optional-dependencies"} & set(PROJECT["project"])
+    assert set(PROJECT["tool"]["setuptools"]["dynamic"]) == {"version"}
 
 
 def test_licence_and_python_are_those_of_the_readme():
@@ -174,7 +175,9 @@ def test_the_wheel_runs_where_the_checkout_is_not_found(checkout, tmp_path):
         line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()
     ]
     metadata = (place / f"macd_studio-{macd.__version__}.dist-info" / "METADATA").read_text()
-    assert metadata.count("\nRequires-Dist: ") == len([w for w in wanted if w])
+    extras = re.findall(r'\nRequires-Dist: (\w+).*extra == "(\w+)"', metadata)
+    assert extras == [("gradio", "page"), ("ray", "ray")]
+    assert metadata.count("\nRequires-Dist: ") == len([w for w in wanted if w]) + 1  # Ray
     there = outside(place, tmp_path)
     run([sys.executable, "-c", INSTALLED, place, AFTER], **there)
     clip = place / "macd_studio" / "assets" / "examples" / "repaired.mp4"
@@ -182,6 +185,10 @@ def test_the_wheel_runs_where_the_checkout_is_not_found(checkout, tmp_path):
     assert AFTER in run([sys.executable, "-m", "macd_studio.core", "trace", *words], **there)
     assert AFTER in run([place / "bin" / "macd", "show", "clip.macd"], **there)
     assert "--public" in run([place / "bin" / "macd-studio", "--help"], **there)
+    lacks = "import sys; sys.modules['gradio'] = None; from macd_studio.macd_ui import main; main()"
+    done = subprocess.run([sys.executable, "-c", lacks], capture_output=True, text=True, **there)
+    assert "pip install 'macd-studio[page]'" in done.stderr
+    assert "Traceback" not in done.stderr
     beside_other_packages(there["cwd"], there["env"])
 
 
