@@ -15,11 +15,19 @@ from macd_studio.core.options import PRESETS
 from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
-from macd_studio.evals.commands import engine_flags, label, paper, power, trace
+from macd_studio.evals.benchmarks.base import evaluation_options
 from macd_studio.evals.commands import files as files_command
+from macd_studio.evals.commands import label, paper, power, trace
 from macd_studio.evals.commands import score as score_command
+from macd_studio.evals.commands.common import (
+    add_engine_flags,
+    check_engine_flags,
+    check_folder,
+    find_engine,
+    machine,
+    say,
+)
 from macd_studio.evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
-from macd_studio.evals.defaults import evaluation_options
 from macd_studio.evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
 from macd_studio.evals.failures import EXIT, count_failures, failures_line
 from macd_studio.evals.published import diagnose, read_table
@@ -94,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--detector", default="toyworld")
     run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
-    engine_flags.add(run)
+    add_engine_flags(run)
     files_command.add_flags(run)
     score_command.add(commands)
     label.add(commands)
@@ -140,15 +148,14 @@ def _run(args: argparse.Namespace) -> int:
     )
     methods = list(asked.methods)
     _check_run(args)
-    engine = engine_flags.find(args)
+    engine = find_engine(args)
     # with torch: only what cannot be refused without it
     from macd_studio import __version__
     from macd_studio.evals.answer import GRID
     from macd_studio.evals.constant import DELTAS
     from macd_studio.evals.rows import PACKED, Setting, code_fingerprint, pack, unpack
-    from macd_studio.evals.run import choose, complete, plan, ticking
+    from macd_studio.evals.run import choose, complete, plan, summarise, ticking
     from macd_studio.evals.stats import RESAMPLES
-    from macd_studio.evals.summary import summarise
 
     setting = Setting(
         args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed
@@ -156,11 +163,11 @@ def _run(args: argparse.Namespace) -> int:
     benchmark, rows = setting.open(), args.out / "rows"
     of = [m for m in methods if m in asked.tuned or m == "baseline"]
     tried = plan(benchmark, setting, "choose", split, of, None)
-    rows_by_key = complete(tried, setting, rows, engine, ticking("choosing", _say))
+    rows_by_key = complete(tried, setting, rows, engine, ticking("choosing", say))
     kept = [rows_by_key[w.key] for w in tried]
     contrasts = choose(benchmark.items("choose", split), rows_by_key, tried) | asked.given
     planned = plan(benchmark, setting, "test", n, methods, contrasts)
-    rows_by_key = complete(planned, setting, rows, engine, ticking("test", _say))
+    rows_by_key = complete(planned, setting, rows, engine, ticking("test", say))
     kept += [rows_by_key[w.key] for w in planned]
     pack(args.out / PACKED, kept)
     # from the packed rows, so that anybody who has only these gets the same figures
@@ -183,13 +190,13 @@ def _run(args: argparse.Namespace) -> int:
         "backbone": args.backbone,
         "content": setting.content(benchmark),
         "made_by": {"version": __version__, "code": code_fingerprint()[:16]},
-        "machine": _machine(),
+        "machine": machine(),
     }
     write(report, args.out)
     print(markdown(report))
-    _say(f"written to {args.out}: report.md, report.json, report.html, {PACKED}")
+    say(f"written to {args.out}: report.md, report.json, report.html, {PACKED}")
     if failed := failures_line(report["failures"]):
-        _say(f"error: {visible(failed)}")
+        say(f"error: {visible(failed)}")
         return EXIT
     return 0
 
@@ -199,40 +206,9 @@ def _check_run(args: argparse.Namespace) -> None:
     limits = (("n", 1, 100_000), ("split", 1, 100_000), ("seed", 0, 9999))
     for name, low, high in limits:
         Number(low, high, whole=True).read(getattr(args, name), name)
-    engine_flags.check(args)
+    check_engine_flags(args)
     check_detector(args.detector)
-    _check_folder(args.out)
-
-
-def _check_folder(out: Path) -> None:
-    """Raises OptionError where a folder cannot be made or written into."""
-    try:
-        near = next(p for p in (out.absolute(), *out.absolute().parents) if p.exists())
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"{shown(str(out), 200)} cannot be a folder ({error})", "Choose another"
-        ) from None
-    if not near.is_dir():
-        raise OptionError(
-            f"{shown(str(near), 200)} is not a folder", "Choose a folder for the results"
-        )
-    if not os.access(near, os.W_OK | os.X_OK):
-        raise OptionError(
-            f"nothing can be written in {shown(str(near), 200)}", "Choose another folder"
-        )
-
-
-def _machine() -> str:
-    import platform
-
-    import torch
-
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU, float32"
-    return f"{where}, torch {torch.__version__}, Python {platform.python_version()}"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    check_folder(args.out)
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -243,7 +219,7 @@ def _report(args: argparse.Namespace) -> int:
         report = load(args.folder)
         files = report.get("kind") == "files"
         if args.again and not files:
-            from macd_studio.evals.summary import summarise_again
+            from macd_studio.evals.run import summarise_again
 
             report = summarise_again(report, args.folder)
             write(report, args.folder)

@@ -22,10 +22,49 @@ from macd_studio.core.repeats import penalised
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.core.views import measured_changes
 from macd_studio.evals.benchmarks.base import LETTERS, Item
-from macd_studio.evals.choices import only_options, pick_option
-from macd_studio.evals.gather import GatheringLM
-from macd_studio.evals.prompting import PromptedLM
+from macd_studio.evals.prompting import GatheringLM, PromptedLM
 from macd_studio.evals.rows import NOT_LOOKED, Row
+
+
+def first_tokens(lm: VideoLM, option: str) -> tuple[int, ...]:
+    """First tokens of an option, written small and with a capital."""
+    return tuple(dict.fromkeys(lm.tokens(w)[0] for w in (option, option.capitalize())))
+
+
+def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenStep | None:
+    """The first token's step with the options' tokens as its only candidates.
+
+    An option that is not among the stored candidates is less likely than all of them, and cannot
+    win. None where no option is among them.
+    """
+    option_tokens = {token for option in options for token in first_tokens(lm, option)}
+    at = [i for i, token in enumerate(step.candidates.tolist()) if token in option_tokens]
+    if not at:
+        return None
+    return replace(
+        step,
+        candidates=step.candidates[at],
+        texts=tuple(step.texts[i] for i in at),
+        base=step.base[at],
+        counter=None if step.counter is None else step.counter[at],
+        further=tuple(row[at] for row in step.further),
+        repeats=step.repeats and step.repeats.among(np.array(at)),
+    )
+
+
+def pick_option(step: TokenStep, answer: Answer) -> str:
+    """The option that the answer's own rule scores highest; step: from `only_options`.
+
+    The plausibility cut compares options with the best option, not with the whole vocabulary.
+    """
+    own = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
+    floor = own.floor
+    if answer.rule == "linear":
+        floor = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
+    scores = weighted(step.base, step.others, replace(own, floor=floor), step.candidates)
+    scores = penalised(scores, step.repeats)
+    return step.texts[int(scores.argmax())].strip().lower()
+
 
 ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)

@@ -17,15 +17,31 @@ from numpy.typing import NDArray
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
+from macd_studio.core.masking.masks import no_masks
 from macd_studio.core.methods import find_method
 from macd_studio.core.methods.run import decoding_views
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Track
-from macd_studio.evals.answer import item_seed
+from macd_studio.core.views import SecondView, masked_view
+from macd_studio.evals.answer import first_tokens, item_seed
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.choices import first_tokens
-from macd_studio.evals.gather import GatheringLM
-from macd_studio.evals.oracle import ORACLE, oracle_view
+from macd_studio.evals.prompting import GatheringLM
+
+ORACLE = "oracle"
+
+
+def oracle_view(context: MethodContext, about: str) -> SecondView:
+    """The asked class fully masked and nothing else, whatever other objects overlap it.
+
+    It bounds what any rule for choosing objects could gain. It is not a method of `core`, because
+    outside an evaluation nobody knows the truth.
+
+    about: the class of `Item.about`; "" hides nothing, and the view is the video itself.
+    """
+    mask = replace(context.options.mask, frame_mask="off")
+    asked = tuple(t for t in context.tracks if t.label == about)
+    return masked_view(context, replace(no_masks(), level=np.ones(len(asked))), mask, asked)
+
 
 VIDEO = "baseline"
 Array = NDArray[np.float64]

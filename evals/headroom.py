@@ -31,6 +31,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
 from macd_studio.evals.constant import coordinates
 from macd_studio.evals.figures import interval_text, table
 from macd_studio.evals.first_token import (
+    ORACLE,
     VIDEO,
     Array,
     OptionLogits,
@@ -40,7 +41,6 @@ from macd_studio.evals.first_token import (
     stack,
     stored_logits,
 )
-from macd_studio.evals.oracle import ORACLE
 from macd_studio.evals.rows import Setting, row_key
 from macd_studio.evals.stats import Interval, mean_difference, wilson
 

@@ -1,10 +1,16 @@
-"""A backbone that asks every question in a benchmark's published prompt."""
+"""Backbones that ask otherwise: in a benchmark's prompt, or for all views in one pass."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from macd_studio.core.backbones.base import Encoded, VideoLM
+import torch
+from torch import Tensor
+
+from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
+from macd_studio.core.methods.run import DecodingViews
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames
 
@@ -30,3 +36,87 @@ class PromptedLM:
     def encode(self, clip: Clip, question: str, suffix: str = "", fit: Fit = "pad") -> Encoded:
         """See `VideoLM.encode`."""
         return self.encode_frames(self._lm.preprocess(clip, fit), question, suffix)
+
+
+BATCH = 16
+
+
+@dataclass(frozen=True, eq=False)
+class DeferredState:
+    """Stands for a DecodeState until the views are read."""
+
+    index: int
+
+
+class GatheringLM:
+    """A VideoLM that only notes the views it is asked to prefill; everything else is the model's.
+
+    Views of another prompt, and pruned ones, are read at once: they fit no common batch.
+    """
+
+    def __init__(self, lm: VideoLM) -> None:
+        self._lm = lm
+        self._encoded: Encoded | None = None
+        self._videos: list[Tensor] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lm, name)
+
+    def query_logits(
+        self, encoded: Encoded, video: Tensor, low_memory: bool = False, *_: Any
+    ) -> Tensor:
+        """The model's, sharing nothing: the base is deferred still."""
+        return self._lm.query_logits(encoded, video, low_memory)
+
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        reuse: DecodeState | None = None,
+        graph: bool = False,
+    ) -> Any:
+        """A DeferredState, or the DecodeState where it cannot wait."""
+        self._encoded = self._encoded or encoded
+        if graph or prune is not None or encoded is not self._encoded or video.ndim != 4:
+            return self._lm.prefill(encoded, video, prune, _read(reuse), graph)
+        self._videos.append(video)
+        return DeferredState(len(self._videos) - 1)
+
+    def join(self, states: Sequence[Any]) -> DecodeState:
+        """The model's, for a view that is decoded from before the others are read."""
+        return self._lm.join([self._now(s) for s in states])
+
+    def _now(self, state: Any) -> DecodeState:
+        if not isinstance(state, DeferredState):
+            read: DecodeState = state
+            return read
+        assert self._encoded is not None
+        return self._lm.prefill(self._encoded, self._videos[state.index])
+
+    def resolve(self, deferred: list[DecodingViews]) -> list[DecodingViews]:
+        """The same views, prefilled."""
+        states: list[DecodeState] = []
+        for at in range(0, len(self._videos), BATCH):
+            assert self._encoded is not None
+            views = torch.stack(self._videos[at : at + BATCH])
+            whole = self._lm.prefill(self._encoded, views)
+            states += [self._lm.select(whole, [i]) for i in range(len(views))]
+
+        def state(maybe_deferred: Any) -> Any:
+            return (
+                states[maybe_deferred.index]
+                if isinstance(maybe_deferred, DeferredState)
+                else maybe_deferred
+            )
+
+        def read(views: DecodingViews) -> DecodingViews:
+            seconds = tuple(replace(z, state=state(z.state)) for z in views.seconds)
+            return replace(views, base=state(views.base), seconds=seconds)
+
+        return [read(views) for views in deferred]
+
+
+def _read(reuse: Any) -> DecodeState | None:
+    """What is read already; None for a state that is still deferred: nothing is shared with it."""
+    return None if isinstance(reuse, DeferredState) else reuse

@@ -19,8 +19,7 @@ from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.validation import shown
 from macd_studio.evals.figures import Report, area, change, percent, points, survives
 from macd_studio.evals.headroom import markdown as headroom_table
-from macd_studio.evals.report import load
-from macd_studio.evals.sections import auroc_table, honest_table, readme_tables
+from macd_studio.evals.report import auroc_table, honest_table, load, readme_tables
 from macd_studio.evals.trainings import spread, spread_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -25,7 +25,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 ROOT = Path(__file__).resolve().parents[1]
 CODE = tuple(
     "masking decoding objects rules.py views.py context.py methods backbones question.py"
-    " ../evals/answer.py ../evals/gather.py ../evals/prompting.py".split()
+    " ../evals/answer.py ../evals/prompting.py".split()
 )
 
 

@@ -27,8 +27,8 @@ from starlette.routing import Route
 from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
 from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
-from macd_studio.evals.scoring.files import TRACES, plots, questions_csv, report_page
 from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
+from macd_studio.evals.scoring.report import TRACES, plots, questions_csv, report_page
 from macd_studio.macd_ui.gallery.routes import page_headers
 from macd_studio.macd_ui.gallery.site import File, Run, read_run, run_page, shared_file
 from macd_studio.macd_ui.settings import ServerSettings
@@ -178,7 +178,8 @@ def _files_report(report: Report, folder: Path) -> Opened:
 
 def _drawn_report(report: Report, folder: Path) -> Opened:
     """A report over drawn clips, which keeps no questions."""
-    from macd_studio.evals.report import markdown, page, pictures
+    from macd_studio.evals.figures import page
+    from macd_studio.evals.report import markdown, pictures
 
     shown = page(str(report["benchmark"]), markdown(report), list(pictures(report).values()))
     back = '<p><a href="../">To the page</a></p>'

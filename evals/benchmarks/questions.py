@@ -11,10 +11,9 @@ from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.question import clean_question
 from macd_studio.core.validation import shown
 from macd_studio.core.words import count
-from macd_studio.evals.benchmarks.base import LETTERS, Kind
+from macd_studio.evals.benchmarks.base import LETTERS, LONG, Kind
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark, letter_of
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table
-from macd_studio.evals.defaults import LONG
 
 NAMES = ("questions.csv", "questions.jsonl")
 REMEDY = "Give a CSV or JSONL file, or a folder with questions.csv or questions.jsonl"

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import BenchmarkError
-from macd_studio.evals.benchmarks.base import LETTERS
+from macd_studio.evals.benchmarks.base import LETTERS, LONG
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
 from macd_studio.evals.benchmarks.layout import Reader, place, read_json, require_folder
-from macd_studio.evals.defaults import LONG
 
 NAMES = ("videomme/test-00000-of-00001.parquet", "test-00000-of-00001.parquet", "video_mme.json",
          "output_test_template.json", "evaluation/output_test_template.json")  # fmt: skip

@@ -20,6 +20,7 @@ import numpy as np
 
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.core.words import count
+from macd_studio.evals.benchmarks.base import LONG
 from macd_studio.evals.benchmarks.files import Asked, FileBenchmark
 from macd_studio.evals.benchmarks.layout import (
     Reader,
@@ -28,7 +29,6 @@ from macd_studio.evals.benchmarks.layout import (
     require_folder,
     require_unique,
 )
-from macd_studio.evals.defaults import LONG
 
 NAMES = ("labels.jsonl", "labels.csv", "labels.json")
 SPLITS = ("random", "popular", "adversarial")

@@ -14,9 +14,15 @@ from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, Fit, RunOptions
 from macd_studio.core.validation import Number
 from macd_studio.core.words import count, visible
-from macd_studio.evals.commands import engine_flags
+from macd_studio.evals.benchmarks.base import FIT, evaluation_options
+from macd_studio.evals.commands.common import (
+    check_engine_flags,
+    check_folder,
+    find_engine,
+    machine,
+    say,
+)
 from macd_studio.evals.contrasts import CONSTANT, MethodPlan, read_contrasts
-from macd_studio.evals.defaults import FIT, evaluation_options
 from macd_studio.evals.failures import EXIT, count_failures, failures_line
 
 if TYPE_CHECKING:
@@ -83,7 +89,7 @@ def check(args: argparse.Namespace) -> None:
     if args.frames is not None and args.sample_fps is not None:
         raise OptionError("--frames and --sample-fps exclude each other", "Give one of them")
     check_detector(args.detector)
-    engine_flags.check(args)
+    check_engine_flags(args)
 
 
 def run_options(args: argparse.Namespace, benchmark: type[FileBenchmark]) -> RunOptions:
@@ -139,13 +145,12 @@ def setting_of(args: argparse.Namespace) -> Setting:
 
 def run(args: argparse.Namespace) -> int:
     """Answers, scores and reports. What is missing is said before a model is loaded."""
-    from macd_studio.evals.__main__ import _check_folder, _machine, _say
     from macd_studio.evals.benchmarks import FILES, open_files
     from macd_studio.evals.scoring.score import check_rule
 
     check(args)
     asked = asked_methods(args)
-    _check_folder(args.out)
+    check_folder(args.out)
     if args.boxes == "truth":
         raise OptionError(f"{args.benchmark} has no true boxes", "Leave --boxes out")
     assert args.benchmark in FILES
@@ -153,16 +158,16 @@ def run(args: argparse.Namespace) -> int:
     # the files are checked here, the sampling by the setting
     checked = open_files(args.benchmark, args.data, published=published)
     check_rule(checked, args.rule)
-    engine = engine_flags.find(args)
+    engine = find_engine(args)
     for note in checked.check_sizes():
-        _say(f"note: {visible(note)}")
+        say(f"note: {visible(note)}")
     setting = setting_of(args)
     report = answer_files(setting, asked, args.out, engine, args.limit, args.rule,
                           args.save_traces)  # fmt: skip
-    from macd_studio.evals.scoring.files import write
+    from macd_studio.evals.scoring.report import write
     from macd_studio.evals.scoring.show import markdown
 
-    report["machine"] = _machine()
+    report["machine"] = machine()
     write(report, args.out)
     print(visible(markdown(report)))
     print(f"written to {args.out}: report.md, report.json, report.html", file=sys.stderr)
@@ -200,13 +205,11 @@ def answer_files(
     that is done on a fifth of the clips, which is then left out of the score of all. keep: which
     answers' traces are kept in out/traces.
     """
-    from macd_studio.evals.__main__ import _say
     from macd_studio.evals.benchmarks.base import Item, Split
     from macd_studio.evals.benchmarks.files import FileBenchmark
     from macd_studio.evals.constant import answers_by_first, tune, with_constants
     from macd_studio.evals.run import DERIVED, choose, complete, plan, ticking
-    from macd_studio.evals.scoring.files import TRACES
-    from macd_studio.evals.scoring.report import make_report
+    from macd_studio.evals.scoring.report import TRACES, make_report
     from macd_studio.evals.traces import TraceKeeper
 
     benchmark = setting.open()
@@ -228,7 +231,7 @@ def answer_files(
             )
         of = [m for m in methods if m in asked.tuned or m == "baseline"]
         tried = plan(benchmark, setting, "choose", n, of, None)
-        rows_by_key = complete(tried, setting, rows, engine, ticking("choosing α and β", _say))
+        rows_by_key = complete(tried, setting, rows, engine, ticking("choosing α and β", say))
         computed += rows_by_key.values()
         contrasts |= choose(choosing, rows_by_key, tried)
         if CONSTANT in asked.tuned:
@@ -243,10 +246,10 @@ def answer_files(
         )
     of_the_model = [m for m in methods if m not in DERIVED]
     keeper = keep and TraceKeeper(
-        keep, setting, benchmark, of_the_model, out / TRACES, out / "tracks", rule, _say
+        keep, setting, benchmark, of_the_model, out / TRACES, out / "tracks", rule, say
     )
     take = {"take": keeper.take} if keeper else {}
-    rows_by_key = complete(planned, setting, rows, engine, ticking("answering", _say), **take)
+    rows_by_key = complete(planned, setting, rows, engine, ticking("answering", say), **take)
     computed += rows_by_key.values()
     answers = {(w.item.id, w.method): rows_by_key[w.key] for w in planned}
     if CONSTANT in methods:

@@ -13,8 +13,15 @@ from macd_studio.core.objects.detect import check_detector
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.validation import Number
 from macd_studio.core.words import visible
-from macd_studio.evals.commands import engine_flags
-from macd_studio.evals.defaults import FIT
+from macd_studio.evals.benchmarks.base import FIT
+from macd_studio.evals.commands.common import (
+    add_engine_flags,
+    check_engine_flags,
+    check_folder,
+    find_engine,
+    machine,
+    say,
+)
 from macd_studio.evals.failures import EXIT
 from macd_studio.evals.paper.tables import PaperTable, TableRow, read_table, table_names
 
@@ -40,13 +47,11 @@ def add(commands: Any) -> None:
     parser.add_argument("--study", type=Path, help="ratings for mask-quality: condition, score")
     parser.add_argument("--cost-questions", type=int, default=4, help="questions that are timed")
     parser.add_argument("--out", type=Path, default=Path("runs/paper"))
-    engine_flags.add(parser)
+    add_engine_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Computes and prints; writes OUT/TABLE.json and OUT/TABLE.md."""
-    from macd_studio.evals.__main__ import _check_folder, _machine, _say
-
     if args.table == "list":
         for name in table_names():
             print(f"{name:24} {read_table(name).title}")
@@ -54,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     table = read_table(args.table)
     data = {} if not table.benchmarks else _data(args, table)
-    _check_folder(args.out)
-    engine = engine_flags.find(args)
+    check_folder(args.out)
+    engine = find_engine(args)
     from macd_studio.evals.paper.ours import Source, add_overheads, compute
     from macd_studio.evals.paper.show import as_data, markdown, same_backbone
     from macd_studio.evals.run import ticking, write_json
@@ -78,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     computed = []
     for i, row in enumerate(rows, 1):
         label = f"{args.table}, row {i} of {len(rows)}, {row.name}"
-        computed.append(compute(table, row, source, ticking(label, _say)))
+        computed.append(compute(table, row, source, ticking(label, say)))
     computed = [replace(o, figures=dict(o.figures)) for o in computed]
     add_overheads(table, computed)
     where = str(args.data) if args.data else f"the drawn world, {args.n} clips a split or task"
@@ -87,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         "detector": args.detector,
         "data": where,
         "fit": FIT,
-        "machine": _machine(),
+        "machine": machine(),
     }
     text = markdown(table, rows, computed, about)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -113,7 +118,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.alpha is not None:
         ContrastOptions(args.alpha, args.beta)
     check_detector(args.detector)
-    engine_flags.check(args)
+    check_engine_flags(args)
 
 
 def _rows(table: PaperTable, own: list[TableRow]) -> list[TableRow]:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Computes the answer again and saves its trace. Raises MacdError."""
     from dataclasses import replace
 
-    from macd_studio.evals.scoring.files import read_report
+    from macd_studio.evals.scoring.report import read_report
 
     check_target(args.out)
     report = read_report(args.folder)

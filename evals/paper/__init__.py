@@ -1,1 +1,1 @@
-"""The paper's tables as data (one TOML file each), and ours computed for comparison."""
+"""The paper's tables as data (tables.toml), and ours computed for comparison."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,18 +17,53 @@ from macd_studio.core.options import OWN_CONTRAST, PRESETS, RunOptions
 from macd_studio.core.types import LOST
 from macd_studio.evals.answer import ONE_VIEW
 from macd_studio.evals.benchmarks import file_benchmark
-from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.base import Item, evaluation_options
 from macd_studio.evals.benchmarks.files import FileBenchmark
 from macd_studio.evals.benchmarks.layout import Reader, place, read_table
-from macd_studio.evals.defaults import evaluation_options
 from macd_studio.evals.engine import Engine, Worker
 from macd_studio.evals.failures import count_failures, failures_line
-from macd_studio.evals.paper.query_types import label_queries
 from macd_studio.evals.paper.tables import PaperTable, TableRow
 from macd_studio.evals.rows import Setting
 from macd_studio.evals.run import Progress, complete, plan
 from macd_studio.evals.scoring.score import figures, headline
 from macd_studio.evals.stats import bootstrap_ratio, mcnemar
+
+REASONING = re.compile(
+    r"\b(why|how did|how does|because|cause[ds]?|reason|before|after|then|while|until|first|last"
+    r"|comes|finally|result|in order to|so that|succeed\w*|successful\w*|fail\w*|complete[ds]?"
+    r"|accident|unexpected|throughout|entire|whole|manage[ds]?|able to)\b"
+)
+ATTRIBUTE = re.compile(
+    r"^(is|are|was|were) there\b|\bhow many\b|\bwhat colou?r\b|\bwhich (animal|vehicle|kind)"
+    r"\b|\bwearing\b|\bwhere is\b|\b(is|are) (it|he|she|they|the \w+) (a|an|in|on|at)\b"
+)
+DIMENSIONS = ("reasoning depth", "content focus", "query length")
+
+
+def label_queries(items: Sequence[Item]) -> dict[str, dict[str, str]]:
+    """Question id → dimension → value.
+
+    >>> from dataclasses import replace
+    >>> one = Item("1", "v", "r", "", "yes-no", "Is there a dog in the video?", "yes")
+    >>> two = replace(one, id="2", question="Did the man fall after he had jumped over it there?")
+    >>> list(label_queries([one, two])["1"].values())
+    ['descriptive', 'attribute-centric', 'short']
+    >>> list(label_queries([one, two])["2"].values())
+    ['reasoning-heavy', 'event-centric', 'long']
+    """
+    lengths = {i.id: len(i.question.split()) for i in items}
+    median = statistics.median(lengths.values()) if lengths else 0
+    labels = {}
+    for item in items:
+        text = item.question.lower()
+        values = (
+            "reasoning-heavy" if REASONING.search(text) else "descriptive",
+            "attribute-centric" if ATTRIBUTE.search(text) else "event-centric",
+            "long" if lengths[item.id] > median else "short",
+        )
+        labels[item.id] = dict(zip(DIMENSIONS, values, strict=True))
+    return labels
+
 
 Figures = dict[str, float | None]
 COST_QUESTIONS = 4

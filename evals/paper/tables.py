@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.evals.doctor import Claim, audit_metrics
 
-FOLDER = Path(__file__).parent
+SOURCE = Path(__file__).with_name("tables.toml")
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,14 @@ class PaperTable:
     confusion: tuple[str, int, int] | None
 
 
+@cache
+def _records() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(SOURCE.read_text(encoding="utf-8"))
+
+
 def table_names() -> list[str]:
-    """All tables, by the names of their files."""
-    return sorted(p.stem for p in FOLDER.glob("*.toml"))
+    """All tables, by name."""
+    return sorted(_records())
 
 
 def read_table(name: str) -> PaperTable:
@@ -66,7 +72,7 @@ def read_table(name: str) -> PaperTable:
         raise OptionError(
             f"there is no table {name!r}", f"Choose one of {', '.join(table_names())}"
         )
-    record = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    record = _records()[name]
     backbone = record.get("backbone", "")
     confusion = record.get("confusion")
     return PaperTable(

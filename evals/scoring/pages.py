@@ -16,8 +16,7 @@ from typing import Any
 
 from macd_studio.core.methods import find_method
 from macd_studio.core.words import count, visible
-from macd_studio.evals.figures import as_cell
-from macd_studio.evals.report import Link
+from macd_studio.evals.figures import Link, as_cell
 from macd_studio.evals.scoring.show import AGAINST
 
 Report = dict[str, Any]
@@ -43,7 +42,7 @@ def anchor(*names: str) -> str:
 
 
 def link_of(report: Report) -> Link:
-    """Where the cells of the report lead; see `evals.report.page`."""
+    """Where the cells of the report lead; see `evals.figures.page`."""
     methods = {find_method(m).title: m for m in report["methods"]}
     first = next(iter(report["scores"].values()))
     splits = {as_cell(s): s for s in ("all", *first["splits"])}

@@ -12,7 +12,7 @@ from macd_studio.core.validation import shown
 from macd_studio.core.words import count
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.benchmarks.files import FileBenchmark
-from macd_studio.evals.bias import Ledger, choice_ledger, one_answer_note, yes_no_ledger
+from macd_studio.evals.metrics import Ledger, choice_ledger, one_answer_note, yes_no_ledger
 from macd_studio.evals.scoring.rules import FAILED, Rule, rules_for, thought_only
 from macd_studio.evals.stats import bootstrap_ratio
 

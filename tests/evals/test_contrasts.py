@@ -125,7 +125,7 @@ def planned(monkeypatch):
         return rows
 
     monkeypatch.setattr("macd_studio.evals.run.complete", complete)
-    monkeypatch.setattr("macd_studio.evals.scoring.files.plots", lambda report: {})
+    monkeypatch.setattr("macd_studio.evals.scoring.report.plots", lambda report: {})
     return seen
 
 

@@ -18,8 +18,8 @@ from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import FILES
 from macd_studio.evals.rows import Setting, read, read_setting
 from macd_studio.evals.run import complete, plan
-from macd_studio.evals.scoring.files import questions_csv
 from macd_studio.evals.scoring.pages import questions_page
+from macd_studio.evals.scoring.report import questions_csv
 from macd_studio.evals.stats import holm
 from macd_studio.evals.tracks import Preparing, read_tracks, write_tracks
 from macd_studio.toyworld.export import export

@@ -8,13 +8,18 @@ import pytest
 from macd_studio.core.context import MethodContext
 from macd_studio.core.options import RunOptions
 from macd_studio.evals import first_token
-from macd_studio.evals.answer import PendingAnswer, answer_clip
+from macd_studio.evals.answer import PendingAnswer, answer_clip, first_tokens
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.choices import first_tokens
-from macd_studio.evals.first_token import OptionLogits, contrasted, read_options, stack
+from macd_studio.evals.first_token import (
+    ORACLE,
+    OptionLogits,
+    contrasted,
+    oracle_view,
+    read_options,
+    stack,
+)
 from macd_studio.evals.headroom import Answers, can_judge_selection, compare, main, tune_constants
-from macd_studio.evals.oracle import ORACLE, oracle_view
 
 WORDS = ("dog", "cat", "bird", "horse")
 RUN = ("toyworld-balanced", "--regimes", "against motion", "--methods", "mask-all", "--n", "3",

@@ -8,7 +8,7 @@ import pytest
 from macd_studio.core.types import Detections
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.breakdown import asked_objects
-from macd_studio.evals.objects import count_objects, objects_note
+from macd_studio.evals.failures import count_objects, objects_note
 from macd_studio.evals.rows import NOT_LOOKED, Row
 from macd_studio.evals.rows import read as read_rows
 from macd_studio.toyworld.clips import TITLE, write_frames
@@ -35,7 +35,7 @@ class Detector:
 def detector(monkeypatch):
     found = Detector()
     monkeypatch.setattr(
-        "macd_studio.evals.scoring.files.plots", lambda report: {}
+        "macd_studio.evals.scoring.report.plots", lambda report: {}
     )  # they take seconds
     monkeypatch.setattr("macd_studio.evals.engine._backbone", lambda name: ByteLM())
     monkeypatch.setattr("macd_studio.evals.engine._detector", lambda name, device: found)

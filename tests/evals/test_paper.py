@@ -12,14 +12,15 @@ from macd_studio.core.options import options_from
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.paper.ours import (
+    DIMENSIONS,
     Ours,
     Source,
     add_overheads,
     compute,
     contrast_for,
+    label_queries,
     study_figures,
 )
-from macd_studio.evals.paper.query_types import DIMENSIONS, label_queries
 from macd_studio.evals.paper.show import HEADS, as_data, markdown, same_backbone
 from macd_studio.evals.paper.tables import impossible, read_table, table_names
 

@@ -8,8 +8,7 @@ from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip
 from macd_studio.evals.answer import PendingAnswer, _letters, answer_clip
 from macd_studio.evals.benchmarks.base import Item
-from macd_studio.evals.gather import GatheringLM
-from macd_studio.evals.prompting import PromptedLM
+from macd_studio.evals.prompting import GatheringLM, PromptedLM
 from macd_studio.evals.run import first_words
 
 BEFORE, QUESTION, AFTER = "which dog is it ? ", "Is there a dog in the video?", " yes or no"

@@ -32,8 +32,7 @@ from macd_studio.evals.rows import (
     seeded,
     unpack,
 )
-from macd_studio.evals.run import choose, plan
-from macd_studio.evals.summary import summarise_again
+from macd_studio.evals.run import choose, plan, summarise_again
 from macd_studio.evals.table import right, tabulate
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S

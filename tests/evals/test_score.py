@@ -7,7 +7,7 @@ import pytest
 from macd_studio.core.errors import BenchmarkError
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.benchmarks import open_files
-from macd_studio.evals.bias import choice_ledger, yes_no_ledger
+from macd_studio.evals.metrics import choice_ledger, yes_no_ledger
 from macd_studio.evals.scoring.predictions import read_predictions
 from tests.evals.layouts import MAKERS, write
 

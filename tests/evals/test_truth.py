@@ -13,7 +13,7 @@ from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.constant import DELTAS, answers_by_first, same_counts, tune, with_constants
 from macd_studio.evals.report import markdown
 from macd_studio.evals.rows import Row
-from macd_studio.evals.summary import summarise
+from macd_studio.evals.run import summarise
 from macd_studio.evals.table import tabulate
 
 N = 400

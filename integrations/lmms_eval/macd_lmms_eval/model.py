@@ -26,9 +26,8 @@ from macd_studio.core.types import Clip
 from macd_studio.core.validation import shown
 from macd_studio.core.words import visible
 from macd_studio.evals.answer import PendingAnswer, answer_clip
-from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.base import FIT, LONG, Item, evaluation_options
 from macd_studio.evals.contrasts import takes_contrast
-from macd_studio.evals.defaults import FIT, LONG, evaluation_options
 from macd_studio.evals.failures import MOST_REASONS, failures_line
 from macd_studio.evals.scoring.rules import FAILED
 from macd_studio.evals.tracks import Preparing

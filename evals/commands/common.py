@@ -1,18 +1,21 @@
-"""The flags that say who works: one worker in this process, or actors of Ray."""
+"""What commands share: who works (this process or actors of Ray), the folder, messages."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.validation import Number
+from macd_studio.core.validation import Number, shown
 
 if TYPE_CHECKING:
     from macd_studio.evals.engine import Engine
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_engine_flags(parser: argparse.ArgumentParser) -> None:
     """--engine, --workers, --address, --gpus-per-worker."""
     parser.add_argument(
         "--engine", choices=("process", "ray"), help="ray where several workers are wanted"
@@ -22,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus-per-worker", type=float, help="GPUs of each worker on Ray")
 
 
-def check(args: argparse.Namespace) -> None:
+def check_engine_flags(args: argparse.Namespace) -> None:
     """Raises OptionError for flags that do not fit together; imports no torch."""
     Number(0, 1024, whole=True).read(args.workers, "workers")
     Number(0, 64, optional=True).read(args.gpus_per_worker, "gpus-per-worker")
@@ -42,12 +45,45 @@ def on_ray(args: argparse.Namespace) -> bool:
     )
 
 
-def find(args: argparse.Namespace) -> Engine | None:
+def find_engine(args: argparse.Namespace) -> Engine | None:
     """The engine; None for one worker in this process. Raises OptionError without Ray."""
-    check(args)
+    check_engine_flags(args)
     if not on_ray(args):
         return None
     from macd_studio.evals.ray_engine import import_ray, ray_engine
 
     import_ray()
     return ray_engine(max(1, args.workers), args.address, args.gpus_per_worker or 0.0)
+
+
+def check_folder(out: Path) -> None:
+    """Raises OptionError where a folder cannot be made or written into."""
+    try:
+        near = next(p for p in (out.absolute(), *out.absolute().parents) if p.exists())
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"{shown(str(out), 200)} cannot be a folder ({error})", "Choose another"
+        ) from None
+    if not near.is_dir():
+        raise OptionError(
+            f"{shown(str(near), 200)} is not a folder", "Choose a folder for the results"
+        )
+    if not os.access(near, os.W_OK | os.X_OK):
+        raise OptionError(
+            f"nothing can be written in {shown(str(near), 200)}", "Choose another folder"
+        )
+
+
+def machine() -> str:
+    """What computes, and with which versions; imports torch."""
+    import platform
+
+    import torch
+
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU, float32"
+    return f"{where}, torch {torch.__version__}, Python {platform.python_version()}"
+
+
+def say(line: str) -> None:
+    """Tells of progress, beside what the command prints."""
+    print(line, file=sys.stderr, flush=True)
