@@ -1,0 +1,45 @@
+"""A mask over a companion against the clip drawn again without it."""
+
+import numpy as np
+import pytest
+
+from macd_studio.evals import redrawn
+from macd_studio.toyworld.priors import priors
+
+
+def test_the_absent_one_of_a_pair_is_asked_for():
+    clips = list(redrawn.draw_clips(30))
+    for spec, head, absent in clips:
+        assert priors().partner[head] == absent
+        assert absent not in spec.labels
+        assert len(spec.objects) == 2
+        assert spec.find(head).contrast < 1
+    again = list(redrawn.draw_clips(3))
+    assert again == clips[:3]  # a clip does not depend on how many are drawn
+    assert clips[0] != next(redrawn.draw_clips(1, seed=redrawn.SEED + 1))
+
+
+def test_every_view_of_a_clip_is_read(toyworld):
+    spec, head, absent = next(redrawn.draw_clips(1))
+    found = redrawn.margins(toyworld, spec, head, absent)
+    fills = set(redrawn.FILLS)
+    assert set(found) == {"as it is", "redrawn", *fills, *(f"{f} over nothing" for f in fills)}
+    assert len({round(z, 3) for z in found.values()}) == len(found)  # no view is read twice
+
+
+@pytest.mark.parametrize(("shift", "neutral"), [(0.1, True), (-0.1, True), (0.49, False)])
+def test_a_mask_is_neutral_where_its_whole_interval_is(monkeypatch, shift, neutral):
+    """A fill whose margin lies about `shift` above that of the redrawn clip."""
+    rng = np.random.default_rng(0)
+
+    def margins(lm, spec, head, absent):
+        views = {"redrawn": 1.0, **dict.fromkeys(redrawn.FILLS, 1.0)}
+        return views | {"blur": 1.0 + shift + rng.normal(0, 0.3)}
+
+    monkeypatch.setattr(redrawn, "margins", margins)
+    figures = redrawn.measure(None, 60)
+    assert figures["masks_are_neutral"] is neutral
+    value, low, high = figures["views"]["blur"]["over_redrawn"]
+    assert low < value < high
+    assert abs(value - shift) < 0.15
+    assert figures["views"]["redrawn"]["false_yes"][0] == 1.0
