@@ -7,9 +7,9 @@ import sqlite3
 from pathlib import Path
 
 from macd_studio.ratings.errors import StudyBusy, StudyError
-from macd_studio.ratings.files import hide_from_others
 from macd_studio.ratings.migrate import MIGRATIONS, migrate
 from macd_studio.ratings.schema import APPLICATION, VERSION
+from macd_studio.ratings.secret import hide_from_others
 
 BUSY_S = 10.0
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs"}

@@ -32,13 +32,12 @@ from macd_studio.ratings.arms import (
     coverage,
 )
 from macd_studio.ratings.chain import stamp_after
-from macd_studio.ratings.codes import hash_code, new_code
-from macd_studio.ratings.files import new_private_file
 from macd_studio.ratings.gold import KnownItem
 from macd_studio.ratings.media import composite, encode_clip, pad_clips
 from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Design, keyed_rng
 from macd_studio.ratings.preregistration import PLAN, canonical, sealed_sha256, sha256
 from macd_studio.ratings.schema import create_tables, insert_row, seal
+from macd_studio.ratings.secret import hash_code, new_code, new_private_file
 from macd_studio.ratings.source import Source
 
 NOTHING, EVERYTHING = "nothing masked", "everything masked"

@@ -14,7 +14,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.words import spreadsheet_text
 from macd_studio.ratings.answers import conflicts_of
 from macd_studio.ratings.chain import ORDER
-from macd_studio.ratings.files import write_private
+from macd_studio.ratings.secret import write_private
 from macd_studio.ratings.store import Study
 
 FORMATS = ("csv", "jsonl", "parquet")

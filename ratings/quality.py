@@ -15,8 +15,7 @@ from macd_studio.ratings.preregistration import (
     SECONDS_LEAST,
     SPREAD_LEAST,
 )
-from macd_studio.ratings.stats.power import Z
-from macd_studio.ratings.stats.ranks import spearman
+from macd_studio.ratings.stats import Z, spearman
 
 LEAST_RATINGS = 6
 """Below these a rater's spread and correlation say nothing."""

@@ -27,17 +27,18 @@ from macd_studio.ratings.events import HIGH
 from macd_studio.ratings.plan import MAIN, TRAINING
 from macd_studio.ratings.preregistration import PLAN, RESAMPLES, TARGET
 from macd_studio.ratings.quality import Quality, judge_raters
-from macd_studio.ratings.stats.agreement import alpha_interval, quadratic_kappa
-from macd_studio.ratings.stats.bootstrap import (
+from macd_studio.ratings.stats import (
     Estimate,
     Matrix,
+    alpha_interval,
     interval,
     mean_interval,
+    power,
+    quadratic_kappa,
+    spearman,
     spread_interval,
     wilson,
 )
-from macd_studio.ratings.stats.power import power
-from macd_studio.ratings.stats.ranks import spearman
 from macd_studio.ratings.store import Rater, Study
 
 PAPER = {

@@ -14,9 +14,9 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.ratings.errors import Refused, StudyError
-from macd_studio.ratings.files import write_private
 from macd_studio.ratings.media import MAGIC
 from macd_studio.ratings.preregistration import canonical, sealed_sha256, sha256
+from macd_studio.ratings.secret import write_private
 from macd_studio.ratings.store import CLOSED, REVEAL, Study
 
 MOST_BYTES = 50 * 10**6

@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from macd_studio.ratings.chain import GENESIS, NEWEST, ORDER, link, stamp_after
-from macd_studio.ratings.codes import derived_code, hash_code, new_code
 from macd_studio.ratings.connection import connect
 from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
 from macd_studio.ratings.events import Event
-from macd_studio.ratings.files import new_private_file
 from macd_studio.ratings.plan import GOLD, MAIN, TRAINING, Shown, keyed_rng, plan_tasks
 from macd_studio.ratings.preregistration import sha256
 from macd_studio.ratings.schema import insert_row
+from macd_studio.ratings.secret import derived_code, hash_code, new_code, new_private_file
 
 OPEN, PAUSED, CLOSED = "open", "paused", "closed"
 STATES = (OPEN, PAUSED, CLOSED)

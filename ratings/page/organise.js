@@ -1,8 +1,8 @@
 // @ts-check
 /** The organiser's page: progress, agreement and the power meter, invitations, exports. */
 
-import { Failed, ask, askJson } from "./api.js";
-import { byId, make, part } from "./text.js";
+import { Failed, ask, askJson } from "./queue.js";
+import { byId, make, part } from "./view.js";
 
 const EVERY_MS = 10000;
 const CODE = "macd-organise-code";

@@ -1,11 +1,9 @@
 // @ts-check
 /** The page of a rater: instructions, training, items; see docs/rating.md. */
 
-import { Failed, ask, askJson } from "./api.js";
 import { Player, unpack } from "./player.js";
-import { Queue } from "./queue.js";
-import { byId, make, part, writeMarkdown } from "./text.js";
-import { Views, sideName } from "./view.js";
+import { Failed, Queue, ask, askJson } from "./queue.js";
+import { Views, byId, make, part, sideName, writeMarkdown } from "./view.js";
 
 /**
  * @typedef {{id: string, kind: "training" | "item", ratings: (number | null)[], done: boolean}} Task

@@ -9,7 +9,7 @@ import pytest
 
 from macd_studio.core.shipped import assets
 from macd_studio.ratings.cli import main
-from macd_studio.ratings.codes import CODE
+from macd_studio.ratings.secret import CODE
 from macd_studio.ratings.store import Study
 from tests.patience import PATIENCE_S
 from tests.ratings.studies import make_study

@@ -5,10 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from macd_studio.ratings.stats.agreement import alpha, alpha_interval, coincidences, quadratic_kappa
-from macd_studio.ratings.stats.bootstrap import mean_interval, moments, spread_interval, wilson
-from macd_studio.ratings.stats.power import components, power
-from macd_studio.ratings.stats.ranks import spearman
+from macd_studio.ratings.stats import (
+    alpha,
+    alpha_interval,
+    coincidences,
+    components,
+    mean_interval,
+    moments,
+    power,
+    quadratic_kappa,
+    spearman,
+    spread_interval,
+    wilson,
+)
 
 NONE = None
 KRIPPENDORFF_2011 = [
@@ -160,11 +169,6 @@ def test_power_says_nothing_where_nothing_can_be_said():
     assert power(crossed(1, 1, 1, raters=1), 0.15) is None
 
 
-def test_spearman_is_scipys():
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(3)
-    x, y = rng.integers(0, 6, 50), rng.integers(0, 6, 50)
-    assert spearman(list(x), list(y)) == pytest.approx(spearmanr(x, y).statistic)
+def test_spearman_says_nothing_where_nothing_can_be_said():
     assert math.isnan(spearman([1, 1, 1], [1, 2, 3]))
     assert math.isnan(spearman([1, 2], [1, 2]))

@@ -7,7 +7,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from macd_studio.ratings.codes import ALPHABET, LENGTH, new_code
+from macd_studio.ratings.secret import ALPHABET, LENGTH, new_code
 from macd_studio.ratings.store import Study
 from macd_studio.ratings.web import CODE_HEADER, StudySite
 from tests.ratings.studies import known, make_study, rate, raw

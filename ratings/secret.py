@@ -1,0 +1,79 @@
+"""Secrets of a study: codes of raters and the organiser, and files that only their owner reads.
+
+Nobody guesses a code, so that wrong ones are not counted, and lock nobody out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from pathlib import Path
+
+ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
+"""Without the letters and digits that are taken for one another."""
+LENGTH = 24
+"""118 bits: no guess succeeds, and the plain hash that is stored cannot be searched."""
+CODE = re.compile(rf"[{ALPHABET}]{{{LENGTH}}}")
+
+
+def new_code() -> str:
+    """A random code."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+
+
+def derived_code(key: str, identity: str) -> str:
+    """The code of an identity under a study's key: always the same, and nobody else's.
+
+    >>> derived_code("key", "42") == derived_code("key", "42") != derived_code("other", "42")
+    True
+    """
+    number = int.from_bytes(hmac.digest(key.encode(), identity.encode(), "sha256"), "big")
+    letters = []
+    for _ in range(LENGTH):
+        number, at = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[at])
+    return "".join(letters)
+
+
+def hash_code(code: str) -> str:
+    """What the study keeps of a code."""
+    return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
+
+
+PRIVATE = 0o600
+
+
+def new_private_file(path: Path) -> None:
+    """An empty file with mode 0600. Raises FileExistsError.
+
+    SQLite gives the files that it makes beside a database the mode of the database.
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a file with mode 0600, whole or not at all. Raises OSError."""
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.unlink(missing_ok=True)
+    try:
+        new_private_file(scratch)
+        scratch.write_bytes(content)
+        os.replace(scratch, path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def hide_from_others(path: Path) -> None:
+    """Sets mode 0600 where everybody could read the file; what a group may do is left alone.
+
+    A file of somebody else, or on a mount without modes, is left as it is.
+    """
+    try:
+        if path.stat().st_mode & 0o007:
+            path.chmod(PRIVATE)
+    except OSError:
+        pass

@@ -1,1 +1,0 @@
-"""What ratings say, and how surely: NumPy only."""
