@@ -241,7 +241,7 @@ def test_a_view_without_video_lacks_no_pixels(bare):
       const context = document.createElement("canvas").getContext("2d");
       const named = { answer: { tokens: [] }, view: { kind, caption: "turned" }, shown: null };
       return drawSecondView(context, named, {}, 0, null, 0);
-    }""".replace("functions()", bundle(JS / "secondview.js"))
+    }""".replace("functions()", bundle(JS / "paint.js"))
     assert bare.evaluate(said, "no-video") == "the question alone, without a video"
     assert bare.evaluate(said, "turned") == "turned (its pixels are not stored in this trace)"
 

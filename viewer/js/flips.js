@@ -2,7 +2,7 @@
 // Where the choice of one token changes: exact α, and a map over α and β. From stored logits alone.
 
 import { el, saveFile } from "./dom.js";
-import { takesAlpha } from "./pair.js";
+import { takesAlpha } from "./state.js";
 import { plot, svg } from "./plots.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { visible } from "./text.js";

@@ -2,7 +2,7 @@
 // What was masked, which logits moved with it, and what came of it. Read from the trace alone.
 
 import { el } from "./dom.js";
-import { divergence } from "./pair.js";
+import { divergence } from "./state.js";
 import { visible } from "./text.js";
 
 /** @import { Answer, TokenStep, Trace } from "./types" */

@@ -5,7 +5,7 @@
 import { el } from "./dom.js";
 import { listed } from "./headline.js";
 import { levelsOfStep } from "./masks.js";
-import { hasLevelsOf } from "./pair.js";
+import { hasLevelsOf } from "./state.js";
 import { plot, polyline, scalesOf, setAttributes, svg } from "./plots.js";
 import { signed } from "./text.js";
 

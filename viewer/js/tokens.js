@@ -3,8 +3,8 @@
 
 import { all, el } from "./dom.js";
 import { Flips } from "./flips.js";
-import { differenceBar } from "./occlusion.js";
-import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./pair.js";
+import { differenceBar } from "./controls.js";
+import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
 import { rescore } from "./rescore.js";
 import { fixed, percent, signed, visible } from "./text.js";
 

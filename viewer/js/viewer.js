@@ -2,24 +2,17 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
 // It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
-import { Address } from "./address.js";
-import { Beside } from "./beside.js";
-import { Compare } from "./compare.js";
-import { Controls } from "./controls.js";
+import { Address, isContrast, State } from "./state.js";
+import { Beside, Compare } from "./compare.js";
+import { Controls, OcclusionPanel, Regions } from "./controls.js";
 import { el } from "./dom.js";
 import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
-import { Help, Reproduce } from "./keep.js";
-import { Legend } from "./legend.js";
-import { OcclusionPanel } from "./occlusion.js";
-import { isContrast } from "./pair.js";
+import { Help, Legend, Reproduce, Tour } from "./help.js";
 import { Rail } from "./rail.js";
-import { Regions } from "./regions.js";
 import { Stage } from "./stage.js";
-import { State } from "./state.js";
 import { Steps } from "./steps.js";
 import { Tokens } from "./tokens.js";
-import { Tour } from "./tour.js";
 import { WhatIf } from "./whatif.js";
 
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */

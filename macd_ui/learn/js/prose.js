@@ -2,7 +2,7 @@
 // Blocks of text (markup.py) as elements. Terms explain themselves on hover, focus and click.
 
 import { el } from "../../../viewer/js/dom.js";
-import { Tips } from "../../../viewer/js/term.js";
+import { Tips } from "../../../viewer/js/help.js";
 
 /** @import { Block, Span } from "./types" */
 
