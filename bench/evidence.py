@@ -16,6 +16,7 @@ import numpy as np
 from bench.counted import flops
 from bench.trace import QUESTION, still
 from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.cache import StageCache
 from macd_studio.core.context import MethodContext
 from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import find_kind
@@ -23,7 +24,7 @@ from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
 from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.options import RunOptions
-from macd_studio.core.pipeline import StageCache, run
+from macd_studio.core.pipeline import run
 from macd_studio.core.types import Clip
 from macd_studio.toyworld.clips import drawn_clip, write_mp4
 from macd_studio.toyworld.world import sample

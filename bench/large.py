@@ -18,7 +18,7 @@ from transformers import AutoProcessor, Qwen2_5_VLConfig, Qwen2_5_VLForCondition
 from bench.counted import flops as count
 from bench.trace import read
 from macd_studio.core.backbones import BackboneInfo, VideoLM
-from macd_studio.core.backbones.qwen2_5_vl import Qwen25VL
+from macd_studio.core.backbones.qwen import Qwen25VL
 from macd_studio.core.context import MethodContext
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.shipped import shipped

@@ -187,7 +187,7 @@ def run_video(
             opened.wait()
         if clip.done():
             clip.result()  # raises what is wrong with it
-        from macd_studio.core.kept_tracks import kept_tracks
+        from macd_studio.core.cache import kept_tracks
         from macd_studio.core.pipeline import run
 
         result: Trace | None = None

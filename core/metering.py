@@ -1,13 +1,19 @@
-"""Time and peak memory of pieces of work, nested ones apart: what a method itself costs."""
+"""What a run takes and depends on: time and peak memory of pieces of work, versions of libraries.
+
+Nested pieces are measured apart: what a method itself costs.
+"""
 
 from __future__ import annotations
 
+import resource
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 import torch
@@ -172,3 +178,25 @@ class Meter:
         alive = self._living.alive
         now, peak, alive.peak = alive.now, alive.peak, alive.now
         return now, peak
+
+
+PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    installed = {"python": sys.version.split()[0]}
+    for name in PACKAGES:
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            installed[name] = "missing"
+    return installed
+
+
+def peak_memory_mb() -> float:
+    """Peak memory so far: of the GPU if it was used, else of this process."""
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    scale = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
@@ -18,13 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+from macd_studio.core.backbones.base import Encoded, VideoLM
+from macd_studio.core.cache import StageCache
 from macd_studio.core.context import MethodContext
-from macd_studio.core.environment import peak_memory_mb, versions
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
-from macd_studio.core.metering import Meter
+from macd_studio.core.metering import Meter, peak_memory_mb, versions
 from macd_studio.core.methods import METHODS, Method, find_methods
 from macd_studio.core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_events
 from macd_studio.core.methods.run import Decoding, run_method
@@ -80,69 +79,6 @@ class Event:
     fraction: float
     message: str
     trace: Trace | None = None
-
-
-class StageCache:
-    """Remembers the results of the slow, question-free stages for the last few clips.
-
-    keep_read: whether the last clip as the model read it stays too, for another question about it.
-    Its features and keys take memory of the device, so it is off unless several are asked.
-    """
-
-    def __init__(self, size: int = 4, keep_read: bool = False) -> None:
-        self.size, self.keep_read = size, keep_read
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock = threading.Lock()
-        self._read: tuple[VideoLM, Encoded, DecodeState] | None = None
-
-    def read_of(self, lm: VideoLM, encoded: Encoded) -> DecodeState | None:
-        """The last read, where another question was asked of the same frames by the same model.
-
-        The prompts must be equal up to the question.
-        """
-        if self._read is None or self._read[0] is not lm:
-            return None
-        _, former, state = self._read
-        before = int(encoded.query[0])
-        same_frames = np.array_equal(former.frames.pixels, encoded.frames.pixels)
-        prompts = (z.input_ids[0, :before] for z in (former, encoded))
-        return state if same_frames and torch.equal(*prompts) else None
-
-    def put_read(self, lm: VideoLM, encoded: Encoded, state: DecodeState) -> None:
-        """Keeps a read in place of the one before."""
-        self._read = lm, encoded, state
-
-    def forget_read(self) -> None:
-        """Gives the memory of the last read back, and keeps none from now on."""
-        self.keep_read, self._read = False, None
-
-    def frames(self) -> list[Any]:
-        """What is kept that holds frames: decoded clips, and the last read."""
-        with self._lock:
-            clips = [kept for kept in self._kept.values() if isinstance(kept, Clip)]
-            return [*clips, *(self._read or ())[1:]]
-
-    def forget_frames(self) -> None:
-        """Forgets decoded clips and the last read; objects that were found stay."""
-        with self._lock:
-            for key in [k for k, kept in self._kept.items() if isinstance(kept, Clip)]:
-                del self._kept[key]
-            self._read = None
-
-    def get(self, key: Hashable) -> Any:
-        """The result kept under a key, or None."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def put(self, key: Hashable, value: Any) -> None:
-        """Keeps a result and forgets the one not used for longest."""
-        with self._lock:
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.size:
-                self._kept.popitem(last=False)
 
 
 @dataclass
@@ -213,11 +149,11 @@ def run(
             state.warnings.append(NO_ANSWER)
             further = []
         meter = Meter(model.info.device, memory=True)
-        former = cache.read_of(model, encoded)
+        former = cache.prefill_for(model, encoded)
         context = MethodContext(model, encoded, tracks, options, meter, former)
         yield from _analyse(state, context)
-        if cache.keep_read:
-            cache.put_read(model, encoded, context.base)
+        if cache.keep_prefill:
+            cache.put_prefill(model, encoded, context.base)
         yield from _compare(state, context, further)
     except Cancelled:
         pass

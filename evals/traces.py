@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError
-from macd_studio.core.pipeline import StageCache, prompted, run, tracks_key
+from macd_studio.core.pipeline import prompted, run, tracks_key
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import Trace
 from macd_studio.core.words import visible

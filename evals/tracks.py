@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions
-from macd_studio.core.pipeline import StageCache, prompted
+from macd_studio.core.pipeline import prompted
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Benchmark
 

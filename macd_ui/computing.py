@@ -13,8 +13,9 @@ from macd_studio.macd_ui.session import Store
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.cache import StageCache
     from macd_studio.core.objects.detect import Detector
-    from macd_studio.core.pipeline import Event, StageCache
+    from macd_studio.core.pipeline import Event
 
 
 def run_events(

@@ -56,10 +56,10 @@ def ask_several(
         yield handlers.refused(session, error, "form")
         return
     if not zerogpu.active():  # there each run has a process of its own
-        from macd_studio.core.pipeline import StageCache
+        from macd_studio.core.cache import StageCache
 
         session.cache = session.cache or StageCache()
-        session.cache.keep_read = True
+        session.cache.keep_prefill = True
     rows: list[dict[str, Any]] = []
     try:
         for number, question in enumerate(questions):
@@ -75,7 +75,7 @@ def ask_several(
             yield {"answers": {"rows": list(rows), "of": len(questions)}}
     finally:
         if session.cache is not None:
-            session.cache.forget_read()
+            session.cache.forget_prefill()
 
 
 def _wait_until_fetched(store: Store, session: Session) -> None:

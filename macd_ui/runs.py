@@ -214,7 +214,7 @@ class Runs(Jobs):
 
     def _read(self, session: Session, job: Job) -> Clip:
         """The clip, read beside this thread, so that Stop is answered at once."""
-        from macd_studio.core.pipeline import StageCache
+        from macd_studio.core.cache import StageCache
 
         session.cache = session.cache or StageCache()
         key = ("clip", job.video, stamp(job.video), job.options.video)

@@ -31,8 +31,8 @@ from macd_studio.macd_ui.storage import ServerFolder, Uploads
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.cache import StageCache
     from macd_studio.core.objects.detect import Detector
-    from macd_studio.core.pipeline import StageCache
     from macd_studio.core.whatif.workbench import Workbench
     from macd_studio.ratings.web import StudySite
 

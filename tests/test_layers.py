@@ -31,7 +31,7 @@ OWNERS = {
     "plotly": ["core/figures/"],
     "matplotlib": ["core/figures/", "evals/plots.py", "bench/report.py", "toyworld/"],
     "trackers": ["core/objects/track.py"],
-    "supervision": ["core/objects/track.py", "core/rendering/draw.py"],
+    "supervision": ["core/objects/track.py", "core/drawing.py"],
     "av": [
         "core/media/source.py",
         "core/media/worker.py",
@@ -97,6 +97,7 @@ WITHOUT_TORCH = {
     "whatif.edits",
     "whatif.redecodable",
     "truth",
+    "cache",
     "cli.common",
     "cli.flags",
     "cli.edit_flags",

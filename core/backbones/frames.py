@@ -1,13 +1,17 @@
-"""What families share whose frames are images of a fixed size, in place of `<video>`."""
+"""Families that read each frame as an image of one size: InternVL3, LLaVA-NeXT-Video, SmolVLM2."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.image_utils import SizeDict
+from transformers.models.smolvlm.processing_smolvlm import DEFAULT_MEDIA_OUTTRO
 
+from macd_studio.core.backbones.base import BackboneInfo, Encoded
 from macd_studio.core.backbones.hf import HfVideoLM
 
 
@@ -46,3 +50,80 @@ class FramesVLM(HfVideoLM):
         """See `HfVideoLM.unpack`; the video processor alone names its pixels differently."""
         pixels: Tensor = out["pixel_values_videos" if "pixel_values_videos" in out else self.pixels]
         return pixels.reshape(frames, *pixels.shape[-3:])
+
+
+class InternVL(FramesVLM):
+    """An `InternVLForConditionalGeneration` (InternVL3, `-hf`); its prompt holds no timestamps."""
+
+    @property
+    def decoder(self) -> Any:
+        """See `HfVideoLM.decoder`."""
+        return self.model.model.language_model
+
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.encode_patches`; every frame is an image of its own."""
+        pixels = views[at[:, 0], at[:, 1]].to(self.dtype)
+        return (self.model.model.get_image_features(pixels).pooler_output,)
+
+
+class LlavaNextVideo(FramesVLM):
+    """A `LlavaNextVideoForConditionalGeneration`: pooled features, no times in the prompt."""
+
+    pixels = "pixel_values_videos"
+
+    def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
+        # its processor crops the middle of a frame, and masks reach to the borders
+        processor, side = copy(processor), model.config.vision_config.image_size
+        processor.video_processor = video = copy(processor.video_processor)
+        video.do_center_crop, video.size = False, SizeDict(height=side, width=side)
+        super().__init__(model, processor, info)
+
+    @property
+    def vision_token(self) -> int:
+        """See `HfVideoLM.vision_token`."""
+        return int(self.model.config.video_token_id)
+
+    @property
+    def decoder(self) -> Any:
+        """See `HfVideoLM.decoder`."""
+        return self.model.model.language_model
+
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.encode_patches`; every frame is handed over as a video of its own."""
+        pixels = views[at[:, 0], at[:, 1]].to(self.dtype)
+        return (self.model.model.get_video_features(pixels[:, None]).pooler_output,)
+
+
+SPECK = 1e-6
+
+
+class SmolVLM(FramesVLM):
+    """A `SmolVLMForConditionalGeneration`; frames are announced with their times in words."""
+
+    query_prefix = DEFAULT_MEDIA_OUTTRO
+
+    @property
+    def decoder(self) -> Any:
+        """See `HfVideoLM.decoder`."""
+        return self.model.model.text_model
+
+    def extra_inputs(self, out: Mapping[str, Any], ids: Tensor) -> dict[str, Any]:
+        """Which pixels are not padding: (1, T, H, W)."""
+        return {"pixel_attention_mask": out["pixel_attention_mask"]}
+
+    def nested(self, videos: list[Any]) -> list[Any]:
+        """A list a prompt: transformers before 5.18 would count frames as videos."""
+        return [videos]
+
+    def encode_patches(self, encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+        """See `HfVideoLM.encode_patches`; a frame that is zero throughout gets a speck.
+
+        The model reads a zero frame as padding and drops it; a frame masked with the mean is zero.
+        """
+        pixels = views[at[:, 0], at[:, 1]]
+        blank = (pixels.detach() == 0).flatten(1).all(-1)[:, None, None, None]
+        pixels = (pixels + torch.where(blank, SPECK, 0.0).to(pixels.dtype)).to(self.dtype)
+        inside = encoded.inputs["pixel_attention_mask"][:, at[:, 1]]
+        out = self.model.model.get_image_features(pixels[None], inside)
+        features = torch.cat(list(out.pooler_output))
+        return (features.view(len(at), -1, features.shape[-1]),)

@@ -37,9 +37,8 @@ from macd_studio.core.backbones.caches import (
     map_cache,
     select_rows,
 )
-from macd_studio.core.backbones.checkpointing import checkpointed
-from macd_studio.core.backbones.fitting import at_least, fitted, shape_errors
 from macd_studio.core.backbones.generation import end_tokens, repetition_penalty
+from macd_studio.core.backbones.hooks import checkpointed, hidden_among, pruned, watched
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.prompt import (
     metadata_of,
@@ -49,9 +48,13 @@ from macd_studio.core.backbones.prompt import (
     render_prompt,
     unknown_words,
 )
-from macd_studio.core.backbones.prune import hidden_among, pruned
-from macd_studio.core.backbones.resize import cap_pixels, resampling_of
-from macd_studio.core.backbones.watching import watched
+from macd_studio.core.backbones.sizes import (
+    at_least,
+    cap_pixels,
+    fitted,
+    resampling_of,
+    shape_errors,
+)
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.question import control_strings, refuse_special

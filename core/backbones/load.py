@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,20 +14,20 @@ import transformers
 from huggingface_hub.errors import GatedRepoError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoProcessor
+from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
 
 from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
 from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.backbones.progress import reading_weights
 from macd_studio.core.errors import (
     BackboneCorrupt,
     BackboneNotFound,
     OutOfMemory,
     UnsupportedBackbone,
 )
-from macd_studio.core.fetching import WEIGHTS, fetch
+from macd_studio.core.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.hub import reachable
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Progress
@@ -35,14 +35,14 @@ from macd_studio.core.types import Progress
 disable_progress_bar()
 
 FAMILIES: dict[str, tuple[str, str]] = {
-    "qwen2_vl": ("Qwen2VLForConditionalGeneration", "qwen2_vl:Qwen2VL"),
-    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl:Qwen25VL"),
-    "qwen3_vl": ("Qwen3VLForConditionalGeneration", "qwen3_vl:Qwen3VL"),
-    "internvl": ("InternVLForConditionalGeneration", "internvl:InternVL"),
-    "smolvlm": ("SmolVLMForConditionalGeneration", "smolvlm:SmolVLM"),
+    "qwen2_vl": ("Qwen2VLForConditionalGeneration", "qwen:Qwen2VL"),
+    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "qwen:Qwen25VL"),
+    "qwen3_vl": ("Qwen3VLForConditionalGeneration", "qwen:Qwen3VL"),
+    "internvl": ("InternVLForConditionalGeneration", "frames:InternVL"),
+    "smolvlm": ("SmolVLMForConditionalGeneration", "frames:SmolVLM"),
     "llava_next_video": (
         "LlavaNextVideoForConditionalGeneration",
-        "llava_next_video:LlavaNextVideo",
+        "frames:LlavaNextVideo",
     ),
 }
 """config.model_type → name of transformers' class, and module and class of the adapter."""
@@ -261,3 +261,17 @@ def pinned(name: str) -> tuple[str, str]:
         raise BackboneNotFound(f"there is no folder {name!r}", "A folder has no revision")
     listed = next((m.revision for m in CATALOGUE if m.hub_id == source), "")
     return source, revision or listed
+
+
+@contextmanager
+def reading_weights(progress: Progress) -> Iterator[None]:
+    """While inside, transformers updates `progress` with how many tensors it has read."""
+
+    def hook(_: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return bar(progress)(*args, **named)
+
+    former = logging.set_tqdm_hook(hook)
+    try:
+        yield
+    finally:
+        logging.set_tqdm_hook(former)

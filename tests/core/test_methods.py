@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.base import Prune
-from macd_studio.core.backbones.prune import last_row, pruned
+from macd_studio.core.backbones.hooks import last_row, pruned
 from macd_studio.core.cli.main import main
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import BlindGradient, OptionError

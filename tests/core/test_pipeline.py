@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import Cancelled, NumericalError, QuestionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import (
@@ -14,7 +15,7 @@ from macd_studio.core.options import (
     RunOptions,
     VideoOptions,
 )
-from macd_studio.core.pipeline import NO_ANSWER, NO_TRACKS, STAGES, StageCache, run
+from macd_studio.core.pipeline import NO_ANSWER, NO_TRACKS, STAGES, run
 from macd_studio.core.traces.reproduce import command
 from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.truth import OUTSIDE

@@ -10,8 +10,8 @@ from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode
 from transformers.video_utils import VideoMetadata
 
-from macd_studio.core.backbones.llava_next_video import LlavaNextVideo
-from macd_studio.core.backbones.resize import cap_pixels, resampling_of
+from macd_studio.core.backbones.frames import LlavaNextVideo
+from macd_studio.core.backbones.sizes import cap_pixels, resampling_of
 from macd_studio.core.types import Clip
 from tests.families import NAMES, tiny
 

@@ -9,15 +9,15 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.cli.main import main
-from macd_studio.core.errors import OptionError
-from macd_studio.core.media.film import write_film
-from macd_studio.core.rendering.draw import (
+from macd_studio.core.drawing import (
     blend_heat,
     box_at,
     choose_map,
     drawn_frames,
     sampled_shots,
 )
+from macd_studio.core.errors import OptionError
+from macd_studio.core.media.film import write_film
 from macd_studio.core.types import LOST
 from tests.small_trace import small_trace
 

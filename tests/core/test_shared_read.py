@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from macd_studio.core.cache import StageCache
 from macd_studio.core.options import RunOptions
-from macd_studio.core.pipeline import StageCache, run
+from macd_studio.core.pipeline import run
 from tests.fakes import BoxDetector
 
 FIRST, SECOND = "Is there a dog in the video?", "What is in the video?"
@@ -32,7 +33,7 @@ def counted(toyworld, monkeypatch):
 def test_a_second_question_reads_the_video_no_more_and_answers_the_same(toy_mp4, toyworld, counted):
     alone = traced(toy_mp4, SECOND, toyworld, StageCache())
     without = sum(counted)
-    cache = StageCache(keep_read=True)
+    cache = StageCache(keep_prefill=True)
     traced(toy_mp4, FIRST, toyworld, cache)
     counted.clear()
     shared = traced(toy_mp4, SECOND, toyworld, cache)
@@ -43,7 +44,7 @@ def test_a_second_question_reads_the_video_no_more_and_answers_the_same(toy_mp4,
         for mine, own in zip(shared.answers[name].tokens, alone.answers[name].tokens, strict=True):
             np.testing.assert_allclose(mine.base, own.base, atol=1e-3)
     np.testing.assert_allclose(shared.steps[0].loss, alone.steps[0].loss, atol=1e-4)
-    cache.forget_read()
+    cache.forget_prefill()
     counted.clear()
     traced(toy_mp4, SECOND, toyworld, cache)
     assert sum(counted) == without
@@ -55,12 +56,12 @@ def test_a_read_serves_only_the_same_frames_prompt_and_model(toyworld, make_vide
     clip, other = (read_clip(make_video(f"{n}.mp4", frames=n)) for n in (24, 40))
     first, second = (toyworld.encode(clip, q) for q in (FIRST, SECOND))
     state = toyworld.prefill(first, first.video)
-    cache = StageCache(keep_read=True)
-    cache.put_read(toyworld, first, state)
-    assert cache.read_of(toyworld, second) is state
-    assert cache.read_of(object(), second) is None
-    assert cache.read_of(toyworld, toyworld.encode(other, SECOND)) is None
+    cache = StageCache(keep_prefill=True)
+    cache.put_prefill(toyworld, first, state)
+    assert cache.prefill_for(toyworld, second) is state
+    assert cache.prefill_for(object(), second) is None
+    assert cache.prefill_for(toyworld, toyworld.encode(other, SECOND)) is None
     before = toyworld.encode_frames(second.frames, SECOND, before="Look closely. ")
-    assert cache.read_of(toyworld, before) is None
-    cache.forget_read()
-    assert cache.read_of(toyworld, second) is None
+    assert cache.prefill_for(toyworld, before) is None
+    cache.forget_prefill()
+    assert cache.prefill_for(toyworld, second) is None

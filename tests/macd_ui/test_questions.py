@@ -57,7 +57,7 @@ def test_each_question_is_run_on_the_same_clip_with_one_look(handlers, make_vide
     assert {"baseline", "macd"} <= set(last[0]["answers"])
     assert handlers.store.session("me").trace.question == "where?"
     cache = handlers.store.session("me").cache
-    assert (cache.keep_read, cache._read) == (False, None)  # its memory is given back
+    assert (cache.keep_prefill, cache._prefill) == (False, None)  # its memory is given back
 
 
 def test_each_run_stays_until_an_open_page_has_fetched_it(handlers, make_video, monkeypatch):

@@ -1,7 +1,7 @@
-"""Hides vision tokens from a decoder's later layers, by hooks that are always removed again.
+"""Changes to a model's layers for the length of a `with` block: hide, watch, keep less memory.
 
 For decoders whose layers call `self_attn` with keyword arguments and rotary embeddings, as the
-Qwen and Llama families do. Only one row of one layer's attention is computed by hand: asking
+Qwen and Llama families do. Only the rows and layers asked for are computed by hand: asking
 transformers for all attentions would force eager attention and store every layer's.
 """
 
@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from macd_studio.core.backbones.base import Prune
+from macd_studio.core.backbones.base import Prune, Watch, Watched
 
 
 @contextmanager
@@ -96,3 +97,70 @@ def last_row(attention: Any, named: dict[str, Any]) -> Tensor:
     keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], 1)
     scores: Tensor = (query @ keys.transpose(-1, -2)).float() * attention.scaling
     return scores.softmax(-1).mean(1)[:, 0]
+
+
+@contextmanager
+def watched(decoder: Any, head: Any, watch: Watch, vision: Tensor) -> Iterator[Watched]:
+    """While inside, the decoder's passes fill what is yielded; see `Watch`.
+
+    head: hidden states → logits. vision: (N,) positions of the vision tokens in the cache. For
+    decoders with `layers` and a final `norm`, as the Qwen and Llama families have them. Raises
+    IndexError for a layer or a vision token that is not there.
+    """
+    layers = decoder.layers
+    seen = Watched()
+    blocked = vision[torch.tensor(watch.blocked, dtype=torch.long, device=vision.device)][None]
+
+    def keep_row(attention: Any, _: Any, keywords: dict[str, Any], __: Any) -> None:
+        seen.attention[attention.layer_idx] = last_row(attention, keywords)[:, vision]
+
+    def read_out(index: int, _: Any, __: Any, out: Any) -> None:
+        if index == 0:
+            seen.lens.clear()
+        hidden = (out if isinstance(out, Tensor) else out[0])[:, -1]
+        seen.lens.append(head(decoder.norm(hidden)))
+
+    def block(index: int, _: Any, positional: Any, keywords: dict[str, Any]) -> Any:
+        states = positional[0] if positional else keywords["hidden_states"]
+        hidden = blocked.expand(len(states), -1)
+        return positional, hide_tokens(positional, keywords, hidden, index)
+
+    handles = [
+        layers[i].self_attn.register_forward_hook(keep_row, with_kwargs=True)
+        for i in watch.attention
+    ]
+    if watch.lens:
+        handles += [
+            layer.register_forward_hook(partial(read_out, i)) for i, layer in enumerate(layers)
+        ]
+    if watch.blocked:
+        handles += [
+            layers[i].register_forward_pre_hook(partial(block, i), with_kwargs=True)
+            for i in watch.blocked_layers
+        ]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def checkpointed(model: Any) -> Iterator[None]:
+    """Gradient checkpointing by layer while inside; the model is in `eval()` before and after.
+
+    transformers checkpoints only layers in training mode: that flag is set on the layers alone, so
+    that nothing below them, dropout above all, changes.
+    """
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    kind = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
+    getattr(model, f"{kind}_checkpointing_enable")({"use_reentrant": False})
+    try:
+        for layer in layers:
+            layer.training = True
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
+        getattr(model, f"{kind}_checkpointing_disable")()
+        model.disable_input_require_grads()  # enabling left hooks that make every pass keep a graph

@@ -1,4 +1,4 @@
-"""Qwen2-VL. Two frames make one temporal patch; the video is one block without timestamps."""
+"""Qwen2-VL, Qwen2.5-VL and Qwen3-VL. Two frames make one temporal patch."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.backbones.patch_embedding import embed_by_matrix
 from macd_studio.core.backbones.positions import positions_of
-from macd_studio.core.backbones.windows import group_windows
+from macd_studio.core.backbones.towers import embed_by_matrix, group_windows
 from macd_studio.core.types import ModelFrames
 
 
 class Qwen2VL(HfVideoLM):
     """A `Qwen2VLForConditionalGeneration`; also what its successors share with it.
+
+    The video is one block without timestamps.
 
     splits_video: whether each temporal patch is a block of its own, with text between.
     """
@@ -208,3 +210,53 @@ class Qwen2VL(HfVideoLM):
     def step_positions(self, at: int, rows: int) -> Tensor:
         """See `HfVideoLM.step_positions`."""
         return torch.full((3, rows, 1), at, device=self.device)
+
+
+class Qwen25VL(Qwen2VL):
+    """A `Qwen2_5_VLForConditionalGeneration`, the embedded backbone's: time is in its positions."""
+
+    def clock(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Times count from the first frame: positions know seconds a patch, not the clock."""
+        return np.asarray(times - times[0])
+
+    def time_step(self, out: Mapping[str, Any]) -> float:
+        """See `Qwen2VL.time_step`: seconds per temporal patch × positions per second."""
+        seconds = float(out["second_per_grid_ts"][0])
+        return seconds * float(self.model.config.vision_config.tokens_per_second)
+
+
+class Qwen3VL(Qwen2VL):
+    """A `Qwen3VLForConditionalGeneration`; its timestamps are text, and positions know no time.
+
+    Each temporal patch is a block of its own in the prompt.
+
+    Features of several depths of the vision tower go into the first decoder layers (DeepStack).
+    """
+
+    min_frames = 2
+    splits_video = True
+
+    def pixel_bounds(self, frames: int) -> tuple[int, int]:
+        """See `Qwen2VL.pixel_bounds`: here the processor's bounds are those of the whole video."""
+        fewest, most = super().pixel_bounds(frames)
+        count = max(frames, self.min_frames)
+        video = self.processor.video_processor
+        share = most // count
+        if self.info.cap_pixels_per_frame:
+            share = min(share, int(video.max_video_tokens) * self.unit**2)
+        return fewest // count, share
+
+    def outputs(self, out: Any) -> list[Tensor]:
+        """See `Qwen2VL.outputs`."""
+        return [*super().outputs(out), *out.deepstack_features]
+
+    def deepstack_inputs(
+        self, features: Sequence[Tensor], slots: Tensor, length: int
+    ) -> dict[str, Any]:
+        """Which tokens stand for pixels, and their features by layer."""
+        mask = torch.zeros(len(features[0]), length, dtype=torch.bool, device=self.device)
+        mask[:, slots] = True
+        return {
+            "visual_pos_masks": mask,
+            "deepstack_visual_embeds": [f.flatten(0, 1) for f in features],
+        }

@@ -1,0 +1,118 @@
+"""What one run keeps for the next: results of its slow stages, the last prefill, tracks by file."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from macd_studio.core.types import Clip
+
+if TYPE_CHECKING:
+    from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+
+
+class StageCache:
+    """Remembers the results of the slow, question-free stages for the last few clips.
+
+    keep_prefill: whether that of the last clip stays too, for another question about it.
+    Its features and keys take memory of the device, so it is off unless several are asked.
+    """
+
+    def __init__(self, size: int = 4, keep_prefill: bool = False) -> None:
+        self.size, self.keep_prefill = size, keep_prefill
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._prefill: tuple[VideoLM, Encoded, DecodeState] | None = None
+
+    def prefill_for(self, lm: VideoLM, encoded: Encoded) -> DecodeState | None:
+        """The last read, where another question was asked of the same frames by the same model.
+
+        The prompts must be equal up to the question.
+        """
+        if self._prefill is None or self._prefill[0] is not lm:
+            return None
+        _, kept, state = self._prefill
+        before = int(encoded.query[0])
+        same_frames = np.array_equal(kept.frames.pixels, encoded.frames.pixels)
+        ours, theirs = (z.input_ids[0, :before] for z in (encoded, kept))
+        same_prompt = ours.shape == theirs.shape and bool((ours == theirs).all())
+        return state if same_frames and same_prompt else None
+
+    def put_prefill(self, lm: VideoLM, encoded: Encoded, state: DecodeState) -> None:
+        """Keeps a read in place of the one before."""
+        self._prefill = lm, encoded, state
+
+    def forget_prefill(self) -> None:
+        """Gives the memory of the last read back, and keeps none from now on."""
+        self.keep_prefill, self._prefill = False, None
+
+    def frames(self) -> list[Any]:
+        """What is kept that holds frames: decoded clips, and the last read."""
+        with self._lock:
+            clips = [kept for kept in self._kept.values() if isinstance(kept, Clip)]
+            return [*clips, *(self._prefill or ())[1:]]
+
+    def forget_frames(self) -> None:
+        """Forgets decoded clips and the last read; objects that were found stay."""
+        with self._lock:
+            for key in [k for k, kept in self._kept.items() if isinstance(kept, Clip)]:
+                del self._kept[key]
+            self._prefill = None
+
+    def get(self, key: Hashable) -> Any:
+        """The result kept under a key, or None."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keeps a result and forgets the one not used for longest."""
+        with self._lock:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            while len(self._kept) > self.size:
+                self._kept.popitem(last=False)
+
+
+MOST, MOST_CLIPS = 8, 32
+"""Pairs of a detector and a clip object, or of a detector and all files, that are remembered; and
+files a detector."""
+
+_KEPT: OrderedDict[Hashable, StageCache] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def kept_tracks(video: str | Path | Clip, detector: Any, device: str) -> StageCache:
+    """Where the tracks of a clip are kept between calls of `macd.trace`.
+
+    Files are told apart by their content, inside the cache. A Clip and a loaded detector are
+    known by identity only: what they hold is the caller's own and is not read to compare it.
+    """
+    clip = weakref.ref(video) if isinstance(video, Clip) else None
+    try:
+        key = (_detector_key(detector), device, clip)
+        with _LOCK:
+            cache = _KEPT.pop(key, None) or StageCache(MOST_CLIPS)
+            _KEPT[key] = cache
+            while len(_KEPT) > MOST:
+                _KEPT.popitem(last=False)
+    except TypeError:  # a detector that has no weak references or no hash: nothing is shared
+        return StageCache()
+    return cache
+
+
+def _detector_key(detector: Any) -> Hashable:
+    """By name with the state of the files behind it, or the very object."""
+    if not isinstance(detector, str | Path):
+        return weakref.ref(detector)
+    path = Path(detector)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path, Path(f"{detector}.pt")]
+    stats = [(str(f.resolve()), f.stat()) for f in files if f.is_file()]
+    return str(detector), tuple((name, s.st_mtime_ns, s.st_size) for name, s in stats)

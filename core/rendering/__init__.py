@@ -1,1 +1,0 @@
-"""A trace drawn over its frames, as pictures and as a film."""
