@@ -85,15 +85,13 @@ class HfVideoLM(VideoLM):
         self.device, self.dtype = model.device, model.dtype
         self.mean, self.std = (torch.tensor(z) for z in (video.image_mean, video.image_std))
         self._ends = end_tokens(model.generation_config, self.tokenizer.eos_token_id)
-        added = self.tokenizer.get_added_vocab()
-        special = self.tokenizer.all_special_tokens
+        added, special = self.tokenizer.get_added_vocab(), self.tokenizer.all_special_tokens
         self._controls = control_strings(special, added, placeholders(processor))
         ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
         unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
         self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
-    # what a family says; what is not abstract has a default that fits most.
-    # `out` is what the processor gave for one clip and one prompt
+    # what a family says. `out` is what the processor gave for one clip and one prompt
 
     @property
     @abstractmethod
