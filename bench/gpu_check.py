@@ -115,13 +115,13 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
         level=np.ones(len(tracks)),
         frame_level=np.ones(len(encoded.groups)),
     )
-    counter = staged("second_view", lambda: masked_view(case, whole, case.options.mask).state)
+    others = staged("second_view", lambda: masked_view(case, whole, case.options.mask).states)
     pruned = staged("pruned_view", lambda: case.prefill(encoded.video, Prune(1, 0.5)))
     options = DecodeOptions(max_tokens=TOKENS)
     rule = Linear(case.options.contrast)
-    decoded = staged("decode", lambda: list(decode(lm, base, counter, rule, options)))
-    assert len(list(decode(lm, base, pruned, rule, replace(options, max_tokens=2)))) > 0
-    _assert_crop_repeats(lm, base, counter)
+    decoded = staged("decode", lambda: list(decode(lm, base, others, rule, options)))
+    assert len(list(decode(lm, base, [pruned], rule, replace(options, max_tokens=2)))) > 0
+    _assert_crop_repeats(lm, base, others)
     answer = [decoded[0].token, decoded[0].token]
     masks, gradient = case.masks(case.options.mask), last["normal"].gradient
     staged("occlusion", lambda: measure(lm, masks, base, answer, gradient, whole.level))
@@ -144,7 +144,7 @@ def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> ViewBatch:
     """What `core.planning.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
-    return ViewBatch(lm, case.base, masked_view(case, masked, case.options.mask).state)
+    return ViewBatch(lm, case.base, masked_view(case, masked, case.options.mask).states)
 
 
 def _draw(lm: HfVideoLM, device: str) -> None:
@@ -163,8 +163,8 @@ def _assert_same_slopes(normal: AscentStep, low: AscentStep) -> None:
     assert np.linalg.norm(a - b) <= 0.2 * np.linalg.norm(a), f"low memory differs: {a} and {b}"
 
 
-def _assert_crop_repeats(lm: HfVideoLM, base: Any, counter: Any) -> None:
-    pair = ViewBatch(lm, base, counter)
+def _assert_crop_repeats(lm: HfVideoLM, base: Any, others: Any) -> None:
+    pair = ViewBatch(lm, base, others)
     pair.step([5])
     first, _ = pair.logits(1)
     pair.crop(0)

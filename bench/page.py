@@ -60,8 +60,7 @@ _MOVE = """([selector, top]) => {
 _RESCORE = """
   const logits = () => Array.from({ length: 512 }, () => 10 * Math.random());
   const step = { candidates: [...Array(512).keys()], texts: Array(512).fill("x"),
-    base: logits(), counter: logits(), base_log_z: 20, weights: null, further: [],
-    further_log_z: [] };
+    base: logits(), others: [logits()], base_log_z: 20, weights: null };
   const times = Array.from({ length: 20 }, (_, i) => {
     const began = performance.now();
     for (let t = 0; t < 64; t++) rescore(step, i / 10, 0.1);

@@ -116,7 +116,7 @@ def large_trace(folder: Path) -> Path:
     assert sound.model_frames is not None
     frames = len(sound.frames)
     grey = np.full((frames, 1350, 1350, 3), 128, np.uint8)
-    shown = {n: replace(a, shown=None, further=()) for n, a in sound.answers.items()}
+    shown = {n: replace(a, second_views=()) for n, a in sound.answers.items()}
     return save(
         replace(
             sound,

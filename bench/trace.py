@@ -118,9 +118,9 @@ def read(of: MethodContext, macd: bool) -> ViewBatch:
     The level 1 is set by hand: random weights would decide by chance what is read again.
     """
     if not macd:
-        return ViewBatch(of.lm, of.base, None)
+        return ViewBatch(of.lm, of.base, [])
     masked = replace(of.counterfactual(of.options.mask), level=np.ones(len(of.tracks)))
-    return ViewBatch(of.lm, of.base, masked_view(of, masked, of.options.mask).state)
+    return ViewBatch(of.lm, of.base, masked_view(of, masked, of.options.mask).states)
 
 
 def still(n: int, frames: int) -> tuple[Track, ...]:

@@ -213,7 +213,7 @@ class MethodContext:
 
         def make() -> OwnAnswer:
             greedy = replace(self.options.decode, search="greedy")
-            steps = list(decode(self.lm, self.base, None, Plain(), greedy))
+            steps = list(decode(self.lm, self.base, [], Plain(), greedy))
             tokens = [s.token for s in steps if s.token not in self.lm.end_tokens]
             first = steps[0]
             others = (int(t) for t in first.candidates if t != first.token)

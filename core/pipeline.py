@@ -234,8 +234,9 @@ def _compare(run: _Run, context: MethodContext, methods: list[Method]) -> Iterat
         except NotApplicable as error:
             run.update_trace(skipped=run.trace.skipped | {method.name: str(error)})
             continue
-        if isinstance(answer.view, MaskedView) and answer.view.random is not None:
-            run.warnings += placement_warnings(answer.view.random)
+        for view in (second.view for second in answer.second_views):
+            if isinstance(view, MaskedView) and view.random is not None:
+                run.warnings += placement_warnings(view.random)
         answers = run.trace.answers | {method.name: answer}
         run.update_trace(answers=answers, shared=dict(context.shared))
     if methods:

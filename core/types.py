@@ -25,7 +25,7 @@ from macd_studio.core.records import (
     DetectorRecord,
 )
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.view_records import NoView, View
+from macd_studio.core.view_records import View
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -343,15 +343,15 @@ class StepWeights:
 class TokenStep:
     """One decoded token with its candidates under both views.
 
-    candidates: (C,) token ids, best base logit first; base, counter: (C,) logits (counter is None
-    in a one-view answer); *_log_z: log partition over the whole vocabulary, so that
-    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text. Candidates hold the
-    winner for any α in [0, 20] and β in [0, 1]. floor: every token whose base logit is at least
-    this is among them (−inf: all are; inf: not known), so probabilities over a head that ends above
-    it are exact, and upper bounds over one that reaches below. hidden: (N,) vision tokens that the
-    second view did not see, None where it hides none. weights: how it was scored; None where the
-    answer's α, β and cut say so. repeats: what a repetition penalty lowers. further, further_log_z:
-    as counter, of later second views; of their candidates only the choice is sure to be stored.
+    candidates: (C,) token ids, best base logit first; base: (C,) their logits; others: (C,) those
+    of each second view; *_log_z: log partition over the whole vocabulary, so that
+    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text. With one second view
+    they hold the winner for any α in [0, 20] and β in [0, 1], with several the choice. floor: every
+    token whose base logit is at least this is among them (−inf: all are; inf: not known), so
+    probabilities over a head that ends above it are exact, and upper bounds over one that reaches
+    below. hidden: (N,) vision tokens that the first second view did not see, None where it hides
+    none. weights: how it was scored; None where the answer's α, β and cut say so. repeats: what a
+    repetition penalty lowers.
     """
 
     index: int
@@ -361,24 +361,20 @@ class TokenStep:
     texts: tuple[str, ...]
     base: Floats
     base_log_z: float
-    counter: Floats | None = None
-    counter_log_z: float | None = None
+    others: tuple[Floats, ...] = ()
+    others_log_z: tuple[float, ...] = ()
     hidden: NDArray[np.bool_] | None = None
     floor: float = -np.inf
     weights: StepWeights | None = None
-    further: tuple[Floats, ...] = ()
-    further_log_z: tuple[float, ...] = ()
     repeats: Repeats | None = None
-
-    @property
-    def others(self) -> tuple[Floats, ...]:
-        """(C,) logits of every second view, in order; none in a one-view answer."""
-        return () if self.counter is None else (self.counter, *self.further)
 
 
 @dataclass(frozen=True, eq=False)
 class ShownView:
-    """What a second view was, and its frames as `Answer.shown` has them."""
+    """What a second view was. shown: its frames as the model read them, (T, h, w, 3).
+
+    None where it has the pixels of the first view, or none at all.
+    """
 
     view: View
     shown: Pixels | None = None
@@ -389,10 +385,7 @@ class Answer:
     """One method's answer. finished: the model ended it itself, not the token limit.
 
     rule: how the views were scored, see core.rules; alpha, beta and head, which logits the cut
-    compares, are those of the rule "linear". votes: normalised answer → samples that gave it;
-    view: what the second view was; shown: its frames as the model read them,
-    (T, h, w, 3), None where there is no second view or it has the pixels of the first.
-    further: the second views after the first, of a rule that takes several.
+    compares, are those of the rule "linear". votes: normalised answer → samples that gave it.
     ms: time that it added to the run, in which the first method to need a shared piece pays for it;
     total_ms: of everything it needs, from the prompt to the answer. memory_mb: peak of the tensors
     alive for it, weights included.
@@ -407,12 +400,10 @@ class Answer:
     head: str = "probability"
     rule: str = "linear"
     votes: dict[str, int] = field(default_factory=dict)
-    view: View = field(default_factory=NoView)
-    shown: Pixels | None = None
+    second_views: tuple[ShownView, ...] = ()
     ms: float = 0.0
     total_ms: float = 0.0
     memory_mb: float = 0.0
-    further: tuple[ShownView, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

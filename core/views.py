@@ -54,6 +54,11 @@ class SecondView:
     video: Tensor | None = None
     base: DecodeState | None = None
 
+    @property
+    def states(self) -> tuple[DecodeState, ...]:
+        """Its state; none where there is nothing to show."""
+        return () if self.state is None else (self.state,)
+
 
 def video_alone(context: MethodContext) -> SecondView:
     """The video alone, without a second view."""

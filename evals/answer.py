@@ -46,8 +46,7 @@ def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenS
         candidates=step.candidates[at],
         texts=tuple(step.texts[i] for i in at),
         base=step.base[at],
-        counter=None if step.counter is None else step.counter[at],
-        further=tuple(row[at] for row in step.further),
+        others=tuple(row[at] for row in step.others),
         repeats=step.repeats and step.repeats.among(np.array(at)),
     )
 
@@ -261,10 +260,10 @@ def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float
 
 
 def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
-    if first is None or first.counter is None or answer.rule != "linear":
+    if first is None or not first.others or answer.rule != "linear":
         return []
     rule: Head = "raw" if answer.head == "raw" else "probability"
-    views = first.base, first.counter
+    views = first.base, first.others[0]
     picks = [int(penalised(score(*views, a, b, rule), first.repeats).argmax()) for a, b in GRID]
     return [first.texts[i].strip() for i in picks]
 

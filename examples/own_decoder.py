@@ -36,21 +36,21 @@ def logits_of(pixels, tokens):
 
 
 def decode(alpha):
-    """Greedy tokens of (1 + α)·base − α·counter among those with p ≥ β·max p of the video."""
-    tokens, base, counter = [], [], []
+    """Greedy tokens of (1 + α)·base − α·other among those with p ≥ β·max p of the video."""
+    tokens, base, other = [], [], []
     while len(tokens) < MOST_TOKENS and processor.tokenizer.eos_token_id not in tokens:
         base.append(logits_of(video, tokens))
-        counter.append(logits_of(0 * video, tokens))  # zero is the mean colour
-        scores = (1 + alpha) * base[-1] - alpha * counter[-1]
+        other.append(logits_of(0 * video, tokens))  # zero is the mean colour
+        scores = (1 + alpha) * base[-1] - alpha * other[-1]
         head = base[-1].softmax(-1) >= BETA * base[-1].softmax(-1).max()
         tokens.append(int(scores.masked_fill(~head, -torch.inf).argmax()))
-    return {"tokens": tokens, "base": base} | ({"counter": counter} if alpha else {})
+    return {"tokens": tokens, "base": base} | ({"others": [other]} if alpha else {})
 
 
 baseline = {"name": "baseline", **decode(0.0)}
-own = {"name": "own", **decode(ALPHA), "alpha": ALPHA, "beta": BETA, "view": {"kind": "blank"}}
 colour = [255 * mean for mean in processor.video_processor.image_mean]  # of the blank video
-own["shown"] = {"mask": torch.ones(frames.shape[:3]), "fill": colour}  # or pictures like frames
+blank = {"view": {"kind": "blank"}, "shown": {"mask": torch.ones(frames.shape[:3]), "fill": colour}}
+own = {"name": "own", **decode(ALPHA), "alpha": ALPHA, "beta": BETA, "second_views": [blank]}
 parts = {"tokenizer": processor.tokenizer, "tracks": clip.tracks}
 trace = macd.record(frames, clip.times, clip.question, answers=[baseline, own], **parts)
 macd.save(trace, sys.argv[1] if len(sys.argv) > 1 else "own.macd")

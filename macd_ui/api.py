@@ -111,7 +111,7 @@ def rescored(trace: Trace, alpha: float, beta: float) -> list[dict[str, Any]]:
         raise TraceError("the trace holds no MACD answer", "Give the trace of a finished run")
     rows = []
     for step in answer.tokens:
-        counter = step.base if step.counter is None else step.counter
+        counter = next(iter(step.others), step.base)
         s = score(step.base, counter, contrast.alpha, contrast.beta, answer.head)  # type: ignore[arg-type]
         s = penalised(s, step.repeats)
         best = int(s.argmax())

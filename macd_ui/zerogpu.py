@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.options import RunOptions
-from macd_studio.core.types import Clip, ModelFrames, Pixels, Trace
+from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
 from macd_studio.macd_ui.settings import EMBEDDED
@@ -210,19 +210,21 @@ def _change_in_worker(job: ChangeJob) -> Iterator[Event | MacdError]:
 def _lighter(events: Iterator[Event]) -> Iterator[Event]:
     """The events with pictures only where they are new; what was sent before has no frames."""
     read: ModelFrames | None = None
-    shown: dict[str, Pixels] = {}
+    sent: dict[tuple[str, int], Pixels] = {}
+
+    def lighter(place: tuple[str, int], view: ShownView) -> ShownView:
+        if view.shown is None:
+            return view
+        known = sent.get(place) is view.shown
+        sent[place] = view.shown
+        return replace(view, shown=view.shown[:0]) if known else view
+
     for event in events:
         trace = event.trace
         if trace is None:
             yield event
             continue
-        light = {}
-        for name, answer in trace.answers.items():
-            pixels = answer.shown
-            known = pixels is not None and shown.get(name) is pixels
-            light[name] = replace(answer, shown=pixels[:0]) if known else answer  # type: ignore[index]
-            if pixels is not None:
-                shown[name] = pixels
+        light = _with_views(trace.answers, lighter)
         new = trace.model_frames is not read
         read = trace.model_frames
         trace = replace(
@@ -235,7 +237,14 @@ def _heavier(
     events: Iterator[Event | MacdError], frames: Pixels, read: ModelFrames | None
 ) -> Iterator[Event]:
     """Takes back what `_lighter` left out; raises the error that a worker handed on."""
-    shown: dict[str, Pixels] = {}
+    sent: dict[tuple[str, int], Pixels] = {}
+
+    def heavier(place: tuple[str, int], view: ShownView) -> ShownView:
+        if view.shown is None:
+            return view
+        sent[place] = view.shown if len(view.shown) else sent[place]
+        return replace(view, shown=sent[place])
+
     for event in events:
         if isinstance(event, MacdError):
             raise event
@@ -244,14 +253,22 @@ def _heavier(
             yield event
             continue
         read = trace.model_frames or read
-        whole = {}
-        for name, answer in trace.answers.items():
-            pixels = answer.shown
-            if pixels is not None:
-                shown[name] = pixels if len(pixels) else shown[name]
-            whole[name] = answer if pixels is None else replace(answer, shown=shown[name])
+        whole = _with_views(trace.answers, heavier)
         trace = replace(trace, frames=frames, model_frames=read, answers=whole)
         yield replace(event, trace=trace)
+
+
+def _with_views(
+    answers: Mapping[str, Answer], change: Callable[[tuple[str, int], ShownView], ShownView]
+) -> dict[str, Answer]:
+    """The answers with each second view changed, by its method and its index."""
+    return {
+        name: replace(
+            answer,
+            second_views=tuple(change((name, j), z) for j, z in enumerate(answer.second_views)),
+        )
+        for name, answer in answers.items()
+    }
 
 
 def _on_gpu(task: Callable[[Any], Iterator[Any]], duration: Callable[[Any], int]) -> Any:

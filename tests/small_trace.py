@@ -26,13 +26,14 @@ from macd_studio.core.types import (
     Counterfactual,
     ModelFrames,
     OcclusionReport,
+    ShownView,
     StepWeights,
     Stroke,
     TokenStep,
     Trace,
     Track,
 )
-from macd_studio.core.view_records import MaskedView, NoView, PrunedTokensView
+from macd_studio.core.view_records import MaskedView, PrunedTokensView
 from macd_studio.core.whatif.edits import sound_edit
 from macd_studio.viewer.payload import payload
 
@@ -60,12 +61,12 @@ def small_trace():
     )  # fmt: skip
     two, one = np.array([0.75, 0.7]), np.array([0.75])
     answers = [
-        Answer("baseline", "yes", (token(0), token(1)), True, rule="plain", view=NoView()),
+        Answer("baseline", "yes", (token(0), token(1)), True, rule="plain"),
         Answer("macd", "no", (token(0, True), token(1, True)), True, 1.0, 0.1,
-               votes={"no": 2, "yes": 1}, shown=255 - frames,
-               view=MaskedView((1.0, 0.0), (0.75,))),
+               votes={"no": 2, "yes": 1},
+               second_views=(ShownView(MaskedView((1.0, 0.0), (0.75,)), 255 - frames),)),
         Answer("sid", "no", (token(0, True, np.array([True, False, True])),), False, 0.5, 0.1,
-               view=PrunedTokensView(2, 0.2, (1, 1, 3))),
+               second_views=(ShownView(PrunedTokensView(2, 0.2, (1, 1, 3))),)),
     ]  # fmt: skip
     return Trace(
         question="Is there a dog?",
@@ -134,8 +135,8 @@ def token(index, two=False, hidden=None):
         texts=("yes", "no", "\n"),
         base=base,
         base_log_z=3.0,
-        counter=base[::-1].copy() if two else None,
-        counter_log_z=3.0 if two else None,
+        others=(base[::-1].copy(),) if two else (),
+        others_log_z=(3.0,) if two else (),
         hidden=hidden,
         floor=-np.inf,
         weights=None if two else StepWeights(),

@@ -290,7 +290,8 @@ def _clip_and_answers(trace: Trace) -> dict[str, Any]:
     """What a quiz or a caption shows of a trace: every second frame of both views, and tokens."""
     macd = trace.answers["macd"]
     assert trace.model_frames is not None
-    behind = trace.model_frames.pixels if macd.shown is None else macd.shown
+    shown = macd.second_views[0].shown
+    behind = trace.model_frames.pixels if shown is None else shown
     return {
         "question": trace.question,
         "frames": [picture(f) for f in trace.frames[1::2]],
@@ -305,14 +306,14 @@ def _clip_and_answers(trace: Trace) -> dict[str, Any]:
 def _answer(answer: Answer) -> dict[str, Any]:
     tokens = []
     for step in answer.tokens:
-        other = step.base if step.counter is None else step.counter
+        other = next(iter(step.others), step.base)
         best = [set(np.argsort(-row)[:KEPT_CANDIDATES].tolist()) for row in (step.base, other)]
         keep = sorted(best[0] | best[1], key=lambda i: -step.base[i])
         tokens.append({
             "text": step.text,
             "texts": [step.texts[i] for i in keep],
             "base": _rounded(step.base[keep]),
-            "counter": None if step.counter is None else _rounded(step.counter[keep]),
+            "counter": _rounded(other[keep]) if step.others else None,
         })  # fmt: skip
     return {"text": answer.text, "tokens": tokens}
 

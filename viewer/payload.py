@@ -305,9 +305,8 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
     """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
     return answer_as_dict(answer) | {
         "right": is_right(answer.text, truth) if answer.finished else None,
-        "shown": _shown(trace, answer.shown),
-        "further": [
-            {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.further
+        "second_views": [
+            {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.second_views
         ],
         "method": answer.method,
         "title": title_of(answer.method),
@@ -320,9 +319,8 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
                 "texts": list(t.texts),
                 "base": _list(t.base),
                 "base_log_z": t.base_log_z,
-                "counter": None if t.counter is None else _list(t.counter),
-                "counter_log_z": t.counter_log_z,
-                "further": [_list(row) for row in t.further],
+                "others": [_list(row) for row in t.others],
+                "others_log_z": list(t.others_log_z),
                 "hidden": None if t.hidden is None else _bits(t.hidden),
                 "floor": t.floor if math.isfinite(t.floor) else None,
                 "complete": t.floor == -math.inf,
@@ -349,8 +347,7 @@ def _weights(weights: StepWeights) -> dict[str, Any]:
     """
     return {
         "base": weights.base,
-        "other": weights.others[0] if weights.others else 0.0,
-        "further": list(weights.others[1:]),
+        "others": list(weights.others),
         "floor": round(weights.floor, 5) if math.isfinite(weights.floor) else None,
         "bias": [list(pair) for pair in weights.bias],
     }

@@ -20,9 +20,6 @@ from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
-SecondStates = DecodeState | Sequence[DecodeState] | None
-"""The second views, prefilled: one, several in order, or none."""
-
 
 class ViewBatch:
     """n hypotheses under the video and its second views, kept in step.
@@ -33,12 +30,12 @@ class ViewBatch:
     for bit.
     """
 
-    def __init__(self, lm: VideoLM, base: DecodeState, others: SecondStates, rows: int = 1) -> None:
+    def __init__(
+        self, lm: VideoLM, base: DecodeState, others: Sequence[DecodeState], rows: int = 1
+    ) -> None:
         self.lm, self.rows = lm, rows
         self._prompt = base.prompt_tokens
         self._fed: list[list[int]] = [[] for _ in range(rows)]
-        if others is None or isinstance(others, DecodeState):
-            others = [] if others is None else [others]
         views = [base, *others]
         alike = [(v.length, v.prune) == (base.length, base.prune) for v in views]
         joint = [i for i, same in enumerate(alike) if same]
@@ -117,7 +114,7 @@ def repeats_of(lm: VideoLM, state: DecodeState, tokens: Sequence[int]) -> Repeat
 def decode(
     lm: VideoLM,
     base: DecodeState,
-    others: SecondStates,
+    others: Sequence[DecodeState],
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Iterator[TokenStep]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from macd_studio.core.backbones.base import DecodeState, VideoLM
 from macd_studio.core.decoding.contrast import log_partition, nucleus
-from macd_studio.core.decoding.loop import SecondStates, ViewBatch, answer, decode, token_step
+from macd_studio.core.decoding.loop import ViewBatch, answer, decode, token_step
 from macd_studio.core.decoding.steps import score_token
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import ScoreRule
@@ -21,7 +22,7 @@ def find_answer(
     lm: VideoLM,
     method: str,
     base: DecodeState,
-    others: SecondStates,
+    others: Sequence[DecodeState],
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Answer:
@@ -46,7 +47,7 @@ class _Beam:
 def beam(
     lm: VideoLM,
     base: DecodeState,
-    others: SecondStates,
+    others: Sequence[DecodeState],
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> tuple[TokenStep, ...]:
@@ -112,7 +113,7 @@ def vote(
     lm: VideoLM,
     method: str,
     base: DecodeState,
-    others: SecondStates,
+    others: Sequence[DecodeState],
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Answer:

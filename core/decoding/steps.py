@@ -55,8 +55,6 @@ def make_token_step(
     base, others: (V,) logits; keep: how many of each view's best are kept at least. repeats: (V,).
     """
     ids = kept_candidates([base, *others], keep, weights.floor, token, repeats)
-    rows = [other[ids].astype(np.float32) for other in others]
-    log_z = [log_partition(other) for other in others]
     return TokenStep(
         index=index,
         token=token,
@@ -65,12 +63,10 @@ def make_token_step(
         texts=tuple(token_text(int(i)) for i in ids),
         base=base[ids].astype(np.float32),
         base_log_z=log_partition(base),
-        counter=rows[0] if rows else None,
-        counter_log_z=log_z[0] if rows else None,
+        others=tuple(other[ids].astype(np.float32) for other in others),
+        others_log_z=tuple(map(log_partition, others)),
         floor=floor_of(base, ids),
         weights=None if type(rule) is Linear else weights,
-        further=tuple(rows[1:]),
-        further_log_z=tuple(log_z[1:]),
         repeats=None if repeats is None else repeats.among(ids),
     )
 

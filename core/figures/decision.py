@@ -54,7 +54,7 @@ def measure(trace: Trace, answer: str | None = None, token: int | None = None) -
     contrasted = contrast_answer(trace, answer)
     index = token_index(trace, contrasted, token)
     step = contrasted.tokens[index]
-    if contrasted.rule != "linear" or step.counter is None:
+    if contrasted.rule != "linear" or not step.others:
         raise OptionError(
             f"the rule {contrasted.rule!r} of {contrasted.method!r} is not the linear one",
             "Choose an answer of the linear rule",
@@ -66,7 +66,7 @@ def measure(trace: Trace, answer: str | None = None, token: int | None = None) -
     for row, beta in zip(places, betas, strict=True):
         inside = np.flatnonzero(plausibility_mask(step.base, float(beta), head))
         repeats = step.repeats and step.repeats.among(inside)
-        views = step.base[inside], step.counter[inside]
+        views = step.base[inside], step.others[0][inside]
         flips = flip_points(*views, 0.0, float(alphas[-1]), repeats)
         starts = np.array([alpha for alpha, _ in flips])
         row[:] = inside[[i for _, i in flips]][np.searchsorted(starts, alphas, "right") - 1]

@@ -89,10 +89,11 @@ def measure(trace: Trace, frames: Any = None, token: int | None = None) -> Overv
         trace.mask,
     )
     grey = np.repeat((255 * mask).round().astype(np.uint8)[..., None], 3, -1)
-    counter = read.pixels if macd.shown is None else macd.shown
+    shown = next((second.shown for second in macd.second_views), None)
+    counter = read.pixels if shown is None else shown
     index = token_index(trace, macd, token)
     step = macd.tokens[index]
-    other = step.base if step.counter is None else step.counter
+    other = next(iter(step.others), step.base)
     best = np.argsort(-step.base, kind="stable")[:CANDIDATES]
     own = int(np.flatnonzero(step.candidates == step.token)[0])
     kept = best if own in best else np.array([*best[:-1], own])

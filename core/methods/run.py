@@ -31,7 +31,7 @@ class DecodingViews:
     @property
     def others(self) -> tuple[DecodeState, ...]:
         """The second views' states, in order."""
-        return tuple(second.state for second in self.seconds if second.state is not None)
+        return tuple(state for second in self.seconds for state in second.states)
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,15 @@ def answer_events(
     another answer pays for.
     """
     options, own, needs = context.options.decode, replace(cost), frozenset(needs)
-    first, *further = (ShownView(z.record, shown(context, z)) for z in views.seconds)
+    second_views = tuple(
+        ShownView(z.record, shown(context, z)) for z in views.seconds if z.state is not None
+    )
 
     def signed(unsigned: Answer) -> Answer:
         whole = context.whole_cost(own, needs)
         return replace(
             unsigned,
-            view=first.view,
-            shown=first.shown,
-            further=tuple(further),
+            second_views=second_views,
             ms=round(1000 * (whole.seconds - paid_s), 1),
             total_ms=round(1000 * whole.seconds, 1),
             memory_mb=context.memory_mb(whole),

@@ -193,7 +193,7 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
     encoded = lm.encode(clip, QUESTION)
     context = MethodContext(lm, encoded, sample_tracks(len(clip.frames)), options)
     if kind == "baseline":
-        ViewBatch(lm, context.base, None)
+        ViewBatch(lm, context.base, [])
     elif kind == "vcd":
         views = decoding_views(context, METHODS["vcd"])
         ViewBatch(lm, views.base, views.others)
@@ -201,7 +201,7 @@ def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:
         counterfactual = context.counterfactual(options.mask)
         # an object that is left alone would make the view cheaper
         masked = replace(counterfactual, level=np.ones(len(context.tracks)))
-        ViewBatch(lm, context.base, masked_view(context, masked, options.mask).state)
+        ViewBatch(lm, context.base, masked_view(context, masked, options.mask).states)
 
 
 def _embedded() -> HfVideoLM:

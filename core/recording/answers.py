@@ -19,7 +19,7 @@ from macd_studio.core.rules import ScoreRule, Setting, find_rule
 from macd_studio.core.traces.schema import ANSWER, VIEW
 from macd_studio.core.types import Answer, Pixels, ShownView
 from macd_studio.core.validation import Number, Part
-from macd_studio.core.view_records import MaskedView, NoView, OtherView, View, view_from
+from macd_studio.core.view_records import MaskedView, OtherView, View, view_from
 from macd_studio.core.words import count
 
 TokenText = Callable[[int], str] | Mapping[int, str]
@@ -36,47 +36,45 @@ _Step = tuple[int, NDArray[np.float32], list[NDArray[np.float32]]]
 
 
 class StepRecord(TypedDict):
-    """A token. base: (V,) logits of the video; counter: (V,) those of the second view.
-
-    further: (V,) each, of the second views after the first.
-    """
+    """A token. base: (V,) logits of the video; others: (V,) those of each second view."""
 
     token: int
     base: ArrayLike
-    counter: NotRequired[ArrayLike | None]
-    further: NotRequired[Sequence[ArrayLike]]
+    others: NotRequired[Sequence[ArrayLike]]
+
+
+class SecondViewRecord(TypedDict, total=False):
+    """A second view, of which any may be missing.
+
+    view: what it was, as `core.view_records` writes it, such as `{"kind": "blank"}`. shown: what
+    it showed in place of the frames, (T, H, W, 3) uint8 of their shape, or the mask it hid them
+    behind, `{"mask": (T, H, W), "fill": (3,)}`.
+    """
+
+    view: View | Mapping[str, Any]
+    shown: ShownRecord | None
 
 
 class AnswerRecord(TypedDict):
     """An answer by its name. rule: of core.rules; "linear" by default, "plain" with one view.
 
     steps: its S tokens one by one. Or tokens: their ids (S,), with rows of logits: base (S, V) of
-    the video, counter (S, V) of the second view, further (S, V) each of those after it.
-    alpha, beta, head: of the linear rule, by default those of the options. text: where it is more
-    than the tokens' texts together. view: what the second view was, as `core.views.records` writes
-    it, such as `{"kind": "blank"}`; by default the video behind the masks if levels are given.
-    shown: what the second view showed in place of the frames, (T, H, W, 3) uint8 of their shape,
-    or the mask it hid them behind, `{"mask": (T, H, W), "fill": (3,)}`. further_shown: the same,
-    or None, for each second view after the first.
+    the video, others (S, V) of each second view. alpha, beta, head: of the linear rule, by default
+    those of the options. text: where it is more than the tokens' texts together. second_views: what
+    each second view was; by default the first is the video behind the masks if levels are given.
     """
 
     name: str
     steps: NotRequired[Sequence[StepRecord]]
     tokens: NotRequired[ArrayLike]
     base: NotRequired[ArrayLike | Sequence[ArrayLike]]
-    counter: NotRequired[ArrayLike | Sequence[ArrayLike] | None]
-    further: NotRequired[Sequence[ArrayLike | Sequence[ArrayLike]]]
+    others: NotRequired[Sequence[ArrayLike | Sequence[ArrayLike]]]
     rule: NotRequired[str]
     alpha: NotRequired[float]
     beta: NotRequired[float]
     head: NotRequired[str]
     text: NotRequired[str]
-    view: NotRequired[View | Mapping[str, Any]]
-    shown: NotRequired[ShownRecord | None]
-    further_shown: NotRequired[Sequence[ShownRecord | None]]
-
-
-_WANTED = {0: "Leave counter out", 1: "Give counter alone at every token"}
+    second_views: NotRequired[Sequence[SecondViewRecord]]
 
 
 def steps_of_rows(fields: Mapping[str, Any], path: str) -> list[StepRecord]:
@@ -86,33 +84,26 @@ def steps_of_rows(fields: Mapping[str, Any], path: str) -> list[StepRecord]:
     tokens = read_array(fields["tokens"], f"{path}.tokens")
     if tokens.ndim != 1:
         raise OptionError(f"{path}.tokens is {describe_shape(tokens)}", "Give the shape (S,)")
-    columns = {"base": require(fields, path, "base")}
-    if fields.get("counter") is not None:
-        columns["counter"] = fields["counter"]
-    thirds = _further(fields, path)
-    named = [*columns.items(), *((f"further[{k}]", rows) for k, rows in enumerate(thirds))]
-    for name, rows in named:
+    base, others = require(fields, path, "base"), _others(fields, path)
+    for name, rows in [("base", base), *((f"others[{k}]", rows) for k, rows in enumerate(others))]:
         if not hasattr(rows, "__len__") or len(rows) != len(tokens):
             length = len(rows) if hasattr(rows, "__len__") else "no"
             raise OptionError(
                 f"{path}.{name} has {length} rows for {count(len(tokens), 'token')}",
                 "Give one row of logits a token, those it was chosen from",
             )
-    steps: list[Any] = [{"token": t} for t in tokens.tolist()]
-    for j, step in enumerate(steps):
-        step |= {name: rows[j] for name, rows in columns.items()}
-        step |= {"further": [rows[j] for rows in thirds]} if thirds else {}
-    return steps
+    return [
+        {"token": token, "base": base[j], "others": [rows[j] for rows in others]}
+        for j, token in enumerate(tokens.tolist())
+    ]
 
 
-def _further(fields: Mapping[str, Any], path: str) -> list[Any]:
-    """What is fields of the second views after the first."""
-    thirds = fields.get("further", ())
-    if not isinstance(thirds, Sequence) and not getattr(thirds, "ndim", 0):
-        raise OptionError(f"{path}.further is no list", "Give one entry a view after the second")
-    if len(thirds) and fields.get("counter") is None:
-        raise OptionError(f"{path} has further views without a second one", "Give counter too")
-    return list(thirds)
+def _others(fields: Mapping[str, Any], path: str) -> list[Any]:
+    """The logits of every second view."""
+    others = fields.get("others", ())
+    if not isinstance(others, Sequence) and not getattr(others, "ndim", 0):
+        raise OptionError(f"{path}.others is no list", "Give one entry a second view")
+    return list(others)
 
 
 class AnswerReader:
@@ -165,7 +156,7 @@ class AnswerReader:
         views = {len(others) for _, _, others in read}
         if len(views) > 1:
             raise OptionError(
-                f"{path} has a second view at some tokens only", "Give counter at all or at none"
+                f"{path} has not as many second views at every token", "Give others at every token"
             )
         seconds = views.pop()
         rule = self._rule(fields, path, seconds)
@@ -188,35 +179,31 @@ class AnswerReader:
         words = "".join(s.text for s in steps if s.token not in self.end_tokens)
         text = ANSWER.rules["text"].read(fields.get("text", words), f"{path}.text")
         made = make_answer(name, text, steps, self.end_tokens, rule)
-        unknown = OtherView("recorded", "a second view that was not described")
-        pictures = self._shown(fields, path, seconds)
-        return replace(
-            made,
-            view=self._view(fields.get("view"), path, seconds > 0),
-            shown=pictures[0],
-            further=tuple(ShownView(unknown, shown) for shown in pictures[1:]),
+        described = fields.get("second_views", [{}] * seconds)
+        if not isinstance(described, Sequence) or len(described) != seconds:
+            raise OptionError(
+                f"{path}.second_views is not a list of {count(seconds, 'second view')}",
+                "Describe each of others, or leave second_views out",
+            )
+        shown = (
+            self._second_view(row, f"{path}.second_views[{k}]", k)
+            for k, row in enumerate(described)
         )
+        return replace(made, second_views=tuple(shown))
 
-    def _shown(self, fields: Mapping[str, Any], path: str, seconds: int) -> list[Pixels | None]:
-        """The pictures of every second view, None where none were handed over; at least one."""
-        further = fields.get("further_shown", [None] * (seconds - 1))
-        if not isinstance(further, Sequence) or len(further) != max(0, seconds - 1):
-            raise OptionError(
-                f"{path}.further_shown is not a list of"
-                f" {count(max(0, seconds - 1), 'second view')} after the first",
-                "Give pictures or None for each entry of further",
-            )
+    def _second_view(self, row: SecondViewRecord, path: str, index: int) -> ShownView:
+        fields = read_mapping(row, path, SecondViewRecord.__annotations__)
+        view: Any = fields.get("view")
+        if view is None:
+            masked = self.masked if index == 0 else None
+            view = masked or OtherView("recorded", "a second view that was not described")
+        elif not isinstance(view, View):
+            checked = VIEW.read(read_mapping(view, f"{path}.view", VIEW.rules), f"{path}.view")
+            view = view_from({"kind": ""} | checked)
         shown = fields.get("shown")
-        if shown is not None and not seconds:
-            raise OptionError(
-                f"{path} has pictures of a second view but logits of one view only",
-                "Leave shown out",
-            )
-        named = [("shown", shown), *((f"further_shown[{k}]", z) for k, z in enumerate(further))]
-        return [
-            None if value is None else read_shown(value, f"{path}.{name}", self.frames)
-            for name, value in named
-        ]
+        if shown is not None:
+            shown = read_shown(shown, f"{path}.shown", self.frames)
+        return ShownView(view, shown)
 
     def _rule(self, fields: Mapping[str, Any], path: str, seconds: int) -> ScoreRule:
         name = fields.get("rule", "linear" if seconds else "plain")
@@ -231,8 +218,7 @@ class AnswerReader:
             raise OptionError(
                 f"{path} has {have}{' second views' * (seconds > 1)}, which the rule {name!r} does"
                 " not fit",
-                _WANTED.get(kind.second_views, "Give counter and further at every token")
-                + ", or another rule",
+                f"Give others of {count(kind.second_views, 'second view')}, or another rule",
             )
         contrast = {n: fields[n] for n in ("alpha", "beta", "head") if n in fields}
         if contrast and name != "linear":
@@ -246,11 +232,9 @@ class AnswerReader:
     def _step(self, row: StepRecord, path: str) -> _Step:
         fields = read_mapping(row, path, StepRecord.__annotations__)
         base = self._logits(require(fields, path, "base"), f"{path}.base")
-        others = []
-        if fields.get("counter") is not None:
-            others.append(self._logits(fields["counter"], f"{path}.counter"))
-        for k, row in enumerate(_further(fields, path)):
-            others.append(self._logits(row, f"{path}.further[{k}]"))
+        others = [
+            self._logits(row, f"{path}.others[{k}]") for k, row in enumerate(_others(fields, path))
+        ]
         token = Number(0, self.vocabulary - 1, whole=True).read(
             require(fields, path, "token"), f"{path}.token"
         )
@@ -285,17 +269,3 @@ class AnswerReader:
                 raise OptionError(f"token_text has no text of token {token}", "Add it") from None
             self.texts[token] = TEXT.read(text, f"token_text of {token}")
         return self.texts[token]
-
-    def _view(self, value: Any, path: str, two: bool) -> View:
-        if value is not None and not two:
-            raise OptionError(
-                f"{path} gives a second view but has logits of one only", "Leave view out"
-            )
-        if isinstance(value, View):
-            return value
-        if value is not None:
-            checked = VIEW.read(read_mapping(value, f"{path}.view", VIEW.rules), f"{path}.view")
-            return view_from({"kind": ""} | checked)
-        if not two:
-            return NoView()
-        return self.masked or OtherView("recorded", "a second view that was not described")

@@ -88,7 +88,7 @@ def frames_as_read(
 
     None where no second view has pictures. Raises OptionError for more than a file can hold.
     """
-    views = [view for a in answers for view in (a.shown, *(z.shown for z in a.further))]
+    views = [second.shown for a in answers for second in a.second_views]
     pictures = sum(view is not None for view in views)
     if not pictures:
         return None

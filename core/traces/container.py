@@ -29,7 +29,7 @@ Pictures = dict[str, dict[int, bytes]]
 """Frames as they are in the file: by folder, then by index."""
 _MEMBER = re.compile(
     r"arrays/(?P<array>[a-z0-9_]{1,40})\.npy"
-    r"|(?P<folder>frames|model|shown[0-9]{1,3})/(?P<index>[0-9]{4})\.webp"
+    r"|(?P<folder>frames|model|shown[0-9]{1,3}(_[0-9])?)/(?P<index>[0-9]{4})\.webp"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

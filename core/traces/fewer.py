@@ -45,8 +45,8 @@ def _fewer(step: TokenStep, keep: int, needed: Collection[int]) -> TokenStep:
     kept = np.isin(step.candidates, list(needed))
     for view in (step.base, *step.others):
         kept[np.argsort(-view, kind="stable")[:keep]] = True
-    if step.counter is not None:
-        kept[all_winners(step.base, step.counter, step.repeats)] = True
+    if step.others:
+        kept[all_winners(step.base, step.others[0], step.repeats)] = True
     if kept.all():
         return step
     highest = np.asarray(step.base[~kept].max())
@@ -56,8 +56,7 @@ def _fewer(step: TokenStep, keep: int, needed: Collection[int]) -> TokenStep:
         candidates=step.candidates[kept],
         texts=tuple(text for text, stays in zip(step.texts, kept, strict=True) if stays),
         base=step.base[kept],
-        counter=None if step.counter is None else step.counter[kept],
-        further=tuple(row[kept] for row in step.further),
+        others=tuple(row[kept] for row in step.others),
         repeats=step.repeats and step.repeats.among(kept),
         floor=max(step.floor, above),
     )

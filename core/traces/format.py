@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import TraceError
 from macd_studio.core.types import Trace
 
-FORMAT, SCHEMA = "macd-trace", 4
+FORMAT, SCHEMA = "macd-trace", 5
 
 MAX_BYTES = 40 * 2**20
 """Of a file, and of everything in it before pictures are decoded."""
@@ -58,16 +58,8 @@ def options_as_dict(trace: Trace) -> dict[str, Any]:
     return trace.options.as_dict() | edits
 
 
-MAX_FURTHER = 8
-"""Second views of an answer after its first."""
-
-
-def further_folder(answer: int, further: int) -> str:
-    """Where the frames of an answer's second view after the first lie; further: from 1.
-
-    No file has so many answers that such a folder could be the first second view of one.
-    """
-    return f"shown{100 * further + answer}"
+MAX_SECOND_VIEWS = 9
+"""Of an answer."""
 
 
 def check_values(manifest: bytes) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from macd_studio.core.errors import TraceError
 from macd_studio.core.media.webp import LOSSLESS_PIXELS, picture_size
 from macd_studio.core.traces.archive import DAMAGED
@@ -47,7 +49,38 @@ def occlusion_report(manifest: dict[str, Any], arrays: Arrays, pictures: Picture
         arrays[name.replace("ledger_", "occlusion_", 1)] = arrays.pop(name)
 
 
-MIGRATIONS: dict[int, Step] = {1: model_frames_apart, 2: rules_by_name, 3: occlusion_report}
+def second_views_as_list(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
+    """4 → 5. Up to schema 4 an answer's first second view stood apart from those after it."""
+    for i, answer in enumerate(manifest["answers"]):
+        first = {"view": answer.pop("view"), "shown": answer.pop("shown", False)}
+        views = [first, *answer.pop("further", [])] if answer.pop("two_views") else []
+        answer["second_views"] = [{"shown": False} | view for view in views]
+        names = {"counter": "other0"} | {f"further{j}": f"other{j + 1}" for j in range(len(views))}
+        for old, new in names.items():
+            for end in ("", "_log_z"):
+                if (values := arrays.pop(f"answer{i}_{old}{end}", None)) is not None:
+                    arrays[f"answer{i}_{new}{end}"] = values
+        for j in range(len(views)):
+            if (frames := pictures.pop(f"shown{100 * j + i}", None)) is not None:
+                pictures[f"shown{i}_{j}"] = frames
+        weights = arrays.get(f"answer{i}_weights")
+        if weights is not None and weights.shape[1:] == (3,):
+            further = arrays.pop(f"answer{i}_further_weights", weights[:, :0])
+            columns = (
+                weights[:, :1],
+                weights[:, 1 : 1 + min(1, len(views))],
+                further,
+                weights[:, 2:],
+            )
+            arrays[f"answer{i}_weights"] = np.concatenate(columns, axis=1)
+
+
+MIGRATIONS: dict[int, Step] = {
+    1: model_frames_apart,
+    2: rules_by_name,
+    3: occlusion_report,
+    4: second_views_as_list,
+}
 """What brings a manifest of each schema to the next one."""
 
 

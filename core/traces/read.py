@@ -30,7 +30,6 @@ from macd_studio.core.traces.format import (
     RECORD_FIELDS,
     SOURCE_PIXELS,
     Arrays,
-    further_folder,
 )
 from macd_studio.core.traces.migrations import migrate
 from macd_studio.core.traces.schema import MANIFEST, REAL
@@ -216,18 +215,14 @@ def _restore_answers(
         if row["method"] in answers:
             raise TraceError(f"the trace holds two answers of {row['method']!r}", DAMAGED)
         answer = _restore_answer(row, f"answer{i}", arrays, m["pieces"], keep)
-        further = row.get("further", ())
-        folders = [f"shown{i}", *(further_folder(i, j) for j in range(1, len(further) + 1))]
-        shown: list[Pixels | None] = []
-        for view_row, folder in zip((row, *further), folders, strict=True):
-            fits = view_row.get("shown") and read is not None and room >= read.pixels.size // 3
-            shown.append(_restore_shown(read, pictures.get(folder, {})) if fits and read else None)
-            room -= 0 if read is None or not fits else read.pixels.size // 3
-        views = (view_from(view_row["view"]) for view_row in further)
-        pairs = zip(views, shown[1:], strict=True)
-        answers[row["method"]] = replace(
-            answer, shown=shown[0], further=tuple(ShownView(*pair) for pair in pairs)
-        )
+        second_views = []
+        for j, view_row in enumerate(row["second_views"]):
+            shown = None
+            if view_row["shown"] and read is not None and room >= read.pixels.size // 3:
+                shown = _restore_shown(read, pictures.get(f"shown{i}_{j}", {}))
+                room -= read.pixels.size // 3
+            second_views.append(ShownView(view_from(view_row["view"]), shown))
+        answers[row["method"]] = replace(answer, second_views=tuple(second_views))
     return answers
 
 
@@ -350,7 +345,6 @@ def _restore_answer(
         head=row["head"],
         rule=row["rule"],
         votes=row["votes"],
-        view=view_from(row["view"]),
         ms=row["ms"],
         total_ms=row["total_ms"],
         memory_mb=row["memory_mb"],
@@ -360,7 +354,7 @@ def _restore_answer(
 def _restore_tokens(
     row: dict[str, Any], key: str, arrays: Arrays, pieces: dict[str, str], keep: int | None
 ) -> tuple[TokenStep, ...]:
-    n, two = row["tokens"], row["two_views"]
+    n, seconds = row["tokens"], len(row["second_views"])
     count = shaped(arrays, f"{key}_count", (n,), whole=True)
     if (count < 1).any():
         raise TraceError("a token has no candidates", DAMAGED)
@@ -372,11 +366,8 @@ def _restore_tokens(
     ends = np.cumsum(count)
     logits: dict[str, list[Floats]] = {}
     log_z: dict[str, NDArray[Any]] = {}
-    further = len(row.get("further", ()))
-    if further and not two:
-        raise TraceError("an answer in the trace has a third view and no second", DAMAGED)
-    thirds = [f"further{j}" for j in range(further)]
-    for view in ("base", "counter", *thirds) if two else ("base",):
+    others = [f"other{j}" for j in range(seconds)]
+    for view in ("base", *others):
         one = shaped(arrays, f"{key}_{view}", (total,), most=MAX_LOGIT)
         log_z[view] = shaped(arrays, f"{key}_{view}_log_z", (n,), most=MAX_LOGIT)
         if (one > np.repeat(log_z[view], count) + 1).any():  # a probability well over 1
@@ -400,13 +391,11 @@ def _restore_tokens(
                 texts=tuple(pieces[str(c)] for c in candidates.tolist()),
                 base=logits["base"][j],
                 base_log_z=float(log_z["base"][j]),
-                counter=logits["counter"][j] if two else None,
-                counter_log_z=float(log_z["counter"][j]) if two else None,
+                others=tuple(logits[view][j] for view in others),
+                others_log_z=tuple(float(log_z[view][j]) for view in others),
                 hidden=None if hidden is None else hidden[j],
                 floor=floors[j],
                 weights=weights[j],
-                further=tuple(logits[view][j] for view in thirds),
-                further_log_z=tuple(float(log_z[view][j]) for view in thirds),
                 repeats=repeats[j],
             )
         )
@@ -437,15 +426,15 @@ def _restore_weights(
     row: dict[str, Any], arrays: Arrays, key: str, tokens: int
 ) -> list[StepWeights | None]:
     """One per token; None under the linear rule, which the answer's α, β and cut give."""
-    further = len(row.get("further", ()))
-    if further and (row["rule"] == "linear" or f"{key}_weights" not in arrays):
+    seconds = len(row["second_views"])
+    if seconds > 1 and (row["rule"] == "linear" or f"{key}_weights" not in arrays):
         raise TraceError("an answer in the trace has views that nothing weighs", DAMAGED)
     if row["rule"] == "linear":
         return [None] * tokens
     if f"{key}_weights" not in arrays:
         return [StepWeights()] * tokens
-    rows = shaped(arrays, f"{key}_weights", (tokens, 3), lost=True)
-    if not np.isfinite(rows[:, :2]).all() or np.isnan(rows[:, 2]).any():
+    rows = shaped(arrays, f"{key}_weights", (tokens, seconds + 2), lost=True)
+    if not np.isfinite(rows[:, :-1]).all() or np.isnan(rows[:, -1]).any():
         raise TraceError("a token in the trace has a weight that is not a number", DAMAGED)
     biases: list[list[tuple[int, float]]] = [[] for _ in range(tokens)]
     if f"{key}_bias" in arrays:
@@ -454,13 +443,9 @@ def _restore_weights(
             if not (0 <= index < tokens and index == int(index) and token == int(token)):
                 raise TraceError("a bias in the trace belongs to no token", DAMAGED)
             biases[int(index)].append((int(token), amount))
-    others = rows[:, 1:2].tolist() if row["two_views"] else [()] * tokens
-    if further:
-        more = shaped(arrays, f"{key}_further_weights", (tokens, further))
-        others = np.concatenate([rows[:, 1:2], more], axis=1).tolist()
     return [
-        StepWeights(base, tuple(other), floor, tuple(bias))
-        for (base, _, floor), other, bias in zip(rows.tolist(), others, biases, strict=True)
+        StepWeights(base, tuple(others), floor, tuple(bias))
+        for (base, *others, floor), bias in zip(rows.tolist(), biases, strict=True)
     ]
 
 

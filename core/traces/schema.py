@@ -23,7 +23,7 @@ from macd_studio.core.records import (
     DetectorRecord,
     Record,
 )
-from macd_studio.core.traces.format import MAX_FURTHER
+from macd_studio.core.traces.format import MAX_SECOND_VIEWS
 from macd_studio.core.types import CONTROL_NAMES
 from macd_studio.core.validation import (
     Choice,
@@ -170,19 +170,18 @@ ANSWER = Table(
         "head": CONTRAST["head"],
         "rule": Words(100, 1),
         "votes": ByName(Number(0, 10**6, whole=True), 1000, TEXT),
-        "view": VIEW,
-        "shown": Flag(),
+        "second_views": Many(
+            Table({"view": VIEW, "shown": Flag()}, needed=("view", "shown")), 0, MAX_SECOND_VIEWS
+        ),
         "ms": SPENT,
         "total_ms": SPENT,
         "memory_mb": SPENT,
-        "two_views": Flag(),
         "repetition_penalty": PENALTY,
         "tokens": Number(0, 8192, whole=True),
-        "further": Many(Table({"view": VIEW, "shown": Flag()}, needed=("view",)), 0, MAX_FURTHER),
     },
     needed=(
-        "method", "text", "finished", "alpha", "beta", "head", "rule", "votes", "view", "ms",
-        "total_ms",        "memory_mb", "two_views", "tokens",
+        "method", "text", "finished", "alpha", "beta", "head", "rule", "votes", "second_views",
+        "ms", "total_ms", "memory_mb", "tokens",
     ),
 )  # fmt: skip
 STROKE = Table(

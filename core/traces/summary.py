@@ -161,7 +161,6 @@ def answer_as_dict(answer: Answer) -> dict[str, Any]:
         "head": answer.head,
         "rule": answer.rule,
         "votes": answer.votes,
-        "view": answer.view.as_dict(),
         "ms": answer.ms,
         "total_ms": answer.total_ms,
         "memory_mb": answer.memory_mb,
@@ -170,7 +169,7 @@ def answer_as_dict(answer: Answer) -> dict[str, Any]:
 
 def _answer(answer: Answer) -> dict[str, Any]:
     return answer_as_dict(answer) | {
-        "further_views": [further.view.as_dict() for further in answer.further],
+        "second_views": [second.view.as_dict() for second in answer.second_views],
         "tokens": [_token(t, answer) for t in answer.tokens],
     }
 
@@ -189,16 +188,14 @@ def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
         "logit": float(step.base[at]),
         "probability": float(np.exp(step.base[at] - step.base_log_z)),
     }
-    if step.counter is not None:
+    if step.others:
         row |= {
-            "counterfactual_logit": float(step.counter[at]),
+            "second_logits": [float(other[at]) for other in step.others],
             "score": float(_weighted(step, answer)[at]),
             "base_choice": step.texts[int(penalised(step.base, step.repeats).argmax())],
         }
     if step.repeats is not None:
         row["repeated"] = bool(step.repeats.at[at])
-    if step.further:
-        row["further_logits"] = [float(other[at]) for other in step.further]
     return row
 
 
@@ -281,7 +278,7 @@ def as_table(trace: Trace) -> str:
     for name, a in trace.answers.items():
         at = first_difference(a, base) if base else None
         standing = verdict(a, base) if base and name != "baseline" else ""
-        contrasted = a.rule == "linear" and any(t.counter is not None for t in a.tokens)
+        contrasted = a.rule == "linear" and any(t.others for t in a.tokens)
         rule = f"{a.alpha:>6g}{a.beta:>8g}" if contrasted else ""
         lines.append(
             f"{name:<24}{rule:>14}{a.ms:>9.0f}{'' if at is None else at + 1:>10}"

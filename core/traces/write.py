@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from macd_studio.core.traces.format import (
     SOURCE_PIXELS,
     STEP_FIELDS,
     Arrays,
-    further_folder,
     options_as_dict,
 )
 from macd_studio.core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
@@ -82,11 +81,9 @@ def _pack_frames(trace: Trace) -> dict[str, bytes]:
         read = trace.model_frames.pixels
         pictures |= {f"model/{i:04d}.webp": (f, True) for i, f in enumerate(read)}
         for k, answer in enumerate(trace.answers.values()):
-            if answer.shown is not None:
-                pictures |= _differing(f"shown{k}", answer.shown, read)
-            for j, further in enumerate(answer.further, 1):
-                if further.shown is not None:
-                    pictures |= _differing(further_folder(k, j), further.shown, read)
+            for j, second in enumerate(answer.second_views):
+                if second.shown is not None:
+                    pictures |= _differing(f"shown{k}_{j}", second.shown, read)
     with ThreadPoolExecutor() as pool:
         encoded = pool.map(lambda picture: encode_picture(*picture), pictures.values())
         return dict(zip(pictures, encoded, strict=True))
@@ -193,7 +190,6 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
     for t in a.tokens:
         pieces |= {str(c): p for c, p in zip(t.candidates.tolist(), t.texts, strict=True)}
         pieces[str(t.token)] = t.text
-    two = bool(a.tokens) and a.tokens[0].counter is not None
     if a.tokens:
         key = f"answer{i}"
         arrays[f"{key}_token"] = np.array([t.token for t in a.tokens])
@@ -202,13 +198,9 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         arrays[f"{key}_base"] = np.concatenate([t.base for t in a.tokens])
         arrays[f"{key}_base_log_z"] = np.array([t.base_log_z for t in a.tokens])
         arrays[f"{key}_floor"] = np.array([t.floor for t in a.tokens])
-        if two:
-            counters = [cast(NDArray[np.float32], t.counter) for t in a.tokens]
-            arrays[f"{key}_counter"] = np.concatenate(counters)
-            arrays[f"{key}_counter_log_z"] = np.array([t.counter_log_z for t in a.tokens], float)
-        for j in range(len(a.tokens[0].further)):
-            arrays[f"{key}_further{j}"] = np.concatenate([t.further[j] for t in a.tokens])
-            arrays[f"{key}_further{j}_log_z"] = np.array([t.further_log_z[j] for t in a.tokens])
+        for j in range(len(a.tokens[0].others)):
+            arrays[f"{key}_other{j}"] = np.concatenate([t.others[j] for t in a.tokens])
+            arrays[f"{key}_other{j}_log_z"] = np.array([t.others_log_z[j] for t in a.tokens], float)
         _flatten_weights(a.tokens, key, arrays)
         repeats = [t.repeats for t in a.tokens if t.repeats is not None]
         if len(repeats) == len(a.tokens):
@@ -226,20 +218,16 @@ def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -
         "head": a.head,
         "rule": a.rule,
         "votes": a.votes,
-        "view": a.view.as_dict(),
-        "shown": a.shown is not None,
+        "second_views": [
+            {"view": z.view.as_dict(), "shown": z.shown is not None} for z in a.second_views
+        ],
         "ms": a.ms,
         "total_ms": a.total_ms,
         "memory_mb": a.memory_mb,
-        "two_views": two,
         "tokens": len(a.tokens),
     }
     if a.tokens and a.tokens[0].repeats is not None:
         row["repetition_penalty"] = a.tokens[0].repeats.penalty
-    if a.further:
-        row["further"] = [
-            {"view": z.view.as_dict(), "shown": z.shown is not None} for z in a.further
-        ]
     return row
 
 
@@ -248,12 +236,7 @@ def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> N
     weights = [t.weights for t in tokens if t.weights is not None]
     if len(weights) < len(tokens) or all(w == StepWeights() for w in weights):
         return
-    arrays[f"{key}_weights"] = np.array(
-        [[w.base, w.others[0] if w.others else 0.0, w.floor] for w in weights]
-    )
-    more = [w.others[1:] for w in weights]
-    if any(more):
-        arrays[f"{key}_further_weights"] = np.array(more, np.float64)
+    arrays[f"{key}_weights"] = np.array([[w.base, *w.others, w.floor] for w in weights])
     bias = [(i, *pair) for i, w in enumerate(weights) for pair in w.bias]
     if bias:
         arrays[f"{key}_bias"] = np.array(bias, np.float64)

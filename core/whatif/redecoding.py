@@ -99,8 +99,7 @@ class Redecoder:
         spent = round(1000 * (time.monotonic() - began), 1)
         return replace(
             answer(lm, method.name, steps, rule),
-            shown=former.shown,
-            view=former.view,
+            second_views=former.second_views,
             ms=spent,
             total_ms=spent,
         )
@@ -109,7 +108,7 @@ class Redecoder:
         """Both views' caches with the present answer in them; made once, then only cropped."""
         if method.name not in self._batches:
             base, second = self._views(trace, method)
-            batch = ViewBatch(self.context.lm, base, second)
+            batch = ViewBatch(self.context.lm, base, [second])
             for step in trace.answers[method.name].tokens:
                 if step.token not in self.context.lm.end_tokens:
                     batch.step([step.token])
@@ -130,7 +129,8 @@ class Redecoder:
             context.seed_cache("ascent", key, trace.steps)
         views = prepare(context, method)
         assert not isinstance(views, FixedAnswer)
-        if not _is_same_view(views.seconds[0].record, trace.answers[method.name].view):
+        (built,), (stored,) = views.seconds, trace.answers[method.name].second_views
+        if not _is_same_view(built.record, stored.view):
             raise OptionError(
                 f"the second view of {method.name} cannot be built again as the trace has it",
                 "Run the clip again with the new α and β",

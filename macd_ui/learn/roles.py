@@ -114,9 +114,9 @@ def flips_of(step: TokenStep, beta: float) -> list[float]:
 
     See `core.decoding.contrast.flip_points`; empty for an answer of one view.
     """
-    if step.counter is None:
+    if not step.others:
         return []
-    points = flip_points(step.base, step.counter, beta, repeats=step.repeats)
+    points = flip_points(step.base, step.others[0], beta, repeats=step.repeats)
     return [float(alpha) for alpha, _ in points[1:] if alpha <= ALPHA_MAX]
 
 

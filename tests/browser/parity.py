@@ -288,14 +288,13 @@ def logits(seed: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
 
 def a_step(
     base: np.ndarray,
-    counter: np.ndarray,
+    *others: np.ndarray,
     weights: StepWeights | None = None,
     keep: int = VOCABULARY,
-    further: tuple[np.ndarray, ...] = (),
     repeats: Repeats | None = None,
 ) -> TokenStep:
     """The record of one token, of ids that are not places among the candidates."""
-    ids = kept_candidates([base, counter], keep, -np.inf, int(base.argmax()), repeats)
+    ids = kept_candidates([base, *others[:1]], keep, -np.inf, int(base.argmax()), repeats)
     return TokenStep(
         index=0,
         token=int(base.argmax()),
@@ -304,12 +303,10 @@ def a_step(
         texts=tuple(f"t{i}" for i in ids),
         base=base[ids].astype(np.float32),
         base_log_z=log_partition(base),
-        counter=counter[ids].astype(np.float32),
-        counter_log_z=log_partition(counter),
+        others=tuple(row[ids].astype(np.float32) for row in others),
+        others_log_z=tuple(map(log_partition, others)),
         floor=floor_of(base, ids),
         weights=weights,
-        further=tuple(row[ids].astype(np.float32) for row in further),
-        further_log_z=tuple(map(log_partition, further)),
         repeats=repeats and repeats.among(ids),
     )
 
@@ -409,16 +406,15 @@ def scores_by_every_rule() -> Case:
         rule = find_rule(name).create(setting)
         for seed, index in ((3, 0), (4, 2)):
             base, counter = logits(seed)
-            further = tuple(logits(40 + k)[0] for k in range(rule.second_views - 1))
-            others = [counter, *further][: rule.second_views]
-            weights = rule.weigh(base, others, index)
-            steps.append(a_step(base, counter, weights, further=further))
+            more = (logits(40 + k)[0] for k in range(rule.second_views - 1))
+            others = [counter, *more][: rule.second_views]
+            steps.append(a_step(base, *others, weights=rule.weigh(base, others, index)))
             whole.append((base, counter))
     base, counter = (row + 0.123456 / 3 for row in logits(5))
     floor = float(np.float32(np.sort(base)[-7]))  # a logit, which the payload rounds
     bias = ((int(base.argmin()), 40.0), (3, -1.5))
-    steps.append(a_step(base, counter, StepWeights(1.5, (-0.25,), floor, bias[1:])))
-    steps.append(a_step(*logits(6), StepWeights(1.5, (-0.25,), -np.inf, bias)))
+    steps.append(a_step(base, counter, weights=StepWeights(1.5, (-0.25,), floor, bias[1:])))
+    steps.append(a_step(*logits(6), weights=StepWeights(1.5, (-0.25,), -np.inf, bias)))
     assert sum(bool(s.weights.bias) for s in steps) >= 3
     assert sum(np.isfinite(s.weights.floor) for s in steps) >= 6
     asked = [[i, 5, 0.9, head] for i in range(len(steps)) for head in HEADS]

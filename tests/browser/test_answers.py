@@ -32,7 +32,7 @@ def step(index, token, counter=None):
     return TokenStep(
         index, token, WORDS[token], ids, tuple(WORDS[i] for i in ids), base[ids],
         log_partition(base),
-        None if other is None else other[ids], None if other is None else log_partition(other),
+        () if other is None else (other[ids],), () if other is None else (log_partition(other),),
     )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_a_moved_alpha_that_turns_an_end_token_says_what_becomes_of_the_answer(b
         """(step) => { const { trace } = window.viewer.state;
         const [, last] = trace.answers.macd.tokens;
         last.base[last.candidates.indexOf(2)] = 4; // without contrast the answer would go on
-        last.counter[last.candidates.indexOf(2)] = 8;
+        last.others[0][last.candidates.indexOf(2)] = 8;
         window.viewer.load(trace); }"""
     )
     page.locator(".mv-live input").first.focus()
@@ -117,7 +117,7 @@ def test_a_moved_alpha_that_turns_an_end_token_says_what_becomes_of_the_answer(b
         """() => { const { trace } = window.viewer.state;
         const [, second] = trace.answers.macd.tokens;
         second.base[second.candidates.indexOf(4)] = 4; // without contrast it would end here
-        second.counter[second.candidates.indexOf(4)] = 8;
+        second.others[0][second.candidates.indexOf(4)] = 8;
         window.viewer.load(trace); }"""
     )
     page.locator(".mv-live input").first.focus()
@@ -168,7 +168,7 @@ def test_any_method_opens_in_the_viewer_with_its_own_view(bare):
         assert pressed.count() == 2  # the reference, and this one
     assert len(pictures) >= 3
     page.locator(".mv-methods tr[data-method=tcd] button").click()
-    frames = trace.answers["tcd"].view.as_dict()["frames"]
+    frames = trace.answers["tcd"].second_views[0].view.as_dict()["frames"]
     left_out = next(i for i in range(len(trace.frames)) if i not in frames)
     page.locator(".mv-transport .mv-scrub").first.fill(str(left_out))
     assert "is left out" in page.locator(".mv-stage .mv-note").first.inner_text()
@@ -203,7 +203,13 @@ def test_the_recorded_pictures_of_a_second_view_are_shown(bare):
     row = np.array([2.0, 1.9], np.float32)
     answers = [
         {"name": "plain", "tokens": [0], "base": [row]},
-        {"name": "mine", "tokens": [0], "base": [row], "counter": [row], "shown": shown},
+        {
+            "name": "mine",
+            "tokens": [0],
+            "base": [row],
+            "others": [[row]],
+            "second_views": [{"shown": shown}],
+        },
     ]
     trace = macd.record(
         frames, [0.0, 1.0], "Is it?", answers=answers, token_text={0: "yes", 1: "no"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from macd_studio.core.traces.bundle import save
-from macd_studio.core.types import Edit, OcclusionReport
+from macd_studio.core.types import Edit, OcclusionReport, ShownView
 from macd_studio.core.view_records import OtherView
 from macd_studio.viewer import standalone
 from tests.core.test_bundle import make_trace
@@ -26,7 +26,9 @@ def hostile_trace(folder):
         tokens = tuple(
             replace(t, text=HOSTILE, texts=(HOSTILE,) * len(t.texts)) for t in answer.tokens
         )
-        return replace(answer, text=HOSTILE, tokens=tokens, view=OtherView(HOSTILE))
+        return replace(
+            answer, text=HOSTILE, tokens=tokens, second_views=(ShownView(OtherView(HOSTILE)),)
+        )
 
     k = len(trace.tracks)
     edits = (

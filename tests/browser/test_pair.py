@@ -24,7 +24,7 @@ def by_code():
         weights = rule.weigh(base, [counter], j)
         scores = weights.base * base + weights.others[0] * counter
         scores[base < weights.floor] = -np.inf
-        made.append({"token": int(scores.argmax()), "base": base, "counter": counter})
+        made.append({"token": int(scores.argmax()), "base": base, "others": [counter]})
     return made
 
 
@@ -37,14 +37,18 @@ def recorded():
                 {"name": "ours longer", "steps": steps(3, two=False)},
                 {"name": "first", "steps": steps(alpha=0.5), "alpha": 0.5, "beta": 0.1},
                 {"name": "second", "steps": steps(alpha=2.0), "alpha": 2.0, "beta": 0.1,
-                 "view": {"kind": "blank"}},
-                {"name": "by code", "steps": by_code(), "rule": "code", "view": {"kind": "blank"}},
+                 "second_views": [{"view": {"kind": "blank"}}]},
+                {"name": "by code", "steps": by_code(), "rule": "code",
+                 "second_views": [{"view": {"kind": "blank"}}]},
             ]
         )
     )  # fmt: skip
     assert not trace.warnings
     pictures = {"first": np.full_like(FRAMES, 40), "second": np.full_like(FRAMES, 200)}
-    shown = {n: replace(a, shown=pictures.get(n)) for n, a in trace.answers.items()}
+    shown = dict(trace.answers)
+    for name, pixels in pictures.items():
+        second = replace(shown[name].second_views[0], shown=pixels)
+        shown[name] = replace(shown[name], second_views=(second,))
     read = ModelFrames(FRAMES, trace.times, 1.0, (0, 0, 32, 24))
     return replace(trace, answers=shown, model_frames=read)
 
@@ -120,7 +124,7 @@ def test_answers_of_any_name_are_chosen_by_the_keyboard(opened):
     assert step.text.replace(" ", "␣") != plain
     assert tokens(page, "second")[0].endswith(f"→ {plain}")
     page.keyboard.press("End")
-    far = score(step.base, step.counter, 5.0, 0.1)
+    far = score(step.base, step.others[0], 5.0, 0.1)
     top = page.locator(".mv-table tr.mv-top th").inner_text()
     assert top.split(" ")[0] == step.texts[int(far.argmax())].replace(" ", "␣")
     tab_to(page, "Decision boundary for this token")

@@ -166,9 +166,8 @@ def test_the_flip_map_opens(page):
 
 def test_a_head_that_reaches_below_what_is_stored_gives_upper_bounds(bare):
     step = {
-        "index": 0, "token": 0, "base": [3.0, 2.0, -4.0], "counter": [2.0, 2.0, 2.0],
+        "index": 0, "token": 0, "base": [3.0, 2.0, -4.0], "others": [[2.0, 2.0, 2.0]],
         "base_log_z": 4.0, "candidates": [0, 1, 2], "texts": ["a", "b", "c"], "weights": None,
-        "further": [],
     }  # fmt: skip
 
     def shown(beta, head="probability", **depth):

@@ -93,9 +93,9 @@ def test_placing_encoding_and_decoding_stay_on_the_device(family):
         assert again.logits.device.type == "cuda"
         assert again.length == stepped.length
         contrast, options = Linear(ContrastOptions()), DecodeOptions(max_tokens=3)
-        assert len(list(decode(lm, base, lm.select(both, [0]), contrast, options))) == 3
+        assert len(list(decode(lm, base, [lm.select(both, [0])], contrast, options))) == 3
         nucleus = replace(options, search="sample")
-        assert len(list(decode(lm, base, None, Plain(), nucleus))) == 3
+        assert len(list(decode(lm, base, [], Plain(), nucleus))) == 3
 
 
 def test_pruning_stays_on_the_device(family):

@@ -361,7 +361,7 @@ def test_two_videos_in_one_process_do_not_disturb_each_other(lm, encoded):
 
     def said(between):
         tokens = []
-        for step in decode(lm, lm.prefill(encoded, encoded.video), None, *options):
+        for step in decode(lm, lm.prefill(encoded, encoded.video), [], *options):
             tokens.append(step.token)
             between()
         return tokens

@@ -25,7 +25,7 @@ def drawn(seed, index, two):
     step = TokenStep(
         index=index, token=chosen, text="t", candidates=ids,
         texts=tuple(f"t{i}" for i in ids), base=base[ids], base_log_z=0.0,
-        counter=other[ids] if two else None, counter_log_z=0.0 if two else None,
+        others=(other[ids],) if two else (), others_log_z=(0.0,) if two else (),
         floor=floor_of(base, ids),
     )  # fmt: skip
     return step, base, other
@@ -55,7 +55,7 @@ def test_every_choice_is_that_of_the_whole_vocabulary(drawn_trace, keep):
         for alpha in (0.0, 0.3, 1.0, 2.5, 7.0, 20.0):
             for beta in (0.0, 0.1, 0.5, 1.0):
                 expected = score(base, other, alpha, beta, "probability").argmax()
-                found = score(step.base, step.counter, alpha, beta, "probability").argmax()
+                found = score(step.base, step.others[0], alpha, beta, "probability").argmax()
                 assert step.candidates[found] == expected
 
 
@@ -78,11 +78,11 @@ def test_the_best_of_each_view_and_what_is_referred_to_stay(drawn_trace):
         replace(trace, evidence=(Evidence(target, (0.0, 0.0), (), ()),)), 4
     )
     for i, step in enumerate(fewer.answers["macd"].tokens):
-        assert len(step.candidates) == len(step.texts) == len(step.base) == len(step.counter) < 60
+        assert len(step.candidates) == len(step.texts) == len(step.base) == len(step.others[0]) < 60
         assert all(t == f"t{c}" for c, t in zip(step.candidates, step.texts, strict=True))
         _, base, other = whole[i]
         np.testing.assert_array_equal(step.base, base[step.candidates])
-        np.testing.assert_array_equal(step.counter, other[step.candidates])
+        np.testing.assert_array_equal(step.others[0], other[step.candidates])
         assert {*np.argsort(-base)[:4], *np.argsort(-other)[:4]} <= set(step.candidates)
     assert {low, lower} <= set(fewer.answers["macd"].tokens[3].candidates)
     assert all(len(s.candidates) <= 6 for s in fewer.answers["baseline"].tokens)

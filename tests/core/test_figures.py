@@ -126,7 +126,7 @@ def test_a_token_that_the_video_alone_would_not_choose_says_so(recorded):
 
 def chosen(answer, token, alpha, beta):
     step = answer.tokens[token]
-    place = int(score(step.base, step.counter, alpha, beta, answer.head).argmax())
+    place = int(score(step.base, step.others[0], alpha, beta, answer.head).argmax())
     return step.texts[place].replace(" ", "␣")
 
 

@@ -99,12 +99,14 @@ def test_the_overview_shows_the_run(example):
     for n, i in enumerate(at):
         np.testing.assert_array_equal(found.pictures[0][n], small(example.frames[i]))
         np.testing.assert_allclose(found.pictures[1][n][..., 0], 255 * mask[i], atol=0.5)
-        np.testing.assert_array_equal(found.pictures[2][n], example.answers["macd"].shown[i])
+        np.testing.assert_array_equal(
+            found.pictures[2][n], example.answers["macd"].second_views[0].shown[i]
+        )
     step = example.answers["macd"].tokens[found.index]
     assert example.answers["baseline"].tokens[found.index].token != step.token
     for k, text in enumerate(found.tokens):
         place = [t.replace(" ", "␣") for t in step.texts].index(text)
-        np.testing.assert_allclose(found.logits[:2, k], [step.base[place], step.counter[place]])
+        np.testing.assert_allclose(found.logits[:2, k], [step.base[place], step.others[0][place]])
     assert step.text.replace(" ", "␣") in found.tokens
     figure = example.figure("overview")
     margins = next(z for z in figure.data if z.type == "bar")

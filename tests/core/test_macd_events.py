@@ -108,8 +108,8 @@ def test_levels_that_stand_already_need_no_ascent():
     own = draw_masks(context.tracks, 4, (16, 16), SMOOTH)
     mask = combine_masks(own, [1.0, 0.25], [0.0, 0.5], [(0, 1), (2, 3)], [0.9, 0.6], SMOOTH)
     assert read.masked == pytest.approx(float(mask.mean()), abs=1e-6)
-    assert events[-1].answer.view.level == (1.0, 0.25)
-    assert events[-1].answer.view.frame_level == (0.0, 0.5)
+    assert events[-1].answer.second_views[0].view.level == (1.0, 0.25)
+    assert events[-1].answer.second_views[0].view.frame_level == (0.0, 0.5)
 
 
 def test_levels_set_by_hand_take_the_place_of_the_ascent_s():
@@ -125,7 +125,7 @@ def test_levels_set_by_hand_take_the_place_of_the_ascent_s():
     assert len(ended) == 1
     assert ended[0] is [e for e in events if isinstance(e, Ascending)][-1].counterfactual
     assert read.counterfactual.level.tolist() == [0.5, 0.0]
-    assert events[-1].answer.view.level == (0.5, 0.0)
+    assert events[-1].answer.second_views[0].view.level == (0.5, 0.0)
     assert read.counterfactual.loss == pytest.approx(
         loss_behind(context, read.counterfactual), abs=1e-6
     )
@@ -140,7 +140,7 @@ def test_only_the_answers_asked_for_are_decoded(names):
             alone = run_method(a_context(), METHODS[event.answer.method])
             assert event.answer.text == alone.text
             assert [t.token for t in event.answer.tokens] == [t.token for t in alone.tokens]
-            assert event.answer.view == alone.view
+            assert event.answer.second_views[0].view == alone.second_views[0].view
 
 
 def test_nothing_to_mask_leaves_the_video():

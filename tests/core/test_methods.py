@@ -56,7 +56,7 @@ def test_every_method_is_there_and_names_its_source():
 def test_every_method_answers_with_and_without_objects(name, boxes):
     found = run_method(a_case(boxes), METHODS[name])
     assert found.text
-    json.dumps(found.view.as_dict(), allow_nan=False)
+    json.dumps([second.view.as_dict() for second in found.second_views], allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_random_mask_that_cannot_be_had_is_a_warning(make_video):
     whole = BoxDetector((("wall", 0.9, (0.02, 0.02, 0.98, 0.98)),))
     options = RunOptions(video=VideoOptions(frames=4))
     *_, last = run(make_video(), "is it?", ByteLM, lambda: whole, options, methods=["random-mask"])
-    assert last.trace.answers["random-mask"].view.random["unmoved"] == [1]
+    assert last.trace.answers["random-mask"].second_views[0].view.random["unmoved"] == [1]
     assert any("random-mask could not move" in w for w in last.trace.warnings)
 
 
@@ -267,7 +267,7 @@ def test_the_pipeline_runs_any_set_and_says_what_it_shared(make_video):
     assert list(trace.answers) == ["baseline", "macd", "vcd", "tcd", "reversed"]
     assert trace.shared["base prefill"] >= 3
     assert trace.shared["ascent"] >= 1
-    assert trace.answers["reversed"].view.kind == "masks"
+    assert trace.answers["reversed"].second_views[0].view.kind == "masks"
 
 
 @pytest.mark.long
@@ -377,15 +377,15 @@ def test_what_is_shown_is_what_the_model_read(toyworld, toy_clip, monkeypatch, n
     answer = run_method(case, METHODS[name])
     mean, std = (z[:, None, None] for z in (case.encoded.mean, case.encoded.std))
     rgb = (255 * (read[-1].float() * std + mean)).clamp(0, 255).permute(0, 2, 3, 1)
-    assert answer.shown.shape == case.encoded.frames.pixels.shape
-    assert float((rgb - torch.from_numpy(answer.shown)).abs().max()) <= 0.501
-    assert (answer.shown != case.encoded.frames.pixels).any()
+    assert answer.second_views[0].shown.shape == case.encoded.frames.pixels.shape
+    assert float((rgb - torch.from_numpy(answer.second_views[0].shown)).abs().max()) <= 0.501
+    assert (answer.second_views[0].shown != case.encoded.frames.pixels).any()
 
 
 def test_sid_tells_which_tokens_its_second_view_did_not_see(toyworld, toy_clip):
     case = toy_case(toyworld, toy_clip, ())
     answer = run_method(case, METHODS["sid"])
-    patches, rows, columns = answer.view.grid
+    patches, rows, columns = answer.second_views[0].view.grid
     vision = patches * rows * columns
     assert (rows, columns) == (3, 3)
     assert vision == case.encoded.vision_tokens

@@ -96,7 +96,7 @@ def test_the_option_and_the_named_methods_are_one():
         options = RunOptions(ascent=AscentOptions(objective=objective))
         by_option = run_method(a_context(options), METHODS["macd"])
         by_name = run_method(a_context(), METHODS[f"macd-{objective}"])
-        assert by_option.view == by_name.view
+        assert by_option.second_views[0].view == by_name.second_views[0].view
         assert by_option.text == by_name.text
         steps = a_context(options).ascent(MaskOptions())
         query = a_context().ascent(MaskOptions())
@@ -139,5 +139,5 @@ def test_the_measured_method_masks_what_changes_the_answer_most():
     context = a_context()
     change = measured_changes(context)
     found = run_method(context, METHODS["macd-measured"])
-    assert found.view.level[int(change.argmax())] == 1
-    assert not any(found.view.frame_level)
+    assert found.second_views[0].view.level[int(change.argmax())] == 1
+    assert not any(found.second_views[0].view.frame_level)

@@ -35,7 +35,7 @@ def steps(n=2, two=True, alpha=1.0, beta=0.1):
     for j in range(n):
         base, counter = logits(j), logits(100 + j)
         chosen = score(base, counter, alpha, beta).argmax() if two else base.argmax()
-        made.append({"token": int(chosen), "base": base} | ({"counter": counter} if two else {}))
+        made.append({"token": int(chosen), "base": base} | ({"others": [counter]} if two else {}))
     return made
 
 
@@ -81,7 +81,7 @@ def test_what_was_told_is_in_the_trace():
     assert step.strength.tolist() == [0.6, 0.6]
     answer = trace.answers["macd"]
     assert (answer.alpha, answer.beta, answer.rule) == (1.0, 0.1, "linear")
-    assert answer.view.as_dict()["level"] == (1.0, 0.0)
+    assert answer.second_views[0].view.as_dict()["level"] == (1.0, 0.0)
     assert answer.text == "".join(WORDS[s["token"]] for s in steps())
     assert trace.answers["baseline"].rule == "plain"
     assert trace.mask.frame_mask == "outside"
@@ -95,7 +95,7 @@ def test_it_is_saved_loaded_and_read_everywhere(tmp_path):
     shown = json.loads(json.dumps(payload(again), allow_nan=False))["trace"]
     assert shown["again"] == {}  # no command of ours computes it
     assert [t["boxes"][1] for t in shown["tracks"]] == [None, None]
-    assert shown["answers"]["macd"]["view"]["level"] == [1.0, 0.0]
+    assert shown["answers"]["macd"]["second_views"][0]["view"]["level"] == [1.0, 0.0]
     assert "Is there a dog?" in as_text(again)
     assert "<iframe" in viewer_frame(again)
 
@@ -112,7 +112,7 @@ def test_its_tokens_are_scored_anew_as_over_the_whole_vocabulary(alpha, beta):
     trace = unpack(pack(macd.record(**told(decode={"keep": 4}))))
     for j, step in enumerate(trace.answers["macd"].tokens):
         assert len(step.candidates) < V
-        kept = score(step.base, step.counter, alpha, beta)
+        kept = score(step.base, step.others[0], alpha, beta)
         assert (
             step.candidates[kept.argmax()]
             == score(logits(j), logits(100 + j), alpha, beta).argmax()
@@ -132,8 +132,8 @@ def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
     counter = toyworld.prefill(encoded, 0 * encoded.video)
     rows = [s.logits[0].numpy() for s in (base, counter)]
     rule = Linear(ContrastOptions(1.0, 0.1))
-    (loops,) = decode(toyworld, base, counter, rule, DecodeOptions(max_tokens=1, keep=5))
-    one = {"token": loops.token, "base": rows[0], "counter": rows[1]}
+    (loops,) = decode(toyworld, base, [counter], rule, DecodeOptions(max_tokens=1, keep=5))
+    one = {"token": loops.token, "base": rows[0], "others": [rows[1]]}
     trace = macd.record(
         **told(
             answers=[{"name": "macd", "steps": [one], "alpha": 1.0, "beta": 0.1}],
@@ -145,7 +145,7 @@ def test_steps_are_those_of_the_decode_loop(toyworld, toy_mp4):
     assert mine.candidates.tolist() == loops.candidates.tolist()
     assert mine.texts == loops.texts
     assert mine.floor == pytest.approx(loops.floor, abs=1e-4)
-    np.testing.assert_allclose(mine.counter, loops.counter, atol=1e-4)
+    np.testing.assert_allclose(mine.others, loops.others, atol=1e-4)
 
 
 def test_another_rule_weighs_its_own_tokens():
@@ -183,7 +183,7 @@ def test_an_end_token_ends_the_answer():
 def test_tensors_are_taken():
     import torch
 
-    rows = [{n: torch.tensor(v) for n, v in row.items()} for row in steps()]
+    rows = [{n: torch.tensor(np.array(v)) for n, v in row.items()} for row in steps()]
     trace = macd.record(
         **told(answers=[{"name": "macd", "steps": rows}], token_text=dict(enumerate(WORDS)))
     )
@@ -192,10 +192,10 @@ def test_tensors_are_taken():
 
 def as_rows(answer):
     """The same answer, its logits one row a token for each view."""
-    told = [(s["token"], s["base"], s.get("counter")) for s in answer["steps"]]
-    tokens, base, counter = zip(*told, strict=True)
+    told = [(s["token"], s["base"], s.get("others", [])) for s in answer["steps"]]
+    tokens, base, others = zip(*told, strict=True)
     rows = {"tokens": tokens, "base": np.stack(base)}
-    rows |= {} if counter[0] is None else {"counter": np.stack(counter)}
+    rows["others"] = [np.stack(view) for view in zip(*others, strict=True)]
     return {n: v for n, v in answer.items() if n != "steps"} | rows
 
 
@@ -207,8 +207,8 @@ def test_rows_of_logits_are_taken_as_the_steps_are():
     rows = [as_rows(a) for a in answers]
     assert pack(macd.record(**told(answers=rows))) == expected
     tensors = [
-        {n: [torch.tensor(row) for row in v] if n in ("base", "counter") else v
-         for n, v in row.items()}
+        row | {"base": [torch.tensor(z) for z in row["base"]],
+               "others": [[torch.tensor(z) for z in view] for view in row["others"]]}
         for row in rows
     ]  # fmt: skip
     assert pack(macd.record(**told(answers=tensors))) == expected
@@ -250,19 +250,20 @@ PICTURES = np.random.default_rng(1).integers(0, 255, (T, 24, 32, 3), np.uint8)
 def with_pictures(shown, **changes):
     """The answers, MACD's with what its second view showed."""
     baseline, macd = told()["answers"]
-    return told(answers=[baseline, macd | {"shown": shown} | changes])
+    return told(answers=[baseline, macd | {"second_views": [{"shown": shown}]} | changes])
 
 
 def test_the_pictures_of_the_second_view_are_kept_and_shown():
     trace = unpack(pack(macd.record(**with_pictures(PICTURES))))
-    np.testing.assert_array_equal(trace.answers["macd"].shown, PICTURES)
+    np.testing.assert_array_equal(trace.answers["macd"].second_views[0].shown, PICTURES)
     np.testing.assert_array_equal(trace.model_frames.pixels, FRAMES)
     assert trace.model_frames.times.tolist() == [0.0, 0.5, 1.0]
-    assert trace.answers["baseline"].shown is None
+    assert trace.answers["baseline"].second_views == ()
     shown = payload(trace)["trace"]
     assert len(shown["model"]["frames"]) == T
     assert all(
-        picture.startswith("data:image/webp") for picture in shown["answers"]["macd"]["shown"]
+        picture.startswith("data:image/webp")
+        for picture in shown["answers"]["macd"]["second_views"][0]["shown"]
     )
     assert macd.record(**told()).model_frames is None  # nothing to store beside them
 
@@ -271,41 +272,52 @@ def test_the_second_view_follows_from_its_mask():
     mask = np.zeros((T, 24, 32))
     mask[1], mask[2, :, :16] = 0.25, 1
     trace = macd.record(**with_pictures({"mask": mask, "fill": [255, 0, 100]}))
-    shown = trace.answers["macd"].shown
+    shown = trace.answers["macd"].second_views[0].shown
     np.testing.assert_array_equal(shown[0], FRAMES[0])
     np.testing.assert_array_equal(shown[1], (0.75 * FRAMES[1] + [63.75, 0, 25]).round())
     assert (shown[2, :, :16] == (255, 0, 100)).all()
     np.testing.assert_array_equal(shown[2, :, 16:], FRAMES[2, :, 16:])
     blurred = macd.record(**with_pictures({"mask": mask, "fill": PICTURES}))
-    np.testing.assert_array_equal(blurred.answers["macd"].shown[2, :, :16], PICTURES[2, :, :16])
+    np.testing.assert_array_equal(
+        blurred.answers["macd"].second_views[0].shown[2, :, :16], PICTURES[2, :, :16]
+    )
 
 
-def test_every_further_second_view_has_its_own_pictures():
-    rows = [s | {"further": [logits(200 + j)]} for j, s in enumerate(steps())]
-    answer = {"name": "three", "steps": rows, "rule": "mean-views"}
-    given = {"shown": PICTURES, "further_shown": [FRAMES[::-1]]}
+def with_third(rows):
+    """Steps of two views with a third."""
+    return [s | {"others": [*s["others"], logits(200 + j)]} for j, s in enumerate(rows)]
+
+
+def test_every_second_view_has_its_own_pictures():
+    answer = {"name": "three", "steps": with_third(steps()), "rule": "mean-views"}
+    given = {"second_views": [{"shown": PICTURES}, {"shown": FRAMES[::-1]}]}
     trace = unpack(pack(macd.record(**told(answers=[answer | given]))))
-    np.testing.assert_array_equal(trace.answers["three"].shown, PICTURES)
-    np.testing.assert_array_equal(trace.answers["three"].further[0].shown, FRAMES[::-1])
-    alone = unpack(pack(macd.record(**told(answers=[answer | {"further_shown": [PICTURES]}]))))
-    assert alone.answers["three"].shown is None
-    np.testing.assert_array_equal(alone.answers["three"].further[0].shown, PICTURES)
-    with pytest.raises(OptionError, match=r"answers\[0\].further_shown is not a list of 1 second"):
-        macd.record(**told(answers=[answer | {"further_shown": []}]))
+    first, second = trace.answers["three"].second_views
+    np.testing.assert_array_equal(first.shown, PICTURES)
+    np.testing.assert_array_equal(second.shown, FRAMES[::-1])
+    assert [first.view.kind, second.view.as_dict()["kind"]] == ["masks", "recorded"]
+    given = {"second_views": [{}, {"shown": PICTURES, "view": {"kind": "blank"}}]}
+    alone = unpack(pack(macd.record(**told(answers=[answer | given]))))
+    first, second = alone.answers["three"].second_views
+    assert first.shown is None
+    np.testing.assert_array_equal(second.shown, PICTURES)
+    assert second.view.kind == "blank"
+    with pytest.raises(OptionError, match=r"answers\[0\].second_views is not a list of 2 second"):
+        macd.record(**told(answers=[answer | {"second_views": [{}]}]))
 
 
 def test_second_views_without_room_are_left_out(monkeypatch):
     """What each one takes is no longer there for those that come after it."""
-    rows = [s | {"further": [logits(200 + j)]} for j, s in enumerate(steps())]
-    three = {"name": "three", "steps": rows, "rule": "mean-views", "shown": PICTURES,
-             "further_shown": [PICTURES]}  # fmt: skip
-    two = [{"name": f"m{i}", "steps": steps(), "shown": PICTURES} for i in range(3)]
+    three = {"name": "three", "steps": with_third(steps()), "rule": "mean-views",
+             "second_views": [{"shown": PICTURES}] * 2}  # fmt: skip
+    two = [
+        {"name": f"m{i}", "steps": steps(), "second_views": [{"shown": PICTURES}]} for i in range(3)
+    ]
     content = pack(macd.record(**told(answers=[two[0], three, *two[1:]])))
     for views in range(6):
         monkeypatch.setattr("macd_studio.core.traces.read.ALL_PIXELS", (2 + views) * T * 24 * 32)
         answers = unpack(content).answers
-        shown = [answers["m0"].shown, answers["three"].shown, answers["three"].further[0].shown,
-                 answers["m1"].shown, answers["m2"].shown]  # fmt: skip
+        shown = [z.shown for n in ("m0", "three", "m1", "m2") for z in answers[n].second_views]
         assert [pixels is not None for pixels in shown] == [i < views for i in range(5)]
 
 
@@ -328,6 +340,10 @@ def test_no_model_here_changes_what_another_program_computed():
 
 def answer_with(**changes):
     return {"answers": [{"name": "x", "steps": steps(1)} | changes]}
+
+
+def shows(**changes):
+    return answer_with(second_views=[changes])
 
 
 def step_with(**changes):
@@ -373,8 +389,8 @@ BAD = {
         {"answers": [{"name": "x", "tokens": [1, 2], "base": logits(0)[None]}]},
         r"answers\[0\].base has 1 rows for 2 tokens"),
     "a number for rows": (
-        {"answers": [{"name": "x", "tokens": [1], "base": logits(0)[None], "counter": 3}]},
-        r"answers\[0\].counter has no rows"),
+        {"answers": [{"name": "x", "tokens": [1], "base": logits(0)[None], "others": [3]}]},
+        r"answers\[0\].others\[0\] has no rows"),
     "tokens without logits": ({"answers": [{"name": "x", "tokens": [1]}]}, "base is missing"),
     "half a token among rows": (
         {"answers": [{"name": "x", "tokens": [1.5], "base": logits(0)[None]}]}, "token is 1.5"),
@@ -390,37 +406,37 @@ BAD = {
     "no second view, which the rule takes": (
         {"answers": [{"name": "x", "steps": steps(1, two=False), "rule": "linear"}]},
         "no second view"),
-    "a second view at times": (answer_with(steps=steps(1) + steps(1, two=False)), "some tokens"),
+    "a second view at times": (answer_with(steps=steps(1) + steps(1, two=False)), "as many second"),
     "alpha of another rule": (answer_with(rule="code", alpha=1.0), "does not take"),
     "alpha too large": (answer_with(alpha=21), r"answers\[0\].alpha is 21"),
     "beta that is no number": (answer_with(beta=np.nan), r"answers\[0\].beta"),
     "a view of one view": (
-        {"answers": [{"name": "x", "steps": steps(1, two=False), "view": {"kind": "blank"}}]},
-        "gives a second view"),
-    "a view of no kind": (answer_with(view={"kind": 3}), "view.kind"),
-    "pictures of floats": (answer_with(shown=FRAMES / 255), r"answers\[0\].shown is float64"),
-    "pictures of other frames": (answer_with(shown=FRAMES[1:]), r"shown is uint8 \(2, 24, 32, 3\)"),
-    "pictures of another size": (answer_with(shown=FRAMES[:, 1:]), r"frames' shape \(3, 24, 32, 3"),
-    "pictures of rows that differ": (answer_with(shown=[[1], [1, 2]]), "shown is not an array"),
-    "pictures without a view": (
-        {"answers": [{"name": "x", "steps": steps(1, two=False), "shown": FRAMES}]}, "Leave shown"),
+        {"answers": [{"name": "x", "steps": steps(1, two=False), "second_views": [{}]}]},
+        "not a list of 0 second views"),
+    "a view of no kind": (shows(view={"kind": 3}), "view.kind"),
+    "pictures of floats": (shows(shown=FRAMES / 255), "shown is float64"),
+    "pictures of other frames": (shows(shown=FRAMES[1:]), r"shown is uint8 \(2, 24, 32, 3\)"),
+    "pictures of another size": (shows(shown=FRAMES[:, 1:]), r"frames' shape \(3, 24, 32, 3"),
+    "pictures of rows that differ": (shows(shown=[[1], [1, 2]]), "shown is not an array"),
     "pictures of a view that is not there": (
-        answer_with(further_shown=[FRAMES]), "not a list of 0 second views"),
-    "a mask without a fill": (answer_with(shown={"mask": FRAMES[..., 0] / 255}), "fill is missing"),
-    "a mask over 1": (answer_with(shown={"mask": FRAMES[..., 0], "fill": [0] * 3}),
+        answer_with(second_views=[{}, {"shown": FRAMES}]), "not a list of 1 second view"),
+    "a second view of its own kind": (shows(pixels=FRAMES), "pixels"),
+    "logits that are no list": (step_with(others=3), "others is no list"),
+    "a mask without a fill": (shows(shown={"mask": FRAMES[..., 0] / 255}), "fill is missing"),
+    "a mask over 1": (shows(shown={"mask": FRAMES[..., 0], "fill": [0] * 3}),
                       r"shown.mask holds a value outside 0 to 1"),
-    "a mask of other frames": (answer_with(shown={"mask": [[0.5]], "fill": [0] * 3}),
+    "a mask of other frames": (shows(shown={"mask": [[0.5]], "fill": [0] * 3}),
                                r"mask is an array \(1, 1\)"),
     "a fill that is no colour": (
-        answer_with(shown={"mask": FRAMES[..., 0] / 255, "fill": 3}), "fill is one number"),
+        shows(shown={"mask": FRAMES[..., 0] / 255, "fill": 3}), "fill is one number"),
     "a fill below black": (
-        answer_with(shown={"mask": FRAMES[..., 0] / 255, "fill": [-1, 0, 0]}), "0 to 255"),
+        shows(shown={"mask": FRAMES[..., 0] / 255, "fill": [-1, 0, 0]}), "0 to 255"),
     "a mask that is not finite": (
-        answer_with(shown={"mask": FRAMES[..., 0] * np.nan, "fill": [0] * 3}), "not finite"),
+        shows(shown={"mask": FRAMES[..., 0] * np.nan, "fill": [0] * 3}), "not finite"),
     "a token outside": (step_with(token=V), r"steps\[0\].token is 400"),
     "a token below": (step_with(token=-1), r"steps\[0\].token is -1"),
     "half a token": (step_with(token=1.5), "token is 1.5"),
-    "views of two sizes": (step_with(counter=logits(0)[:-1]), r"counter is an array \(399,\)"),
+    "views of two sizes": (step_with(others=[logits(0)[:-1]]), r"others\[0\] is an array \(399,\)"),
     "a batch of rows": (step_with(base=logits(0)[None]), r"base is an array \(1, 400\)"),
     "words for logits": (step_with(base=["a"] * V), "base is not an array of numbers"),
     "a text that is missing": ({"token_text": {}}, "no text of token"),
@@ -437,7 +453,7 @@ def test_what_cannot_be_a_trace_is_refused_by_its_path(case):
         macd.record(**told(**changes))
 
 
-@pytest.mark.parametrize("changes", [step_with(base=HOLE), step_with(counter=HOLE * np.nan)])
+@pytest.mark.parametrize("changes", [step_with(base=HOLE), step_with(others=[HOLE * np.nan])])
 def test_logits_that_are_not_finite_are_refused(changes):
     with pytest.raises(NumericalError, match=r"answers\[0\].steps\[0\]"):
         macd.record(**told(**changes))
@@ -472,9 +488,9 @@ def test_the_example_decodes_as_the_method_blank_does(tmp_path, monkeypatch, cap
         for mine_step, step in zip(a.tokens, b.tokens, strict=True):
             assert mine_step.base_log_z == pytest.approx(step.base_log_z, abs=1e-3)
     assert own.answers["own"].text != own.answers["baseline"].text
-    assert own.answers["own"].view.kind == "blank"
-    theirs = project.answers["blank"].shown.astype(int)
-    assert np.abs(own.answers["own"].shown.astype(int) - theirs).max() <= 1
+    assert own.answers["own"].second_views[0].view.kind == "blank"
+    theirs = project.answers["blank"].second_views[0].shown.astype(int)
+    assert np.abs(own.answers["own"].second_views[0].shown.astype(int) - theirs).max() <= 1
 
 
 def test_the_example_is_short():

@@ -14,7 +14,7 @@ from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.records import RECORDED
 from macd_studio.core.traces.bundle import load, pack, save, unpack
-from macd_studio.core.types import ControlReport, StepWeights
+from macd_studio.core.types import ControlReport, ShownView, StepWeights
 from macd_studio.core.view_records import BlankView
 from macd_studio.core.whatif.edits import read_edit
 from macd_studio.core.whatif.redecodable import why_not_redecode
@@ -66,9 +66,9 @@ def check_decoding_on(bench, later, name):
     assert tokens(changed, name) == tokens(later, name)
     answer, wanted = changed.answers[name], later.answers[name]
     assert (answer.alpha, answer.beta, answer.head) == (wanted.alpha, wanted.beta, wanted.head)
-    assert answer.view.as_dict() == wanted.view.as_dict()
+    assert answer.second_views[0].view == wanted.second_views[0].view
     for mine, theirs in zip(answer.tokens, wanted.tokens, strict=True):
-        assert mine.counter_log_z == pytest.approx(theirs.counter_log_z, abs=1e-3)
+        assert mine.others_log_z == pytest.approx(theirs.others_log_z, abs=1e-3)
         assert (mine.hidden is None) == (theirs.hidden is None)
         if mine.hidden is not None:
             np.testing.assert_array_equal(mine.hidden, theirs.hidden)
@@ -164,7 +164,7 @@ def test_what_cannot_be_decoded_on_says_why(traces, bench):
 
 def test_a_view_that_is_not_that_of_the_trace_is_refused_and_nothing_is_changed(traces, toyworld):
     trace = traces[0]
-    vcd = replace(trace.answers["vcd"], view=BlankView())
+    vcd = replace(trace.answers["vcd"], second_views=(ShownView(BlankView()),))
     bench = Workbench(replace(trace, answers=trace.answers | {"vcd": vcd}), toyworld)
     before = bench.trace
     with pytest.raises(OptionError, match="cannot be built again"):

@@ -232,7 +232,7 @@ def test_fewer_candidates_keep_the_choice(lm):
         assert step.repeats.at.tolist() == [before[i] for i in step.candidates.tolist()]
         for alpha in (0, 1, 5):
             best = [
-                s.candidates[penalised(score(s.base, s.counter, alpha, 0.05), s.repeats).argmax()]
+                s.candidates[penalised(score(s.base, s.others[0], alpha, 0.05), s.repeats).argmax()]
                 for s in (step, own)
             ]
             assert best[0] == best[1]

@@ -127,9 +127,9 @@ def test_the_commands_make_every_kind_of_edit_again(
             ]
             assert len(shared) > 10
             np.testing.assert_allclose(*zip(*shared, strict=True), atol=1e-4)
-            if b.counter is not None:
-                by_id = dict(zip(a.candidates, a.counter, strict=True))
-                np.testing.assert_allclose(by_id[b.token], b.counter[list(b.candidates).index(
+            if b.others:
+                by_id = dict(zip(a.candidates, a.others[0], strict=True))
+                np.testing.assert_allclose(by_id[b.token], b.others[0][list(b.candidates).index(
                     b.token)], atol=1e-4)  # fmt: skip
 
 

@@ -276,7 +276,8 @@ def test_weights_are_saved_and_tell_the_choice(name):
 
     method = Method("crg", "x", "mask-all", "crg") if name == "crg" else find_method(name)
     answer = run_method(a_case(), method)
-    trace = replace(small_trace(), answers={name: replace(answer, shown=None)})
+    unseen = tuple(replace(second, shown=None) for second in answer.second_views)
+    trace = replace(small_trace(), answers={name: replace(answer, second_views=unseen)})
     again = unpack(pack(trace)).answers[name]
     assert again.rule == method.rule
     assert [t.weights for t in again.tokens] == [t.weights for t in answer.tokens]
@@ -289,12 +290,12 @@ def test_no_video_reads_the_question_alone():
     lm = ByteLM(seed=5)
     context = a_case()
     found = run_method(context, find_method("no-video+m3id"))
-    assert (found.view.kind, found.shown) == ("no-video", None)
-    alone = decode(lm, lm.prefill_text("is there a dog?"), None, make("plain"), DecodeOptions())
+    assert [(z.view.kind, z.shown) for z in found.second_views] == [("no-video", None)]
+    alone = decode(lm, lm.prefill_text("is there a dog?"), [], make("plain"), DecodeOptions())
     first = next(alone)
     expected = dict(zip(first.candidates.tolist(), first.base.tolist(), strict=True))
     mine = found.tokens[0]
-    for token, logit in zip(mine.candidates.tolist(), mine.counter.tolist(), strict=True):
+    for token, logit in zip(mine.candidates.tolist(), mine.others[0].tolist(), strict=True):
         assert expected.get(token, logit) == pytest.approx(logit, rel=1e-5)
     assert len(expected) > 200
 
@@ -336,11 +337,11 @@ def test_the_documented_example_is_one_definition_and_its_row(module, method, mo
     assert answer.rule == method.split("+")[1]
     if module == "rules":
         for token in answer.tokens:
-            mean = weighted(token.base, [token.counter], StepWeights(0.5, (0.5,)))
+            mean = weighted(token.base, token.others, StepWeights(0.5, (0.5,)))
             assert token.candidates[mean.argmax()] == token.token
     else:
         flipped = context.encoded.frames.pixels[:, ::-1]
-        np.testing.assert_array_equal(answer.shown, flipped)
-        assert answer.view.as_dict() == {
+        np.testing.assert_array_equal(answer.second_views[0].shown, flipped)
+        assert answer.second_views[0].view.as_dict() == {
             "kind": "upside-down", "caption": "the video upside down"
         }  # fmt: skip

@@ -27,17 +27,22 @@ def ids(steps):
 
 
 def test_sampling_repeats_from_its_seed(views):
+    lm, base, *others = views
+
     def sample(seed):
         options = DecodeOptions(search="sample", temperature=5.0, top_p=1.0, seed=seed)
-        return ids(decode(*views, RULE, options))
+        return ids(decode(lm, base, others, RULE, options))
 
     assert sample(1) == sample(1)
     assert len({tuple(sample(s)) for s in range(8)}) > 1
 
 
 def test_a_cold_nucleus_is_greedy(views):
+    lm, base, *others = views
     cold = DecodeOptions(search="sample", temperature=0.01, top_p=0.5)
-    assert ids(decode(*views, RULE, cold)) == ids(decode(*views, RULE, DecodeOptions()))
+    assert ids(decode(lm, base, others, RULE, cold)) == ids(
+        decode(lm, base, others, RULE, DecodeOptions())
+    )
 
 
 def test_the_nucleus_is_the_smallest_set_of_that_mass():
@@ -51,8 +56,11 @@ def test_the_nucleus_is_the_smallest_set_of_that_mass():
 
 
 def test_one_beam_is_greedy(views):
+    lm, base, *others = views
     options = DecodeOptions(search="beam", beams=1)
-    assert ids(beam(*views, RULE, options)) == ids(decode(*views, RULE, DecodeOptions()))
+    assert ids(beam(lm, base, others, RULE, options)) == ids(
+        decode(lm, base, others, RULE, DecodeOptions())
+    )
 
 
 def test_beams_find_what_a_whole_search_finds():
@@ -72,21 +80,22 @@ def test_beams_find_what_a_whole_search_finds():
                 walk(lm.step(a, [int(t)]), lm.step(b, [int(t)]), (*tokens, int(t)), log_p + p[t])
 
     walk(base, counter, (), 0.0)
-    found = beam(lm, base, counter, rule, DecodeOptions(search="beam", beams=32, max_tokens=3))
+    found = beam(lm, base, [counter], rule, DecodeOptions(search="beam", beams=32, max_tokens=3))
     assert tuple(ids(found)) == max(best, key=best.get)
 
 
 def test_votes_are_counted_over_normalised_answers(views):
+    lm, base, *others = views
     options = DecodeOptions(search="vote", samples=7, temperature=3.0, top_p=1.0)
-    said = vote(views[0], "macd", views[1], views[2], RULE, options)
+    said = vote(lm, "macd", base, others, RULE, options)
     assert sum(said.votes.values()) == 7
     assert said.votes[normalised(said.text)] == max(said.votes.values())
-    again = vote(views[0], "macd", views[1], views[2], RULE, options)
+    again = vote(lm, "macd", base, others, RULE, options)
     assert again.votes == said.votes
     one = DecodeOptions(search="vote", samples=3, temperature=0.01)
-    sure = find_answer(views[0], "macd", views[1], views[2], RULE, one)
+    sure = find_answer(lm, "macd", base, others, RULE, one)
     assert list(sure.votes.values()) == [3]
-    assert ids(sure.tokens) == ids(decode(*views, RULE, DecodeOptions()))
+    assert ids(sure.tokens) == ids(decode(lm, base, others, RULE, DecodeOptions()))
 
 
 def test_views_of_different_length_are_decoded_beside_each_other(views):
@@ -94,9 +103,9 @@ def test_views_of_different_length_are_decoded_beside_each_other(views):
     longer = lm.encode(clip(seed=4), "is there a dog in it?")
     counter = lm.prefill(longer, longer.video)
     a, b = base, counter
-    for step in decode(lm, base, counter, RULE, DecodeOptions()):
+    for step in decode(lm, base, [counter], RULE, DecodeOptions()):
         np.testing.assert_allclose(step.base, a.logits[0].numpy()[step.candidates], rtol=1e-6)
-        np.testing.assert_allclose(step.counter, b.logits[0].numpy()[step.candidates], rtol=1e-6)
+        np.testing.assert_allclose(step.others[0], b.logits[0].numpy()[step.candidates], rtol=1e-6)
         a, b = lm.step(a, [step.token]), lm.step(b, [step.token])
 
 
@@ -150,7 +159,7 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
             **inputs,
         )[0, encoded.input_ids.shape[1] :].tolist()
     options = DecodeOptions(search="beam", beams=beams, max_tokens=24)
-    assert ids(beam(toyworld, base, counter, rule, options)) == own
+    assert ids(beam(toyworld, base, [counter], rule, options)) == own
 
 
 def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
@@ -159,18 +168,18 @@ def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     base = toyworld.prefill(encoded, encoded.video)
     counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-    pair = ViewBatch(toyworld, base, counter)
+    pair = ViewBatch(toyworld, base, [counter])
     first = list(continue_decoding(pair, RULE, DecodeOptions()))
     for index in (1, 3):
         other = next(int(c) for c in first[index].candidates if c != first[index].token)
         cropped = list(redecode(pair, index, other, RULE, DecodeOptions()))
-        anew = ViewBatch(toyworld, base, counter)
+        anew = ViewBatch(toyworld, base, [counter])
         for token in [s.token for s in first[:index]] + [other]:
             anew.step([token])
         whole = list(continue_decoding(anew, RULE, DecodeOptions(), first=index + 1))
         assert ids(cropped) == ids(whole)
         np.testing.assert_allclose(cropped[0].base, whole[0].base, atol=1e-4)
-        pair = ViewBatch(toyworld, base, counter)
+        pair = ViewBatch(toyworld, base, [counter])
         list(continue_decoding(pair, RULE, DecodeOptions()))
 
 
@@ -178,7 +187,7 @@ def test_two_rows_of_the_embedded_model_equal_two_caches(toyworld, toy_mp4):
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     a = toyworld.prefill(encoded, encoded.video)
     b = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-    for step in decode(toyworld, a, b, RULE, DecodeOptions()):
-        for state, logits in ((a, step.base), (b, step.counter)):
+    for step in decode(toyworld, a, [b], RULE, DecodeOptions()):
+        for state, logits in ((a, step.base), (b, step.others[0])):
             np.testing.assert_allclose(logits, state.logits[0][step.candidates], atol=2e-4)
         a, b = toyworld.step(a, [step.token]), toyworld.step(b, [step.token])

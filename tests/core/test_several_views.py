@@ -1,5 +1,6 @@
 """A rule over two second views, from the method's name to the file and the page."""
 
+import io
 import json
 import shlex
 from collections import Counter
@@ -22,8 +23,7 @@ from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import MeanViews
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.format import SCHEMA
-from macd_studio.core.types import ShownView
-from macd_studio.core.view_records import FramesView
+from macd_studio.core.view_records import FramesView, NoisedView
 from macd_studio.viewer.payload import payload
 from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told
@@ -57,8 +57,8 @@ def check(lm, base, others):
     for step, (z, a, b) in zip(steps, rows, strict=True):
         for mine, theirs in zip((step.base, *step.others), (z, a, b), strict=True):
             np.testing.assert_allclose(mine, theirs[step.candidates], atol=2e-4)
-        assert step.counter_log_z == pytest.approx(np.log(np.exp(a).sum()), abs=1e-3)
-        assert step.further_log_z == pytest.approx([np.log(np.exp(b).sum())], abs=1e-3)
+        sums = [np.log(np.exp(z).sum()) for z in (a, b)]
+        assert step.others_log_z == pytest.approx(sums, abs=1e-3)
         assert step.weights.others == (-ALPHA / 2, -ALPHA / 2)
     return steps
 
@@ -72,7 +72,7 @@ def test_the_real_loop_chooses_as_the_formula_over_views_of_two_lengths(toyworld
     seconds = [toyworld.prefill(encoded, noise), toyworld.prefill(fewer, fewer.video)]
     assert seconds[0].length == base.length > seconds[1].length  # one joins its cache, one cannot
     steps = check(toyworld, base, [seconds[i] for i in order])
-    assert not np.allclose(steps[0].counter, steps[0].further[0], atol=0.1)
+    assert not np.allclose(*steps[0].others, atol=0.1)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -93,9 +93,9 @@ def test_twice_the_same_view_is_the_linear_rule_in_every_search(search):
     assert [t.token for t in mean.tokens] == [t.token for t in linear.tokens]
     assert mean.votes == linear.votes
     for one, other in zip(mean.tokens, linear.tokens, strict=True):
-        np.testing.assert_array_equal(one.further[0], one.counter)
-        kept = dict(zip(other.candidates.tolist(), other.counter.tolist(), strict=True))
-        mine = zip(one.candidates.tolist(), one.counter.tolist(), strict=True)
+        np.testing.assert_array_equal(*one.others)
+        kept = dict(zip(other.candidates.tolist(), other.others[0].tolist(), strict=True))
+        mine = zip(one.candidates.tolist(), one.others[0].tolist(), strict=True)
         assert all(kept.get(c, x) == x for c, x in mine)
 
 
@@ -187,7 +187,7 @@ def test_the_command_runs_and_lists_it(toy_mp4, tmp_path, capsys):
     asked = [str(toy_mp4), "What is in the video?", "--methods", name, "--out", str(out)]
     assert main(["compare", *asked, "--alpha", "1.5", "--beta", "0.05"]) == 0
     answer = macd.load(out).answers[name]
-    assert [answer.view.kind, answer.further[0].view.kind] == ["noise", "frames"]
+    assert [second.view.kind for second in answer.second_views] == ["noise", "frames"]
     for token in answer.tokens:
         z, a, b = (np.asarray(row, np.float64) for row in (token.base, *token.others))
         score = (1 + ALPHA) * z - ALPHA * (a + b) / 2
@@ -202,11 +202,12 @@ def a_trace():
     answer = run_method(a_case(options=OPTIONS), find_method("vcd/tcd+mean-views"))
     small = small_trace()
     shown = 255 - small.model_frames.pixels, small.model_frames.pixels // 2
-    answer = replace(answer, shown=shown[0], further=(replace(answer.further[0], shown=shown[1]),))
+    pairs = zip(answer.second_views, shown, strict=True)
+    answer = replace(answer, second_views=tuple(replace(z, shown=s) for z, s in pairs))
     return replace(small, answers=small.answers | {answer.method: answer}), answer
 
 
-def test_it_is_saved_and_loaded_without_another_schema():
+def test_it_is_saved_and_loaded():
     trace, answer = a_trace()
     content = pack(trace)
     manifest, members = taken_apart(content)
@@ -214,46 +215,79 @@ def test_it_is_saved_and_loaded_without_another_schema():
     again = unpack(content)
     assert pack(again) == content
     mine = again.answers[answer.method]
-    (further,) = mine.further
-    assert isinstance(further.view, FramesView)
-    assert further.view == answer.further[0].view
-    assert abs(further.shown.astype(int) - answer.further[0].shown).mean() < 20
-    assert abs(mine.shown.astype(int) - answer.shown).mean() < 20
+    assert [type(second.view) for second in mine.second_views] == [NoisedView, FramesView]
+    for one, other in zip(mine.second_views, answer.second_views, strict=True):
+        assert one.view == other.view
+        assert abs(one.shown.astype(int) - other.shown).mean() < 20
     for a, b in zip(mine.tokens, answer.tokens, strict=True):
-        np.testing.assert_array_equal(a.further, b.further)
-        assert a.further_log_z == pytest.approx(b.further_log_z)
+        np.testing.assert_array_equal(a.others, b.others)
+        assert a.others_log_z == pytest.approx(b.others_log_z)
         assert a.weights == b.weights
-    # what an older reader looks at stands where it stood
-    assert members["arrays/answer3_weights.npy"] == npy(
-        np.array([[t.weights.base, t.weights.others[0], t.weights.floor] for t in answer.tokens])
-    )
-    assert not any("further" in name for name in members if "answer3" not in name)
+    assert not any("other1" in name for name in members if "answer3" not in name)
+
+
+def as_schema_4(manifest, members):
+    """The parts of a file as the former writer left them: the first second view stood apart."""
+    manifest["schema"] = 4
+    for i, answer in enumerate(manifest["answers"]):
+        views = answer.pop("second_views")
+        answer |= {"two_views": bool(views), **(views[0] if views else {"view": {"kind": "none"}})}
+        if views[1:]:
+            answer["further"] = views[1:]
+        names = {f"other{j}": f"further{j - 1}" if j else "counter" for j in range(len(views))}
+        folders = {f"shown{i}_{j}/": f"shown{100 * j + i}/" for j in range(len(views))}
+        weights = members.pop(f"arrays/answer{i}_weights.npy", None)
+        if weights is not None:
+            base, *others, floor = np.load(io.BytesIO(weights)).T
+            first = others[0] if others else 0 * base
+            members[f"arrays/answer{i}_weights.npy"] = npy(np.stack([base, first, floor], 1))
+            if others[1:]:
+                further = npy(np.stack(others[1:], 1))
+                members[f"arrays/answer{i}_further_weights.npy"] = further
+        for name in list(members):
+            new = name
+            for old, former in names.items():
+                new = new.replace(f"answer{i}_{old}", f"answer{i}_{former}")
+            for folder, former in folders.items():
+                new = new.replace(folder, former)
+            members[new] = members.pop(name)
+
+
+def test_files_of_the_former_schema_are_read_alike():
+    content = pack(a_trace()[0])
+    manifest, members = taken_apart(content)
+    as_schema_4(manifest, members)
+    assert any(name.startswith("shown103/") for name in members)
+    assert "arrays/answer3_further0_log_z.npy" in members
+    assert pack(unpack(put_together(manifest, members))) == content
 
 
 def test_the_summary_and_the_payload_hold_every_view():
     trace, answer = a_trace()
     row = trace.to_dict()["answers"][answer.method]
-    assert row["further_views"] == [answer.further[0].view.as_dict()]
+    assert row["second_views"] == [second.view.as_dict() for second in answer.second_views]
     token = answer.tokens[0]
     at = token.candidates.tolist().index(token.token)
-    assert row["tokens"][0]["further_logits"] == [float(token.further[0][at])]
-    z, a, b = token.base[at], token.counter[at], token.further[0][at]
+    z, a, b = (float(view[at]) for view in (token.base, *token.others))
+    assert row["tokens"][0]["second_logits"] == [a, b]
     expected = (1 + ALPHA) * z - ALPHA * (a + b) / 2
     assert row["tokens"][0]["score"] == pytest.approx(float(expected), rel=1e-5)
     shown = json.loads(json.dumps(payload(trace), allow_nan=False))["trace"]["answers"]
-    assert shown[answer.method]["further"][0]["shown"][0].startswith("data:image/webp")
-    assert shown[answer.method]["tokens"][0]["weights"]["further"] == [-ALPHA / 2]
-    assert shown["macd"]["further"] == []
+    pictures = [second["shown"][0] for second in shown[answer.method]["second_views"]]
+    assert all(picture.startswith("data:image/webp") for picture in pictures)
+    assert len(set(pictures)) == 2
+    assert shown[answer.method]["tokens"][0]["weights"]["others"] == [-ALPHA / 2] * 2
+    assert shown["baseline"]["second_views"] == []
 
 
 @pytest.mark.parametrize(("spoil", "message"), [
-    (lambda m, f: f.pop("arrays/answer3_further_weights.npy"), "lacks answer3_further_weights"),
     (lambda m, f: f.pop("arrays/answer3_weights.npy"), "nothing weighs"),
-    (lambda m, f: f.pop("arrays/answer3_further0.npy"), "lacks answer3_further0"),
+    (lambda m, f: f.pop("arrays/answer3_other1.npy"), "lacks answer3_other1"),
     (lambda m, f: m["answers"][3].update(rule="linear"), "nothing weighs"),
-    (lambda m, f: m["answers"][3].update(two_views=False), "no second"),
-    (lambda m, f: m["answers"][3].update(further=m["answers"][3]["further"] * 9), "out of range"),
-    (lambda m, f: f.update({"arrays/answer3_further0.npy": npy(np.full(3, 1.0))}), "further0"),
+    (lambda m, f: m["answers"][3]["second_views"].pop(), "answer3_weights"),
+    (lambda m, f: m["answers"][3]["second_views"].extend(m["answers"][3]["second_views"] * 4),
+     "out of range"),
+    (lambda m, f: f.update({"arrays/answer3_other1.npy": npy(np.full(3, 1.0))}), "other1"),
 ])  # fmt: skip
 def test_a_file_whose_views_do_not_fit_is_refused(spoil, message):
     manifest, members = taken_apart(pack(a_trace()[0]))
@@ -268,20 +302,19 @@ def test_another_program_may_record_several_views():
     scores[base < base.max() + np.log(BETA)] = -np.inf
     answer = {
         "name": "x", "rule": "mean-views", "tokens": [int(scores.argmax())],
-        "base": base[None], "counter": counter[None], "further": [third[None]],
+        "base": base[None], "others": [counter[None], third[None]],
     }  # fmt: skip
     contrast = {"alpha": ALPHA, "beta": BETA}
     trace = macd.record(**told(answers=[answer], contrast=contrast))
     assert trace.warnings == ()
     (token,) = trace.answers["x"].tokens
-    np.testing.assert_array_equal(token.further[0], third[token.candidates])
-    assert [type(z) for z in trace.answers["x"].further] == [ShownView]
+    np.testing.assert_array_equal(token.others[1], third[token.candidates])
+    assert len(trace.answers["x"].second_views) == 2
     for change, message in (
         ({"rule": "linear"}, "has 2 second views"),
-        ({"further": []}, "has a second view"),
-        ({"counter": None}, "without a second one"),
-        ({"further": [third]}, "400 rows"),
-        ({"further": 3}, "further is no list"),
+        ({"others": [counter[None]]}, "has a second view"),
+        ({"others": [counter[None], third]}, "400 rows"),
+        ({"others": 3}, "others is no list"),
     ):
         with pytest.raises(OptionError, match=message):
             macd.record(**told(answers=[answer | change], contrast=contrast))

@@ -83,7 +83,9 @@ def test_a_method_takes_it_and_a_noise_of_each_object_does_not():
     ended = {kind: c.counterfactual(c.options.mask) for kind, c in both.items()}
     assert len({*ended["shared"].strength.tolist()}) == 1
     assert len({*ended["per-object"].strength.tolist()}) == 2
-    noise = [run_method(c, METHODS["noise-object"]).view.level for c in both.values()]
+    noise = [
+        run_method(c, METHODS["noise-object"]).second_views[0].view.level for c in both.values()
+    ]
     assert noise[0] == noise[1]
 
 

@@ -125,11 +125,8 @@ def same_logits(mine, theirs):
         for s, t in zip(a, b, strict=True):
             orders = np.argsort(s.candidates), np.argsort(t.candidates)
             np.testing.assert_array_equal(s.candidates[orders[0]], t.candidates[orders[1]])
-            for view in ("base", "counter"):
-                x, y = getattr(s, view), getattr(t, view)
-                assert (x is None) == (y is None)
-                if x is not None:
-                    np.testing.assert_allclose(x[orders[0]], y[orders[1]], atol=1e-4)
+            for x, y in zip((s.base, *s.others), (t.base, *t.others), strict=True):
+                np.testing.assert_allclose(x[orders[0]], y[orders[1]], atol=1e-4)
     np.testing.assert_allclose(mine.counterfactual.level, theirs.counterfactual.level)
     assert mine.counterfactual.loss == pytest.approx(theirs.counterfactual.loss, abs=1e-4)
 
@@ -204,10 +201,10 @@ def test_every_change_works_on_the_reopened_file(trace_of, toyworld, name):
     padding = outside_of(opened.model_frames)
     before = opened
     for raw, after in edit_by_hand(opened, toyworld):
-        shown, read = after.answers["macd"].shown, opened.model_frames.pixels
+        shown, read = after.answers["macd"].second_views[0].shown, opened.model_frames.pixels
         np.testing.assert_array_equal(shown[:, padding], read[:, padding])
         if raw["kind"] == "frames":
-            assert not np.array_equal(shown, before.answers["macd"].shown)
+            assert not np.array_equal(shown, before.answers["macd"].second_views[0].shown)
         if raw["kind"] == "add":
             assert [t.label for t in after.tracks] == [*(t.label for t in before.tracks), "drawn"]
         before = after
@@ -222,7 +219,9 @@ def test_every_change_works_on_the_reopened_file(trace_of, toyworld, name):
     alone = (drawn > 0.999) & (np.max(others, 0, initial=0) < 0.001)
     assert alone.any() or ZOO[name].objects > 20  # so many leave no pixel to it alone
     grey = np.array(opened.backbone.pixel_mean) * 255
-    left, was = (np.abs(z[alone] - grey) for z in (after.answers["macd"].shown, model.pixels))
+    left, was = (
+        np.abs(z[alone] - grey) for z in (after.answers["macd"].second_views[0].shown, model.pixels)
+    )
     assert (left <= (1 - level) * was + 2).all()
 
 

@@ -151,7 +151,7 @@ def test_a_trace_is_computed_again_by_the_command_of_the_report(finished, data, 
         finished / "traces" / f"{question['answers']['macd']['key']}.macd"
     )  # fmt: skip
     for one, other in zip(again.answers["macd"].tokens, kept.answers["macd"].tokens, strict=True):
-        np.testing.assert_allclose(one.counter, other.counter, atol=1e-4)
+        np.testing.assert_allclose(one.others, other.others, atol=1e-4)
     assert "note:" not in capsys.readouterr().err
 
 

@@ -140,7 +140,7 @@ def test_a_long_answer_leaves_candidates_out_and_says_so(folder, tmp_path, capsy
     base = np.linspace(3, -3, 256, dtype=np.float32)
     wide = replace(
         step, token=0, candidates=np.arange(256), texts=tuple(f"word {i}" for i in range(256)),
-        base=base, counter=np.sin(50 * base), floor=-3.1,
+        base=base, others=(np.sin(50 * base),), floor=-3.1,
     )  # fmt: skip
     tokens = tuple(replace(wide, index=i) for i in range(64))
     long = replace(trace.answers["macd"], tokens=tokens)

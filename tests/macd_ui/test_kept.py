@@ -78,7 +78,9 @@ def test_memory_counts_each_array_and_text_once():
     assert memory_of(array, {id(array)}) == 0
     assert memory_of(SimpleNamespace(model=torch.nn.Linear(1000, 1000))) < 1000
     trace = small_trace()
-    assert memory_of(trace) > trace.frames.nbytes + trace.answers["macd"].shown.nbytes
+    assert (
+        memory_of(trace) > trace.frames.nbytes + trace.answers["macd"].second_views[0].shown.nbytes
+    )
     again = replace(trace, question="Another?")
     assert memory_of([trace, again]) < 1.2 * memory_of(trace)
 

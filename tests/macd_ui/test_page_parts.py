@@ -110,7 +110,7 @@ def test_the_payload_is_strict_json_and_complete(trace):
     assert len(shown["frames"]) == len(shown["times"]) == 4
     assert shown["frames"][0].startswith("data:image/webp;base64,")
     token = shown["answers"]["macd"]["tokens"][0]
-    assert len(token["candidates"]) == len(token["base"]) == len(token["counter"])
+    assert len(token["candidates"]) == len(token["base"]) == len(token["others"][0])
     depths = ((-np.inf, None, True), (np.inf, None, False), (0.5, 0.5, False))
     for floor, told, complete in depths:
         macd = trace.answers["macd"]

@@ -32,7 +32,7 @@ def inside(node, path):
 
 
 def at(path, value):
-    """A change of one place in the manifest, told as "answers.1.view"."""
+    """A change of one place in the manifest, told as "answers.1.second_views.0.view"."""
 
     def change(manifest, members):
         node, last = inside(manifest, path)
@@ -76,14 +76,15 @@ def spoiled(a, index, value):
 
 SOUND = {
     ("question", str), ("status", str), ("groups", list), ("peak_memory_mb", float),
-    ("clip", dict), ("backbone", dict), ("detector", dict), ("answers.1.view", dict),
+    ("clip", dict), ("backbone", dict), ("detector", dict), ("answers.1.second_views.0.view", dict),
 }  # fmt: skip
 REFUSED = {
     # objects in the place of others
     **{f"{key} is {value!r:.12}": at(key, value)
        for key in ("clip", "backbone", "detector", "options", "timings_ms", "shared", "versions",
                    "mask", "counts", "pieces", "answers", "tracks", "groups", "warnings",
-                   "answers.1.view", "answers.1.votes", "options.ascent", "options.contrast",
+                   "answers.1.second_views.0.view", "answers.1.votes", "options.ascent",
+                   "options.contrast",
                    "model", "losses", "occlusion", "question", "status", "seed", "peak_memory_mb")
        for value in (7.5, [[1]], "x", {"a": {"b": 1}})
        if (key, type(value)) not in SOUND
@@ -131,15 +132,17 @@ REFUSED = {
     "an answer's time": at("answers.1.ms", "x"),
     "an answer's time is large": at("answers.1.ms", 1e300),
     "an answer's end": at("answers.1.finished", "no"),
-    "an answer's views": at("answers.1.two_views", "yes"),
+    "an answer's views": at("answers.1.second_views", "yes"),
+    "an answer's view without pictures or none": without("answers.1.second_views.0.shown"),
+    "pictures of a view in words": at("answers.1.second_views.0.shown", "yes"),
     "an answer's tokens": at("answers.1.tokens", 10**9),
     "an answer's tokens below 0": at("answers.1.tokens", -1),
     "an answer's votes": at("answers.1.votes", {"no": "two"}),
-    "an answer's kind": at("answers.1.view.kind", ["masks"]),
-    "an answer's levels": at("answers.1.view.level", ["x"]),
-    "an answer's grid": at("answers.2.view.grid", [1]),
-    "an answer's grid of words": at("answers.2.view.grid", "abc"),
-    "a deep view": at("answers.1.view.more", TOO_DEEP),
+    "an answer's kind": at("answers.1.second_views.0.view.kind", ["masks"]),
+    "an answer's levels": at("answers.1.second_views.0.view.level", ["x"]),
+    "an answer's grid": at("answers.2.second_views.0.view.grid", [1]),
+    "an answer's grid of words": at("answers.2.second_views.0.view.grid", "abc"),
+    "a deep view": at("answers.1.second_views.0.view.more", TOO_DEEP),
     "two answers of one method": at("answers.1.method", "baseline"),
     "an answer without a name": at("answers.1.method", ""),
     "a track's id is words": at("tracks.0.id", "one"),
@@ -226,8 +229,8 @@ REFUSED = {
     "a logit is large": array("answer1_base", lambda a: a.astype(float) + 1e300),
     "a logit above the partition": array("answer1_base", lambda a: a + 1000),
     "a partition is low": array("answer1_base_log_z", lambda a: a - 1e6),
-    "the second view's logits": array("answer1_counter", lambda a: a + 1000),
-    "the second view is missing": gone("answer1_counter"),
+    "the second view's logits": array("answer1_other0", lambda a: a + 1000),
+    "the second view is missing": gone("answer1_other0"),
     "hidden tokens are floats": array("answer2_hidden", lambda a: a.astype(float)),
     "hidden tokens are too few": array("answer2_vision_tokens", lambda a: a + 100),
     "hidden tokens are none": array("answer2_vision_tokens", lambda a: a * 0),

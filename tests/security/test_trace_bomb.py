@@ -60,7 +60,8 @@ threads = [threading.Thread(target=open_all) for _ in range(int(sys.argv[1]))]
 [t.join() for t in threads]
 took, peak = time.monotonic() - began, status("VmHWM")
 pixels = [t.frames.size // 3 + t.model_frames.pixels.size // 3
-          + sum(a.shown.size // 3 for a in t.answers.values() if a.shown is not None)
+          + sum(z.shown.size // 3 for a in t.answers.values() for z in a.second_views
+                if z.shown is not None)
           for t in opened if t.model_frames is not None]
 opened.clear()
 gc.collect()
@@ -101,12 +102,13 @@ def frames(side, count, models=None, noise=0, views=0):
         manifest["counts"] = {"frames": count, "tracks": 0, "groups": count}
         manifest["groups"] = [[i] for i in range(count)]
         manifest |= {"tracks": [], "losses": None, "occlusion": None}
-        first = manifest["answers"][0]
-        members.update({f"arrays/answer{i}_{n[len('arrays/answer0_'):]}": members[n]
-                        for i in range(1, views)
-                        for n in list(members) if n.startswith("arrays/answer0_")})  # fmt: skip
+        contrast = manifest["answers"][1]
+        members.update({f"arrays/answer{i}_{n[len('arrays/answer1_'):]}": members[n]
+                        for i in range(views)
+                        for n in list(members) if n.startswith("arrays/answer1_")})  # fmt: skip
         if views:
-            manifest["answers"] = [first | {"method": f"m{i}", "shown": True} for i in range(views)]
+            assert contrast["second_views"][0]["shown"]
+            manifest["answers"] = [contrast | {"method": f"m{i}"} for i in range(views)]
 
     return change
 
@@ -131,11 +133,12 @@ def many_candidates(items, answers=1):
 
     def change(members, manifest):
         tokens = items // WIDE
-        first = manifest["answers"][0] | {"tokens": tokens, "two_views": True, "shown": False}
+        first = manifest["answers"][0] | {"tokens": tokens}
+        first["second_views"] = [{"view": {"kind": "blank"}, "shown": False}]
         for name in [n for n in members if n.startswith("arrays/answer")]:
             del members[name]
-        few = dict.fromkeys(("token", "base_log_z", "counter_log_z"), np.zeros(tokens, np.int8))
-        many = dict.fromkeys(("base", "counter"), np.zeros(tokens * WIDE, np.int8))
+        few = dict.fromkeys(("token", "base_log_z", "other0_log_z"), np.zeros(tokens, np.int8))
+        many = dict.fromkeys(("base", "other0"), np.zeros(tokens * WIDE, np.int8))
         candidates = np.tile(np.arange(WIDE, dtype=np.int16), tokens)
         arrays = few | many | {"candidates": candidates, "floor": few["token"],
                                "count": np.full(tokens, WIDE)}  # fmt: skip

@@ -280,7 +280,7 @@ export class Compare {
     const answers = Object.values(trace.answers);
     this.root.hidden = answers.length < 3;
     if (this.root.hidden) return;
-    this.views = answers.flatMap(viewsOf).filter(({ view }) => view.kind && view.kind !== "none");
+    this.views = answers.flatMap(viewsOf).filter(({ view }) => view.kind);
     const names = this.views.map(({ name }) => name);
     this.drawnFor = "";
     this.screens.forEach((screen, i) => {
@@ -319,7 +319,7 @@ export class Compare {
     const { contrast, reference } = this.state;
     const opened = answer === contrast || answer === reference;
     const votes = Object.entries(answer.votes).map(([k, n]) => `${k}: ${n}`).join(", ");
-    const two = answer.tokens.some((t) => t.counter);
+    const two = answer.tokens.some((t) => t.others.length);
     const linear = two && answer.rule === "linear";
     return el("tr", { "data-method": answer.method },
       el("th", { scope: "row" }, answer.title),
@@ -370,8 +370,8 @@ export class Compare {
  * @returns {NamedView[]}
  */
 function viewsOf(answer) {
-  const { method, title, view, shown, further } = answer;
-  return [{ view, shown }, ...further].map((one, k) => {
+  const { method, title } = answer;
+  return answer.second_views.map((one, k) => {
     const which = k ? `, view ${k + 1}` : "";
     return { ...one, answer, name: method + which, title: title + which };
   });
@@ -397,7 +397,7 @@ function againstReference(answer, base) {
 function differences(answer) {
   const values = answer.tokens.map((t) => {
     const i = t.candidates.indexOf(t.token);
-    return t.counter ? t.base[i] - t.counter[i] : 0;
+    return t.others.length ? t.base[i] - t.others[0][i] : 0;
   });
   const top = Math.max(...values.map(Math.abs), 1);
   return el("span", { class: "mv-multiples", role: "img",

@@ -326,7 +326,7 @@ export class EvidencePanel {
       context.clearRect(0, 0, w, h);
       const image = this.stage.image(trace.frames[frame]);
       if (image) context.drawImage(image, 0, 0, w, h);
-      const shown = view === "counterfactual" ? trace.answers.macd?.shown : null;
+      const shown = view === "counterfactual" ? trace.answers.macd?.second_views[0]?.shown : null;
       const behind = shown && trace.model?.frames.length ? this.stage.secondView(shown, frame) : null;
       if (behind && trace.model) {
         const [x0, y0, x1, y1] = trace.model.content;

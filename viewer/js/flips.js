@@ -44,7 +44,7 @@ export class Flips {
   draw() {
     const { contrast: answer, constants, method, token } = this.state;
     const step = answer && answer.tokens[method === answer.method ? token : 0];
-    this.root.hidden = !step || !step.counter;
+    this.root.hidden = !step || !step.others.length;
     if (!answer || !step || this.root.hidden || !this.root.open) return;
     const able = takesAlpha(answer);
     for (const part of [this.plot, this.axis, this.legend, this.keep]) part.hidden = !able;

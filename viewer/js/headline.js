@@ -71,7 +71,7 @@ function masksAny({ final }) {
 function logitText(baseline, macd) {
   const index = divergence(baseline, macd);
   const step = macd.tokens[Math.max(index, 0)];
-  if (!step || !step.counter) return "";
+  if (!step || !step.others.length) return "";
   const tokens = [step.token, ...(index < 0 ? [] : [baseline.tokens[index].token])];
   const moved = tokens.map((token) => change(step, token)).filter((text) => text !== "");
   return moved.length ? `Under the mask ${listed(moved)}.` : "";
@@ -83,8 +83,8 @@ function logitText(baseline, macd) {
  */
 function change(step, token) {
   const at = step.candidates.indexOf(token);
-  if (at < 0 || !step.counter) return "";
-  const lost = step.base[at] - step.counter[at];
+  if (at < 0 || !step.others.length) return "";
+  const lost = step.base[at] - step.others[0][at];
   return `“${visible(step.texts[at])}” ${lost >= 0 ? "loses" : "gains"} ${Math.abs(lost).toFixed(1)} logits`;
 }
 

@@ -6,7 +6,7 @@ import { contextOf } from "./dom.js";
 import { outlineOf } from "./masks.js";
 import { inkOn, percent, unpackBits } from "./text.js";
 
-/** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, Trace, View } from "./types" */
+/** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, View } from "./types" */
 /** @import { State } from "./state.js" */
 
 // A second view as the model read it: its pixels, the frames it leaves out, the vision tokens it hides.
@@ -43,7 +43,7 @@ export function drawSecondView(context, { answer, view, shown }, trace, frame, p
     frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
     pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
   };
-  const note = notes[view.kind] || (view.kind === "none" ? "" : view.caption || "");
+  const note = notes[view.kind] || (view.caption || "");
   if (view.frames && !view.frames.includes(frame)) {
     context.fillStyle = "#808080";
     context.fillRect(0, 0, canvas.width, canvas.height);
@@ -51,7 +51,7 @@ export function drawSecondView(context, { answer, view, shown }, trace, frame, p
   }
   if (view.kind === "pruned") {
     const at = Math.max(0, Math.min(token, answer.tokens.length - 1));
-    darkenHidden(context, answer, trace, frame, at);
+    darkenHidden(context, answer.tokens[at], view, trace, frame);
     return `token ${at + 1}: ${note}`;
   }
   return isDrawable({ view, shown }) || view.kind === "no-video" ? note : `${note} (its pixels are not stored in this trace)`;
@@ -61,15 +61,14 @@ export function drawSecondView(context, { answer, view, shown }, trace, frame, p
  * Darkens the vision tokens that the second view did not see when it chose a token.
  *
  * @param {CanvasRenderingContext2D} context
- * @param {Answer} answer
+ * @param {TokenStep | undefined} step
+ * @param {View} view
  * @param {Trace} trace
  * @param {number} frame
- * @param {number} token
  */
-function darkenHidden(context, answer, trace, frame, token) {
-  const step = answer.tokens[token];
-  if (!step || !step.hidden || !answer.view.grid) return;
-  const [patches, rows, columns] = answer.view.grid;
+function darkenHidden(context, step, view, trace, frame) {
+  if (!step || !step.hidden || !view.grid) return;
+  const [patches, rows, columns] = view.grid;
   const hidden = unpackBits(step.hidden, patches * rows * columns);
   const patch = trace.groups.findIndex((g) => g.includes(frame));
   const { width, height } = context.canvas;

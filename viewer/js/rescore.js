@@ -15,7 +15,7 @@
  * @returns {Rescored}
  */
 export function rescore(step, alpha, beta, head = "probability") {
-  const other = step.counter || step.base;
+  const others = step.others.length ? step.others : [step.base];
   const baseTop = Math.max(...step.base);
   const weights = step.weights || linearWeights(baseTop, alpha, beta, head);
   const cut = weights.floor === null ? -Infinity : weights.floor;
@@ -28,13 +28,12 @@ export function rescore(step, alpha, beta, head = "probability") {
       id,
       text: step.texts[i],
       base: step.base[i],
-      counter: other[i],
-      further: step.further.map((row) => row[i]),
-      difference: step.base[i] - other[i],
+      others: others.map((row) => row[i]),
+      difference: step.base[i] - others[0][i],
       inside,
       score: inside
-        ? bend(i, step.further.reduce((sum, row, k) => sum + weights.further[k] * row[i],
-          weights.base * step.base[i] + weights.other * other[i] + (bias.get(id) || 0)))
+        ? bend(i, weights.others.reduce((sum, weight, k) => sum + weight * others[k][i],
+          weights.base * step.base[i]) + (bias.get(id) || 0))
         : -Infinity,
       before: Math.exp(step.base[i] - step.base_log_z),
       after: 0,
@@ -74,7 +73,7 @@ function penalty(step) {
  */
 function linearWeights(baseTop, alpha, beta, head) {
   const floor = head === "raw" ? beta * baseTop : beta > 0 ? baseTop + Math.log(beta) : null;
-  return { base: 1 + alpha, other: -alpha, further: [], floor, bias: [] };
+  return { base: 1 + alpha, others: [-alpha], floor, bias: [] };
 }
 
 /**

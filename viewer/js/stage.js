@@ -9,7 +9,7 @@ import { hasLevelsOf } from "./state.js";
 import { levelName } from "./text.js";
 import { Zoom } from "./zoom.js";
 
-/** @import { Answer, FrameLevels, FrameMasks, Layer, Point, Trace } from "./types" */
+/** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
 /** @import { Area } from "./paint.js" */
 /** @import { State } from "./state.js" */
 
@@ -263,7 +263,7 @@ export class Stage {
   /**
    * What the model read in a frame of a second view: a picture, or null while it loads.
    *
-   * @param {Answer["shown"]} shown
+   * @param {ShownView["shown"]} shown
    * @param {number} frame
    */
   secondView(shown, frame) {
@@ -289,7 +289,8 @@ export class Stage {
 
   /** @param {Answer | undefined} answer */
   hasSecondView(answer) {
-    return Boolean(answer && isDrawable(answer) && this.modelFrames());
+    const second = answer?.second_views[0];
+    return Boolean(second && isDrawable(second) && this.modelFrames());
   }
 
   /**
@@ -301,14 +302,14 @@ export class Stage {
    */
   drawOther(context, answer, model) {
     const { shown: trace, frame, token, method } = this.state;
-    const read = this.modelFrames();
-    if (!read) return "";
+    const read = this.modelFrames(), [second] = answer.second_views;
+    if (!read || !second) return "";
     const [width, height] = read.size, [x0, y0, x1, y1] = read.content;
     const larger = Math.max(1, Math.round(512 / Math.max(width, height)));
     [this.other.width, this.other.height] = [larger * width, larger * height];
-    const picture = this.secondView(answer.shown, frame);
+    const picture = this.secondView(second.shown, frame);
     const chosen = method === answer.method ? token : 0;
-    const note = drawSecondView(contextOf(this.other), { ...answer, answer }, trace, frame, picture, chosen);
+    const note = drawSecondView(contextOf(this.other), { ...second, answer }, trace, frame, picture, chosen);
     const place = this.zoom.place(context.canvas.width, context.canvas.height);
     const part = model ? [0, 0, width, height] : [x0, y0, x1 - x0, y1 - y0];
     const [sx, sy, sw, sh] = part.map((v) => larger * v);

@@ -13,7 +13,7 @@
  * @param {Answer} answer
  */
 export function isContrast(answer) {
-  return answer.tokens.some((t) => t.counter);
+  return answer.tokens.some((t) => t.others.length);
 }
 
 /**
@@ -73,7 +73,7 @@ export function takesAlpha(answer) {
  */
 export function hasLevelsOf(trace, answer) {
   if (!trace.final || !answer) return Boolean(trace.final);
-  const { level } = answer.view;
+  const level = answer.second_views[0]?.view.level;
   return answer.method === "macd"
     || (level !== undefined && String(level) === String(trace.final.level));
 }

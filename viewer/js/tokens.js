@@ -181,7 +181,7 @@ export class Tokens {
     this.built = [reference, contrast];
     this.choices.reference.select.value = reference?.method ?? "";
     this.choices.contrast.select.value = contrast?.method ?? "";
-    const two = Boolean(contrast && contrast.tokens.some((t) => t.counter));
+    const two = Boolean(contrast && contrast.tokens.some((t) => t.others.length));
     const able = Boolean(contrast && takesAlpha(contrast));
     const scored = contrast && able ? scoredAnswer(trace, contrast) : "";
     // what was measured comes as the same answer again, whose α and β may have been moved
@@ -219,7 +219,7 @@ export class Tokens {
     let left = -1, instead = "", ended = false;
     const ends = endTokens(this.state.shown);
     answer.tokens.forEach((step, i) => {
-      if (left >= 0 || !step.counter) return;
+      if (left >= 0 || !step.others.length) return;
       const { rows, chosen } = rescore(step, rule.alpha, rule.beta, answer.head);
       const ending = ends.has(rows[chosen].id);
       if (rows[chosen].id === step.token || (ending && i === endOf(answer))) return; // it ends either way
@@ -351,16 +351,15 @@ export class Tokens {
    * @param {TokenStep} step
    */
   rows(answer, step) {
-    const two = Boolean(step.counter);
+    const two = step.others.length > 0;
     const { alpha, beta } = this.ruleOf(answer);
-    const macd = answer.method === "macd";
     const { rows, chosen, exact } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
     const order = rows.map((_, i) => i).sort((a, b) => rows[b].score - rows[a].score || rows[b].base - rows[a].base);
     const place = new Map(order.map((i, rank) => [i, rank + 1]));
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
     const head = two
-      ? ["token", "logit V", macd ? "logit V_d" : "logit V′", ...step.further.map((_, k) => `logit V${"′".repeat(k + 2)}`), "difference", "score", "p before", "p after", "rank"]
+      ? ["token", "logit V", ...step.others.map((_, k) => `logit ${secondViewName(answer, k)}`), "difference", "score", "p before", "p after", "rank"]
       : ["token", "logit V", "p"];
     const whose = two ? "" : ` of ${answer.method === "baseline" ? "the baseline" : answer.method}`;
     const note = `Token ${step.index + 1}${whose}: ${scoredBy(answer, step, { alpha, beta })}`;
@@ -404,16 +403,22 @@ function scoredBy(answer, step, rule) {
  * @param {Rule} rule
  */
 function beforePenalty(answer, step, { alpha, beta }) {
-  const other = answer.method === "macd" ? "V_d" : "V′";
-  if (!step.counter) {
+  if (!step.others.length) {
     return answer.rule === "plain" || answer.method === "baseline"
       ? "greedy on the video as it is" : `the video as it is under the rule ${answer.rule}`;
   }
-  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${other}), α ${alpha}, β ${beta}`;
-  const weights = [step.weights.other, ...step.weights.further];
-  const terms = weights.map((w, k) =>
-    ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${k ? `V${"′".repeat(k + 1)}` : other})`);
+  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${secondViewName(answer)}), α ${alpha}, β ${beta}`;
+  const terms = step.weights.others.map((w, k) =>
+    ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${secondViewName(answer, k)})`);
   return `score = ${fixed(step.weights.base, 3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
+}
+
+/**
+ * @param {Answer} answer
+ * @param {number} index of the second view
+ */
+function secondViewName(answer, index = 0) {
+  return answer.method === "macd" ? "V_d" : `V${"′".repeat(index + 1)}`;
 }
 
 /**
@@ -423,7 +428,7 @@ function beforePenalty(answer, step, { alpha, beta }) {
  * @param {Answer} answer
  */
 function scoredAnswer(trace, { method, alpha, beta, tokens }) {
-  return JSON.stringify([trace.run, method, alpha, beta, tokens.map((t) => [t.token, t.counter])]);
+  return JSON.stringify([trace.run, method, alpha, beta, tokens.map((t) => [t.token, t.others])]);
 }
 
 /**
@@ -436,13 +441,13 @@ function scoredAnswer(trace, { method, alpha, beta, tokens }) {
  *   is not a grid of cells, so its roles are written out
  */
 export function candidateRow(r, step, { chosen, widest, before, after, exact }, head = []) {
-  const two = Boolean(step.counter);
+  const two = step.others.length > 0;
   const bar = differenceBar(r.difference, widest);
   const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
   const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, visible(r.text),
     r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
   const cells = two
-    ? [fixed(r.base), ...[r.counter, ...r.further].map((z) => fixed(z)), el("span", {}, signed(r.difference), bar),
+    ? [fixed(r.base), ...r.others.map((z) => fixed(z)), el("span", {}, signed(r.difference), bar),
       r.inside ? fixed(r.score) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
       exact || !r.inside ? percent(r.after)
         : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]

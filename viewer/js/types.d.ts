@@ -183,15 +183,11 @@ export interface Answer {
   head: Head;
   rule: string;
   votes: Record<string, number>;
-  view: View;
+  second_views: ShownView[];
   ms: number;
   total_ms: number;
   memory_mb: number;
   tokens: TokenStep[];
-  /** Frames of the second view; null for one that the model read as it is. */
-  shown: (string | null)[] | null;
-  /** The second views after the first. */
-  further: ShownView[];
   /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
   constant?: string;
   /** Why it cannot be decoded on under another α and β; empty where it can. */
@@ -200,6 +196,7 @@ export interface Answer {
 
 export interface ShownView {
   view: View;
+  /** Its frames; null for one that the model read as it is. */
   shown: (string | null)[] | null;
 }
 
@@ -221,10 +218,9 @@ export interface TokenStep {
   texts: string[];
   base: number[];
   base_log_z: number;
-  counter: number[] | null;
-  counter_log_z: number | null;
-  /** As counter, of the second views after the first. */
-  further: number[][];
+  /** As base, of each second view. */
+  others: number[][];
+  others_log_z: number[];
   hidden: string | null;
   /** Every token with at least this base logit is a candidate; null: all, or not known. */
   floor: number | null;
@@ -251,9 +247,7 @@ export interface ControlReport {
 
 export interface StepWeights {
   base: number;
-  other: number;
-  /** Of the second views after the first. */
-  further: number[];
+  others: number[];
   floor: number | null;
   bias: [number, number][];
 }
@@ -386,8 +380,7 @@ export interface Row {
   id: number;
   text: string;
   base: number;
-  counter: number;
-  further: number[];
+  others: number[];
   difference: number;
   inside: boolean;
   score: number;

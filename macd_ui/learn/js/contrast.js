@@ -52,7 +52,7 @@ function answerText(trace, answer, say) {
 function views(trace, say) {
   const middle = trace.times.length >> 1;
   const model = trace.model?.frames[middle] || trace.frames[middle];
-  const hidden = trace.answers.macd.shown?.[middle] || model;
+  const hidden = trace.answers.macd.second_views[0]?.shown?.[middle] || model;
   return el("div", { class: "ln-views" }, [[model, "view_video", "video"], [hidden, "view_counter", "counter"]].map(([src, name, kind]) =>
     el("figure", { class: `ln-edge-${kind}` }, el("img", { src, alt: "" }), el("figcaption", {}, withSymbols(say(name))))));
 }
