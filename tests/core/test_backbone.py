@@ -189,13 +189,13 @@ def test_stepwise_logits_equal_a_full_forward(toyworld, encoded):
 def test_two_videos_in_one_process_do_not_disturb_each_other(toyworld, clip, encoded):
     options = Plain(), DecodeOptions(max_tokens=12)
     alone = [
-        s.token for s in decode(toyworld, toyworld.prefill(encoded, encoded.video), None, *options)
+        s.token for s in decode(toyworld, toyworld.prefill(encoded, encoded.video), [], *options)
     ]
     short = read_clip_like(clip, 3)
     other = toyworld.encode(short, "Where is it?")
     state = toyworld.prefill(encoded, encoded.video)
     mixed = []
-    for step in decode(toyworld, state, None, *options):
+    for step in decode(toyworld, state, [], *options):
         mixed.append(step.token)
         toyworld.prefill(other, other.video)
     assert mixed == alone
@@ -228,7 +228,9 @@ def test_alpha_zero_equals_generate_token_for_token(toyworld, clip, slower):
         encoded = toyworld.encode(clip, question)
         base = toyworld.prefill(encoded, encoded.video)
         counter = toyworld.prefill(encoded, torch.zeros_like(encoded.video))
-        steps = decode(toyworld, base, counter, Linear(ContrastOptions(alpha=0.0)), DecodeOptions())
+        steps = decode(
+            toyworld, base, [counter], Linear(ContrastOptions(alpha=0.0)), DecodeOptions()
+        )
         kinds = torch.where(encoded.input_ids == toyworld.vision_token, 2, 0).int()
         with torch.no_grad():
             own = toyworld.model.generate(
@@ -247,7 +249,7 @@ def test_the_embedded_model_sees_what_is_there(toyworld, encoded, found, clip):
     def says(question):
         e = toyworld.encode(clip, question)
         base = toyworld.prefill(e, e.video)
-        steps = decode(toyworld, base, None, Plain(), DecodeOptions())
+        steps = decode(toyworld, base, [], Plain(), DecodeOptions())
         return toyworld.text([s.token for s in steps])
 
     assert says(QUESTION) == "yes"

@@ -11,7 +11,7 @@ from macd_studio.core.options import DetectOptions
 from macd_studio.core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR
-from tests.small_trace import put_together, small_trace, taken_apart
+from tests.small_trace import as_schema_4, put_together, small_trace, taken_apart
 
 
 def test_what_was_not_recorded_is_not_written():
@@ -61,6 +61,7 @@ def test_the_records_hold_all_that_a_backbone_and_a_detector_have():
 
 def test_the_occlusion_report_of_schema_3_is_read():
     manifest, members = taken_apart(pack(small_trace()))
+    as_schema_4(manifest, members)
     manifest |= {"schema": 3, "ledger": manifest.pop("occlusion")}
     older = {name.replace("/occlusion_", "/ledger_"): data for name, data in members.items()}
     assert older.keys() != members.keys()

@@ -1,6 +1,5 @@
 """A rule over two second views, from the method's name to the file and the page."""
 
-import io
 import json
 import shlex
 from collections import Counter
@@ -27,7 +26,7 @@ from macd_studio.core.view_records import FramesView, NoisedView
 from macd_studio.viewer.payload import payload
 from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told
-from tests.small_trace import npy, put_together, small_trace, taken_apart
+from tests.small_trace import as_schema_4, npy, put_together, small_trace, taken_apart
 
 ALPHA, BETA = 1.5, 0.05
 RULE = MeanViews(ContrastOptions(ALPHA, BETA))
@@ -224,33 +223,6 @@ def test_it_is_saved_and_loaded():
         assert a.others_log_z == pytest.approx(b.others_log_z)
         assert a.weights == b.weights
     assert not any("other1" in name for name in members if "answer3" not in name)
-
-
-def as_schema_4(manifest, members):
-    """The parts of a file as the former writer left them: the first second view stood apart."""
-    manifest["schema"] = 4
-    for i, answer in enumerate(manifest["answers"]):
-        views = answer.pop("second_views")
-        answer |= {"two_views": bool(views), **(views[0] if views else {"view": {"kind": "none"}})}
-        if views[1:]:
-            answer["further"] = views[1:]
-        names = {f"other{j}": f"further{j - 1}" if j else "counter" for j in range(len(views))}
-        folders = {f"shown{i}_{j}/": f"shown{100 * j + i}/" for j in range(len(views))}
-        weights = members.pop(f"arrays/answer{i}_weights.npy", None)
-        if weights is not None:
-            base, *others, floor = np.load(io.BytesIO(weights)).T
-            first = others[0] if others else 0 * base
-            members[f"arrays/answer{i}_weights.npy"] = npy(np.stack([base, first, floor], 1))
-            if others[1:]:
-                further = npy(np.stack(others[1:], 1))
-                members[f"arrays/answer{i}_further_weights.npy"] = further
-        for name in list(members):
-            new = name
-            for old, former in names.items():
-                new = new.replace(f"answer{i}_{old}", f"answer{i}_{former}")
-            for folder, former in folders.items():
-                new = new.replace(folder, former)
-            members[new] = members.pop(name)
 
 
 def test_files_of_the_former_schema_are_read_alike():
