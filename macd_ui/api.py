@@ -25,14 +25,13 @@ from macd_studio.core.repeats import penalised
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
-from macd_studio.macd_ui import zerogpu
-from macd_studio.macd_ui.computing import run_events
+from macd_studio.macd_ui import sentences, zerogpu
+from macd_studio.macd_ui.clips import read_beside
 from macd_studio.macd_ui.estimate import work_of, work_of_options
-from macd_studio.macd_ui.line import Ticket
-from macd_studio.macd_ui.reading import read_beside
-from macd_studio.macd_ui.session import Session, Store
+from macd_studio.macd_ui.queues import Ticket
+from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.settings import EMBEDDED, check_limits
-from macd_studio.macd_ui.wording import out_of_time_in_words
+from macd_studio.macd_ui.store import Store
 
 VISITOR = "x-macd-visitor"
 """Header with the address of a request, set by the server's outermost layer."""
@@ -45,13 +44,11 @@ NO_FILE = (
 )
 
 if TYPE_CHECKING:
-    from macd_studio.macd_ui.handlers import Handlers
+    pass
 
 
-def add_api(handlers: Handlers) -> None:
+def add_api(store: Store) -> None:
     """Adds the three endpoints to the page being built; their inputs are validated as files are."""
-
-    store = handlers.store
 
     def trace(
         video: str | None, question: str, options: dict[str, Any], request: gr.Request
@@ -65,7 +62,7 @@ def add_api(handlers: Handlers) -> None:
         asked = clean_question(question or "")
         clip = _uploaded(video)
         caller = str(request.session_hash)
-        with store.call(caller, visitor_of(request)) as session:
+        with store.sessions.call(caller, visitor_of(request)) as session:
             store.uploads.hold(clip, session.key)
             result = run_call(store, session, clip, asked, chosen)
         # among the uploads, where it is deleted after some minutes
@@ -151,29 +148,32 @@ def run_call(
     with ExitStack() as stack:
         stack.enter_context(store.quota.job(session.visitor))
         planned = work_of_options(options, EMBEDDED, EMBEDDED, methods)
-        _wait(stack.enter_context(store.lobby.enter(store.estimator.total(planned))), stopped)
-        reader = store.readers.turn(session.visitor, stopped)
+        _wait(
+            stack.enter_context(store.admission_queue.enter(store.estimator.total(planned))),
+            stopped,
+        )
+        reader = store.readers.slot(session.visitor, stopped)
         clip = read_beside(video, options.video, stopped, reader, store.read_limits)
         work = work_of(clip, options, EMBEDDED, EMBEDDED, methods)
-        ticket = stack.enter_context(store.line.enter(store.estimator.total(work)))
+        ticket = stack.enter_context(store.device_queue.enter(store.estimator.total(work)))
         _wait(ticket, stopped)
-        turn = stack.enter_context(store.turn(session))
-        for event in run_events(
-            store, zerogpu.RunJob(clip, question, options, methods), turn.is_over
+        turn = stack.enter_context(store.device_turn(session))
+        for event in zerogpu.run_events(
+            store.models, zerogpu.RunJob(clip, question, options, methods), turn.is_over
         ):
             trace = event.trace
-            ticket.tell(
+            ticket.update(
                 0.0
                 if event.stage == "done"
                 else store.estimator.left(work, event.stage, event.fraction, trace)
             )
     assert trace is not None
     complete = trace.status == "complete"
-    store.figures.ended("complete" if complete else "stopped", trace)
+    store.stats.count_end("complete" if complete else "stopped", trace)
     if not complete:
         late = turn.out_of_time
         raise Cancelled(
-            out_of_time_in_words(turn) if late else f"the run was {trace.status}",
+            sentences.out_of_time(turn.limit_s or 0) if late else f"the run was {trace.status}",
             "Ask for less" if late else "Call again",
         )
     store.estimator.learn(work, trace)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import Cancelled, TraceError
 from macd_studio.core.types import Edit, Trace
 from macd_studio.core.whatif.redecodable import redecodable
-from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.actions import (
     MEASUREMENTS,
     NO_CHANGE,
@@ -20,51 +20,51 @@ from macd_studio.macd_ui.actions import (
     plain_action,
 )
 from macd_studio.macd_ui.estimate import STAGES, work_of_trace
-from macd_studio.macd_ui.jobs import BUSY, Jobs
-from macd_studio.macd_ui.kept import GONE
-from macd_studio.macd_ui.session import Session, Turn
-from macd_studio.macd_ui.showing import Updates, joined, plot, running
-from macd_studio.macd_ui.wording import out_of_time_in_words, stopped_in_words
+from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.session import DeviceTurn, Session
+from macd_studio.macd_ui.session_view import Updates, joined, plot, running
+from macd_studio.macd_ui.traces import GONE
 from macd_studio.viewer import status
 
 if TYPE_CHECKING:
     from macd_studio.core.pipeline import Event
 
 
-class Changes(Jobs):
-    """Each action of the viewer, checked and computed when the device is free."""
+class Changes:
+    """Actions of the viewer, each checked, and computed when the device is free."""
 
-    def act(self, action: Any, backbone: str, key: str) -> Iterator[Updates]:
-        """A commit of the viewer: a change by hand, undo, redo, decoding on, or measuring."""
-        session = self.store.session(key)
-        if not session.begin():
-            yield {"viewer": self._view(session, None, BUSY)}
-            return
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs, self.store, self.view = jobs, jobs.store, jobs.view
+
+    def act(self, action: Any, backbone: str | None, key: str) -> Iterator[Updates]:
+        """A commit of the viewer: a change by hand, undo, redo, decoding on, or measuring.
+
+        backbone: as the form names it.
+        """
+        session = self.store.sessions.open(key)
         if isinstance(action, Mapping) and action.get("do") == "ledger":
             action = {**action, "do": "occlusion"}  # a page that was opened before an update
         where = PLACES.get(str(action.get("do")), "whatif") if isinstance(action, Mapping) else ""
-        try:
-            session.stop.clear()
-            yield from self._act(session, action, backbone)
-        except Cancelled as error:
-            yield self._kept(session, status(message=stopped_in_words(error)))
-        except Exception as error:
-            message = self._failed(session, error, "a change failed")
-            yield self._kept(session, status(error=message, where=where))
-        finally:
-            session.busy.release()
-            self.store.settle(session)
+        yield from self.jobs.alone(
+            session,
+            self._act(session, action, (backbone or "").strip()),
+            self.view.restore_after_change,
+            "change",
+            where,
+            lambda: self.store.rebalance(session),
+        )
 
     def _act(self, session: Session, action: Any, backbone: str) -> Iterator[Updates]:
         if not isinstance(action, Mapping):
             raise NO_CHANGE
         what = action.get("do")
-        if session.shown is None:  # the page was just opened: its first example is on show
-            if self.first is None:
-                raise TraceError("there is nothing to change yet", "Run a clip first")
-            session.show(self.first[1], self.first[0].link)
-            assert session.shown is not None
-        if action.get("run") != session.shown.run:
+        if session.current is None:  # the page was just opened: its first example is on show
+            if self.view.first is None:
+                raise TraceError(*sentences.NOTHING_TO_CHANGE)
+            example, trace = self.view.first
+            session.show(trace, example.link)
+            assert session.current is not None
+        if action.get("run") != session.current.run:
             raise TraceError(*GONE)
         if what in ("undo", "redo"):
             with self.store.open_in_turn(session.visitor):  # it may have to be read from its file
@@ -74,41 +74,40 @@ class Changes(Jobs):
             return
         if what not in PLACES:
             raise NO_CHANGE
-        yield running(True) | {
-            "viewer": self._view(session, None, status(message="Starting", running=True))
-        }
-        yield from self._compute(session, action, backbone)
+        state = status(message=sentences.STARTING, running=True)
+        yield running(True) | self.view.show_state(session, state)
+        changed_trace = yield from self._compute(session, action, backbone)
+        if what in MEASUREMENTS:  # nothing was changed by hand
+            session.trace = changed_trace
+        else:
+            session.change(changed_trace)
         yield self._changed(session)
 
     def _compute(
         self, session: Session, action: Mapping[str, Any], backbone: str
-    ) -> Iterator[Updates]:
+    ) -> Generator[Updates, None, Trace]:
         """Makes the change that an action asks for, when the device is free."""
-        what = str(action["do"])
         with self.store.open_in_turn(session.visitor):
             edit, plain, expected = self._checked(session.trace, action)
-        self.store.settle(session)  # it is read again when its turn comes
+        self.store.rebalance(session)  # the trace is read again when its turn comes
         with ExitStack() as stack:
             stack.enter_context(self.store.quota.job(session.visitor))
-            ticket = stack.enter_context(self.store.line.enter(expected))
-            yield from self._wait(session, ticket)
-            turn = stack.enter_context(self.store.turn(session))
+            ticket = stack.enter_context(self.store.device_queue.enter(expected))
+            yield from self.jobs.wait(session, ticket)
+            turn = stack.enter_context(self.store.device_turn(session))
             trace = session.trace
             assert trace is not None
             if zerogpu.active():
-                made_by = self._maker(trace, backbone)
-                job = zerogpu.ChangeJob(trace, plain, made_by)
+                job = zerogpu.ChangeJob(trace, plain, self.jobs.check_maker(trace, backbone))
                 with closing(zerogpu.change(job, turn.is_over)) as events:
-                    changed = yield from self._stream(session, events, trace, turn)
-                self._took(session, changed, what)
-                return
-            bench = self._bench(session, trace, backbone)
+                    return (yield from self._stream(session, events, trace, turn))
+            bench = self.jobs.bench(session, trace, backbone)
             began = turn.seconds  # without what loading the model took
             changes = change_events(bench, plain, edit, turn.is_over)
             with closing(changes) as events:  # closing it takes an edit back
                 yield from self._stream(session, events, trace, turn)
             learn_measurement(self.store.estimator, trace, plain, turn.seconds - began)
-        self._took(session, bench.trace, what)
+        return bench.trace
 
     def _checked(
         self, trace: Trace | None, action: Mapping[str, Any]
@@ -124,28 +123,26 @@ class Changes(Jobs):
             redecodable(trace, plain["method"])
         return edit, plain, expected_s(self.store.estimator, work_of_trace(trace), trace, plain)
 
-    def _took(self, session: Session, changed: Trace, what: str) -> None:
-        if what in MEASUREMENTS:  # nothing was changed by hand
-            session.trace = changed
-        else:
-            session.change(changed)
-
     def _stream(
-        self, session: Session, events: Iterator[Event], former: Trace, turn: Turn
+        self, session: Session, events: Iterator[Event], before: Trace, turn: DeviceTurn
     ) -> Generator[Updates, None, Trace]:
         """Shows a change as it goes on; gives the trace of its last event."""
-        last = former
+        last = before
         for event in events:
             last = event.trace or last
             if turn.is_over():
-                why = out_of_time_in_words(turn) if turn.out_of_time else "the change was stopped"
-                raise Cancelled(why, "What was there before is shown")
+                cause, remedy = sentences.CHANGE_STOPPED
+                if turn.out_of_time and turn.limit_s is not None:
+                    cause = sentences.out_of_time(turn.limit_s)
+                raise Cancelled(cause, remedy)
             if event.stage != "done" and event.trace is not None:
                 state = status(event.stage, event.fraction, event.message, running=True)
-                before = None if event.trace is former else former
-                view = self._view(session, event.trace, state, False, before, session.link)
-                yield {"viewer": view} | plot(session, event.trace)
+                compared = None if event.trace is before else before
+                viewer = self.view.viewer(
+                    session, event.trace, state, False, compared, session.link
+                )
+                yield {"viewer": viewer} | plot(session, event.trace)
         return last
 
     def _changed(self, session: Session) -> Updates:
-        return joined(self._shown(session, status(done=STAGES)), running(False))
+        return joined(self.view.show_trace(session, status(done=STAGES)), running(False))

@@ -17,6 +17,7 @@ from macd_studio.core.errors import TraceError
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
+from macd_studio.macd_ui import sentences
 
 log = logging.getLogger(__name__)
 SHIPPED = assets() / "examples"
@@ -43,13 +44,7 @@ class Example:
     @property
     def message(self) -> str:
         """What the page says when it is opened, with how it was chosen."""
-        text = f"{self.title}. {self.truth}"
-        if not self.tries:
-            return text
-        chosen = f"{text} Chosen by its outcome: number {self.tries:,} of the"
-        if self.searched <= self.tries:
-            return f"{chosen} clips drawn for it."
-        return f"{chosen} {self.searched:,} clips drawn for it, with the fewest controls alike."
+        return sentences.example_message(self.title, self.truth, self.tries, self.searched)
 
     @property
     def name(self) -> str:

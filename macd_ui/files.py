@@ -18,13 +18,14 @@ from starlette.routing import Route
 from macd_studio.core.errors import TraceError
 from macd_studio.core.traces.bundle import load
 from macd_studio.macd_ui.examples import Example
-from macd_studio.macd_ui.kept import KeptTrace
-from macd_studio.macd_ui.line import LineFull
+from macd_studio.macd_ui.queues import QueueFull
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.serving.identity import browser_key, read_cookie
 from macd_studio.macd_ui.serving.upstream import Framework
-from macd_studio.macd_ui.session import Session, Store
+from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.settings import is_loopback
+from macd_studio.macd_ui.store import Store
+from macd_studio.macd_ui.traces import StoredTrace
 from macd_studio.viewer import standalone
 
 EXAMPLE = "example"
@@ -38,9 +39,9 @@ def addresses(session: Session, first: Example | None) -> dict[str, str]:
     of: "run" for the session's own trace; "example" for `first`, the example on show as long as the
     session has none.
     """
-    if session.shown is not None:
-        of, place = "run", f"files/{session.token}/{file_stem(session.shown.asked.clip)}"
-        which = f"?run={session.shown.run}"  # another one is not given in its place
+    if session.current is not None:
+        of, place = "run", f"files/{session.token}/{file_stem(session.current.request.clip)}"
+        which = f"?run={session.current.run}"  # another one is not given in its place
     elif first is not None:
         of, place, which = "example", f"files/{EXAMPLE}/{quote(first.name)}", ""
     else:
@@ -57,15 +58,17 @@ def file_stem(clip: str) -> str:
 def routes(store: Store, examples: list[Example]) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`."""
 
-    def find(token: str, stem: str, cookie: str | None) -> KeptTrace | None:
+    def find(token: str, stem: str, cookie: str | None) -> StoredTrace | None:
         if token != EXAMPLE:
-            session = store.of_token(token)
+            session = store.sessions.find_by_token(token)
             if session is None or cookie is None or session.browser != browser_key(cookie):
                 return None
-            session.fetched = 0 if session.shown is None else session.shown.number
-            return session.shown
+            session.fetched = 0 if session.current is None else session.current.number
+            return session.current
         example = next((e for e in examples if e.name == stem and e.trace is not None), None)
-        return None if example is None or example.trace is None else KeptTrace(load(example.trace))
+        return (
+            None if example is None or example.trace is None else StoredTrace(load(example.trace))
+        )
 
     def answer(request: Request) -> Response:
         stem, dot, kind = request.path_params["name"].rpartition(".")
@@ -76,17 +79,18 @@ def routes(store: Store, examples: list[Example]) -> list[Route]:
         visitor = request.scope.get(Framework.VISITOR, "")
         try:
             with store.open_in_turn(visitor):
-                kept = find(request.path_params["token"], stem, cookie)
-                if kept is None or run not in (None, kept.run):
+                stored = find(request.path_params["token"], stem, cookie)
+                if stored is None or run not in (None, stored.run):
                     return PlainTextResponse(GONE, 404)
                 as_page = kind == "html"
-                content = standalone(kept.read()).encode("utf-8") if as_page else kept.content()
+                content = standalone(stored.read()).encode("utf-8") if as_page else stored.content()
         except TraceError:
             return PlainTextResponse(GONE, 404)
-        except (LineFull, QuotaError) as error:
+        except (QueueFull, QuotaError) as error:
             return PlainTextResponse(str(error), 429)
+        name = file_stem(stored.request.clip)
         headers = {
-            "Content-Disposition": f'attachment; filename="{file_stem(kept.asked.clip)}.{kind}"',
+            "Content-Disposition": f'attachment; filename="{name}.{kind}"',
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",

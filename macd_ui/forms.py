@@ -24,6 +24,7 @@ from macd_studio.core.validation import (
     refuse_unknown,
     rule_of,
 )
+from macd_studio.macd_ui import sentences
 
 DEFAULTS = RunOptions()
 CHOSEN = ("start", "end", "at")
@@ -173,11 +174,11 @@ def differing(shown: RunOptions, requested: RunOptions) -> list[str]:
         if options["decode.seed"] is None:
             options["decode.seed"] = options["seed"]
     if before["decode.seed"] == before["seed"] and after["decode.seed"] == after["seed"]:
-        del before["decode.seed"], after["decode.seed"]  # told once
+        del before["decode.seed"], after["decode.seed"]  # named once
     return [
-        f"{labels.get(name, name)} {_in_words(value)} instead of {_in_words(before.get(name))}"
-        for name, value in after.items()
-        if value != before.get(name)
+        sentences.setting_changed(labels.get(name, name), _in_words(before.get(name)), _in_words(v))
+        for name, v in after.items()
+        if v != before.get(name)
     ]
 
 
@@ -199,17 +200,12 @@ def _in_words(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-LONGEST = 80
-
-
-MOST = 4
-"""Differing settings that are named."""
-ALWAYS = ("baseline", "macd")
+STANDARD_METHODS = ("baseline", "macd")
 """Methods that every run has."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequest:
     """A clip and a question, as shown or as they would be run. sha256: of the clip's file.
 
     options, methods, backbone, detector: how; None where that is not compared. methods: beside
@@ -230,32 +226,39 @@ class Asked:
         """Whether no answer is asked for."""
         return self.options is not None and self.options.masks_only
 
-    def same_as(self, other: Asked) -> bool:
+    @property
+    def name(self) -> str:
+        """Clip and question for a sentence."""
+        return sentences.run_name(self.clip, self.question)
+
+    def same_as(self, other: RunRequest) -> bool:
         """Whether clip and question are the same, whatever the file is called."""
         return (self.sha256, self.question.strip()) == (other.sha256, other.question.strip())
 
 
-def asked_of(trace: Trace) -> Asked:
+def request_of_trace(trace: Trace) -> RunRequest:
     """What a trace shows."""
     complete = trace.status == "complete" and bool(trace.answers)
-    return Asked(
+    return RunRequest(
         trace.clip.name,
         trace.clip.sha256,
         trace.question,
         trace.options,
-        tuple(m for m in trace.answers if m in METHODS and m not in ALWAYS) if complete else None,
+        tuple(m for m in trace.answers if m in METHODS and m not in STANDARD_METHODS)
+        if complete
+        else None,
         trace.backbone.name,
         trace.detector.name,
         bool(trace.edits),
     )
 
 
-def asked_with(asked: Asked, models: tuple[str, str] | None) -> Asked:
+def with_models(request: RunRequest, models: tuple[str, str] | None) -> RunRequest:
     """The same with backbone and detector as they were asked for, where that is known."""
-    return asked if models is None else replace(asked, backbone=models[0], detector=models[1])
+    return request if models is None else replace(request, backbone=models[0], detector=models[1])
 
 
-def difference(shown: Asked | None, requested: Asked | None) -> str:
+def difference(shown: RunRequest | None, requested: RunRequest | None) -> str:
     """A sentence for the page where a run would compute something else than what is shown.
 
     requested: None where the form holds no clip. Empty where both agree or nothing is shown.
@@ -263,36 +266,25 @@ def difference(shown: Asked | None, requested: Asked | None) -> str:
     if shown is None:
         return ""
     if requested is None:
-        return f"Shown: {_named(shown)}. To run, choose an example or a clip."
+        return sentences.no_clip_in_form(shown.name)
     if not shown.same_as(requested):
-        return f"Shown: {_named(shown)}. Run would analyse {_named(requested)}."
-    found = other_settings(shown, requested)
-    more = f", and {len(found) - MOST} more" if len(found) > MOST else ""
-    parts = [f"use {', '.join(found[:MOST])}{more}"] if found else []
-    if shown.edited:
-        parts.append("leave out the changes made by hand")
-    return f"The form differs from what is shown: Run would {' and '.join(parts)}." if parts else ""
+        return sentences.another_run(shown.name, requested.name)
+    return sentences.other_settings(changed_settings(shown, requested), shown.edited)
 
 
-def other_settings(shown: Asked, requested: Asked) -> list[str]:
+def changed_settings(shown: RunRequest, requested: RunRequest) -> list[str]:
     """Models, methods and options of a run that are not those of what is shown, each in words."""
-    found = []
+    changes = []
     for kind in ("backbone", "detector"):
         before, after = getattr(shown, kind), getattr(requested, kind)
         # a trace knows a file by its name alone
         if None not in (before, after) and Path(before).name != Path(after).name:
-            found.append(f"{kind} {after} instead of {before}")
+            changes.append(sentences.setting_changed(kind, before, after))
     if shown.methods is not None and requested.methods is not None:
-        before, after = set(shown.methods), set(requested.methods)
-        found += [f"also {METHODS[name].title}" for name in requested.methods if name not in before]
-        found += [f"not {METHODS[name].title}" for name in shown.methods if name not in after]
+        added = [m for m in requested.methods if m not in shown.methods]
+        left_out = [m for m in shown.methods if m not in requested.methods]
+        changes += [sentences.method_added(METHODS[name].title) for name in added]
+        changes += [sentences.method_left_out(METHODS[name].title) for name in left_out]
     if shown.options is not None and requested.options is not None:
-        found += differing(shown.options, requested.options)
-    return found
-
-
-def _named(asked: Asked) -> str:
-    question = " ".join(asked.question.split())
-    if len(question) > LONGEST:
-        question = question[: LONGEST - 1] + "…"
-    return f"{asked.clip} · {f'“{question}”' if question else 'no question'}"
+        changes += differing(shown.options, requested.options)
+    return changes

@@ -1,12 +1,14 @@
-"""Events of the page → what the widgets show. No layout here, no maths.
+"""Events of the form and of links → what the widgets show; and all handlers of the page.
 
-Runs are `macd_ui.runs`, changes by hand `macd_ui.changes`; here is what needs no device.
+No layout here, no maths. Runs are in `runs`, changes by hand in `changes`: here is what needs no
+device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,70 +19,101 @@ from macd_studio.core.errors import Cancelled, MacdError, TraceError
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Trace
-from macd_studio.macd_ui import zerogpu
+from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.changes import Changes
+from macd_studio.macd_ui.clips import digest, filmstrip_value, read_filmstrip
 from macd_studio.macd_ui.estimate import STAGES, work_of_options
+from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import form_values, run_options
-from macd_studio.macd_ui.jobs import TELL_S
+from macd_studio.macd_ui.jobs import NEAR_S, Jobs
 from macd_studio.macd_ui.models import offered
-from macd_studio.macd_ui.reading import digest, read_strip, strip_value
 from macd_studio.macd_ui.runs import Runs
 from macd_studio.macd_ui.session import Form, Session
+from macd_studio.macd_ui.session_view import (
+    NO_FILMSTRIP,
+    SessionView,
+    Updates,
+    joined,
+    plot,
+    settings_in,
+    settings_of,
+)
 from macd_studio.macd_ui.settings import EMBEDDED
-from macd_studio.macd_ui.showing import NO_STRIP, Updates, joined, plot, settings_of
-from macd_studio.macd_ui.wording import opening_in_words
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity, status
 
 RUN_LINK = "run:"
 """What the name of a run begins with, where the name of an example could stand too."""
 
 
-class Handlers(Runs, Changes):
-    """Each method answers one event with updates by widget name; layout.py maps the names."""
+@dataclass(frozen=True)
+class Handlers:
+    """The handlers of all events of a page; each answers with updates by widget name."""
 
-    def cost(self, values: Mapping[str, Any]) -> Updates:
+    store: Store
+    view: SessionView
+    runs: Runs
+    changes: Changes
+    form: FormEvents
+
+
+def make_handlers(store: Store, examples: list[Example]) -> Handlers:
+    """The handlers of a page with these examples."""
+    view = SessionView(store, examples)
+    jobs = Jobs(store, view)
+    return Handlers(store, view, Runs(jobs), Changes(jobs), FormEvents(store, view))
+
+
+@dataclass(frozen=True)
+class FormEvents:
+    """Events that need no device: the form, links, opened files, the plot."""
+
+    store: Store
+    view: SessionView
+
+    def cost(self, values: Mapping[str, Any], key: str) -> Updates:
         """What a run of this form would take of its visitor's quota, where there is one."""
         try:
             job = values["backbone"] or EMBEDDED, values["detector"] or EMBEDDED
             work = work_of_options(run_options(values), *job, values["methods"] or ())
-        except MacdError:  # told when it is run
+        except MacdError:  # the run will say so
             return {"cost": {"text": ""}}
         seconds = zerogpu.declared(work, self.store.estimator.total(work))
-        return {"cost": {"text": f"A run takes {zerogpu.cost_in_words(seconds)}."}}
+        return {"cost": {"text": sentences.cost_of_run(seconds)}}
 
     def stop(self, key: str) -> Updates:
         """Asks the running job to stop: it ends with what it has, or leaves the line."""
-        session = self.store.find(key)
+        session = self.store.sessions.find(key)
         if session is not None:
             self.store.stop(session)
         return {"stop": gr.update(interactive=False)}
 
     def choose(self, index: int | None, key: str) -> Updates:
         """An example was chosen: shows its saved trace, and the form asks for just that."""
-        session = self.store.session(key)
-        session.form.example = self._index(index)
+        session = self.store.sessions.open(key)
+        session.form.example = self.view.example_index(index)
         if session.form.example is None:
-            return self._note(session)
-        example = self.examples[session.form.example]
-        self._drop_video(session)
+            return self.view.note(session)
+        example = self.view.examples[session.form.example]
+        self.store.drop_video(session)
         session.form.question = example.question
-        out: Updates = {"question": example.question, "video": None} | NO_STRIP
+        out: Updates = {"question": example.question, "video": None} | NO_FILMSTRIP
         if example.trace is None:
             out |= self._take_settings(session, form_values() | {"methods": []})
-            return joined(out, self._note(session), self._buttons(session))
+            return joined(out, self.view.note(session), self.view.run_buttons(session))
         try:
             trace = example.load_trace()
         except TraceError as error:
-            return out | self.refused(session, error, "form")
+            return out | self.view.show_error(session, error, "form")
         session.show(trace, example.link)
         out |= self._take_settings(session, settings_of(trace) | self._models_of(trace))
-        shown = self._shown(session, status(message=example.message, done=STAGES))
-        self.store.settle(session)
+        shown = self.view.show_trace(session, status(message=example.message, done=STAGES))
+        self.store.rebalance(session)
         return joined(out, shown)
 
     def _take_settings(self, session: Session, settings: dict[str, Any]) -> Updates:
         """Puts settings into the form, where nothing is left of what it held before."""
-        session.form.values = self._settings_in(settings | {"sampling": {}})
+        session.form.values = settings_in(settings | {"sampling": {}})
         session.form.values.setdefault("detector", EMBEDDED)
         session.form.backbone = settings.get("backbone", EMBEDDED)
         models = {"backbone": session.form.backbone, "detector": session.form.values["detector"]}
@@ -88,48 +121,44 @@ class Handlers(Runs, Changes):
 
     def _models_of(self, trace: Trace) -> dict[str, str]:
         """The models of an example's trace, as far as this page can choose them."""
-        offered, found = self.store.settings, {}
+        allowed, models = self.store.settings, {}
         for kind, name, listed in (
-            ("backbone", trace.backbone.name, offered.backbones),
-            ("detector", trace.detector.name, offered.detectors),
+            ("backbone", trace.backbone.name, allowed.backbones),
+            ("detector", trace.detector.name, allowed.detectors),
         ):
-            if name in listed or (kind == "backbone" and not offered.public):
-                found[kind] = name
-        return found
+            if name in listed or (kind == "backbone" and not allowed.public):
+                models[kind] = name
+        return models
 
     def visit(self, name: str | None, key: str) -> Updates:
         """The page was opened by a link: to an example, `?example=NAME`, or to a run, `#run=HASH`.
 
         name: of the example, or "run:HASH".
         """
-        session = self.store.session(key)
+        session = self.store.sessions.open(key)
         run = (name or "").removeprefix(RUN_LINK) if (name or "").startswith(RUN_LINK) else None
         if run is not None:
             name = self.runs_of_examples.get(run)
             if name is None:
-                error = TraceError(
-                    "the run of this link is not here, so another one is shown: runs stay in the"
-                    " browser that made them",
-                    "Ask whoever sent the link for the saved trace, and open that",
-                )
-                return self.refused(session, error, "open")
-        elif session.shown is not None:  # a reloaded tab has already opened what it showed
-            return self._note(session)
+                error = TraceError(*sentences.NO_RUN_OF_LINK)
+                return self.view.show_error(session, error, "open")
+        elif session.current is not None:  # a reloaded tab has already opened what it showed
+            return self.view.note(session)
         else:
             session.form = self.first_form()
-        for i, example in enumerate(self.examples):
+        for i, example in enumerate(self.view.examples):
             if name and example.name == name:
                 return {"example": i} | self.choose(i, key)
         if name:
-            state = status(message=f"There is no example {name[:60]!r}; another one is shown.")
-            return {"viewer": self._view(session, None, state)}
-        return self._note(session)
+            state = status(message=sentences.no_such_example(name))
+            return self.view.show_state(session, state)
+        return self.view.note(session)
 
     @cached_property
     def runs_of_examples(self) -> dict[str, str]:
         """The run that each example's trace holds, as links name it → the example's name."""
         runs: dict[str, str] = {}
-        for example in self.examples:
+        for example in self.view.examples:
             with suppress(TraceError):
                 runs.setdefault(identity(example.load_trace()), example.name)
         return runs
@@ -139,24 +168,28 @@ class Handlers(Runs, Changes):
 
         Its filmstrip follows as soon as it is read.
         """
-        session = self.store.session(key)
-        self._drop_video(session)
+        session = self.store.sessions.open(key)
+        self.store.drop_video(session)
         if not path:
-            yield joined(NO_STRIP, self._note(session), self._buttons(session))
+            yield joined(NO_FILMSTRIP, self.view.note(session), self.view.run_buttons(session))
             return
         self.store.uploads.hold(path, key)
         session.form.video, session.form.example = str(path), None
-        out = joined({"example": None}, NO_STRIP, self._note(session), self._buttons(session))
+        out = joined(
+            {"example": None}, NO_FILMSTRIP, self.view.note(session), self.view.run_buttons(session)
+        )
         yield out | {"strip": {"reading": Path(path).name}}
-        yield from self._strip(session, str(path), {})
+        yield from self._show_filmstrip(session, str(path), {})
 
-    def strip(self, chosen: Any, key: str) -> Iterator[Updates]:
+    def choose_range(self, chosen: Any, key: str) -> Iterator[Updates]:
         """The pictures of a shorter range of the uploaded clip, closer together."""
-        session = self.store.session(key)
+        session = self.store.sessions.open(key)
         if session.form.video is not None and isinstance(chosen, Mapping):
-            yield from self._strip(session, session.form.video, chosen)
+            yield from self._show_filmstrip(session, session.form.video, chosen)
 
-    def _strip(self, session: Session, video: str, chosen: Mapping[str, Any]) -> Iterator[Updates]:
+    def _show_filmstrip(
+        self, session: Session, video: str, chosen: Mapping[str, Any]
+    ) -> Iterator[Updates]:
         """Reads and shows the strip, unless the clip was replaced meanwhile."""
         store = self.store
 
@@ -164,88 +197,91 @@ class Handlers(Runs, Changes):
             return session.gone or session.form.video != video
 
         try:
-            turn = store.readers.turn(session.visitor, stopped)
-            clip = read_strip(video, chosen, stopped, turn, store.read_limits)
+            slot = store.readers.slot(session.visitor, stopped)
+            clip = read_filmstrip(video, chosen, stopped, slot, store.read_limits)
         except Cancelled:
             return
         except MacdError as error:
             if not stopped():
-                yield self.refused(session, error, "clip") | {"strip": {}}
+                yield self.view.show_error(session, error, "clip") | {"strip": {}}
             return
         if stopped():
             return
         session.form.title = clip.title
         longest = VideoOptions().max_seconds
-        yield joined({"strip": strip_value(clip, longest)}, self._buttons(session))
+        yield joined({"strip": filmstrip_value(clip, longest)}, self.view.run_buttons(session))
 
     def choose_model(self, backbone: str | None, key: str) -> Updates:
         """Another backbone was chosen: Run may do more, or less."""
-        session = self.store.session(key)
+        session = self.store.sessions.open(key)
         session.form.backbone = (backbone or EMBEDDED).strip()
-        return self._buttons(session)
+        return self.view.run_buttons(session)
 
     def use_real(self, key: str) -> Updates:
         """Chooses the real models that fit this machine."""
-        session = self.store.session(key)
+        session = self.store.sessions.open(key)
         models = offered(self.store.settings)
         if models is None:
             return {}
         session.form.backbone = models.backbone
         chosen = {"backbone": models.backbone, "detector": models.detector}
-        return joined(chosen, self._buttons(session))
+        return joined(chosen, self.view.run_buttons(session))
 
-    def ask(self, values: Mapping[str, Any], key: str) -> Updates:
+    def edit_form(self, values: Mapping[str, Any], key: str) -> Updates:
         """Something in the form changed, by hand or by us."""
-        session = self.store.session(key)
-        session.form.example = self._index(values["example"])
+        session = self.store.sessions.open(key)
+        session.form.example = self.view.example_index(values["example"])
         session.form.question = values["question"] or ""
         session.form.backbone = (values["backbone"] or EMBEDDED).strip()
-        session.form.values = self._settings_in(values)
-        return self._note(session)
+        session.form.values = settings_in(values)
+        return self.view.note(session)
 
-    def open(self, path: str | None, key: str) -> Iterator[Updates]:
+    def open_trace(self, path: str | None, key: str) -> Iterator[Updates]:
         """Shows a saved trace; needs no model. The form then asks for the same.
 
         Files are opened in turn, as each may take much memory while it is read.
         """
         if not path:
             return
-        session = self.store.session(key)
+        session = self.store.sessions.open(key)
         self.store.uploads.hold(path, key)
         try:
             with self.store.place_to_open(session.visitor) as ticket:
-                while not ticket.wait(TELL_S, lambda: session.gone):
+                while not ticket.wait(NEAR_S, lambda: session.gone):
                     if session.gone:
                         return
-                    waiting = status(message=opening_in_words(ticket), running=True)
-                    yield {"viewer": self._view(session, None, waiting)}
+                    expected = (ticket.wait_s or 0.0) / ticket.capacity
+                    waiting = status(
+                        message=sentences.place_to_open(ticket.ahead, expected), running=True
+                    )
+                    yield self.view.show_state(session, waiting)
                 opened = self._opened(session, load(path))
-                self.store.settle(session)
+                self.store.rebalance(session)
             yield opened
         except MacdError as error:
-            yield self.refused(session, error, "open")
+            yield self.view.show_error(session, error, "open")
         finally:  # what is in the file is kept by the session now
             self.store.uploads.release(key, path)
 
     def _opened(self, session: Session, trace: Trace) -> Updates:
         example = self._example_of(trace)
-        self._drop_video(session)
-        # a file names no model that is loaded for it: the form keeps its own
-        former = self._opening_values() | session.form.values
-        kept = {"backbone": session.form.backbone, "detector": former["detector"]}
+        self.store.drop_video(session)
+        # a file names no model that is loaded for it: those of the form stay
+        values = self.view.opening_values() | session.form.values
+        models = {"backbone": session.form.backbone, "detector": values["detector"]}
         session.form = Form(example, None, trace.question)
-        session.show(trace, "" if example is None else self.examples[example].link)
-        form: Updates = {"example": example, "question": trace.question, "video": None} | NO_STRIP
-        form |= self._take_settings(session, settings_of(trace) | kept)
-        return form | self._shown(session, status(done=STAGES))
-
-    def refused(self, session: Session, error: MacdError, where: str) -> Updates:
-        """The trace on show as it is, with the error at that part of the page."""
-        return {"viewer": self._view(session, None, status(error=str(error), where=where))}
+        session.show(trace, "" if example is None else self.view.examples[example].link)
+        form: Updates = {
+            "example": example,
+            "question": trace.question,
+            "video": None,
+        } | NO_FILMSTRIP
+        form |= self._take_settings(session, settings_of(trace) | models)
+        return form | self.view.show_trace(session, status(done=STAGES))
 
     def _example_of(self, trace: Trace) -> int | None:
         """The example with the trace's clip and question, by the clip's content."""
-        for i, example in enumerate(self.examples):
+        for i, example in enumerate(self.view.examples):
             same_clip = digest(str(example.video)) == trace.clip.sha256
             if same_clip and example.question.strip() == trace.question.strip():
                 return i
@@ -253,28 +289,20 @@ class Handlers(Runs, Changes):
 
     def first_form(self) -> Form:
         """What the form holds when the page is opened."""
-        if self.first is None:
+        if self.view.first is None:
             return Form()
-        return Form(self.examples.index(self.first[0]), None, self.first[0].question)
+        return Form(self.view.examples.index(self.view.first[0]), None, self.view.first[0].question)
 
     def unfold_plot(self, unfolded: bool, key: str) -> Updates:
         """The strength plot was opened or folded away; only an open one is drawn and sent."""
-        session = self.store.session(key)
+        session = self.store.sessions.open(key)
         session.plot_open = unfolded
-        if session.shown is None or not unfolded:
-            return plot(session, self.first[1] if self.first else None)
+        if session.current is None or not unfolded:
+            return plot(session, self.view.first[1] if self.view.first else None)
         try:
             with self.store.open_in_turn(session.visitor):
-                drawn = plot(session, session.trace)
-                self.store.settle(session)
+                updates = plot(session, session.trace)
+                self.store.rebalance(session)
         except MacdError:  # the trace is gone; what is done with it next says so
             return {}
-        return drawn
-
-    def first_paint(self) -> dict[str, Any] | None:
-        """Viewer value of the first example that has a trace, or nothing."""
-        if self.first is None:
-            return None
-        example, trace = self.first
-        state = status(message=example.message, done=STAGES)
-        return self._view(Session(), trace, state, link=example.link)
+        return updates

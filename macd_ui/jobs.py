@@ -1,54 +1,88 @@
-"""What every job of a session shares: its line, its errors, the model that it needs."""
+"""What every job of a session needs: its turn, its errors, the model of the trace on show."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, OptionError
 from macd_studio.core.types import Trace
-from macd_studio.macd_ui.line import Ticket
+from macd_studio.macd_ui import sentences
+from macd_studio.macd_ui.queues import Ticket
 from macd_studio.macd_ui.session import Session
+from macd_studio.macd_ui.session_view import SessionView, Updates
 from macd_studio.macd_ui.settings import EMBEDDED
-from macd_studio.macd_ui.showing import Showing, Updates
-from macd_studio.macd_ui.wording import UNFORESEEN, explained, place_in_words
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import status
 
 if TYPE_CHECKING:
     from macd_studio.core.whatif.workbench import Workbench
 
-TELL_S, FAR_S = 0.5, 15.0
-"""How often a waiting visitor's place in the line is shown, seconds: when near, and at the end."""
-BUSY = status(message="A run is already going on.")
+NEAR_S, FAR_S = 0.5, 15.0
+"""How often a waiting visitor's place in the queue is shown, seconds: when near, and at the end."""
 log = logging.getLogger(__name__)
 
 
-class Jobs(Showing):
-    """Waiting for the device, models, and what is reported of a job that fails."""
+@dataclass(frozen=True)
+class Jobs:
+    """One job per session: it waits for the device, and an error gives back what was shown."""
 
-    def _failed(self, session: Session, error: Exception, what: str) -> str:
-        """Counts and logs an error; gives its words for the visitor."""
-        message = explained(error)
-        self.store.figures.ended("refused" if message else "failed")
-        if message is None and not session.gone:
-            log.error(what, exc_info=error)
-        return message or UNFORESEEN
+    store: Store
+    view: SessionView
 
-    def _wait(
+    def alone(
+        self,
+        session: Session,
+        work: Iterator[Updates],
+        restore: Callable[[Session, dict[str, Any]], Updates],
+        kind: str,
+        where: str,
+        ended: Callable[[], None],
+    ) -> Iterator[Updates]:
+        """The updates of a job, as long as the session has no other one; an error is explained.
+
+        restore: what is shown after an error, given the state that explains it. kind: "run" or
+        "change". where: the part of the page that shows an error. ended: called when it has ended.
+        """
+        if not session.begin():
+            yield self.view.show_state(session, status(message=sentences.BUSY))
+            return
+        try:
+            session.stop.clear()
+            yield from work
+        except Cancelled as error:
+            if kind == "run":
+                self.store.stats.count_end("stopped")
+            yield restore(session, status(message=sentences.of_stop(error)))
+        except Exception as error:
+            message = sentences.of_error(error)
+            self.store.stats.count_end("refused" if message else "failed")
+            if message is None and not session.gone:
+                log.error("a %s failed", kind, exc_info=error)
+            yield restore(session, status(error=message or sentences.UNFORESEEN, where=where))
+        finally:
+            session.pending = None
+            session.busy.release()
+            ended()
+
+    def wait(
         self, session: Session, ticket: Ticket, done: tuple[str, ...] = ()
     ) -> Iterator[Updates]:
         """Waits for the device, telling place and expected time; raises Cancelled if stopped."""
         interval = 0.0
         while not ticket.wait(interval, session.stop.is_set):
             if session.stop.is_set():
-                raise Cancelled("stopped while waiting", "Nothing was computed")
+                raise Cancelled(*sentences.STOPPED_WAITING)
             if interval:
-                state = status(message=place_in_words(ticket), done=done, running=True)
-                yield {"viewer": self._view(session, None, state)}
-            interval = min(FAR_S, TELL_S * max(1.0, ticket.runs_ahead / 8))
+                message = sentences.place_in_queue(ticket.runs_ahead, ticket.wait_s)
+                yield self.view.show_state(
+                    session, status(message=message, done=done, running=True)
+                )
+            interval = min(FAR_S, NEAR_S * max(1.0, ticket.runs_ahead / 8))
 
-    def _maker(self, trace: Trace, backbone: str) -> str:
+    def check_maker(self, trace: Trace, backbone: str) -> str:
         """The model that made a trace; raises OptionError where it may not be used."""
         made_by = trace.backbone.name
         self.store.settings.check_models(made_by, EMBEDDED)
@@ -58,15 +92,11 @@ class Jobs(Showing):
             )
         return made_by
 
-    def _bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
+    def bench(self, session: Session, trace: Trace, backbone: str) -> Workbench:
         """The trace on a bench with its model; a file may not name a model to be loaded."""
         if session.bench is None or session.bench.trace is not trace:
             from macd_studio.core.whatif.workbench import Workbench
 
-            session.bench = Workbench(trace, self.store.backbone(self._maker(trace, backbone)))
+            lm = self.store.models.backbone(self.check_maker(trace, backbone))
+            session.bench = Workbench(trace, lm)
         return session.bench
-
-    def _drop_video(self, session: Session) -> None:
-        if session.form.video:
-            self.store.uploads.release(session.key, session.form.video)
-        session.form.video, session.form.title = None, ""

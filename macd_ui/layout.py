@@ -1,30 +1,33 @@
-"""The page: renders every panel, then wires every event."""
+"""The page: places every panel, then wires the table of its events."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from macd_studio.core.errors import OptionError, VideoNotFound
 from macd_studio.core.shipped import assets
-from macd_studio.macd_ui import documents
+from macd_studio.macd_ui import documents, sentences
 from macd_studio.macd_ui.api import NO_FILE, add_api, visitor_of
 from macd_studio.macd_ui.examples import examples as find_examples
 from macd_studio.macd_ui.files import health_route, routes
 from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
 from macd_studio.macd_ui.gallery.routes import routes as gallery_routes
-from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.handlers import Handlers, make_handlers
 from macd_studio.macd_ui.learn.routes import LEARN
 from macd_studio.macd_ui.learn.routes import routes as learn_routes
-from macd_studio.macd_ui.line import MAX_WAITING
 from macd_studio.macd_ui.panels import AskPanel, FilePanel, QuestionsPanel, ViewPanel, download
 from macd_studio.macd_ui.programs import add_tools
 from macd_studio.macd_ui.questions import ask_several, run_with_detector
+from macd_studio.macd_ui.queues import MAX_WAITING
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.results import RESULTS
 from macd_studio.macd_ui.results import routes as results_routes
@@ -33,23 +36,16 @@ from macd_studio.macd_ui.serving.gate import Gate
 from macd_studio.macd_ui.serving.identity import browser_key, is_tab, read_cookie
 from macd_studio.macd_ui.serving.passwords import checker
 from macd_studio.macd_ui.serving.study import study_routes
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.session_view import Updates
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.wording import UNFORESEEN, explained
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import style
 
-TITLE = "MACD Studio"
-LEAD = (
-    "An AI that answers questions about a video sometimes names things that are not in it. MACD"
-    " covers what the question is about, asks again, and keeps only the answer that the uncovered"
-    " video supports. This page shows every step: what was covered, what that changed, and whether"
-    " covering something else would have changed as much."
-)
 CSS = assets() / "page.css"
 FONT = ["system-ui", "sans-serif"]
 MONO = ["ui-monospace", "monospace"]
 JOBS = MAX_WAITING + 32
-"""Jobs that Gradio lets in at once; those for whom the line is too long must get an answer."""
+"""Jobs that Gradio lets in at once; those for whom the queue is too long must get an answer."""
 THREADS = JOBS + 32
 """A job that waits holds a thread."""
 QUEUE = 1000
@@ -87,10 +83,64 @@ class Page(gr.Blocks):
         except gr.Error:
             raise
         except Exception as error:
-            message = explained(error)
+            message = sentences.of_error(error)
             if message is None:
                 log.error("an event failed", exc_info=error)
-            raise gr.Error(message or UNFORESEEN, print_exception=False) from error
+            raise gr.Error(message or sentences.UNFORESEEN, print_exception=False) from error
+
+
+FORM, DATA = "the form's values by name", "the event's data"
+"""What a handler can be given, beside the values of single widgets."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens on the page, and what answers it.
+
+    name: of the event inside Gradio. on: triggers, each with an event of its own; those in a tuple
+    share one. handler: gives updates by widget name; None: a script answers.
+    takes: FORM, DATA and widgets, which the handler gets before the key of the tab. outputs: what
+    may change; None: every widget. options: of Gradio. known: whether the tab must have a session.
+    """
+
+    name: str
+    on: Sequence[Any]
+    handler: Callable[..., Any] | None = None
+    takes: tuple[Any, ...] = ()
+    outputs: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    known: bool = True
+
+
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+AT_ONCE = PRIVATE | {"queue": False}
+LATEST = AT_ONCE | {"trigger_mode": "always_last"}
+
+
+def _limited(name: str) -> dict[str, Any]:
+    """Jobs wait in the queue for the device, not in Gradio's, which shows no place."""
+    return PRIVATE | {"concurrency_id": name, "concurrency_limit": JOBS}
+
+
+UPDATED_FIRST = (
+    "viewer", "plot", "run", "stop", "note", "cost", "save", "export", "answers", "question",
+    "video", "example", "draw", "strip", "sampling", "guard", "real", "answer", "tally",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The widgets of the page."""
+
+    ask: AskPanel
+    questions: QuestionsPanel
+    files: FilePanel
+    view: ViewPanel
+
+    def by_name(self) -> dict[str, Any]:
+        """Every widget that a handler can update, in the order in which they are updated."""
+        found = vars(self.view) | vars(self.files) | vars(self.ask) | self.ask.fields
+        return {name: found[name] for name in (*UPDATED_FIRST, *self.ask.fields)}
 
 
 def build_page(store: Store) -> gr.Blocks:
@@ -101,17 +151,28 @@ def build_page(store: Store) -> gr.Blocks:
     os.environ["GRADIO_TEMP_DIR"] = str(store.uploads.folder)
     upstream.repair()
     examples = find_examples()
-    handlers = Handlers(store, examples)
-    with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {TITLE}\n{LEAD}\n\n{' · '.join(_links(store.settings))}", elem_id="lead")
+    handlers = make_handlers(store, examples)
+    first, links = handlers.view.first, " · ".join(_links(store.settings))
+    with Page(title=sentences.TITLE, analytics_enabled=False, fill_width=True) as page:
+        gr.Markdown(f"# {sentences.TITLE}\n{sentences.LEAD}\n\n{links}", elem_id="lead")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
-                ask = AskPanel(examples, handlers.first, store.settings)
+                ask = AskPanel(examples, first, store.settings)
                 questions = QuestionsPanel()
             with gr.Column(scale=4, min_width=320):
-                files = FilePanel(handlers.first is not None)
-                view = ViewPanel(handlers.first_paint())
-        _wire(page, handlers, ask, view, files, questions)
+                files = FilePanel(first is not None)
+                view = ViewPanel(handlers.view.first_paint())
+        panels = Panels(ask, questions, files, view)
+        for event in events_of(page, panels, handlers):
+            _wire(event, panels, handlers)
+        if store.settings.mcp:  # first: an MCP tool is known by its function's name
+            add_tools(store)
+        add_api(store)
+
+        def leave(request: gr.Request) -> None:
+            store.sessions.leave(str(request.session_hash))
+
+        page.unload(leave)
     built: gr.Blocks = page
     return built
 
@@ -125,176 +186,114 @@ def _links(settings: ServerSettings) -> list[str]:
     return [*links, f"[Results]({RESULTS}/)"] if settings.results else links
 
 
-def _wire(
-    page: gr.Blocks,
-    handlers: Handlers,
-    ask: AskPanel,
-    view: ViewPanel,
-    files: FilePanel,
-    questions: QuestionsPanel,
-) -> None:
-    widgets: dict[str, Any] = {
-        "viewer": view.viewer,
-        "plot": view.plot,
-        "run": ask.run,
-        "stop": ask.stop,
-        "note": ask.note,
-        "cost": ask.cost,
-        "save": files.save,
-        "export": files.export,
-        "answers": files.answers,
-        "question": ask.question,
-        "video": ask.video,
-        "example": ask.examples,
-        "draw": ask.draw,
-        "strip": ask.strip,
-        "sampling": ask.sampling,
-        "guard": ask.guard,
-        "real": ask.real,
-        "answer": ask.answer,
-        "tally": ask.tally,
-    }
-    widgets |= {name: field for name, field in ask.fields.items() if name not in widgets}
-    outputs = list(widgets.values())
-
-    def shown(updates: dict[str, Any]) -> dict[Any, Any]:
-        return {widgets[n]: u for n, u in updates.items()} or {ask.run: gr.skip()}
-
-    def tab(request: gr.Request) -> str:
-        """The key of the tab that sends an event; its session is made when it is the first."""
-        key, cookie = str(request.session_hash), read_cookie(request.headers.get("cookie"))
-        if not is_tab(key) or cookie is None:
-            raise QuotaError(*NO_COOKIE)
-        new = handlers.store.find(key) is None
-        session = handlers.store.session(key, visitor_of(request), browser_key(cookie))
-        if new:  # the page was opened without an event
-            session.form = handlers.first_form()
-        return key
-
-    def named(by_component: dict[Any, Any]) -> dict[str, Any]:
-        return {name: by_component[widget] for name, widget in ask.fields.items()}
-
-    def run(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.run(named(by_component), tab(request)):
-            yield shown(updates)
-
-    def answer(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.run(named(by_component), tab(request), anyway=True):
-            yield shown(updates)
-
-    def draw(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.draw(named(by_component), tab(request)):
-            yield shown(updates)
-
-    def stop(request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.stop(str(request.session_hash)))
-
-    def choose(index: int | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.choose(index, tab(request)))
-
-    def upload(path: str | None, request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.upload(path, tab(request)):
-            yield shown(updates)
-
-    def take_away(request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.upload(None, tab(request)):
-            yield shown(updates)
-
-    def strip(event: gr.EventData, request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.strip(event._data, tab(request)):
-            yield shown(updates)
-
-    def choose_model(name: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.choose_model(name, tab(request)))
-
-    def use_real(request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.use_real(tab(request)))
-
-    def change(by_component: dict[Any, Any], request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.ask(named(by_component), tab(request)))
-
-    def reopen(path: str | None, request: gr.Request) -> Iterator[dict[Any, Any]]:
-        for updates in handlers.open(path, tab(request)):
-            yield shown(updates)
-
-    def act(
-        by_component: dict[Any, Any], event: gr.EventData, request: gr.Request
-    ) -> Iterator[dict[Any, Any]]:
-        backbone = (by_component[ask.fields["backbone"]] or "").strip()
-        for updates in handlers.act(event._data, backbone, tab(request)):
-            yield shown(updates)
-
-    def ask_all(by_component: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
-        values = {name: by_component[widget] for name, widget in ask.fields.items()}
-        for updates in ask_several(handlers, values, by_component[questions.list], tab(request)):
-            yield shown(updates)
-
-    def redetect(
-        by_component: dict[Any, Any], event: gr.EventData, request: gr.Request
-    ) -> Iterator[dict[Any, Any]]:
-        values = {name: by_component[widget] for name, widget in ask.fields.items()}
-        for updates in run_with_detector(handlers, event._data, values, tab(request)):
-            yield shown(updates)
-
-    def visit(name: str | None, request: gr.Request) -> dict[Any, Any]:
-        return shown(handlers.visit(name, tab(request)))
-
-    def unfold(unfolded: bool) -> Any:
-        def answer(request: gr.Request) -> dict[Any, Any]:
-            return shown(handlers.unfold_plot(unfolded, tab(request)))
-
-        return answer
-
-    def cost(given: dict[Any, Any]) -> dict[Any, Any]:
-        return shown(handlers.cost(named(given)))
-
-    def leave(request: gr.Request) -> None:
-        handlers.store.leave(str(request.session_hash))
-
-    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    # jobs wait in the line for the device, not in Gradio's queue, which shows no place
-    jobs: dict[str, Any] = private | {"concurrency_id": "jobs", "concurrency_limit": JOBS}
-    inputs: set[Any] = set(ask.fields.values())
-    for trigger in (ask.run.click, ask.question.submit):
-        trigger(run, inputs, outputs, **jobs)
-    ask.answer.click(answer, inputs, outputs, **jobs)
-    ask.draw.click(draw, inputs, outputs, **jobs)
-    ask.stop.click(stop, None, outputs, queue=False, **private)
-    ask.examples.input(choose, ask.examples, outputs, **private)
-    strips: dict[str, Any] = private | {"concurrency_id": "strips", "concurrency_limit": JOBS}
-    ask.video.upload(upload, ask.video, outputs, **strips)
-    ask.strip.submit(strip, None, outputs, **strips)
-    backbone: Any = ask.fields["backbone"]
-    backbone.change(choose_model, backbone, outputs, queue=False, **private)
-    ask.real.click(use_real, None, outputs, queue=False, **private)
-    for trigger in (ask.video.clear, ask.video.delete):
-        trigger(take_away, None, outputs, **private)
+def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event]:
+    """Every event of the page, in the order in which Gradio numbers them."""
+    ask, questions, files, view = panels.ask, panels.questions, panels.files, panels.view
+    runs, changes, form = handlers.runs, handlers.changes, handlers.form
+    jobs, strips, opening = map(_limited, ("jobs", "strips", "opening"))
+    fields: dict[str, Any] = ask.fields
+    backbone, strengths = fields["backbone"], view.strengths
     # one event for the whole form: choosing an example changes most of it at once
-    fields: list[Any] = [field for name, field in ask.fields.items() if name != "video"]
-    changed = [field.change for field in fields]
-    latest: dict[str, Any] = private | {"queue": False, "trigger_mode": "always_last"}
-    gr.on(changed, change, inputs, ask.note, **latest)
-    opening: dict[str, Any] = private | {"concurrency_id": "opening", "concurrency_limit": JOBS}
-    files.open.upload(reopen, files.open, outputs, **opening)
-    view.viewer.submit(act, {ask.fields["backbone"]}, outputs, **jobs)
-    view.viewer.edit(redetect, inputs, outputs, **jobs)
-    questions.ask.click(ask_all, inputs | {questions.list}, outputs, **jobs)
-    if handlers.store.settings.gpu_quota:
-        gr.on([page.load, *changed], cost, inputs, ask.cost, **latest)
-    for kind, button in (("trace", files.save), ("page", files.export)):
-        shown_and_note = [view.viewer, ask.note]
-        button.click(None, shown_and_note, ask.note, js=download(kind), show_progress="hidden")
-    for trigger, unfolded in ((view.strengths.expand, True), (view.strengths.collapse, False)):
-        trigger(unfold(unfolded), None, outputs, queue=False, **private)
-    for kind, button in view.keep.items():
-        button.click(None, js=f"() => window.macdSavePlot && window.macdSavePlot('{kind}')")
-    # most visitors name no example: their page opens without an event, so any number may come
-    page.load(None, None, ask.wanted, js=WANTED, **private)
-    ask.wanted.change(visit, ask.wanted, outputs, queue=False, **private)
-    if handlers.store.settings.mcp:  # first: an MCP tool is known by its function's name
-        add_tools(handlers.store)
-    add_api(handlers)
-    page.unload(leave)
+    changed = tuple(field.change for name, field in fields.items() if name != "video")
+    several = partial(ask_several, runs)
+    with_detector = partial(run_with_detector, runs)
+    cost = [Event("cost", [(page.load, *changed)], form.cost, (FORM,), ask.cost, LATEST, False)]
+    quiet = {"show_progress": "hidden"}
+    return [
+        Event("run", [ask.run.click, ask.question.submit], runs.run, (FORM,), options=jobs),
+        Event("answer", [ask.answer.click], partial(runs.run, anyway=True), (FORM,), options=jobs),
+        Event("draw", [ask.draw.click], runs.draw, (FORM,), options=jobs),
+        Event("stop", [ask.stop.click], form.stop, options=AT_ONCE, known=False),
+        Event("choose", [ask.examples.input], form.choose, (ask.examples,), options=PRIVATE),
+        Event("upload", [ask.video.upload], form.upload, (ask.video,), options=strips),
+        Event("strip", [ask.strip.submit], form.choose_range, (DATA,), options=strips),
+        Event("choose_model", [backbone.change], form.choose_model, (backbone,), options=AT_ONCE),
+        Event("use_real", [ask.real.click], form.use_real, options=AT_ONCE),
+        Event("take_away", [ask.video.clear, ask.video.delete], partial(form.upload, None),
+              options=PRIVATE),
+        Event("change", [changed], form.edit_form, (FORM,), ask.note, LATEST),
+        Event("reopen", [files.open.upload], form.open_trace, (files.open,), options=opening),
+        Event("act", [view.viewer.submit], changes.act, (DATA, backbone), options=jobs),
+        Event("redetect", [view.viewer.edit], with_detector, (DATA, FORM), options=jobs),
+        Event("ask_all", [questions.ask.click], several, (FORM, questions.list), options=jobs),
+        *(cost if handlers.store.settings.gpu_quota else ()),
+        *(Event("", [button.click], takes=(view.viewer, ask.note), outputs=ask.note,
+                options=quiet | {"js": download(kind)})
+          for kind, button in (("trace", files.save), ("page", files.export))),
+        Event("unfold", [strengths.expand], partial(form.unfold_plot, True), options=AT_ONCE),
+        Event("fold", [strengths.collapse], partial(form.unfold_plot, False), options=AT_ONCE),
+        *(Event("", [button.click], options={
+            "js": f"() => window.macdSavePlot && window.macdSavePlot('{kind}')"})
+          for kind, button in view.save_plot.items()),
+        # most visitors name no example: their page opens without an event, so any number may come
+        Event("", [page.load], outputs=ask.wanted, options=PRIVATE | {"js": WANTED}),
+        Event("visit", [ask.wanted.change], form.visit, (ask.wanted,), options=AT_ONCE),
+    ]  # fmt: skip
+
+
+def _wire(event: Event, panels: Panels, handlers: Handlers) -> None:
+    """Makes Gradio call the handler of an event."""
+    outputs = event.outputs
+    if event.handler is not None:
+        call = _caller(event, panels, handlers)
+        call.__name__ = event.name
+        fields = set(panels.ask.fields.values())
+        inputs: Any = set[Any]().union(
+            *(fields if part is FORM else () if part is DATA else (part,) for part in event.takes)
+        )
+        outputs = list(panels.by_name().values()) if outputs is None else outputs
+    else:
+        call, inputs = None, list(event.takes) or None
+    for trigger in event.on:
+        if isinstance(trigger, tuple):
+            gr.on(trigger, call, inputs, outputs, **event.options)
+        else:
+            trigger(call, inputs, outputs, **event.options)
+
+
+def _caller(event: Event, panels: Panels, handlers: Handlers) -> Any:
+    """The function that Gradio calls: inputs by widget → the handler → updates by widget."""
+    widgets, fields, handler = panels.by_name(), panels.ask.fields, event.handler
+    assert handler is not None
+
+    def call(given: dict[Any, Any], request: gr.Request, data: Any = None) -> Any:
+        form = {name: given[w] for name, w in fields.items()} if FORM in event.takes else {}
+        parts = [
+            form if part is FORM else data if part is DATA else given[part] for part in event.takes
+        ]
+        key = tab(request, handlers) if event.known else str(request.session_hash)
+        return handler(*parts, key)
+
+    def shown(updates: Updates) -> dict[Any, Any]:
+        return {widgets[n]: u for n, u in updates.items()} or {panels.ask.run: gr.skip()}
+
+    def reply(given: dict[Any, Any], request: gr.Request) -> dict[Any, Any]:
+        return shown(call(given, request))
+
+    def stream(given: dict[Any, Any], request: gr.Request) -> Iterator[dict[Any, Any]]:
+        yield from map(shown, call(given, request))
+
+    def stream_data(
+        given: dict[Any, Any], data: gr.EventData, request: gr.Request
+    ) -> Iterator[dict[Any, Any]]:
+        yield from map(shown, call(given, request, data._data))
+
+    if DATA in event.takes:
+        return stream_data
+    return stream if inspect.isgeneratorfunction(handler) else reply
+
+
+def tab(request: gr.Request, handlers: Handlers) -> str:
+    """The key of the tab that sends an event; its session is made when it is the first."""
+    key, cookie = str(request.session_hash), read_cookie(request.headers.get("cookie"))
+    if not is_tab(key) or cookie is None:
+        raise QuotaError(*NO_COOKIE)
+    sessions = handlers.store.sessions
+    new = sessions.find(key) is None
+    session = sessions.open(key, visitor_of(request), browser_key(cookie))
+    if new:  # the page was opened without an event
+        session.form = handlers.form.first_form()
+    return key
 
 
 def launch_options(store: Store) -> dict[str, Any]:

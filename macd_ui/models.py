@@ -1,16 +1,32 @@
-"""Which real backbone and detector fit this machine, for clips that are not of the toy world."""
+"""The models of the page: those that are loaded, and the real ones that fit this machine."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
+from macd_studio.core.types import Clip, Progress
+from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
+
+if TYPE_CHECKING:
+    from macd_studio.core.backbones import VideoLM
+    from macd_studio.core.objects.detect import Detector
+
+MAX_LOADED = 2
+"""Models of each kind that stay loaded."""
 
 SHARE = 0.8
 """Of the memory that is there, what a run may take at most, [0, 1]."""
@@ -68,7 +84,7 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
         others = [name for name in settings.backbones if name != EMBEDDED]
         if not settings.public or not others or detector is None:
             return None
-        return RealModels(others[0], detector, f"{others[0]} and {detector}", "")
+        return RealModels(others[0], detector, sentences.both_models(others[0], detector), "")
     here = machine or this_machine()
     fitting = [m for m in listed if needed_gb(m, here) <= SHARE * here.memory_gb]
     if not fitting:
@@ -77,12 +93,13 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
     best = max(quick, key=lambda m: m.billions) if quick else min(
         fitting, key=lambda m: m.billions
     )  # fmt: skip
-    facts = (
-        f"{best.billions:g} B parameters · needs {needed_gb(best, here):.1f} of"
-        f" {here.memory_gb:.0f} GB of memory · {best.licence} · first run downloads"
-        f" {best.memory_gb:g} GB. Detector: {DETECTORS.get(detector, detector)}."
+    facts = sentences.model_facts(
+        best.billions, needed_gb(best, here), here.memory_gb, best.licence, best.memory_gb,
+        DETECTORS.get(detector, detector),
+    )  # fmt: skip
+    return RealModels(
+        best.hub_id, detector, sentences.both_models(best.title, _name(detector)), facts
     )
-    return RealModels(best.hub_id, detector, f"{best.title} and {_name(detector)}", facts)
 
 
 def needed_gb(model: CatalogueEntry, machine: Machine) -> float:
@@ -139,3 +156,79 @@ def _memory_bytes() -> int:
         return min(pages, int(CGROUP.read_text()))
     except (OSError, ValueError):  # there is none, or it is "max"
         return pages
+
+
+class Models:
+    """Loaded models, the same for all sessions; safe to share between threads.
+
+    Of each kind the MAX_LOADED stay that were used last.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._lock, self._loading = threading.Lock(), threading.Lock()
+
+    def backbone(self, name: str, progress: Progress | None = None) -> VideoLM:
+        """A loaded backbone; progress: updated while it loads."""
+
+        def load() -> VideoLM:
+            from macd_studio.core.backbones import load_backbone
+
+            return load_backbone(name, progress=progress)
+
+        lm: VideoLM = self.get(("backbone", name), load)
+        return lm
+
+    def detector(self, name: str, progress: Progress | None = None) -> Detector:
+        """A loaded detector; progress: updated while it loads."""
+
+        def load() -> Detector:
+            from macd_studio.core.backbones.base import device_of
+            from macd_studio.core.objects.detect import load_detector
+
+            return load_detector(name, device_of().type, progress)
+
+        detector: Detector = self.get(("detector", name), load)
+        return detector
+
+    def get(self, key: tuple[str, str], load: Callable[[], Any]) -> Any:
+        """The model of a (kind, name): at once where it is loaded, else when `load` has ended.
+
+        One model is loaded at a time; those that are there can be had meanwhile.
+        """
+        with suppress(KeyError):
+            return self._use(key)
+        with self._loading:
+            with suppress(KeyError):  # loaded while this one waited
+                return self._use(key)
+            model = load()
+            with self._lock:
+                self._loaded[key] = model
+                same_kind = [k for k in self._loaded if k[0] == key[0]]
+                for old in same_kind[:-MAX_LOADED]:
+                    del self._loaded[old]
+            return model
+
+    def _use(self, key: tuple[str, str]) -> Any:
+        """A loaded model, which is now the one used last; raises KeyError."""
+        with self._lock:
+            self._loaded.move_to_end(key)
+            return self._loaded[key]
+
+
+def try_out(lm: VideoLM, detector: Detector) -> None:
+    """One pass of every kind that a run makes, on blank frames."""
+    import torch
+
+    from macd_studio.core.options import DetectOptions
+
+    frames = np.zeros((8, 96, 96, 3), np.uint8)
+    for count in (1, 2, 4, 8):  # a detector prepares itself for every size of a batch
+        list(detector.detect(frames[:count], DetectOptions()))
+    times = np.arange(8, dtype=np.float64)
+    clip = Clip(frames, times, frames[:0], times[:0], "", "", 8.0, (96, 96))
+    encoded = lm.encode(clip, "What is in the video?")
+    video = encoded.video.clone().requires_grad_()
+    torch.autograd.grad(lm.query_logits(encoded, video).sum(), video)
+    state = lm.prefill(encoded, encoded.video)
+    lm.step(lm.join([state, state]), [next(iter(lm.end_tokens))] * 2)

@@ -16,12 +16,12 @@ from macd_studio.core.methods import METHODS
 from macd_studio.core.options import SWEEPS
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number
-from macd_studio.macd_ui import draws
+from macd_studio.macd_ui import random_clips, sentences
 from macd_studio.macd_ui.examples import Example
-from macd_studio.macd_ui.forms import ALWAYS, SETTINGS, Setting, form_values
+from macd_studio.macd_ui.forms import SETTINGS, STANDARD_METHODS, Setting, form_values
 from macd_studio.macd_ui.questions import MOST
+from macd_studio.macd_ui.session_view import settings_of
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
-from macd_studio.macd_ui.showing import settings_of
 from macd_studio.viewer import bundle
 
 PAGE = Path(__file__).parent / "js" / "page.js"
@@ -90,14 +90,16 @@ class AskPanel:
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
             value=None if first is None else examples.index(first),
-            label="Example",
+            label=sentences.EXAMPLE,
             elem_id="example",
             visible=bool(examples),
         )
         self.wanted = gr.Textbox(visible="hidden", elem_id="wanted")
-        self.draw = gr.Button("Random draw", elem_id="draw", visible=draws.available())
+        self.draw = gr.Button(
+            sentences.RANDOM_DRAW, elem_id="draw", visible=random_clips.can_draw()
+        )
         self.video = gr.File(
-            label="Or your own clip",
+            label=sentences.OWN_CLIP,
             file_types=VIDEO_TYPES,
             type="filepath",
             height=150,
@@ -108,8 +110,8 @@ class AskPanel:
         self.sampling = mounted("sampling", "mountSampling", {})
         self.question = gr.Textbox(
             value=first.question if first else "",
-            label="Question",
-            placeholder="Is there a dog in the video?",
+            label=sentences.QUESTION,
+            placeholder=sentences.QUESTION_HINT,
             lines=2,
             max_lines=4,
             elem_id="question",
@@ -117,23 +119,23 @@ class AskPanel:
         self.guard = mounted("guard", "mountGuard", {})
         self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         with gr.Row():
-            self.run = gr.Button("Run", variant="primary", min_width=90, elem_id="run")
-            self.stop = gr.Button("Stop", interactive=False, min_width=90, elem_id="stop")
+            self.run = gr.Button(sentences.RUN, variant="primary", min_width=90, elem_id="run")
+            self.stop = gr.Button(sentences.STOP, interactive=False, min_width=90, elem_id="stop")
         error_line("run-error")
         progress_line("run-progress")
-        self.answer = gr.Button("Answer anyway", visible=False, size="sm", elem_id="answer")
+        self.answer = gr.Button(sentences.ANSWER_ANYWAY, visible=False, size="sm", elem_id="answer")
         self.tally = mounted("tally", "mountTally", {})
         self.cost = _line("cost", visible=settings.gpu_quota)
         self.note = _line("differs")
-        with gr.Accordion("Compare methods", open=False, elem_id="compare"):
+        with gr.Accordion(sentences.COMPARE, open=False, elem_id="compare"):
             methods = gr.CheckboxGroup(
-                [(m.title, m.name) for m in METHODS.values() if m.name not in ALWAYS],
+                [(m.title, m.name) for m in METHODS.values() if m.name not in STANDARD_METHODS],
                 value=values.get("methods", []),
-                label="Additional methods",
+                label=sentences.METHODS,
                 elem_id="methods",
             )
             search, seed = (widget(SETTINGS[n]) for n in ("search", "seed"))
-        with gr.Accordion("Settings", open=False, elem_id="settings"):
+        with gr.Accordion(sentences.SETTINGS, open=False, elem_id="settings"):
             with gr.Row():
                 alpha, beta = (widget(SETTINGS[n]) for n in ("alpha", "beta"))
             with gr.Row():
@@ -147,13 +149,13 @@ class AskPanel:
             masks = {n: widget(SETTINGS[n]) for n in ("fill", "frame_mask")}
             masks["shape"] = widget(
                 SETTINGS["shape"],
-                "outlines come from a detector that segments, such as yolo11n-seg",
+                sentences.SHAPE_HELP,
             )
             names = ("fusion", "levels", "strengths", "swept", "low_memory")
             masks |= {n: widget(SETTINGS[n]) for n in names}
             gradient = widget(
                 SETTINGS["gradient"],
-                "≈ costs less and often gives other signs; MACD is defined by the exact one",
+                sentences.GRADIENT_HELP,
             )
             backbone, detector = _listed(settings) if settings.public else _free()
         self.fields = {
@@ -245,17 +247,17 @@ def widget_of(setting: Setting, value: Any, info: str | None = None) -> gr.compo
 def _free() -> tuple[gr.Dropdown, gr.Textbox]:
     """Backbone and detector of a private page: any that can be loaded."""
     backbone = gr.Dropdown(
-        [("toyworld · embedded", EMBEDDED), *((m.label, m.hub_id) for m in CATALOGUE)],
+        [(sentences.EMBEDDED_MODEL, EMBEDDED), *((m.label, m.hub_id) for m in CATALOGUE)],
         value=EMBEDDED,
         allow_custom_value=True,
-        label="Backbone",
-        info="parameters and memory in bfloat16; a folder or another hub id can be typed",
+        label=sentences.BACKBONE,
+        info=sentences.BACKBONE_HELP,
         elem_id="backbone",
     )
     detector = gr.Textbox(
         EMBEDDED,
-        label="Detector",
-        info="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, or a file",
+        label=sentences.DETECTOR,
+        info=sentences.DETECTOR_HELP,
         elem_id="detector",
     )
     return backbone, detector
@@ -263,37 +265,37 @@ def _free() -> tuple[gr.Dropdown, gr.Textbox]:
 
 def _listed(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Dropdown]:
     """Those that a public page offers."""
-    labels = {m.hub_id: m.label for m in CATALOGUE} | {EMBEDDED: "toyworld · embedded"}
+    labels = {m.hub_id: m.label for m in CATALOGUE} | {EMBEDDED: sentences.EMBEDDED_MODEL}
     backbone = gr.Dropdown(
         [(labels.get(name, name), name) for name in settings.backbones],
         value=EMBEDDED,
-        label="Backbone",
+        label=sentences.BACKBONE,
         elem_id="backbone",
     )
     detector = gr.Dropdown(
-        list(settings.detectors), value=EMBEDDED, label="Detector", elem_id="detector"
+        list(settings.detectors), value=EMBEDDED, label=sentences.DETECTOR, elem_id="detector"
     )
     return backbone, detector
 
 
 def _paper(name: str) -> str:
     """What the paper tried."""
-    return f"paper: {', '.join(map(str, SWEEPS[name]))}"
+    return sentences.paper_values(SWEEPS[name])
 
 
 class QuestionsPanel:
     """Folded away until it is needed. list: one question a line; ask: runs them in turn."""
 
     def __init__(self) -> None:
-        with gr.Accordion("Several questions", open=False, elem_id="several"):
+        with gr.Accordion(sentences.SEVERAL, open=False, elem_id="several"):
             self.list = gr.Textbox(
-                label="One question on each line",
-                info=f"up to {MOST}; objects are looked for, and the video is read, once for all",
+                label=sentences.ONE_A_LINE,
+                info=sentences.several_help(MOST),
                 lines=3,
                 max_lines=MOST,
                 elem_id="questions",
             )
-            self.ask = gr.Button("Ask all", size="sm", min_width=90, elem_id="ask-all")
+            self.ask = gr.Button(sentences.ASK_ALL, size="sm", min_width=90, elem_id="ask-all")
 
 
 class ViewPanel:
@@ -301,13 +303,13 @@ class ViewPanel:
 
     def __init__(self, first: dict[str, Any] | None) -> None:
         self.viewer = viewer_component(first)
-        with gr.Accordion("Strength trajectories", open=False, elem_id="strengths") as accordion:
+        with gr.Accordion(sentences.TRAJECTORIES, open=False, elem_id="strengths") as accordion:
             self.strengths = accordion
             self.plot = gr.Plot(show_label=False, container=False, elem_id="strengths-plot")
             with gr.Row():
-                self.keep = {
+                self.save_plot = {
                     kind: gr.Button(
-                        f"Save {kind.upper()}", size="sm", min_width=80, elem_id=f"plot-{kind}"
+                        sentences.save_plot(kind), size="sm", min_width=80, elem_id=f"plot-{kind}"
                     )
                     for kind in ("svg", "png", "json")
                 }
@@ -321,7 +323,7 @@ async (viewer, note) => {
   try {
     answer = await fetch(new URL(address, document.baseURI));
   } catch {
-    return { text: "The server cannot be reached." };
+    return { text: "UNREACHABLE" };
   }
   if (!answer.ok) return { text: await answer.text() };
   const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"));
@@ -340,7 +342,7 @@ def download(kind: str) -> str:
 
     Takes the viewer's value and the note, gives the note; a refusal's words are shown there.
     """
-    return _DOWNLOAD.replace("KIND", kind)
+    return _DOWNLOAD.replace("KIND", kind).replace("UNREACHABLE", sentences.OUT_OF_REACH)
 
 
 class FilePanel:
@@ -353,19 +355,19 @@ class FilePanel:
         with gr.Row(elem_id="bar"):
             gr.HTML(
                 '<button type="button" class="mv-fold" id="fold" aria-controls="ask"'
-                ' aria-expanded="true">Hide the form</button>',
+                f' aria-expanded="true">{sentences.HIDE_FORM}</button>',
                 apply_default_css=False,
                 padding=False,
                 elem_id="fold-host",
             )
             self.save = gr.Button(
-                "Save trace", interactive=shown, size="sm", min_width=90, elem_id="save"
+                sentences.SAVE_TRACE, interactive=shown, size="sm", min_width=90, elem_id="save"
             )
             self.export = gr.Button(
-                "Save as HTML", interactive=shown, size="sm", min_width=90, elem_id="export"
+                sentences.SAVE_PAGE, interactive=shown, size="sm", min_width=90, elem_id="export"
             )
             self.open = gr.UploadButton(
-                "Open trace",
+                sentences.OPEN_TRACE,
                 file_types=[".macd"],
                 type="filepath",
                 size="sm",

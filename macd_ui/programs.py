@@ -29,8 +29,8 @@ from macd_studio.core.traces.summary import as_json
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui.api import rescored, run_call
 from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, content_hash
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import EMBEDDED
+from macd_studio.macd_ui.store import Store
 
 KEPT = 32
 """Traces of calls that the server keeps, for `trace://HASH`."""
@@ -91,7 +91,7 @@ def tools(store: Store) -> list[Tool]:
     ) -> dict[str, Any]:
         chosen = options_from(options or {})
         names = tuple(m.name for m in find_methods(methods or ()))
-        with store.call(f"tool-{secrets.token_urlsafe(8)}") as session:
+        with store.sessions.call(f"tool-{secrets.token_urlsafe(8)}") as session:
             place = str(Path(video).expanduser())
             found = run_call(store, session, place, clean_question(question), chosen, names)
         return {"trace": traces.add(found)} | as_json(found)
@@ -188,11 +188,11 @@ def measured(store: Store, trace: Trace) -> Trace:
             f"this trace was made by {made_by[:80]!r}",
             "Measure it by `python -m core edit FILE --measure`",
         )
-    with store.line.enter() as ticket:
+    with store.device_queue.enter() as ticket:
         while not ticket.wait(1.0):
             if store.closing:
                 raise OptionError("the server is about to stop", "Start it again")
-        return Workbench(trace, store.backbone(made_by)).measure_occlusion()
+        return Workbench(trace, store.models.backbone(made_by)).measure_occlusion()
 
 
 def add_tools(store: Store) -> None:

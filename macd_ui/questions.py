@@ -13,15 +13,16 @@ from macd_studio.core.objects.regions import REGIONS
 from macd_studio.core.question import clean_question
 from macd_studio.core.truth import is_right
 from macd_studio.macd_ui import zerogpu
-from macd_studio.macd_ui.kept import KeptTrace
-from macd_studio.macd_ui.showing import Updates
+from macd_studio.macd_ui.session_view import Updates
+from macd_studio.macd_ui.traces import StoredTrace
 from macd_studio.viewer import identity
 from macd_studio.viewer.payload import title_of
 
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace
-    from macd_studio.macd_ui.handlers import Handlers
-    from macd_studio.macd_ui.session import Session, Store
+    from macd_studio.macd_ui.runs import Runs
+    from macd_studio.macd_ui.session import Session
+from macd_studio.macd_ui.store import Store
 
 MOST = 12
 """Questions asked at once."""
@@ -41,19 +42,17 @@ def read_questions(text: Any) -> list[str]:
     return [clean_question(question) for question in questions]
 
 
-def ask_several(
-    handlers: Handlers, values: Mapping[str, Any], text: Any, key: str
-) -> Iterator[Updates]:
+def ask_several(runs: Runs, values: Mapping[str, Any], text: Any, key: str) -> Iterator[Updates]:
     """Runs the form's clip with each question in turn; Stop ends the whole list.
 
     The update "answers" holds all answers so far. What the model read of the video is kept until
     the last question is answered.
     """
-    session = handlers.store.session(key)
+    session = runs.store.sessions.open(key)
     try:
         questions = read_questions(text)
     except MacdError as error:
-        yield handlers.refused(session, error, "form")
+        yield runs.view.show_error(session, error, "form")
         return
     if not zerogpu.active():  # there each run has a process of its own
         from macd_studio.core.cache import StageCache
@@ -64,11 +63,11 @@ def ask_several(
     try:
         for number, question in enumerate(questions):
             if number:
-                _wait_until_fetched(handlers.store, session)
+                _wait_until_fetched(runs.store, session)
             yield {"question": question, "answers": {"rows": list(rows), "of": len(questions)}}
-            before = session.shown
-            yield from handlers.run({**values, "question": question}, key)
-            if session.stop.is_set() or not _answered(session.shown, before):
+            before = session.current
+            yield from runs.run({**values, "question": question}, key)
+            if session.stop.is_set() or not _answered(session.current, before):
                 return
             assert session.trace is not None
             rows.append(answers_of(session.trace))
@@ -107,18 +106,18 @@ def answers_of(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _answered(shown: KeptTrace | None, before: KeptTrace | None) -> bool:
+def _answered(shown: StoredTrace | None, before: StoredTrace | None) -> bool:
     """Whether the last run gave a whole trace: after one that failed, the others would too."""
     return shown is not None and shown is not before and shown.status == "complete"
 
 
 def run_with_detector(
-    handlers: Handlers, action: Any, values: Mapping[str, Any], key: str
+    runs: Runs, action: Any, values: Mapping[str, Any], key: str
 ) -> Iterator[Updates]:
     """Runs the question on show again with regions of no class in place of detected objects."""
-    session = handlers.store.session(key)
+    session = runs.store.sessions.open(key)
     name = action.get("detector") if isinstance(action, Mapping) else None
-    shown = session.shown or (handlers.first and KeptTrace(handlers.first[1]))
+    shown = session.current or (runs.view.first and StoredTrace(runs.view.first[1]))
     if (
         not isinstance(name, str)
         or name not in REGIONS
@@ -128,8 +127,8 @@ def run_with_detector(
         error = OptionError(
             "this cannot be run again from here", "Choose the detector in the settings, and run"
         )
-        yield handlers.refused(session, error, "form")
+        yield runs.view.show_error(session, error, "form")
         return
-    chosen = {"detector": name, "question": shown.asked.question}
+    chosen = {"detector": name, "question": shown.request.question}
     yield dict(chosen)
-    yield from handlers.run({**values, **chosen}, key)
+    yield from runs.run({**values, **chosen}, key)

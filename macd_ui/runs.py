@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.errors import Cancelled, VideoNotFound
+from macd_studio.core.errors import VideoNotFound
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import RANDOM_MASKS, Clip, Trace
-from macd_studio.macd_ui import zerogpu
-from macd_studio.macd_ui.computing import run_events
-from macd_studio.macd_ui.draws import draw, fresh_seed
-from macd_studio.macd_ui.estimate import STAGES, work_of, work_of_options, work_of_trace
-from macd_studio.macd_ui.forms import Asked, run_options
-from macd_studio.macd_ui.jobs import BUSY, Jobs
-from macd_studio.macd_ui.kept import KeptTrace
-from macd_studio.macd_ui.reading import read_beside, stamp
-from macd_studio.macd_ui.session import Form, Session, Turn
-from macd_studio.macd_ui.settings import EMBEDDED, check_limits
-from macd_studio.macd_ui.showing import (
-    DRAWN_TITLE,
-    NO_STRIP,
+from macd_studio.macd_ui import sentences, zerogpu
+from macd_studio.macd_ui.clips import file_stamp, read_beside
+from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_options, work_of_trace
+from macd_studio.macd_ui.forms import RunRequest, run_options
+from macd_studio.macd_ui.jobs import Jobs
+from macd_studio.macd_ui.queues import Ticket
+from macd_studio.macd_ui.random_clips import draw_clip, fresh_seed
+from macd_studio.macd_ui.session import DeviceTurn, Form, Session
+from macd_studio.macd_ui.session_view import (
+    NO_FILMSTRIP,
+    TOY_WORLD,
     Updates,
     joined,
     plot,
     running,
     saving,
+    settings_in,
     tally_of,
 )
-from macd_studio.macd_ui.wording import left_in_words, out_of_time_in_words, stopped_in_words
+from macd_studio.macd_ui.settings import EMBEDDED, check_limits
+from macd_studio.macd_ui.traces import StoredTrace
 from macd_studio.viewer import status
 from macd_studio.viewer.payload import can_compare
+
+if TYPE_CHECKING:
+    from macd_studio.core.pipeline import Event
 
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
@@ -62,9 +65,19 @@ class Job:
     anyway: bool = False
     truth: str = ""
 
+    def request(self, clip: Clip) -> RunRequest:
+        """What the page shows while the job runs."""
+        return RunRequest(
+            clip.name, clip.sha256, self.question, self.options, self.methods, self.backbone,
+            self.detector,
+        )  # fmt: skip
 
-class Runs(Jobs):
-    """One job per session: it waits, computes, streams its results, and ends."""
+
+class Runs:
+    """Runs of the form; each waits, computes, streams its results, and ends."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs, self.store, self.view = jobs, jobs.store, jobs.view
 
     def run(self, values: Mapping[str, Any], key: str, anyway: bool = False) -> Iterator[Updates]:
         """Runs the pipeline and streams its results; one job per session.
@@ -72,31 +85,22 @@ class Runs(Jobs):
         Until the job computes, what is shown stays; a run that fails gives it back. anyway: the
         embedded backbone answers about a clip outside its training data too.
         """
-        yield from self._alone(key, lambda session: self._run_form(session, values, anyway))
+        session = self.store.sessions.open(key)
+        yield from self._alone(session, self._run_form(session, values, anyway))
 
     def draw(self, values: Mapping[str, Any], key: str) -> Iterator[Updates]:
         """Draws a clip that nobody chose, and runs it with the form's settings."""
-        yield from self._alone(key, lambda session: self._draw(session, values))
+        session = self.store.sessions.open(key)
+        yield from self._alone(session, self._draw(session, values))
 
-    def _alone(self, key: str, work: Callable[[Session], Iterator[Updates]]) -> Iterator[Updates]:
-        session = self.store.session(key)
-        if not session.begin():
-            yield {"viewer": self._view(session, None, BUSY)}
-            return
-        former = session.shown
-        try:
-            session.stop.clear()
-            yield from work(session)
-        except Cancelled as error:
-            self.store.figures.ended("stopped")
-            yield self._given_back(session, status(message=stopped_in_words(error)))
-        except Exception as error:
-            message = self._failed(session, error, "a run failed")
-            yield self._given_back(session, status(error=message, where="form"))
-        finally:
-            session.pending = None
-            session.busy.release()
-            self.store.settle(session, _without(session, former))
+    def _alone(self, session: Session, work: Iterator[Updates]) -> Iterator[Updates]:
+        before = session.current
+
+        def ended() -> None:
+            self.store.rebalance(session, _without(session, before))
+
+        restore = self.view.restore_after_run
+        return self.jobs.alone(session, work, restore, "run", "form", ended)
 
     def _run_form(
         self, session: Session, values: Mapping[str, Any], anyway: bool
@@ -105,27 +109,33 @@ class Runs(Jobs):
         yield from self._run(session, self._job(session, values, anyway))
 
     def _draw(self, session: Session, values: Mapping[str, Any]) -> Iterator[Updates]:
-        start = status("video", 0, "Drawing a clip", running=True)
-        yield {"viewer": self._view(session, None, start)} | running(True)
-        turn = self.store.readers.turn(session.visitor, session.stop.is_set)
-        with self.store.quota.job(session.visitor), turn:
-            drawn = draw(fresh_seed(), self.store.uploads.folder)
-        session.drawn = drawn
-        methods = dict.fromkeys((*(values["methods"] or ()), *drawn.methods))
-        values = {
-            **values, "example": None, "video": drawn.video, "question": drawn.question,
-            "sampling": {}, "methods": list(methods),
+        start = status("video", 0, sentences.RANDOM_CLIP, running=True)
+        yield self.view.show_state(session, start) | running(True)
+        slot = self.store.readers.slot(session.visitor, session.stop.is_set)
+        with self.store.quota.job(session.visitor), slot:
+            clip = draw_clip(fresh_seed(), self.store.uploads.folder)
+        session.random_clip = clip
+        methods = list(dict.fromkeys((*(values["methods"] or ()), *clip.methods)))
+        form: Updates = {
+            "example": None, "video": clip.video, "question": clip.question, "methods": methods,
         }  # fmt: skip
-        self._drop_video(session)
+        values = {**values, **form, "sampling": {}}
+        self.store.drop_video(session)
         self._take_form(session, values)
-        session.form.title = DRAWN_TITLE
-        form = {
-            "example": None, "video": drawn.video, "question": drawn.question,
-            "methods": list(methods),
-        }  # fmt: skip
-        yield joined(form, NO_STRIP, self._buttons(session))
+        session.form.title = TOY_WORLD
+        yield joined(form, NO_FILMSTRIP, self.view.run_buttons(session))
         yield from self._run(session, self._job(session, values))
-        yield {"tally": tally_of(session.trace, drawn)}
+        yield {"tally": tally_of(session.trace, clip)}
+
+    def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
+        video = values["video"] and str(values["video"])
+        title = session.form.title if video == session.form.video else ""
+        backbone = (values["backbone"] or EMBEDDED).strip()
+        example = self.view.example_index(values["example"])
+        question, settings = values["question"] or "", settings_in(values)
+        session.form = Form(example, video or None, question, title, backbone, settings)
+        if video:
+            self.store.uploads.hold(video, session.key)
 
     def _job(self, session: Session, values: Mapping[str, Any], anyway: bool = False) -> Job:
         job = Job(
@@ -144,9 +154,28 @@ class Runs(Jobs):
             check_limits(job.options)
         return job
 
+    def _video(self, values: Mapping[str, Any]) -> str:
+        if video := values["video"]:
+            if not Path(video).is_file():
+                raise VideoNotFound("the server no longer has this clip", "Upload it again")
+            return str(video)
+        if (index := self.view.example_index(values["example"])) is not None:
+            return str(self.view.examples[index].video)
+        raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
+
+    def _truth(self, session: Session, values: Mapping[str, Any]) -> str:
+        """The right answer of a random clip or of an example, as long as its question is asked."""
+        question, clip = (values["question"] or "").strip(), session.random_clip
+        if values["video"]:
+            same = clip is not None and values["video"] == clip.video
+            return clip.truth if clip and same and question == clip.question else ""
+        index = self.view.example_index(values["example"])
+        example = None if index is None else self.view.examples[index]
+        return example.answer if example and question == example.question.strip() else ""
+
     def _run(self, session: Session, job: Job) -> Iterator[Updates]:
-        start = status("video", 0, "Reading the video", running=True)
-        yield {"viewer": self._view(session, None, start)} | running(True)
+        start = status("video", 0, sentences.READING, running=True)
+        yield self.view.show_state(session, start) | running(True)
         with self.store.quota.job(session.visitor):
             yield from self._run_within_quota(session, job)
 
@@ -154,92 +183,102 @@ class Runs(Jobs):
         estimator = self.store.estimator
         with ExitStack() as stack:
             planned = work_of_options(job.options, job.backbone, job.detector, job.methods)
-            place = stack.enter_context(self.store.lobby.enter(estimator.total(planned)))
-            yield from self._wait(session, place)
+            place = stack.enter_context(self.store.admission_queue.enter(estimator.total(planned)))
+            yield from self.jobs.wait(session, place)
             # needs neither model nor device, so a bad file is reported before the device is free
             clip = self._read(session, job)
             if session.form.video is not None:
                 session.form.title = clip.title
-            outside = not job.anyway and self._outside(session.form)
+            outside = not job.anyway and self.view.is_outside_toy_world(session.form)
             expected = replace(job.options, masks_only=True) if outside else job.options
             work = work_of(clip, expected, job.backbone, job.detector, job.methods)
-            ticket = stack.enter_context(self.store.line.enter(estimator.total(work)))
-            yield from self._wait(session, ticket, ("video",))
-            turn = stack.enter_context(self.store.turn(session))
-            frames, sent = None, 0.0  # frames: those the viewer has already
-            asked = zerogpu.RunJob(
+            ticket = stack.enter_context(self.store.device_queue.enter(estimator.total(work)))
+            yield from self.jobs.wait(session, ticket, ("video",))
+            turn = stack.enter_context(self.store.device_turn(session))
+            on_device = zerogpu.RunJob(
                 clip, job.question, job.options, job.methods, job.backbone, job.detector,
                 # an example is its operator's choice
                 answer_outside=job.anyway or session.form.video is None,
             )  # fmt: skip
             if zerogpu.active():
-                cost = zerogpu.cost_in_words(zerogpu.seconds_of_run(asked))
-                state = status(message=f"Waiting for a GPU · {cost}", running=True)
-                yield {"viewer": self._view(session, None, state)}
-            for event in run_events(self.store, asked, turn.is_over, session.cache):
-                if event.trace is None:
-                    continue
-                trace = replace(event.trace, truth=job.truth)
-                if event.stage == "done":
-                    estimator.learn(work, trace)
-                    yield self._finished(session, trace, turn, (job.backbone, job.detector))
-                    yield from self._compare(session, job, turn)
-                    return
-                left = estimator.left(work, event.stage, event.fraction, trace)
-                for held in (ticket, place):
-                    held.tell(left)
-                now = time.monotonic()
-                if left is not None and left < SHORT_S and now - sent < OFTEN_S:
-                    continue  # drawing every step of a short run would make it a longer one
-                if self.store.is_behind(session):
-                    continue
-                sent = now
-                state = status(
-                    event.stage,
-                    event.fraction,
-                    event.message + left_in_words(left, turn.seconds),
-                    done=STAGES[: STAGES.index(event.stage)],
-                    running=True,
-                )
-                out: Updates = {
-                    "viewer": self._view(session, trace, state, frames=trace.frames is not frames)
-                }
-                if session.pending is None:  # from now on the page shows this run
-                    session.pending = _asked(job, clip)
-                    out |= self._note(session) | saving(False) | plot(session, trace)
-                elif event.stage == "ascent":
-                    out |= plot(session, trace)
-                frames = trace.frames
-                yield out
+                message = sentences.waiting_for_gpu(zerogpu.seconds_of_run(on_device))
+                yield self.view.show_state(session, status(message=message, running=True))
+            events = zerogpu.run_events(self.store.models, on_device, turn.is_over, session.cache)
+            yield from self._stream(session, job, clip, work, turn, (place, ticket), events)
+
+    def _stream(
+        self,
+        session: Session,
+        job: Job,
+        clip: Clip,
+        work: Work,
+        turn: DeviceTurn,
+        tickets: tuple[Ticket, ...],
+        events: Iterator[Event],
+    ) -> Iterator[Updates]:
+        """Shows a run as it goes on, and its end."""
+        frames, sent = None, 0.0  # frames: those the viewer has already
+        for event in events:
+            if event.trace is None:
+                continue
+            trace = replace(event.trace, truth=job.truth)
+            if event.stage == "done":
+                self.store.estimator.learn(work, trace)
+                yield self._finished(session, trace, turn, (job.backbone, job.detector))
+                yield from self._compare(session, job, turn)
+                return
+            left = self.store.estimator.left(work, event.stage, event.fraction, trace)
+            for ticket in tickets:
+                ticket.update(left)
+            now = time.monotonic()
+            if left is not None and left < SHORT_S and now - sent < OFTEN_S:
+                continue  # drawing every step of a short run would make it a longer one
+            if self.store.is_behind(session):
+                continue
+            sent = now
+            state = status(
+                event.stage,
+                event.fraction,
+                sentences.with_time(event.message, left, turn.seconds),
+                done=STAGES[: STAGES.index(event.stage)],
+                running=True,
+            )
+            new_frames = trace.frames is not frames
+            out: Updates = {"viewer": self.view.viewer(session, trace, state, frames=new_frames)}
+            if session.pending is None:  # from now on the page shows this run
+                session.pending = job.request(clip)
+                out |= self.view.note(session) | saving(False) | plot(session, trace)
+            elif event.stage == "ascent":
+                out |= plot(session, trace)
+            frames = trace.frames
+            yield out
 
     def _read(self, session: Session, job: Job) -> Clip:
         """The clip, read beside this thread, so that Stop is answered at once."""
         from macd_studio.core.cache import StageCache
 
         session.cache = session.cache or StageCache()
-        key = ("clip", job.video, stamp(job.video), job.options.video)
+        key = ("clip", job.video, file_stamp(job.video), job.options.video)
         clip: Clip | None = session.cache.get(key)
         if clip is None:
             stopped, limits = session.stop.is_set, self.store.read_limits
-            turn = self.store.readers.turn(session.visitor, stopped)
+            slot = self.store.readers.slot(session.visitor, stopped)
             session.cache.forget_frames()  # those of the clip before
-            clip = read_beside(job.video, job.options.video, stopped, turn, limits)
+            clip = read_beside(job.video, job.options.video, stopped, slot, limits)
             session.cache.put(key, clip)
         return clip
 
     def _finished(
-        self, session: Session, trace: Trace, turn: Turn, models: tuple[str, str]
+        self, session: Session, trace: Trace, turn: DeviceTurn, models: tuple[str, str]
     ) -> Updates:
         done = trace.status == "complete"
-        message = "" if done else f"This run was {trace.status}. What was computed is shown."
-        if not done and turn.out_of_time:
-            message = f"Stopped: {out_of_time_in_words(turn)}. What was computed is shown."
-        self.store.figures.ended("complete" if done else "stopped", trace)
+        message = sentences.run_ended(trace.status, turn.limit_s if turn.out_of_time else None)
+        self.store.stats.count_end("complete" if done else "stopped", trace)
         session.show(trace, models=models)
         state = status("done", 1.0, message, done=STAGES if done else ())
-        return joined(self._shown(session, state), running(False))
+        return joined(self.view.show_trace(session, state), running(False))
 
-    def _compare(self, session: Session, job: Job, turn: Turn) -> Iterator[Updates]:
+    def _compare(self, session: Session, job: Job, turn: DeviceTurn) -> Iterator[Updates]:
         """Compares the masks with controls after the answer was shown, where that is quick.
 
         Where it is slow or fails, the page offers it by a button.
@@ -255,11 +294,10 @@ class Runs(Jobs):
             return  # random places for outlines take longer than reading the views
         session.comparing = True
         try:
-            bench = self._bench(session, trace, job.backbone)
-            compared = bench.measure_controls()
+            compared = self.jobs.bench(session, trace, job.backbone).measure_controls()
             assert compared.controls is not None
-            took = compared.controls.milliseconds / 1000
-            estimator.learn_action(work, "controls", views, took)
+            seconds = compared.controls.milliseconds / 1000
+            estimator.learn_action(work, "controls", views, seconds)
         except Exception as error:
             log.warning("controls were not compared", exc_info=error)
             return
@@ -268,54 +306,15 @@ class Runs(Jobs):
         if session.trace is trace:  # else the visitor has gone on to another one
             session.trace = compared
             state = status("done", 1.0, done=STAGES)
-            yield {"viewer": self._view(session, compared, state, frames=False)}
-
-    def _take_form(self, session: Session, values: Mapping[str, Any]) -> None:
-        video = values["video"] and str(values["video"])
-        example = self._index(values["example"])
-        same = video == session.form.video
-        title = session.form.title if same else ""
-        backbone = (values["backbone"] or EMBEDDED).strip()
-        question, kept = values["question"] or "", self._settings_in(values)
-        session.form = Form(example, video or None, question, title, backbone, kept)
-        if video:
-            self.store.uploads.hold(video, session.key)
-
-    def _truth(self, session: Session, values: Mapping[str, Any]) -> str:
-        """The right answer of a random draw or of an example, as long as its question is asked."""
-        question, drawn = (values["question"] or "").strip(), session.drawn
-        if values["video"]:
-            same = drawn is not None and values["video"] == drawn.video
-            return drawn.truth if drawn and same and question == drawn.question else ""
-        index = self._index(values["example"])
-        example = None if index is None else self.examples[index]
-        return example.answer if example and question == example.question.strip() else ""
-
-    def _index(self, value: Any) -> int | None:
-        return None if value is None or not 0 <= int(value) < len(self.examples) else int(value)
-
-    def _video(self, values: Mapping[str, Any]) -> str:
-        if video := values["video"]:
-            if not Path(video).is_file():
-                raise VideoNotFound("the server no longer keeps this clip", "Upload it again")
-            return str(video)
-        if (index := self._index(values["example"])) is not None:
-            return str(self.examples[index].video)
-        raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
+            yield {"viewer": self.view.viewer(session, compared, state, frames=False)}
 
 
-def _asked(job: Job, clip: Clip) -> Asked:
-    return Asked(
-        clip.name, clip.sha256, job.question, job.options, job.methods, job.backbone, job.detector
-    )
+def _without(session: Session, before: StoredTrace | None) -> tuple[str, ...]:
+    """What a session drops from memory after a run: frames of one that did not end by itself.
 
-
-def _without(session: Session, former: KeptTrace | None) -> tuple[str, ...]:
-    """What a session does not keep in memory after a run: frames of one that did not end by itself.
-
-    former: what was shown before it.
+    before: what was shown before it.
     """
-    shown = session.shown
-    if shown is None or shown is former:  # the run gave no trace
+    current = session.current
+    if current is None or current is before:  # the run gave no trace
         return ("clip",)
-    return () if shown.status == "complete" else ("clip", "traces")
+    return () if current.status == "complete" else ("clip", "traces")

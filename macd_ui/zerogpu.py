@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
 from macd_studio.core.options import RunOptions
-from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, ShownView, Trace
+from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, Progress, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of, work_of_trace
 from macd_studio.macd_ui.settings import EMBEDDED
@@ -33,8 +33,10 @@ except ImportError:  # everywhere but in a Space
     spaces = None
 
 if TYPE_CHECKING:
+    from macd_studio.core.cache import StageCache
     from macd_studio.core.pipeline import Event
-    from macd_studio.macd_ui.session import Store
+    from macd_studio.macd_ui.models import Models
+    from macd_studio.macd_ui.store import Store
 
 LEAST_S, MOST_S = 5, 120
 """Of a declared duration, seconds. The daily quota is checked against what is declared."""
@@ -100,14 +102,43 @@ def active() -> bool:
     return wanted and spaces is not None
 
 
+def run_events(
+    models: Models,
+    job: RunJob,
+    stopped: Callable[[], bool],
+    cache: StageCache | None = None,
+) -> Iterator[Event]:
+    """The events of a run, see `core.pipeline.run`, in this process or on a GPU that is lent.
+
+    cache: of stages that are the same again; a process that is lent a GPU has none.
+    """
+    if active():
+        return run(job, stopped)
+    from macd_studio.core import pipeline
+
+    loading = Progress()
+    return pipeline.run(
+        lambda: job.clip,
+        job.question,
+        lambda: models.backbone(job.backbone, loading),
+        lambda: models.detector(job.detector, loading),
+        job.options,
+        methods=job.methods,
+        cache=cache,
+        cancelled=stopped,
+        loading=loading,
+        answer_outside=job.answer_outside,
+    )
+
+
 def load_models(store: Store) -> None:
     """Loads every offered model, before the first fork; later ones would be loaded in each."""
     global estimator
     estimator = store.estimator
     for name in store.settings.backbones:
-        MODELS["backbone", name] = store.backbone(name)
+        MODELS["backbone", name] = store.models.backbone(name)
     for name in store.settings.detectors:
-        MODELS["detector", name] = store.detector(name)
+        MODELS["detector", name] = store.models.detector(name)
 
 
 def allowance(work: Work) -> float:
@@ -149,11 +180,6 @@ def seconds_of_run(job: RunJob) -> int:
 def seconds_of_change(job: ChangeJob) -> int:
     """What a change by hand declares."""
     return declared(job.work, expected_s(estimator, job.work, job.trace, job.action))
-
-
-def cost_in_words(seconds: int) -> str:
-    """What a run will take of its visitor's quota."""
-    return f"about {seconds} s of your GPU quota"
 
 
 def _in_worker() -> None:

@@ -42,7 +42,11 @@ OWNERS = {
 }
 LAZY_IMPORTS = {
     "core/notebook.py": {"viewer.export"},  # a notebook shows a trace in the page's viewer
-    "macd_ui/draws.py": {"toyworld.clips", "toyworld.scenes", "toyworld.world"},  # a random draw
+    "macd_ui/random_clips.py": {
+        "toyworld.clips",
+        "toyworld.scenes",
+        "toyworld.world",
+    },  # a random draw
     "core/evidence/kinds.py": {"torch", "core.backbones.base", "core.backbones.host"},  # likewise
     "core/views.py": {"torch", "core.backbones.base", "core.backbones.host"},  # names need no torch
     "core/types.py": {"core.notebook", "core.traces.summary", "core.figures"},  # Trace shows itself

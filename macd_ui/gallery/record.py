@@ -26,7 +26,7 @@ from macd_studio.core.question import clean_question
 from macd_studio.core.traces.bundle import load, reason, save
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
-from macd_studio.macd_ui.reading import digest
+from macd_studio.macd_ui.clips import digest
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones import VideoLM

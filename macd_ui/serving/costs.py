@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from macd_studio.macd_ui.kept import AT_ONCE
-from macd_studio.macd_ui.line import MAX_WAITING, NEAR
+from macd_studio.macd_ui.queues import MAX_WAITING, NEAR
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -25,6 +24,7 @@ from macd_studio.macd_ui.serving.routes import API, JSON, LOGIN, MOST, NOTHING, 
 from macd_studio.macd_ui.serving.upstream import MOST_UNREAD
 from macd_studio.macd_ui.session import MAX_SESSIONS
 from macd_studio.macd_ui.settings import KEPT_SHARED, VisitorLimits
+from macd_studio.macd_ui.traces import MAX_OPENING
 
 EVENTS = tuple(f"{API}/{kind}" for kind in ("queue/join", "run/", "api/", "call/", "mcp"))
 """Where a function of the page is called; calls have bounds beside those of their request."""
@@ -52,7 +52,7 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         f" {limits.device_minutes:g} minutes of computing and {limits.read_minutes:g} of reading"
         f" videos of one an hour; {NEAR + 1} clips of runs that compute or wait are held in memory;"
         f" {MAX_WAITING} runs wait; then a sentence on the page",
-        "opening": f"{AT_ONCE} traces are read at the same time, of which each may take 300 MB;"
+        "opening": f"{MAX_OPENING} traces are read at the same time, of which each may take 300 MB;"
         f" {limits.opening} of one visitor and {MAX_WAITING} of all wait; then 429, or a sentence"
         " on the page",
         "kept": f"{_mb(KEPT_SHARED.memory)} of clips, traces and caches stay in memory for all tabs"

@@ -30,6 +30,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from macd_studio.macd_ui.api import VISITOR
 from macd_studio.macd_ui.quota import QuotaError
+from macd_studio.macd_ui.sentences import UNFORESEEN
 from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
@@ -72,9 +73,8 @@ from macd_studio.macd_ui.serving.routes import (
     Doors,
 )
 from macd_studio.macd_ui.serving.upstream import NO_SESSION, Framework
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.macd_ui.wording import UNFORESEEN
+from macd_studio.macd_ui.store import Store
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from macd_studio.ratings.web import is_study_path
 
@@ -302,11 +302,11 @@ class Gate:
             response = PlainTextResponse(NO_SESSION, media_type="text/event-stream")
             await response(scope, receive, send)
             return
-        self.store.connect(key)
+        self.store.sessions.connect(key)
         try:
             await self.app(scope, receive, send)
         finally:
-            self.store.disconnect(key)
+            self.store.sessions.disconnect(key)
 
 
 def _into(held: list[Message]) -> Send:

@@ -146,7 +146,7 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
     from macd_studio.macd_ui.serving.logs import set_up_logging
     from macd_studio.macd_ui.serving.states import TabStates, keep_heaps_small
     from macd_studio.macd_ui.serving.study import open_site
-    from macd_studio.macd_ui.session import Store
+    from macd_studio.macd_ui.store import Store
 
     keep_heaps_small()
     set_up_logging(settings.log_content)

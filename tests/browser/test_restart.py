@@ -116,9 +116,9 @@ def test_a_killed_server_leaves_the_run_on_the_page(restartable, tab, toy_mp4, t
     answer = tokens(tab)
 
     restartable.end(signal.SIGKILL)
-    tab.evaluate("window.former = true")
+    tab.evaluate("window.undo_stack = true")
     restartable.start()
-    tab.wait_for_function("!window.former")  # the page reloads by itself
+    tab.wait_for_function("!window.undo_stack")  # the page reloads by itself
     wait_until_restored(tab)
     assert tokens(tab) == answer
     assert levels(tab) == changed

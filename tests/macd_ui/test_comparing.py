@@ -7,9 +7,10 @@ import pytest
 
 from macd_studio.core.types import RANDOM_MASKS
 from macd_studio.macd_ui.estimate import work_of_trace
-from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.jobs import Jobs
 from macd_studio.macd_ui.runs import AUTOMATIC_S
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer.payload import can_compare
 from tests.small_trace import small_trace
 
@@ -25,8 +26,8 @@ def store():
 
 def compared(store, monkeypatch, trace, meanwhile=lambda session: None):
     """The updates of the comparison, and the session; meanwhile: what a visitor does."""
-    handlers = Handlers(store, [])
-    session = store.session("me")
+    handlers = make_handlers(store, [])
+    session = store.sessions.open("me")
     session.show(trace)
     report = trace.controls
 
@@ -34,9 +35,9 @@ def compared(store, monkeypatch, trace, meanwhile=lambda session: None):
         meanwhile(session)
         return replace(trace, controls=report)
 
-    monkeypatch.setattr(handlers, "_bench", lambda *_: SimpleNamespace(measure_controls=measure))
+    monkeypatch.setattr(Jobs, "bench", lambda *_: SimpleNamespace(measure_controls=measure))
     session.trace = bare = replace(trace, controls=None)
-    return list(handlers._compare(session, JOB, TURN)), session, bare
+    return list(handlers.runs._compare(session, JOB, TURN)), session, bare
 
 
 def quick():
@@ -75,7 +76,9 @@ def test_a_slow_comparison_waits_for_the_button(store, monkeypatch):
 
 def test_the_time_of_a_comparison_is_what_it_took_here(store, monkeypatch):
     trace = quick()
-    first = Handlers(store, [])._view(store.session("me"), trace, {"running": False})
+    first = make_handlers(store, []).view.viewer(
+        store.sessions.open("me"), trace, {"running": False}
+    )
     assert first["trace"]["controls_ms"] is None  # nothing was timed on this server yet
     trace = replace(trace, controls=replace(trace.controls, milliseconds=1500.0))
     (update,), *_ = compared(store, monkeypatch, trace)

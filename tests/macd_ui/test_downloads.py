@@ -14,8 +14,8 @@ from tests.core.test_detect import tiny_rt_detr
 RUN = r"""
 import json, sys
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.handlers import Handlers
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.store import Store
 from macd_studio.core.objects import detect_hf
 from tests.macd_ui.test_zerogpu import FIELDS
 
@@ -23,14 +23,14 @@ from tests.macd_ui.test_zerogpu import FIELDS
 detect_hf.HUB["rt-detr"] = ("somebody/model", None)
 store = Store()
 try:
-    handlers = Handlers(store, examples())
+    handlers = make_handlers(store, examples())
     asked = json.loads(sys.argv[1])
     values = FIELDS | {"example": 0, "video": None, "question": "Is there a cup?", "methods": []}
-    for out in handlers.run(values | asked, "tab"):
+    for out in handlers.runs.run(values | asked, "tab"):
         shown = out.get("viewer", {}).get("status")
         if shown:
             print(json.dumps([shown["stage"], shown["fraction"], shown["message"], shown["error"]]))
-    trace = store.session("tab").trace
+    trace = store.sessions.open("tab").trace
     print(json.dumps([trace.status, trace.backbone.name, trace.detector.name] if trace else None))
 finally:
     store.close()

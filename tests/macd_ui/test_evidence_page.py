@@ -12,26 +12,26 @@ from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.actions import expected_s, known_costs, learn_measurement, plain_action
 from macd_studio.macd_ui.estimate import Estimator, work_of_trace
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.handlers import Handlers
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 
 
 @pytest.fixture
 def handlers(monkeypatch, toyworld):
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name, *_: toyworld)
-    made = Handlers(store, examples())
-    made.store.session("me").show(made.first[1])
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: toyworld)
+    made = make_handlers(store, examples())
+    made.store.sessions.open("me").show(made.view.first[1])
     yield made
     store.close()
 
 
 def asked(handlers, **options):
-    trace = handlers.store.session("me").trace
+    trace = handlers.store.sessions.open("me").trace
     evidence = {"token": 1, "answer": "macd", "kinds": ["attention"], "lens": False} | options
     action = {"do": "evidence", "run": identity(trace), "evidence": evidence}
-    return list(handlers.act(action, "", "me"))
+    return list(handlers.changes.act(action, "", "me"))
 
 
 def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
@@ -42,8 +42,8 @@ def test_what_is_measured_is_shown_and_kept_beside_what_was(handlers):
     (sent,) = updates[-1]["viewer"]["trace"]["evidence"]
     assert {m["kind"] for m in sent["maps"]} == {"attention"}
     assert set(updates[-1]["viewer"]["trace"]["evidence_ms"]) == {"attention"}  # was timed
-    session = handlers.store.session("me")
-    assert session.former == []  # a measurement is no change that could be undone
+    session = handlers.store.sessions.open("me")
+    assert session.undo_stack == []  # a measurement is no change that could be undone
     track = session.trace.tracks[0].id
     updates = asked(handlers, kinds=["gradient"], lens=True)
     updates = asked(handlers, maps=False, knock_out=[str(track)])
@@ -72,14 +72,14 @@ def test_what_cannot_be_measured_is_refused_where_it_was_asked(handlers, options
     status = last["viewer"]["status"]
     assert words in status["error"]
     assert status["where"] == "evidence"
-    assert handlers.store.session("me").trace.evidence == ()
+    assert handlers.store.sessions.open("me").trace.evidence == ()
 
 
 def test_what_is_no_object_is_refused(handlers):
-    trace = handlers.store.session("me").trace
+    trace = handlers.store.sessions.open("me").trace
     for evidence in (None, [], "x"):
         action = {"do": "evidence", "run": identity(trace), "evidence": evidence}
-        *_, last = handlers.act(action, "", "me")
+        *_, last = handlers.changes.act(action, "", "me")
         assert "not a change" in last["viewer"]["status"]["error"]
     with pytest.raises(OptionError):
         plain_action({"do": "evidence"})
@@ -88,7 +88,7 @@ def test_what_is_no_object_is_refused(handlers):
 
 
 def test_measuring_is_stopped_between_its_pieces(handlers, toyworld):
-    trace = handlers.first[1]
+    trace = handlers.view.first[1]
     options = EvidenceOptions(kinds=("occlusion-grid",), patches="2x2", lens=False)
     bench = Workbench(trace, toyworld)
     events = evidence_events(bench, options, stopped=lambda: True)
@@ -103,7 +103,7 @@ def test_measuring_is_stopped_between_its_pieces(handlers, toyworld):
 
 
 def test_the_expected_time_is_that_of_the_readings_asked_for(handlers):
-    trace, estimator = handlers.first[1], Estimator()
+    trace, estimator = handlers.view.first[1], Estimator()
     work = work_of_trace(trace)
     action = {"do": "evidence", "evidence": {"kinds": ["occlusion"], "lens": False}}
     assert expected_s(estimator, work, trace, action) is None
@@ -119,7 +119,7 @@ def test_the_expected_time_is_that_of_the_readings_asked_for(handlers):
 
 
 def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
-    trace, estimator = handlers.first[1], Estimator()
+    trace, estimator = handlers.view.first[1], Estimator()
     estimator.learn(work_of_trace(trace), trace)  # a run alone says nothing of maps
     assert known_costs(estimator, trace) == {"controls": None, "evidence": None}
     both = {"do": "evidence", "evidence": {"kinds": ["gradient", "attention"], "lens": True}}

@@ -10,17 +10,17 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.traces.reproduce import command
-from macd_studio.macd_ui import draws, runs
-from macd_studio.macd_ui.draws import Drawn
+from macd_studio.macd_ui import random_clips, runs
+from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import run_options
-from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import Machine, offered
-from macd_studio.macd_ui.reading import PICTURES, SIDE, smaller
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.random_clips import RandomClip
+from macd_studio.macd_ui.sentences import with_time
+from macd_studio.macd_ui.session_view import TOY_WORLD, joined
 from macd_studio.macd_ui.settings import ServerSettings, check_limits
-from macd_studio.macd_ui.showing import DRAWN_TITLE, joined
-from macd_studio.macd_ui.wording import left_in_words
+from macd_studio.macd_ui.store import Store
 from macd_studio.toyworld.clips import TITLE
 from macd_studio.viewer import payload
 from tests.fakes import BoxDetector, ByteLM
@@ -42,52 +42,52 @@ class NarrowLM(ByteLM):
 
     def __init__(self):
         super().__init__()
-        self.info = replace(self.info, domain="drawn clips only", domain_title=DRAWN_TITLE)
+        self.info = replace(self.info, domain="drawn clips only", domain_title=TOY_WORLD)
 
 
 @pytest.fixture
 def store(monkeypatch):
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name, *_: NarrowLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
-    monkeypatch.setattr("macd_studio.macd_ui.showing.offered", lambda settings: None)
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: NarrowLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+    monkeypatch.setattr("macd_studio.macd_ui.session_view.offered", lambda settings: None)
     yield store
     store.close()
 
 
 @pytest.fixture
 def handlers(store):
-    return Handlers(store, [])
+    return make_handlers(store, [])
 
 
 def test_an_uploaded_clip_shows_its_filmstrip(handlers, store, make_video, monkeypatch):
     limits = []
     monkeypatch.setattr(store, "read_limits", PUBLIC_SERVER)
     monkeypatch.setattr(
-        "macd_studio.macd_ui.handlers.read_strip",
-        lambda *how: limits.append(how[-1]) or read_strip(*how),
+        "macd_studio.macd_ui.handlers.read_filmstrip",
+        lambda *how: limits.append(how[-1]) or read_filmstrip(*how),
     )
-    from macd_studio.macd_ui.reading import read_strip
+    from macd_studio.macd_ui.clips import read_filmstrip
 
     clip = str(make_video(frames=48, size=(640, 480)))
-    first, last = handlers.upload(clip, "me")
+    first, last = handlers.form.upload(clip, "me")
     assert first["strip"] == {"reading": "v.mp4"}
     assert limits == [PUBLIC_SERVER]  # of a run of strangers
     strip = last["strip"]
     assert len(strip["pictures"]) == len(strip["times"]) == PICTURES
     assert strip["duration"] == pytest.approx(4.0, abs=0.1)
     assert strip["pictures"][0].startswith("data:image/webp;base64,")
-    (closer,) = handlers.strip({"start": 1.0, "end": 2.0, "anything": "else"}, "me")
+    (closer,) = handlers.form.choose_range({"start": 1.0, "end": 2.0, "anything": "else"}, "me")
     assert 1 <= closer["strip"]["times"][0] < closer["strip"]["times"][-1] <= 2
-    (gone,) = handlers.upload(None, "me")
+    (gone,) = handlers.form.upload(None, "me")
     assert gone["strip"] == gone["sampling"] == {}
-    assert list(handlers.strip({"start": 1.0}, "me")) == []  # there is no clip any more
+    assert list(handlers.form.choose_range({"start": 1.0}, "me")) == []  # there is no clip any more
 
 
 @pytest.mark.parametrize("chosen", [{"start": "1"}, {"start": 3, "end": 1}, {"start": 99}])
 def test_a_strip_that_cannot_be_read_says_so_beside_the_clip(handlers, make_video, chosen):
-    list(handlers.upload(str(make_video()), "me"))
-    (out,) = handlers.strip(chosen, "me")
+    list(handlers.form.upload(str(make_video()), "me"))
+    (out,) = handlers.form.choose_range(chosen, "me")
     assert out["viewer"]["status"]["where"] == "clip"
     assert out["viewer"]["status"]["error"]
 
@@ -95,15 +95,15 @@ def test_a_strip_that_cannot_be_read_says_so_beside_the_clip(handlers, make_vide
 def test_a_clip_that_is_no_video_is_refused_at_upload(handlers, tmp_path):
     broken = tmp_path / "x.mp4"
     broken.write_bytes(b"no video at all")
-    *_, last = handlers.upload(str(broken), "me")
+    *_, last = handlers.form.upload(str(broken), "me")
     assert "not a readable video" in last["viewer"]["status"]["error"]
     assert last["viewer"]["status"]["where"] == "clip"
 
 
 def test_a_strip_of_a_clip_that_was_replaced_is_dropped(handlers, store, make_video):
-    reading = handlers.upload(str(make_video("a.mp4")), "me")
+    reading = handlers.form.upload(str(make_video("a.mp4")), "me")
     next(reading)
-    store.session("me").form.video = "another.mp4"
+    store.sessions.open("me").form.video = "another.mp4"
     assert list(reading) == []
 
 
@@ -145,21 +145,21 @@ def test_a_public_server_bounds_picked_frames_too():
 def test_picked_frames_are_run_recorded_and_reproduced(handlers, make_video):
     sampling = {"at": [0.3, 1.1, 1.7], "start": 0.2}
     values = FORM | {"video": str(make_video()), "sampling": sampling}
-    *_, last = handlers.run(values, "me", anyway=True)
+    *_, last = handlers.runs.run(values, "me", anyway=True)
     assert last["viewer"]["trace"]["times"] == pytest.approx([3 / 12, 13 / 12, 20 / 12], abs=1e-4)
-    trace = handlers.store.session("me").trace
+    trace = handlers.store.sessions.open("me").trace
     assert trace.options.video.at == (0.3, 1.1, 1.7)
     assert "--at 0.3,1.1,1.7" in command(trace)
 
 
 def test_the_demo_model_masks_and_answers_only_at_the_second_click(handlers, make_video):
     clip = str(make_video())
-    *_, strip = handlers.upload(clip, "me")
+    *_, strip = handlers.form.upload(clip, "me")
     assert strip["run"]["value"] == "Detect and mask only"
     assert strip["answer"]["visible"] is False
     assert strip["guard"]["outside"]
     values = FORM | {"video": clip}
-    first = list(handlers.run(values, "me"))
+    first = list(handlers.runs.run(values, "me"))
     shown = first[-1]["viewer"]["trace"]
     assert shown["answers"] == {}
     assert shown["final"] is not None
@@ -168,69 +168,70 @@ def test_the_demo_model_masks_and_answers_only_at_the_second_click(handlers, mak
     assert first[-1]["run"] == {
         "__type__": "update", "value": "Detect and mask only", "interactive": True
     }  # fmt: skip
-    *_, second = handlers.run(values, "me", anyway=True)
+    *_, second = handlers.runs.run(values, "me", anyway=True)
     assert set(second["viewer"]["trace"]["answers"]) == {"baseline", "macd"}
     assert second["viewer"]["trace"]["badge"] == "demo model, outside its training data"
-    other = handlers.choose_model("HuggingFaceTB/SmolVLM2-256M-Video-Instruct", "me")
+    other = handlers.form.choose_model("HuggingFaceTB/SmolVLM2-256M-Video-Instruct", "me")
     assert other["run"]["value"] == "Run"
 
 
 def test_an_example_is_answered_and_its_truth_is_known(store, make_video):
     example = Example("t", "is it?", "", make_video(), None, "yes")
-    handlers = Handlers(store, [example])
-    assert handlers.choose(0, "me")["run"]["value"] == "Run"
-    *_, last = handlers.run(FORM | {"video": None, "example": 0}, "me")
+    handlers = make_handlers(store, [example])
+    assert handlers.form.choose(0, "me")["run"]["value"] == "Run"
+    *_, last = handlers.runs.run(FORM | {"video": None, "example": 0}, "me")
     assert last["viewer"]["trace"]["answers"]
     assert last["viewer"]["trace"]["truth"] == "yes"
-    *_, last = handlers.run(FORM | {"video": None, "example": 0, "question": "what?"}, "me")
+    *_, last = handlers.runs.run(FORM | {"video": None, "example": 0, "question": "what?"}, "me")
     assert last["viewer"]["trace"]["truth"] == ""
 
 
 def test_a_draw_runs_with_its_truth_and_is_counted(handlers, store, make_video, monkeypatch):
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
 
     def drawn(seed, folder):
         path = make_video(f"draw-{seed}.mp4")
-        return Drawn(seed, str(path), "Is there a dog in the video?", "no")
+        return RandomClip(seed, str(path), "Is there a dog in the video?", "no")
 
-    monkeypatch.setattr(runs, "draw", drawn)
+    monkeypatch.setattr(runs, "draw_clip", drawn)
     values = FORM | {"video": None}
-    updates = list(handlers.draw(values, "me"))
+    updates = list(handlers.runs.draw(values, "me"))
     form = next(u for u in updates if "question" in u)
     assert form["question"] == "Is there a dog in the video?"
-    trace = store.session("me").trace
+    trace = store.sessions.open("me").trace
     assert trace.truth == "no"
     tally = updates[-1]["tally"]
     assert trace.clip.name == f"draw-{tally['seed']}.mp4"
     assert set(tally["right"]) == {"baseline", "macd", "yes-bias"}
     assert tally["titles"]["yes-bias"] == "Constant on yes (+1)"
-    again = values | {"video": store.session("me").drawn.video, "question": trace.question}
-    assert list(handlers.run(again, "me"))[-1]["viewer"]["trace"]["truth"] == "no"
+    video = store.sessions.open("me").random_clip.video
+    again = values | {"video": video, "question": trace.question}
+    assert list(handlers.runs.run(again, "me"))[-1]["viewer"]["trace"]["truth"] == "no"
 
 
 @pytest.mark.long
 def test_a_seed_draws_the_same_clip_again(tmp_path):
-    one, two, other = (draws.draw(seed, tmp_path) for seed in (7, 7, 8))
+    one, two, other = (random_clips.draw_clip(seed, tmp_path) for seed in (7, 7, 8))
     assert (one.question, one.truth) == (two.question, two.truth)
     assert (one.question, one.truth) != (other.question, other.truth)
     assert Path(one.video).read_bytes() == Path(two.video).read_bytes()
     from macd_studio.core.media.video import read_clip
     from macd_studio.evals.benchmarks.toyworld import ToyWorld
 
-    items = [i for i in ToyWorld().items("test", draws.PER_REGIME) if i.kind != "caption"]
+    items = [i for i in ToyWorld().items("test", random_clips.PER_REGIME) if i.kind != "caption"]
 
     def place(seed):
         return int(np.random.default_rng(seed).integers(len(items)))
 
     same = next(seed for seed in range(8, 9999) if place(seed) == place(7))
-    again = draws.draw(same, tmp_path)  # the same place of another world
+    again = random_clips.draw_clip(same, tmp_path)  # the same place of another world
     assert Path(one.video).read_bytes() != Path(again.video).read_bytes()
-    assert read_clip(one.video).title == TITLE == DRAWN_TITLE
+    assert read_clip(one.video).title == TITLE == TOY_WORLD
 
 
 def test_nobody_chooses_the_seed_of_a_draw():
-    assert len({draws.fresh_seed() for _ in range(20)}) > 15
-    assert draws.available()
+    assert len({random_clips.fresh_seed() for _ in range(20)}) > 15
+    assert random_clips.can_draw()
 
 
 def test_a_real_model_that_fits_is_offered():
@@ -267,15 +268,15 @@ def test_updates_of_one_widget_are_joined():
 
 
 def test_a_time_that_is_not_known_is_not_guessed():
-    assert left_in_words(4.2, 9.0) == " · about 4 s left"
-    assert left_in_words(None, 7.6) == " · 8 s so far"
-    assert left_in_words(None, 0.3) == ""
+    assert with_time("Decoding", 4.2, 9.0) == "Decoding · about 4 s left"
+    assert with_time("Decoding", None, 7.6) == "Decoding · 8 s so far"
+    assert with_time("Decoding", None, 0.3) == "Decoding"
 
 
 def test_a_trace_of_masks_alone_is_whole(handlers, make_video, tmp_path):
-    list(handlers.run(FORM | {"video": str(make_video())}, "me"))
+    list(handlers.runs.run(FORM | {"video": str(make_video())}, "me"))
     from macd_studio.core.traces.bundle import load, save
 
-    again = load(save(handlers.store.session("me").trace, tmp_path / "masks.macd"))
+    again = load(save(handlers.store.sessions.open("me").trace, tmp_path / "masks.macd"))
     assert again.options.masks_only
     assert payload(again)["trace"]["badge"].startswith("demo model")

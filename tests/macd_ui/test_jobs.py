@@ -11,12 +11,12 @@ from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.types import Edit
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.forms import SETTINGS, Asked, difference, differing, run_options
-from macd_studio.macd_ui.handlers import Handlers
-from macd_studio.macd_ui.line import Line
+from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.queues import JobQueue
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
@@ -25,15 +25,15 @@ from tests.macd_ui.test_page_parts import BROWSER, FIELDS, get
 @pytest.fixture
 def store(monkeypatch):
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     yield store
     store.close()
 
 
 @pytest.fixture
 def handlers(store):
-    return Handlers(store, examples())
+    return make_handlers(store, examples())
 
 
 def values(clip, **changes):
@@ -56,21 +56,22 @@ def until(updates, what):
 
 def test_who_waits_hears_the_place_and_computes_when_it_is_their_turn(handlers, store, make_video):
     video = make_video()
-    first = handlers.run(values(video), "one")
+    first = handlers.runs.run(values(video), "one")
     until(first, "Looking")
-    waiting = handlers.run(values(video), "two")
+    waiting = handlers.runs.run(values(video), "two")
     told = until(waiting, "Waiting: 1 run before yours")
     assert told["viewer"]["status"]["running"]
     assert "trace" not in told["viewer"]
-    assert len(store.line) == 2
+    assert len(store.device_queue) == 2
     assert states(first)[-1]["stage"] == "done"
     assert states(waiting)[-1]["stage"] == "done"
-    assert len(store.line) == 0
-    third = handlers.run(values(video), "three")
+    assert len(store.device_queue) == 0
+    third = handlers.runs.run(values(video), "three")
     until(third, "Looking")
     # by now it is known how long a run takes
     assert (
-        " s" in until(handlers.run(values(video), "four"), "Waiting")["viewer"]["status"]["message"]
+        " s"
+        in until(handlers.runs.run(values(video), "four"), "Waiting")["viewer"]["status"]["message"]
     )
     third.close()
 
@@ -78,51 +79,51 @@ def test_who_waits_hears_the_place_and_computes_when_it_is_their_turn(handlers, 
 @pytest.mark.long
 def test_stop_works_while_waiting_and_others_move_up(handlers, store, make_video):
     video = make_video()
-    first = handlers.run(values(video), "one")
+    first = handlers.runs.run(values(video), "one")
     until(first, "Looking")
-    second, third = (handlers.run(values(video), key) for key in ("two", "three"))
+    second, third = (handlers.runs.run(values(video), key) for key in ("two", "three"))
     until(second, "Waiting: 1 run")
     until(third, "Waiting: 2 runs")
-    handlers.stop("two")
+    handlers.form.stop("two")
     *_, last = second
     assert "Stopped while waiting" in last["viewer"]["status"]["message"]
     assert not last["viewer"]["status"]["error"]
     assert last["run"]["interactive"] is True
     until(third, "Waiting: 1 run")
-    store.leave("three")  # the tab was closed
+    store.sessions.leave("three")  # the tab was closed
     list(third)
-    assert len(store.line) == 1
+    assert len(store.device_queue) == 1
     first.close()  # as when the server drops the event of a closed tab
-    assert len(store.line) == 0
+    assert len(store.device_queue) == 0
 
 
 def test_a_full_line_is_told_and_the_page_stays_usable(handlers, store, make_video):
-    store.line = Line(max_waiting=0)
-    ticket = store.line.enter()
-    (*_, last) = handlers.run(values(make_video()), "me")
+    store.device_queue = JobQueue(max_waiting=0)
+    ticket = store.device_queue.enter()
+    (*_, last) = handlers.runs.run(values(make_video()), "me")
     assert "Try again" in last["viewer"]["status"]["error"]
     assert last["viewer"]["status"]["where"] == "form"
     ticket.leave()
-    assert states(handlers.run(values(make_video()), "me"))[-1]["stage"] == "done"
+    assert states(handlers.runs.run(values(make_video()), "me"))[-1]["stage"] == "done"
 
 
 @pytest.mark.long
 def test_a_change_by_hand_waits_in_the_same_line_and_can_be_stopped(handlers, store, make_video):
     video = make_video()
-    *_, shown = handlers.run(values(video), "me")
-    other = handlers.run(values(video), "other")
+    *_, shown = handlers.runs.run(values(video), "me")
+    other = handlers.runs.run(values(video), "other")
     until(other, "Looking")
     run = shown["viewer"]["trace"]["run"]
     level = 1 - round(shown["viewer"]["trace"]["final"]["level"][0])  # not the one it has
     edit = {"do": "edit", "run": run, "edit": {"kind": "level", "track": 1, "level": level}}
-    change = handlers.act(edit, "bytes", "me")
+    change = handlers.changes.act(edit, "bytes", "me")
     until(change, "Waiting: 1 run")
-    handlers.stop("me")
+    handlers.form.stop("me")
     *_, last = change
     assert "Stopped while waiting" in last["viewer"]["status"]["message"]
     assert last["viewer"]["trace"]["edits"] == []
     other.close()
-    *_, last = handlers.act(edit, "bytes", "me")
+    *_, last = handlers.changes.act(edit, "bytes", "me")
     assert [e["kind"] for e in last["viewer"]["trace"]["edits"]] == ["level"]
 
 
@@ -136,12 +137,12 @@ def test_reading_the_video_holds_no_device_and_is_stopped_at_once(
         assert continue_decoding.wait(60)
         raise AssertionError("nobody waits for this")
 
-    monkeypatch.setattr("macd_studio.macd_ui.reading.read_clip", slow)
-    job = handlers.run(values(make_video()), "me")
+    monkeypatch.setattr("macd_studio.macd_ui.clips.read_clip", slow)
+    job = handlers.runs.run(values(make_video()), "me")
     next(job)
-    threading.Thread(target=lambda: (reading.wait(60), handlers.stop("me"))).start()
+    threading.Thread(target=lambda: (reading.wait(60), handlers.form.stop("me"))).start()
     *_, last = job
-    assert len(store.line) == 0
+    assert len(store.device_queue) == 0
     assert "Stopped while the video was read" in last["viewer"]["status"]["message"]
     continue_decoding.set()
 
@@ -154,10 +155,10 @@ def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, p
         taken.append(limits)
         raise NotAVideo("it is none", "Take another")
 
-    monkeypatch.setattr("macd_studio.macd_ui.reading.read_clip", read)
+    monkeypatch.setattr("macd_studio.macd_ui.clips.read_clip", read)
     store = Store(settings=ServerSettings(public=public))
     try:
-        list(Handlers(store, examples()).run(values(make_video()), "me"))
+        list(make_handlers(store, examples()).runs.run(values(make_video()), "me"))
     finally:
         store.close()
     assert taken == [PUBLIC_SERVER if public else OWN_MACHINE]
@@ -169,7 +170,7 @@ def test_strangers_files_are_read_within_their_limits(make_video, monkeypatch, p
      {"video": "/nowhere.mp4"}],
 )  # fmt: skip
 def test_what_is_refused_changes_nothing_on_the_page(handlers, make_video, change):
-    updates = list(handlers.run(values(make_video(), **change), "me"))
+    updates = list(handlers.runs.run(values(make_video(), **change), "me"))
     (told,) = updates  # nothing was even begun
     assert told["viewer"]["status"]["error"]
     assert "plot" not in told
@@ -181,31 +182,31 @@ def test_a_run_that_fails_gives_back_what_was_shown(handlers, store, make_video,
     def fail(name, *_):
         raise DetectorError(f"there is no detector {name!r}", "Choose another")
 
-    handlers.unfold_plot(True, "me")
+    handlers.form.unfold_plot(True, "me")
     for before in (None, make_video()):
         if before is not None:
-            list(handlers.run(values(before, question="first?"), "me"))
-        shown = store.session("me").trace
-        monkeypatch.setattr(store, "detector", fail)
-        updates = list(handlers.run(values(make_video("b.mp4"), detector="x"), "me"))
-        monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
+            list(handlers.runs.run(values(before, question="first?"), "me"))
+        shown = store.sessions.open("me").trace
+        monkeypatch.setattr(store.models, "detector", fail)
+        updates = list(handlers.runs.run(values(make_video("b.mp4"), detector="x"), "me"))
+        monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
         last = updates[-1]
         state = last["viewer"]["status"]
         assert "no detector 'x'" in state["error"]
         assert (state["running"], state["stage"], state["stages_done"]) == (False, "", [])
         # the page had begun to show the failed run, so trace and plot change back together
-        question = "first?" if before else handlers.first[1].question
+        question = "first?" if before else handlers.view.first[1].question
         assert last["viewer"]["trace"]["question"] == question
         assert last["plot"] is not None
         assert "Run would analyse b.mp4" in last["note"]["text"]
-        assert store.session("me").trace is shown
+        assert store.sessions.open("me").trace is shown
 
 
 def test_a_trace_always_comes_with_its_plot(handlers, make_video):
     """While a run goes on, the plot is that of the trace on the page, never a former one."""
-    handlers.unfold_plot(True, "me")
+    handlers.form.unfold_plot(True, "me")
     plot, plotted = "former", False
-    for update in handlers.run(values(make_video(), steps=2), "me"):
+    for update in handlers.runs.run(values(make_video(), steps=2), "me"):
         plot = update.get("plot", plot)
         if "trace" in update.get("viewer", {}):
             steps = update["viewer"]["trace"]["steps"]
@@ -216,20 +217,20 @@ def test_a_trace_always_comes_with_its_plot(handlers, make_video):
 
 
 def test_a_run_stopped_before_tracking_does_not_say_that_nothing_was_found(handlers, make_video):
-    job = handlers.run(values(make_video()), "me")
+    job = handlers.runs.run(values(make_video()), "me")
     until(job, "Looking")
-    handlers.stop("me")
+    handlers.form.stop("me")
     *_, last = job
     assert "stopped: detect" in last["viewer"]["status"]["message"]
     assert last["viewer"]["trace"]["tracked"] is False
-    *_, last = handlers.run(values(make_video()), "me")
+    *_, last = handlers.runs.run(values(make_video()), "me")
     assert last["viewer"]["trace"]["tracked"] is True
 
 
 def test_a_tab_closed_during_a_run_is_no_error(handlers, store, make_video, caplog, monkeypatch):
-    job = handlers.run(values(make_video()), "me")
+    job = handlers.runs.run(values(make_video()), "me")
     until(job, "Looking")
-    store.forget("me")
+    store.sessions.forget("me")
 
     def fail(*_):
         raise FileNotFoundError("what the run needs went with its tab")
@@ -237,20 +238,20 @@ def test_a_tab_closed_during_a_run_is_no_error(handlers, store, make_video, capl
     monkeypatch.setattr(store.estimator, "learn", fail)
     list(job)
     assert not caplog.records
-    assert len(store.line) == 0
+    assert len(store.device_queue) == 0
 
 
 def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, tmp_path):
-    assert handlers.visit(None, "me")["note"]["text"] == ""
-    other = handlers.examples[2]
-    *_, out = handlers.open(str(other.trace), "me")
+    assert handlers.form.visit(None, "me")["note"]["text"] == ""
+    other = handlers.view.examples[2]
+    *_, out = handlers.form.open_trace(str(other.trace), "me")
     assert (out["example"], out["question"], out["video"]) == (2, other.question, None)
     assert out["note"]["text"] == ""
     assert out["viewer"]["trace"]["question"] == other.question
 
     def asked(question, **more):
         form = {**FIELDS, "methods": [], "backbone": "toyworld", "detector": "toyworld"}
-        return handlers.ask({**form, "example": 2, "question": question, **more}, "me")
+        return handlers.form.edit_form({**form, "example": 2, "question": question, **more}, "me")
 
     out = asked("Is there a cup?")
     assert f"Shown: {other.video.name}" in out["note"]["text"]
@@ -265,35 +266,35 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     assert asked(other.question)["note"]["text"] == ""
 
     video = make_video("own.mp4")
-    out = next(handlers.upload(str(video), "me"))
+    out = next(handlers.form.upload(str(video), "me"))
     assert out["example"] is None
     assert "Run would analyse own.mp4" in out["note"]["text"]
-    *_, last = handlers.run(values(video, question=other.question), "me")
+    *_, last = handlers.runs.run(values(video, question=other.question), "me")
     assert last["note"]["text"] == ""
 
-    store.session("me").browser = browser_key(BROWSER[COOKIE])
+    store.sessions.open("me").browser = browser_key(BROWSER[COOKIE])
     saved = tmp_path / "own.macd"
     saved.write_bytes(get(store, last["viewer"]["files"]["trace"]).content)
-    out = next(handlers.upload(None, "me"))
+    out = next(handlers.form.upload(None, "me"))
     assert "choose an example or a clip" in out["note"]["text"]
-    handlers.choose(1, "me")
-    *_, out = handlers.open(str(saved), "me")
+    handlers.form.choose(1, "me")
+    *_, out = handlers.form.open_trace(str(saved), "me")
     assert (out["example"], out["video"]) == (None, None)
     assert "choose an example or a clip" in out["note"]["text"]
 
-    name = handlers.examples[1].name
-    out = handlers.visit(name, "new")
+    name = handlers.view.examples[1].name
+    out = handlers.form.visit(name, "new")
     assert (out["example"], out["note"]["text"]) == (1, "")
-    assert "no example" in handlers.visit("nowhere", "newer")["viewer"]["status"]["message"]
+    assert "no example" in handlers.form.visit("nowhere", "newer")["viewer"]["status"]["message"]
 
 
 def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):
-    example = handlers.examples[2]
+    example = handlers.view.examples[2]
     run = identity(example.load_trace())
-    out = handlers.visit(f"run:{run}", "new")
+    out = handlers.form.visit(f"run:{run}", "new")
     assert out["example"] == 2
     assert out["viewer"]["trace"]["run"] == run
-    out = handlers.visit("run:0123456789abcdef", "new")
+    out = handlers.form.visit("run:0123456789abcdef", "new")
     assert out["viewer"]["status"]["where"] == "open"
     assert "is not here" in out["viewer"]["status"]["error"]
     assert "trace" not in out["viewer"]  # what is shown stays
@@ -306,22 +307,22 @@ def test_choosing_an_example_takes_all_its_settings(handlers, tmp_path):
         "methods": ["vcd"], "backbone": "another", "detector": "yolo11n", "video": None,
         "sampling": {"start": 1.0}, "question": "?",
     }  # fmt: skip
-    for i, example in enumerate(handlers.examples):
-        handlers.ask(odd | {"example": i}, "me")
-        out = handlers.choose(i, "me")
+    for i, example in enumerate(handlers.view.examples):
+        handlers.form.edit_form(odd | {"example": i}, "me")
+        out = handlers.form.choose(i, "me")
         assert out["note"]["text"] == ""
         trace = example.load_trace()
         form = {name: out[name] for name in SETTINGS}
         assert differing(trace.options, run_options(form | {"sampling": out["sampling"]})) == []
         assert set(out["methods"]) == set(trace.answers) - {"baseline", "macd"}
         assert (out["backbone"], out["detector"]) == ("toyworld", "toyworld")
-    assert {"steps": 10, "tau": 0.005}.items() <= handlers.choose(3, "me").items()
+    assert {"steps": 10, "tau": 0.005}.items() <= handlers.form.choose(3, "me").items()
     # an opened file: its settings, and no model that is loaded for it
-    handlers.ask(odd | {"example": 0}, "me")
-    trace = handlers.examples[3].load_trace()
+    handlers.form.edit_form(odd | {"example": 0}, "me")
+    trace = handlers.view.examples[3].load_trace()
     ascent = replace(trace.options.ascent, r0=0.5)
     path = save(replace(trace, options=replace(trace.options, ascent=ascent)), tmp_path / "a.macd")
-    *_, out = handlers.open(str(path), "me")
+    *_, out = handlers.form.open_trace(str(path), "me")
     assert (out["steps"], out["backbone"], out["detector"]) == (10, "another", "yolo11n")
     told = out["note"]["text"]
     assert "backbone another instead of toyworld" in told
@@ -331,32 +332,32 @@ def test_choosing_an_example_takes_all_its_settings(handlers, tmp_path):
 
 def test_a_run_and_a_change_by_hand_are_compared_with_the_form(handlers, make_video):
     asked = values(make_video())
-    *_, last = handlers.run(asked, "me")
+    *_, last = handlers.runs.run(asked, "me")
     assert last["note"]["text"] == ""
-    session = handlers.store.session("me")
+    session = handlers.store.sessions.open("me")
     session.trace = replace(session.trace, edits=(Edit("level", track=1),))
-    text = handlers.ask(asked, "me")["note"]["text"]
+    text = handlers.form.edit_form(asked, "me")["note"]["text"]
     assert text.endswith("Run would leave out the changes made by hand.")
 
 
 def test_the_difference_ignores_names_and_blanks():
-    shown = Asked("a.mp4", "1", "why?")
+    shown = RunRequest("a.mp4", "1", "why?")
     assert difference(None, shown) == ""
-    assert difference(shown, Asked("b.mp4", "1", " why? ")) == ""
-    assert "b.mp4" in difference(shown, Asked("b.mp4", "2", "why?"))
-    assert "no question" in difference(shown, Asked("a.mp4", "1", ""))
-    assert len(difference(shown, Asked("a.mp4", "1", "x" * 2000))) < 300
+    assert difference(shown, RunRequest("b.mp4", "1", " why? ")) == ""
+    assert "b.mp4" in difference(shown, RunRequest("b.mp4", "2", "why?"))
+    assert "no question" in difference(shown, RunRequest("a.mp4", "1", ""))
+    assert len(difference(shown, RunRequest("a.mp4", "1", "x" * 2000))) < 300
 
 
 def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
-    first, found = handlers.first_paint()["files"], handlers.examples
+    first, found = handlers.view.first_paint()["files"], handlers.view.examples
     answer = get(store, first["trace"], found)
     assert answer.content[:2] == b"PK"
     assert get(store, first["page"], found).status_code == 200
-    store.session("me", browser=browser_key(BROWSER[COOKIE]))
-    *_, last = handlers.run(values(make_video()), "me")
+    store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
+    *_, last = handlers.runs.run(values(make_video()), "me")
     address = last["viewer"]["files"]["trace"]
-    token = store.session("me").token
+    token = store.sessions.open("me").token
     assert token in address
     assert len(token) >= 32
     assert get(store, address).content[:2] == b"PK"
@@ -364,7 +365,7 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
         address.replace("?run=", "?run=0"),  # one that the session has replaced
         address.replace(token, "guess"),
         address.replace(token, "example"),
-        f"files/{store.session('other').token}/v.macd",
+        f"files/{store.sessions.open('other').token}/v.macd",
         "files/example/nothing.macd",
     ):
         refused = get(store, wrong, found)
@@ -384,13 +385,13 @@ def test_downloads_need_the_secret_of_the_session(handlers, store, make_video):
      ({"do": "ledger", "run": "other"}, "occlusion")],
 )  # fmt: skip
 def test_an_error_says_where_it_belongs(handlers, make_video, action, where):
-    *_, last = handlers.run(values(make_video()), "me")
+    *_, last = handlers.runs.run(values(make_video()), "me")
     action = {"run": last["viewer"]["trace"]["run"]} | action
-    *_, told = handlers.act(action, "", "me")
+    *_, told = handlers.changes.act(action, "", "me")
     assert told["viewer"]["status"]["error"]
     assert told["viewer"]["status"]["where"] == where
 
 
 def test_every_update_is_json(handlers, make_video):
-    for update in handlers.run(values(make_video()), "me"):
+    for update in handlers.runs.run(values(make_video()), "me"):
         json.dumps(update.get("viewer", {}), allow_nan=False)

@@ -14,12 +14,13 @@ from macd_studio.core.media.video import MAX_SIDE
 from macd_studio.core.options import VideoOptions
 from macd_studio.core.traces.bundle import pack, save
 from macd_studio.core.types import Clip
-from macd_studio.macd_ui.handlers import Handlers
-from macd_studio.macd_ui.kept import AT_ONCE, KINDS, Budget, KeptTrace, memory_of
-from macd_studio.macd_ui.line import NEAR
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.queues import NEAR
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
-from macd_studio.macd_ui.session import Session, Store
+from macd_studio.macd_ui.session import Session
 from macd_studio.macd_ui.settings import KEPT_SHARED, LIMITS, ServerSettings
+from macd_studio.macd_ui.store import Store
+from macd_studio.macd_ui.traces import KINDS, MAX_OPENING, MemoryBudget, StoredTrace, memory_of
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import states, until, values
@@ -52,7 +53,7 @@ def keep(budget, session, clip=0.0, bench=0.0):
         session.cache.put("clip", clip_of(clip))
     if bench:
         session.bench = SimpleNamespace(lm=None, trace=None, state=bytearray(int(bench * MB)))
-    budget.settle(session)
+    budget.rebalance(session)
 
 
 def kept(session):
@@ -63,7 +64,7 @@ def kept(session):
 
 @pytest.fixture
 def budget(tmp_path):
-    return Budget(10 * MB, 2 * MB, tmp_path / "traces", Clock())
+    return MemoryBudget(10 * MB, 2 * MB, tmp_path / "traces", Clock())
 
 
 def test_memory_counts_each_array_and_text_once():
@@ -130,32 +131,32 @@ def test_a_session_that_is_over_counts_no_more(budget):
 
 def test_a_trace_goes_into_a_file_and_comes_back(tmp_path):
     trace = small_trace()
-    one = KeptTrace(trace)
-    one.put_away(tmp_path / "traces")
+    one = StoredTrace(trace)
+    one.move_to_file(tmp_path / "traces")
     (file,) = (tmp_path / "traces").iterdir()
-    assert one.resident is None
+    assert one.in_memory is None
     assert file.stat().st_size == one.file_bytes
     assert (tmp_path / "traces").stat().st_mode & 0o77 == 0
-    assert (one.asked.question, one.status) == (trace.question, "complete")
+    assert (one.request.question, one.status) == (trace.question, "complete")
     assert one.run == identity(one.read())
-    assert one.resident is None
+    assert one.in_memory is None
     assert one.content() == pack(trace) == file.read_bytes()
-    assert one.get() is one.get() is one.resident
+    assert one.get() is one.get() is one.in_memory
     file.unlink()
-    one.put_away(tmp_path / "traces")  # what was written once is not written again
+    one.move_to_file(tmp_path / "traces")  # what was written once is not written again
     with pytest.raises(TraceError, match="no longer keeps the run"):
         one.get()
 
 
 def test_files_go_with_their_traces(tmp_path):
-    first, second = KeptTrace(small_trace()), KeptTrace(small_trace())
-    first.put_away(tmp_path)
-    second.put_away(tmp_path)
+    first, second = StoredTrace(small_trace()), StoredTrace(small_trace())
+    first.move_to_file(tmp_path)
+    second.move_to_file(tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
     del first
     gc.collect()
     assert len(list(tmp_path.iterdir())) == 1
-    second.forget()
+    second.drop()
     assert not list(tmp_path.iterdir())
     with pytest.raises(TraceError, match="no longer keeps the run"):
         second.content()
@@ -165,9 +166,9 @@ def test_a_full_disk_leaves_traces_in_memory(tmp_path):
     session = Session("a")
     session.show(small_trace())
     (tmp_path / "file").write_bytes(b"")
-    budget = Budget(0, MB, tmp_path / "file")  # no folder
-    budget.settle(session)
-    assert session.shown.resident is not None
+    budget = MemoryBudget(0, MB, tmp_path / "file")  # no folder
+    budget.rebalance(session)
+    assert session.current.in_memory is not None
     assert session.trace.question
 
 
@@ -175,19 +176,19 @@ def test_files_are_bounded_too_and_history_goes_first(tmp_path):
     trace = small_trace()
     size = len(pack(trace))
     one, two = Session("one"), Session("two")
-    budget = Budget(0, round(3.5 * size), tmp_path / "traces", Clock())
+    budget = MemoryBudget(0, round(3.5 * size), tmp_path / "traces", Clock())
     two.show(trace)
-    budget.settle(two)
+    budget.rebalance(two)
     one.show(trace)
     one.change(trace)
     one.change(trace)
-    budget.settle(one)  # four traces: two of `one` are history
-    assert (len(one.kept_traces()), len(two.kept_traces())) == (1, 1)
+    budget.rebalance(one)  # four traces: two of `one` are history
+    assert (len(one.stored_traces()), len(two.stored_traces())) == (1, 1)
     assert one.trace.question == two.trace.question
     gc.collect()
     assert sum(f.stat().st_size for f in (tmp_path / "traces").iterdir()) <= budget.files
     budget.files = round(1.5 * size)
-    budget.settle(one)
+    budget.rebalance(one)
     assert one.trace.question
     with pytest.raises(TraceError, match="no longer keeps the run"):  # the one not used for longest
         _ = two.trace
@@ -200,16 +201,16 @@ def test_fifty_tabs_of_hd_clips_stay_within_two_gigabytes():
     small = side[0] // 2 * (side[1] // 2) * 3
     clip = options.frames * side[0] * side[1] * 3 + (options.dense_limit + options.frames) * small
     waiting = (NEAR + 1) * clip
-    assert KEPT_SHARED.memory + waiting + AT_ONCE * MOST_MB * MB < 1.8e9  # and room for a run
+    assert KEPT_SHARED.memory + waiting + MAX_OPENING * MOST_MB * MB < 1.8e9  # and room for a run
     store = Store(settings=ServerSettings(public=True))
     try:
         for i in range(50):
-            session = store.session(f"tab {i}", f"visitor {i}")
+            session = store.sessions.open(f"tab {i}", f"visitor {i}")
             session.cache = StageCache()
             session.cache.put("clip", clip_of(clip / MB))
-            store.settle(session)
-            assert store.kept.total <= KEPT_SHARED.memory
-        assert store.kept.total > KEPT_SHARED.memory / 2
+            store.rebalance(session)
+            assert store.budget.total <= KEPT_SHARED.memory
+        assert store.budget.total > KEPT_SHARED.memory / 2
     finally:
         store.close()
 
@@ -218,106 +219,109 @@ def test_fifty_tabs_of_hd_clips_stay_within_two_gigabytes():
 def store(monkeypatch):
     """A server that keeps nothing in memory between clicks."""
     store = Store(settings=ServerSettings(kept_mb=0))
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     yield store
     store.close()
 
 
 def test_the_page_works_when_nothing_stays_in_memory(store, make_video):
-    handlers = Handlers(store, [])
+    handlers = make_handlers(store, [])
     clip = make_video()
-    session = store.session("me", browser=browser_key(BROWSER[COOKIE]))
+    session = store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
 
     def put_away():
-        assert session.shown.resident is None
+        assert session.current.in_memory is None
         assert session.bench is None
         assert session.cache.frames() == []
-        assert store.kept.total == 0
+        assert store.budget.total == 0
 
     short = {"methods": [], "frames": 3}
-    *_, shown = handlers.run(values(clip, **short), "me")
+    *_, shown = handlers.runs.run(values(clip, **short), "me")
     put_away()
     run = shown["viewer"]["trace"]["run"]
     answers = shown["viewer"]["trace"]["answers"]
     for name, level in (("first", 0.0), ("second", 1.0)):
         edit = {"kind": "level", "track": 1, "level": level}
-        *_, changed = handlers.act({"do": "edit", "run": run, "edit": edit}, "bytes", "me")
+        *_, changed = handlers.changes.act({"do": "edit", "run": run, "edit": edit}, "bytes", "me")
         assert not changed["viewer"]["status"]["error"], name
         put_away()
     edits = len(changed["viewer"]["trace"]["edits"])
     assert edits >= 1
-    *_, undone = handlers.act({"do": "undo", "run": run}, "bytes", "me")
+    *_, undone = handlers.changes.act({"do": "undo", "run": run}, "bytes", "me")
     assert len(undone["viewer"]["trace"]["edits"]) == edits - 1
     put_away()
-    *_, again = handlers.act({"do": "redo", "run": run}, "bytes", "me")
+    *_, again = handlers.changes.act({"do": "redo", "run": run}, "bytes", "me")
     assert again["viewer"]["trace"]["edits"] == changed["viewer"]["trace"]["edits"]
     put_away()
-    assert handlers.unfold_plot(True, "me")["plot"] is not None
-    assert "Run would analyse" in handlers.ask(values(clip, question="and?"), "me")["note"]["text"]
+    assert handlers.form.unfold_plot(True, "me")["plot"] is not None
+    assert (
+        "Run would analyse"
+        in handlers.form.edit_form(values(clip, question="and?"), "me")["note"]["text"]
+    )
     put_away()
     saved, page = (get(store, again["viewer"]["files"][kind]) for kind in ("trace", "page"))
     assert saved.content.startswith(b"PK")
     assert page.text.startswith("<!doctype html>")
     put_away()
-    *_, shown = handlers.run(values(clip, **short), "me")  # the clip is read again
+    *_, shown = handlers.runs.run(values(clip, **short), "me")  # the clip is read again
     assert shown["viewer"]["trace"]["answers"].keys() == answers.keys()
-    *_, measured = handlers.act({"do": "occlusion", "run": run}, "bytes", "me")
+    *_, measured = handlers.changes.act({"do": "occlusion", "run": run}, "bytes", "me")
     assert measured["viewer"]["trace"]["occlusion"]
     put_away()
-    store.forget("me")
-    session.forget_history()
-    session.shown = None
+    store.sessions.forget("me")
+    session.clear_history()
+    session.current = None
     gc.collect()
-    assert not list(store.kept.folder.iterdir())
+    assert not list(store.budget.folder.iterdir())
 
 
 def test_a_run_that_the_server_no_longer_keeps_is_told(store, make_video):
-    handlers = Handlers(store, [])
-    session = store.session("me", browser=browser_key(BROWSER[COOKIE]))
+    handlers = make_handlers(store, [])
+    session = store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
     session.show(small_trace())
-    files = handlers._shown(session, {})["viewer"]["files"]
-    session.forget_trace()
-    action = {"do": "undo", "run": session.shown.run}
+    files = handlers.view.show_trace(session, {})["viewer"]["files"]
+    session.drop_trace()
+    action = {"do": "undo", "run": session.current.run}
     for told in (
-        *handlers.act(action, "bytes", "me"),
-        *handlers.act(action | {"do": "occlusion"}, "bytes", "me"),
+        *handlers.changes.act(action, "bytes", "me"),
+        *handlers.changes.act(action | {"do": "occlusion"}, "bytes", "me"),
     ):
         assert "trace" not in told["viewer"]  # what is on the page stays
     assert "no longer keeps the run" in told["viewer"]["status"]["error"]
-    assert handlers.unfold_plot(True, "me") == {}
+    assert handlers.form.unfold_plot(True, "me") == {}
     gone = get(store, files["trace"])
     assert (gone.status_code, "no longer keeps" in gone.text) == (404, True)
-    run = handlers.run(values(make_video(), methods=[], frames=2), "me")
+    run = handlers.runs.run(values(make_video(), methods=[], frames=2), "me")
     assert states(run)[-1]["stage"] == "done"
 
 
 @pytest.mark.parametrize("how", ["stopped", "failed"])
 def test_a_run_that_does_not_end_keeps_no_frames(monkeypatch, make_video, how):
     store = Store()
-    assert store.kept.memory > 10**9
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
+    assert store.budget.memory > 10**9
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
     detector = BoxDetector()
-    monkeypatch.setattr(store, "detector", lambda name, *_: detector)
-    handlers = Handlers(store, [])
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: detector)
+    handlers = make_handlers(store, [])
     try:
-        session = store.session("me")
+        session = store.sessions.open("me")
         if how == "failed":
 
             def fail(*_):
                 raise DetectorError("the detector failed", "Choose another")
 
             detector.detect = fail
-            *_, last = handlers.run(values(make_video()), "me")
+            *_, last = handlers.runs.run(values(make_video()), "me")
             assert last["viewer"]["status"]["error"]
         else:
-            run = handlers.run(values(make_video(), methods=[]), "me")
+            run = handlers.runs.run(values(make_video(), methods=[]), "me")
             until(run, "step 1")
             assert session.cache.frames()
-            handlers.stop("me")
+            handlers.form.stop("me")
             *_, last = run
-            assert session.shown.status.startswith("stopped")
-            assert session.shown.resident is None
+            assert session.current.status.startswith("stopped")
+            assert session.current.in_memory is None
             assert session.trace.frames.any()
         assert session.cache.frames() == []
     finally:
@@ -326,37 +330,37 @@ def test_a_run_that_does_not_end_keeps_no_frames(monkeypatch, make_video, how):
 
 def test_another_clip_takes_the_place_of_the_last(monkeypatch, make_video):
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
-    handlers = Handlers(store, [])
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
+    handlers = make_handlers(store, [])
     try:
         for frames in (2, 3):
-            *_, last = handlers.run(values(make_video(), frames=frames, methods=[]), "me")
+            *_, last = handlers.runs.run(values(make_video(), frames=frames, methods=[]), "me")
             assert last["viewer"]["status"]["stage"] == "done"
-        (clip,) = store.session("me").cache.frames()
+        (clip,) = store.sessions.open("me").cache.frames()
         assert len(clip.frames) == 3
     finally:
         store.close()
 
 
 def test_who_waits_to_open_a_file_hears_the_place(store, tmp_path):
-    handlers = Handlers(store, [])
+    handlers = make_handlers(store, [])
     path = save(small_trace(), tmp_path / "x.macd")
-    before = [store.opening.enter(4.0) for _ in range(AT_ONCE)]
-    opening = handlers.open(str(path), "me")
+    before = [store.opening_queue.enter(4.0) for _ in range(MAX_OPENING)]
+    opening = handlers.form.open_trace(str(path), "me")
     told = next(opening)["viewer"]["status"]
     assert (told["message"], told["running"]) == ("Waiting: 1 file before yours, about 4 s", True)
     before[0].leave()
     *_, last = opening
     assert last["viewer"]["trace"]["run"]
     before[1].leave()
-    assert len(store.opening) == 0
-    waiting = [store.opening.enter() for _ in range(AT_ONCE)]
-    left = handlers.open(str(path), "gone")
+    assert len(store.opening_queue) == 0
+    waiting = [store.opening_queue.enter() for _ in range(MAX_OPENING)]
+    left = handlers.form.open_trace(str(path), "gone")
     next(left)
-    store.forget("gone")
+    store.sessions.forget("gone")
     assert list(left) == []
-    assert len(store.opening) == len(waiting)
+    assert len(store.opening_queue) == len(waiting)
 
 
 def test_kinds_are_in_the_order_of_what_they_cost_to_make_again():

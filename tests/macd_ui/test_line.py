@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from macd_studio.core.errors import MacdError
-from macd_studio.macd_ui.line import Line, LineFull
-from macd_studio.macd_ui.wording import place_in_words
+from macd_studio.macd_ui.queues import JobQueue, QueueFull
+from macd_studio.macd_ui.sentences import place_in_queue
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 
 def test_places_are_in_the_order_of_coming():
-    line = Line()
+    line = JobQueue()
     a, b, c = line.enter(), line.enter(), line.enter()
     assert [t.ahead for t in (a, b, c)] == [0, 1, 2]
     assert a.wait(0)
@@ -29,7 +29,7 @@ def test_places_are_in_the_order_of_coming():
 
 
 def test_one_who_waits_can_leave_from_the_middle():
-    line = Line()
+    line = JobQueue()
     a, b, c = line.enter(), line.enter(), line.enter()
     b.leave()
     b.leave()
@@ -38,12 +38,12 @@ def test_one_who_waits_can_leave_from_the_middle():
 
 def test_the_expected_wait_adds_up_and_falls_while_the_first_computes():
     clock = Clock()
-    line = Line(clock=clock)
+    line = JobQueue(clock=clock)
     a, b, c = line.enter(10.0), line.enter(4.0), line.enter(9.0)
     assert (a.wait_s, b.wait_s, c.wait_s) == (0, 10, 14)
     clock.now += 3
     assert (b.wait_s, c.wait_s) == (7, 11)
-    a.tell(20.0)  # it takes longer than was thought
+    a.update(20.0)  # it takes longer than was thought
     clock.now += 1
     assert (b.wait_s, c.wait_s) == (19, 23)
     clock.now += 50  # longer still: an expectation is never below nothing
@@ -52,27 +52,29 @@ def test_the_expected_wait_adds_up_and_falls_while_the_first_computes():
     assert c.wait_s == 4  # the time of the next one starts only now
     clock.now += 1
     assert c.wait_s == 3
-    assert place_in_words(c) == "Waiting: 1 run before yours, about 3 s"
-    b.tell(None)
+    assert place_in_queue(c.runs_ahead, c.wait_s) == "Waiting: 1 run before yours, about 3 s"
+    b.update(None)
     assert c.wait_s is None
     line.enter()
-    assert place_in_words(line.enter()) == "Waiting: 3 runs before yours"
+    last = line.enter()
+    assert place_in_queue(last.runs_ahead, last.wait_s) == "Waiting: 3 runs before yours"
 
 
 def test_what_the_server_does_itself_is_no_run():
-    line = Line()
+    line = JobQueue()
     line.enter(is_run=False)
     first = line.enter()
     assert first.ahead == 1
-    assert place_in_words(first) == "Waiting until the models are ready"
-    assert place_in_words(line.enter()) == "Waiting: 1 run before yours"
+    assert place_in_queue(first.runs_ahead, first.wait_s) == "Waiting until the models are ready"
+    last = line.enter()
+    assert place_in_queue(last.runs_ahead, last.wait_s) == "Waiting: 1 run before yours"
 
 
 def test_a_full_line_says_what_to_do():
-    line = Line(max_waiting=2)
+    line = JobQueue(max_waiting=2)
     for _ in range(3):
         line.enter()
-    with pytest.raises(LineFull) as told:
+    with pytest.raises(QueueFull) as told:
         line.enter()
     assert isinstance(told.value, MacdError)
     assert "Try again" in told.value.remedy
@@ -80,7 +82,7 @@ def test_a_full_line_says_what_to_do():
 
 
 def test_leaving_lets_the_next_one_in_even_after_an_error():
-    line = Line()
+    line = JobQueue()
     first, second = line.enter(), line.enter()
 
     def compute():
@@ -94,7 +96,7 @@ def test_leaving_lets_the_next_one_in_even_after_an_error():
 
 
 def test_a_wait_ends_when_it_is_ones_turn_and_when_one_is_stopped():
-    line = Line()
+    line = JobQueue()
     first, second = line.enter(), line.enter()
     stop, results = threading.Event(), []
 
@@ -116,7 +118,7 @@ def test_a_wait_ends_when_it_is_ones_turn_and_when_one_is_stopped():
 
 
 def test_only_one_computes_at_a_time():
-    line = Line(max_waiting=100)
+    line = JobQueue(max_waiting=100)
     inside, most, order = [], [], []
 
     def job(i, ticket):

@@ -18,8 +18,8 @@ from macd_studio.macd_ui import programs
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import content_hash
 from macd_studio.macd_ui.programs import KEPT, ToolError, Traces, _with_words, tools
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import read_settings
+from macd_studio.macd_ui.store import Store
 from tests.fakes import BoxDetector, ByteLM
 from tests.small_trace import small_trace
 
@@ -32,8 +32,8 @@ NAMES = {"trace", "compare", "rescore", "open", "evidence", "saved_trace"}
 def called(monkeypatch):
     """The tools by name, over stand-ins for the models."""
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     yield {t.__name__: t for t in tools(store)}
     store.close()
 

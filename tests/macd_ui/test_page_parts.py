@@ -16,11 +16,12 @@ from macd_studio.core.validation import Choice, Flag, Number
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import routes
 from macd_studio.macd_ui.forms import SETTINGS, run_options
-from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.panels import viewer_component
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key, new_cookie
-from macd_studio.macd_ui.session import FORMER_KEPT, Session, Store
-from macd_studio.macd_ui.showing import plot
+from macd_studio.macd_ui.session import MAX_UNDO, Session
+from macd_studio.macd_ui.session_view import plot
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import JS, bundle, payload, status
 from tests.core.test_bundle import make_trace
 from tests.fakes import BoxDetector, ByteLM
@@ -44,8 +45,8 @@ def trace(tmp_path_factory):
 @pytest.fixture
 def store(monkeypatch):
     store = Store()
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     yield store
     store.close()
 
@@ -151,13 +152,13 @@ def test_figures(trace):
 
 
 def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
-    handlers = Handlers(store, [])
+    handlers = make_handlers(store, [])
     values = FIELDS | {
         "video": str(make_video("odd name <b>.mp4")), "example": None, "question": "is it?",
         "backbone": "", "detector": "",
     }  # fmt: skip
-    store.session("me", browser=browser_key(BROWSER[COOKIE]))
-    updates = list(handlers.run(values, "me"))
+    store.sessions.open("me", browser=browser_key(BROWSER[COOKIE]))
+    updates = list(handlers.runs.run(values, "me"))
     stages = [u["viewer"]["status"]["stage"] for u in updates]
     assert stages[0] == "video"
     assert stages[-1] == "done"
@@ -172,45 +173,45 @@ def test_a_run_streams_and_can_be_saved_and_reopened(store, make_video):
     assert answer.headers["content-disposition"] == 'attachment; filename="odd_name_b_.macd"'
     saved = make_video("x.mp4").with_name("saved.macd")
     saved.write_bytes(answer.content)
-    *_, opened = handlers.open(str(saved), "me")
+    *_, opened = handlers.form.open_trace(str(saved), "me")
     assert opened["viewer"]["trace"]["run"] == updates[-1]["viewer"]["trace"]["run"]
     page = get(store, updates[-1]["viewer"]["files"]["page"])
     assert page.text.startswith("<!doctype html>")
     assert not page.headers["content-type"].startswith("text/html")
-    store.forget("me")
+    store.sessions.forget("me")
     gone = get(store, address)
     assert (gone.status_code, "no longer keeps" in gone.text) == (404, True)
 
 
 def test_errors_are_told_and_the_session_stays_usable(store, make_video):
-    handlers = Handlers(store, [])
+    handlers = make_handlers(store, [])
     bad = FIELDS | {"video": None, "example": None, "question": "", "backbone": "", "detector": ""}
-    (last,) = list(handlers.run(bad, "me"))[-1:]
+    (last,) = list(handlers.runs.run(bad, "me"))[-1:]
     assert "no video was chosen" in last["viewer"]["status"]["error"]
     good = bad | {"video": str(make_video()), "question": "is it?"}
-    assert list(handlers.run(good, "me"))[-1]["viewer"]["status"]["stage"] == "done"
+    assert list(handlers.runs.run(good, "me"))[-1]["viewer"]["status"]["stage"] == "done"
 
 
 @pytest.mark.long
 def test_a_second_click_starts_no_second_job(store, make_video):
-    handlers = Handlers(store, [])
+    handlers = make_handlers(store, [])
     values = FIELDS | {
         "video": str(make_video()), "example": None, "question": "is it?", "backbone": "",
         "detector": "",
     }  # fmt: skip
-    first = handlers.run(values, "me")
+    first = handlers.runs.run(values, "me")
     next(first)
-    (second,) = list(handlers.run(values, "me"))
+    (second,) = list(handlers.runs.run(values, "me"))
     assert "already" in second["viewer"]["status"]["message"]
-    handlers.stop("me")
+    handlers.form.stop("me")
     last = list(first)[-1]
     assert "topped" in last["viewer"]["status"]["message"]
-    assert list(handlers.run(values, "me"))[-1]["viewer"]["status"]["message"] == ""
+    assert list(handlers.runs.run(values, "me"))[-1]["viewer"]["status"]["message"] == ""
 
 
 def test_a_damaged_trace_is_told(store, tmp_path):
     (tmp_path / "x.macd").write_bytes(b"nothing")
-    (out,) = Handlers(store, []).open(str(tmp_path / "x.macd"), "me")
+    (out,) = make_handlers(store, []).form.open_trace(str(tmp_path / "x.macd"), "me")
     assert "is not a trace" in out["viewer"]["status"]["error"]
 
 
@@ -223,10 +224,10 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
         assert e.trace is not None
         assert e.video.stat().st_size < 1_000_000
     store = Store()
-    handlers = Handlers(store, found)
-    shown = handlers.first_paint()
-    assert handlers.unfold_plot(True, "me")["plot"] is not None
-    assert handlers.unfold_plot(False, "me") == {}
+    handlers = make_handlers(store, found)
+    shown = handlers.view.first_paint()
+    assert handlers.form.unfold_plot(True, "me")["plot"] is not None
+    assert handlers.form.unfold_plot(False, "me") == {}
     store.close()
     assert shown["files"]["trace"] == f"files/example/{found[0].name}.macd"
     assert shown["files"]["of"] == "example"
@@ -242,27 +243,27 @@ def test_examples_are_whole_and_paint_first(monkeypatch, tmp_path, trace):
 
 
 def test_a_change_to_a_run_that_is_gone_is_refused(store, make_video):
-    handlers = Handlers(store, examples())
+    handlers = make_handlers(store, examples())
     values = FIELDS | {
         "video": str(make_video()), "example": None, "question": "is it?",
         "backbone": "", "detector": "",
     }  # fmt: skip
-    shown = list(handlers.run(values, "me"))[-1]["viewer"]["trace"]
-    store.forget("me")  # as when the connection was lost
+    shown = list(handlers.runs.run(values, "me"))[-1]["viewer"]["trace"]
+    store.sessions.forget("me")  # as when the connection was lost
     edit = {"do": "edit", "edit": {"kind": "drop", "track": 1}, "run": shown["run"]}
-    (told,) = handlers.act(edit, "", "me")
+    (told,) = handlers.changes.act(edit, "", "me")
     assert "no longer keeps" in told["viewer"]["status"]["error"]
 
 
 @pytest.mark.parametrize("action", [None, 3, {}, {"do": "undo"}, {"do": "explode", "run": "x"}])
 def test_actions_that_are_none_are_refused(store, action):
-    (told,) = Handlers(store, examples()).act(action, "", "me")
+    (told,) = make_handlers(store, examples()).changes.act(action, "", "me")
     assert told["viewer"]["status"]["error"]
 
 
 def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store, trace):
-    handlers = Handlers(store, [])
-    session = store.session("me")
+    handlers = make_handlers(store, [])
+    session = store.sessions.open("me")
     names = ("wolf", "fox", "cat")
     first, second, third = (
         replace(trace, edits=tuple(Edit("label", track=1, label=n) for n in names[: i + 1]))
@@ -272,7 +273,7 @@ def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store
 
     def ask(what):
         action = {"do": what, "run": payload(session.trace, frames=False)["trace"]["run"]}
-        (shown,) = handlers.act(action, "", "me")
+        (shown,) = handlers.changes.act(action, "", "me")
         assert not shown["viewer"]["status"]["error"]
         view = shown["viewer"]["trace"]
         return [edit["label"] for edit in view["edits"]], view["redo"], "former" in view
@@ -290,10 +291,10 @@ def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store
     assert ask("redo") == (["wolf", "fox", "cat"], False, True)
     for _ in range(30):
         session.change(third)
-    assert len(session.former) == FORMER_KEPT
+    assert len(session.undo_stack) == MAX_UNDO
     session.undo()
     session.show(trace)
-    assert not session.undone
+    assert not session.redo_stack
 
 
 def test_twenty_objects_have_colours_of_their_own_in_viewer_and_plot(trace):

@@ -4,10 +4,10 @@ import pytest
 
 from macd_studio.core.errors import MacdError
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.handlers import Handlers
+from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.questions import MOST, ask_several, read_questions, run_with_detector
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import values
@@ -27,9 +27,9 @@ class Counted(BoxDetector):
 def handlers(monkeypatch):
     store, lm = Store(), ByteLM()
     monkeypatch.setattr(Counted, "looked", 0)
-    monkeypatch.setattr(store, "backbone", lambda name, *_: lm)
-    monkeypatch.setattr(store, "detector", lambda name, *_: Counted())
-    yield Handlers(store, examples())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: lm)
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: Counted())
+    yield make_handlers(store, examples())
     store.close()
 
 
@@ -42,7 +42,7 @@ def finished(updates):
 
 def test_each_question_is_run_on_the_same_clip_with_one_look(handlers, make_video):
     text = "is it?\n\n what is it? \nis it?\nwhere?"
-    updates = list(ask_several(handlers, values(make_video()), text, "me"))
+    updates = list(ask_several(handlers.runs, values(make_video()), text, "me"))
     assert finished(updates) == ["is it?", "what is it?", "where?"]
     assert [u["question"] for u in updates if "question" in u] == finished(updates)
     assert Counted.looked == 1
@@ -51,36 +51,36 @@ def test_each_question_is_run_on_the_same_clip_with_one_look(handlers, make_vide
     assert {t["of"] for t in table} == {3}
     last = table[-1]["rows"]
     assert [row["question"] for row in last] == finished(updates)
-    trace = handlers.store.session("me").trace
+    trace = handlers.store.sessions.open("me").trace
     assert last[-1]["run"] == identity(trace)
     assert last[-1]["answers"]["macd"]["text"] == trace.answers["macd"].text
     assert {"baseline", "macd"} <= set(last[0]["answers"])
-    assert handlers.store.session("me").trace.question == "where?"
-    cache = handlers.store.session("me").cache
+    assert handlers.store.sessions.open("me").trace.question == "where?"
+    cache = handlers.store.sessions.open("me").cache
     assert (cache.keep_prefill, cache._prefill) == (False, None)  # its memory is given back
 
 
 def test_each_run_stays_until_an_open_page_has_fetched_it(handlers, make_video, monkeypatch):
     """Else the browser would keep the next one under its name."""
     store = handlers.store
-    session = store.session("me")
-    store.connect("me")
+    session = store.sessions.open("me")
+    store.sessions.connect("me")
     seen = []
 
     def look(_seconds):
-        seen.append(session.shown.asked.question)
+        seen.append(session.current.request.question)
         if len(seen) % 3 == 0:
-            session.fetched = session.shown.number
+            session.fetched = session.current.number
         return False
 
     monkeypatch.setattr(session.stop, "wait", look)
-    list(ask_several(handlers, values(make_video()), "is it?\nwhat is it?\nwhere?", "me"))
+    list(ask_several(handlers.runs, values(make_video()), "is it?\nwhat is it?\nwhere?", "me"))
     assert seen == ["is it?"] * 3 + ["what is it?"] * 3
 
 
 @pytest.mark.parametrize("text", [None, "", "\n ", "x\n" * 2 + "\n".join(map(str, range(MOST))), 3])
 def test_a_list_that_is_none_is_refused(handlers, make_video, text):
-    (update,) = ask_several(handlers, values(make_video()), text, "me")
+    (update,) = ask_several(handlers.runs, values(make_video()), text, "me")
     assert update["viewer"]["status"]["where"] == "form"
     with pytest.raises(MacdError):
         read_questions(text)
@@ -89,39 +89,41 @@ def test_a_list_that_is_none_is_refused(handlers, make_video, text):
 
 
 def test_stop_ends_the_whole_list(handlers, make_video):
-    updates = ask_several(handlers, values(make_video()), "is it?\nwhat?\nwhere?", "me")
+    updates = ask_several(handlers.runs, values(make_video()), "is it?\nwhat?\nwhere?", "me")
     seen = []
     for update in updates:
         seen.append(update)
         if finished(seen) and len(finished(seen)) == 1:
-            handlers.stop("me")
+            handlers.form.stop("me")
     assert finished(seen) == ["is it?"]
 
 
 def test_after_a_run_that_fails_the_others_are_not_tried(handlers, tmp_path):
     broken = tmp_path / "x.mp4"
     broken.write_bytes(b"no video")
-    updates = list(ask_several(handlers, values(broken), "is it?\nwhat?", "me"))
+    updates = list(ask_several(handlers.runs, values(broken), "is it?\nwhat?", "me"))
     assert [u["question"] for u in updates if "question" in u] == ["is it?"]
     assert "not a readable video" in updates[-1]["viewer"]["status"]["error"]
 
 
 def test_one_click_runs_again_with_regions(handlers, make_video, monkeypatch):
     asked = values(make_video())
-    list(handlers.run(asked, "me"))
-    trace = handlers.store.session("me").trace
+    list(handlers.runs.run(asked, "me"))
+    trace = handlers.store.sessions.open("me").trace
     names = []
-    monkeypatch.setattr(handlers.store, "detector", lambda n, *_: names.append(n) or BoxDetector())
+    monkeypatch.setattr(
+        handlers.store.models, "detector", lambda n, *_: names.append(n) or BoxDetector()
+    )
     action = {"do": "detect", "run": identity(trace), "detector": "motion"}
-    first, *_, last = run_with_detector(handlers, action, asked | {"question": "other?"}, "me")
+    first, *_, last = run_with_detector(handlers.runs, action, asked | {"question": "other?"}, "me")
     assert first == {"detector": "motion", "question": trace.question}
     assert names == ["motion"]
     assert finished([last]) == [trace.question]
-    action["run"] = identity(handlers.store.session("me").trace)
+    action["run"] = identity(handlers.store.sessions.open("me").trace)
     names_that_are_none = (["grid"], "/etc/passwd", "yolo11x", None)
     others = [action | {"detector": name} for name in names_that_are_none]
     for hostile in (None, [], action | {"run": "x"}, *others):
-        (refused,) = run_with_detector(handlers, hostile, asked, "me")
+        (refused,) = run_with_detector(handlers.runs, hostile, asked, "me")
         assert refused["viewer"]["status"]["error"]
     assert names == ["motion"]
 

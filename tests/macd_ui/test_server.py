@@ -13,7 +13,7 @@ import pytest
 
 from macd_studio.macd_ui import layout
 from macd_studio.macd_ui.serving import logs, server
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.store import Store
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.storage import ServerFolder, Uploads
+from macd_studio.macd_ui.store import Store
 
 HOLD = "import sys; from macd_studio.macd_ui.storage import ServerFolder;" \
     "f = ServerFolder(sys.argv[1]);" \
@@ -120,28 +120,28 @@ def test_a_closed_tab_stops_at_once_and_is_forgotten_after_the_grace(monkeypatch
     store = Store()
     assert store.folder.path.parent == tmp_path
     file = put(store.uploads, "a")
-    session = store.session("tab")
+    session = store.sessions.open("tab")
     store.uploads.hold(file, "tab")
-    store.leave("tab")
+    store.sessions.leave("tab")
     assert session.stop.is_set()
     store.sweep()
-    assert store.of_token(session.token) is session
-    assert store.session("tab") is session  # it came back within the grace
+    assert store.sessions.find_by_token(session.token) is session
+    assert store.sessions.open("tab") is session  # it came back within the grace
     assert session.left_at is None
-    store.leave("tab")
-    store.grace_s = 0
+    store.sessions.leave("tab")
+    store.sessions.grace_s = 0
     store.sweep()
     assert session.gone
-    assert store.of_token(session.token) is None
+    assert store.sessions.find_by_token(session.token) is None
     assert not file.exists()
-    store.leave("unknown")
+    store.sessions.leave("unknown")
     store.close()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_session_nobody_heard_of_is_forgotten_unless_it_computes(monkeypatch):
     store = Store(grace_s=3600)
-    idle, busy = store.session("idle"), store.session("busy")
+    idle, busy = store.sessions.open("idle"), store.sessions.open("busy")
     idle.seen_at = busy.seen_at = time.monotonic() - 1e6
     busy.busy.acquire()
     store.sweep()

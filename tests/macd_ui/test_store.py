@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from macd_studio.macd_ui.session import MODELS_KEPT, Store
+from macd_studio.macd_ui.models import MAX_LOADED
+from macd_studio.macd_ui.store import Store
 
 SOON_S = 0.2
 """Long enough for what nothing holds up; what is held up takes until it is let go."""
@@ -21,9 +22,9 @@ def test_the_models_used_last_stay_loaded(store):
     loaded = []
 
     def use(name, kind="backbone"):
-        return store._kept((kind, name), lambda: loaded.append(name) or f"model {name}")
+        return store.models.get((kind, name), lambda: loaded.append(name) or f"model {name}")
 
-    assert MODELS_KEPT == 2
+    assert MAX_LOADED == 2
     for name in ("a", "b", "a", "c"):  # "b" is the one that was not used for longest
         assert use(name) == f"model {name}"
     use("x", "detector")
@@ -38,7 +39,7 @@ def test_the_models_used_last_stay_loaded(store):
 
 
 def test_a_model_that_is_there_is_had_while_another_is_loaded(store):
-    store._kept(("backbone", "a"), lambda: "a")
+    store.models.get(("backbone", "a"), lambda: "a")
     started, free = threading.Event(), threading.Event()
 
     def slow():
@@ -46,18 +47,18 @@ def test_a_model_that_is_there_is_had_while_another_is_loaded(store):
         free.wait()
         return "b"
 
-    loading = threading.Thread(target=lambda: store._kept(("backbone", "b"), slow))
+    loading = threading.Thread(target=lambda: store.models.get(("backbone", "b"), slow))
     loading.start()
     started.wait()
-    assert store._kept(("backbone", "a"), pytest.fail) == "a"
+    assert store.models.get(("backbone", "a"), pytest.fail) == "a"
     assert loading.is_alive()
     free.set()
     loading.join()
-    assert store._kept(("backbone", "b"), pytest.fail) == "b"
+    assert store.models.get(("backbone", "b"), pytest.fail) == "b"
 
 
 def test_two_requests_of_a_new_tab_get_one_session(store, monkeypatch):
-    make, entered, free, made = store._new, threading.Event(), threading.Event(), []
+    make, entered, free, made = store.sessions._new, threading.Event(), threading.Event(), []
 
     def slow(key, visitor):
         made.append(key)
@@ -65,9 +66,11 @@ def test_two_requests_of_a_new_tab_get_one_session(store, monkeypatch):
         free.wait()
         return make(key, visitor)
 
-    monkeypatch.setattr(store, "_new", slow)
+    monkeypatch.setattr(store.sessions, "_new", slow)
     got = []
-    threads = [threading.Thread(target=lambda: got.append(store.session("tab"))) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: got.append(store.sessions.open("tab"))) for _ in range(2)
+    ]
     threads[0].start()
     entered.wait()
     threads[1].start()
@@ -80,15 +83,15 @@ def test_two_requests_of_a_new_tab_get_one_session(store, monkeypatch):
 
 
 @pytest.mark.parametrize("ask", [
-    lambda s: s.session("tab"), lambda s: s.find("tab"), lambda s: s.call("me").__enter__(),
+    lambda s: s.open("tab"), lambda s: s.find("tab"), lambda s: s.call("me").__enter__(),
     lambda s: s.connect("tab"), lambda s: s.disconnect("tab"), lambda s: s.is_live("tab"),
-    lambda s: s.of_token("x"), lambda s: s.leave("tab"), lambda s: s.as_dict(),
-    lambda s: s.forget("tab"), lambda s: s.sweep(),
+    lambda s: s.find_by_token("x"), lambda s: s.leave("tab"), len, lambda s: s.forget("tab"),
+    lambda s: s.forget_expired(),
 ])  # fmt: skip
 def test_nothing_reads_or_changes_sessions_while_another_does(store, ask):
-    store.session("tab")
-    thread = threading.Thread(target=ask, args=[store])
-    with store._lock:
+    store.sessions.open("tab")
+    thread = threading.Thread(target=ask, args=[store.sessions])
+    with store.sessions._lock:
         thread.start()
         thread.join(SOON_S / 4)
         waits = thread.is_alive()

@@ -15,12 +15,12 @@ from macd_studio.core.errors import BackboneNotFound
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import AscentOptions, RunOptions, VideoOptions
 from macd_studio.macd_ui import zerogpu
-from macd_studio.macd_ui.computing import try_out
 from macd_studio.macd_ui.estimate import Work
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.handlers import Handlers
-from macd_studio.macd_ui.session import Store
+from macd_studio.macd_ui.handlers import make_handlers
+from macd_studio.macd_ui.models import try_out
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
+from macd_studio.macd_ui.store import Store
 from macd_studio.macd_ui.zerogpu import LEAST_S, MOST_S, allowance, declared
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
@@ -189,10 +189,10 @@ def test_jobs_are_plain(fake, clip):
 def page(fake, monkeypatch):
     """The page's handlers on a public Space with shared GPUs."""
     store = Store(settings=ServerSettings(public=True, gpu_quota=True))
-    monkeypatch.setattr(store, "backbone", lambda name, *_: ByteLM())
-    monkeypatch.setattr(store, "detector", lambda name, *_: BoxDetector())
+    monkeypatch.setattr(store.models, "backbone", lambda name, *_: ByteLM())
+    monkeypatch.setattr(store.models, "detector", lambda name, *_: BoxDetector())
     zerogpu.load_models(store)
-    yield Handlers(store, []), store, fake
+    yield make_handlers(store, []), store, fake
     store.close()
 
 
@@ -204,7 +204,9 @@ def act(handlers, session, what, **more):
     from macd_studio.viewer import identity
 
     action = {"do": what, "run": identity(session.trace)} | more
-    return [u["viewer"] for u in handlers.act(action, "toyworld", session.key) if "viewer" in u]
+    return [
+        u["viewer"] for u in handlers.changes.act(action, "toyworld", session.key) if "viewer" in u
+    ]
 
 
 @pytest.mark.long
@@ -212,17 +214,19 @@ def test_the_page_runs_and_changes_the_embedded_models_in_workers(fake):
     store = Store(settings=ServerSettings(public=True, gpu_quota=True))
     try:
         zerogpu.load_models(store)
-        try_out(store.backbone("toyworld"), store.detector("toyworld"))  # with threads, here
-        _check_run_and_changes(Handlers(store, examples()), store, fake)
+        try_out(
+            store.models.backbone("toyworld"), store.models.detector("toyworld")
+        )  # with threads, here
+        _check_run_and_changes(make_handlers(store, examples()), store, fake)
     finally:
         store.close()
 
 
 def _check_run_and_changes(handlers, store, fake):
-    small = next(i for i, e in enumerate(handlers.examples) if e.name == "small")
+    small = next(i for i, e in enumerate(handlers.view.examples) if e.name == "small")
     values = FIELDS | {"example": small, "video": None, "question": "Is there a bike in the video?"}
-    shown = [u["viewer"] for u in handlers.run(values, "tab") if "viewer" in u]
-    session = store.session("tab")
+    shown = [u["viewer"] for u in handlers.runs.run(values, "tab") if "viewer" in u]
+    session = store.sessions.open("tab")
     waiting = [v["status"]["message"] for v in shown if "GPU" in v["status"]["message"]]
     assert waiting == [f"Waiting for a GPU · about {fake.declared[0]} s of your GPU quota"]
     assert session.trace.status == "complete"
@@ -250,8 +254,8 @@ def _check_run_and_changes(handlers, store, fake):
 @pytest.mark.long
 def test_the_next_run_declares_what_the_last_one_took(page, make_video):
     handlers, _, fake = page
-    list(handlers.run(form(make_video), "tab"))
-    list(handlers.run(form(make_video), "other"))
+    list(handlers.runs.run(form(make_video), "tab"))
+    list(handlers.runs.run(form(make_video), "other"))
     assert len(fake.declared) == 2
     assert fake.declared[1] < fake.declared[0], "the first one could only be allowed for"
 
@@ -260,29 +264,29 @@ def test_the_next_run_declares_what_the_last_one_took(page, make_video):
 def test_a_page_without_quota_stays_usable(page, make_video):
     handlers, store, fake = page
     fake.quota_s = 0
-    last = list(handlers.run(form(make_video), "tab"))[-1]
+    last = list(handlers.runs.run(form(make_video), "tab"))[-1]
     assert "quota does not cover" in last["viewer"]["status"]["error"]
     fake.quota_s = 10_000
-    list(handlers.run(form(make_video), "tab"))
-    trace = store.session("tab").trace
+    list(handlers.runs.run(form(make_video), "tab"))
+    trace = store.sessions.open("tab").trace
     assert trace.status == "complete"
     fake.quota_s = 0
-    list(handlers.run(form(make_video), "tab"))
-    assert store.session("tab").trace is trace
+    list(handlers.runs.run(form(make_video), "tab"))
+    assert store.sessions.open("tab").trace is trace
 
 
 def test_the_cost_is_shown_before_a_run(page):
     handlers, _, _ = page
 
     def seconds(**more):
-        text = handlers.cost(FIELDS | more)["cost"]["text"]
+        text = handlers.form.cost(FIELDS | more, "tab")["cost"]["text"]
         assert text.startswith("A run takes about ")
         return int(text.split("about ")[1].split(" s")[0])
 
     usual = seconds()
     assert seconds(methods=["vcd", "tcd", "sid"]) > usual
     assert seconds(backbone="Qwen/Qwen2-VL-2B-Instruct", frames=32, steps=20) > usual
-    assert handlers.cost(FIELDS | {"steps": -1}) == {"cost": {"text": ""}}
+    assert handlers.form.cost(FIELDS | {"steps": -1}, "tab") == {"cost": {"text": ""}}
 
 
 def test_what_is_declared_follows_frames_steps_and_methods():

@@ -13,8 +13,8 @@ import pytest
 
 from macd_studio.macd_ui.layout import QUEUE, build_page, launch_options
 from macd_studio.macd_ui.serving.states import TabStates
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.store import Store
 from tests.fakes import BoxDetector, ByteLM
 from tests.patience import PATIENCE_S
 
@@ -57,8 +57,8 @@ def serving(settings=None, grace_s=3600.0):
     former = os.environ.pop("GRADIO_TEMP_DIR", None)  # of a server that is running already
     store = Store(grace_s, settings)
     store.lm = HeldLM()
-    store.backbone = lambda name, *_: store.lm
-    store.detector = lambda name, *_: BoxDetector()
+    store.models.backbone = lambda name, *_: store.lm
+    store.models.detector = lambda name, *_: BoxDetector()
     page = build_page(store).queue(max_size=QUEUE, default_concurrency_limit=8)
     store.tab_states = TabStates(page)
     with socket.socket() as free:

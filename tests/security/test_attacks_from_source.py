@@ -235,17 +235,17 @@ def test_a_key_that_leaked_is_nobodys(store):
     """The keys of sessions, and of the cookies in them, open nothing to another browser."""
     owner, thief = Visitor(store.url), Visitor(store.url)
     owner.send("upload", video=clip(owner))
-    keys = [s.key for s in store._sessions.values()]
+    keys = [s.key for s in store.sessions._by_key.values()]
     assert keys
-    before = len(store._sessions)
+    before = len(store.sessions._by_key)
     for key in keys:
         thief.hash = key
         with thief.stream() as lines:
             assert "session_not_found" in next(line for line in lines if line.startswith("data"))
         body = {"session_hash": key, "fn_index": 0, "event_id": "x"}
         thief.http.post(f"{API}/cancel", json=body)
-    assert len(store._sessions) == before
-    assert all(s.left_at is None for s in store._sessions.values() if s.key in keys)
+    assert len(store.sessions._by_key) == before
+    assert all(s.left_at is None for s in store.sessions._by_key.values() if s.key in keys)
 
 
 @pytest.mark.parametrize("hashes", [("a", "b"), ("a", "a"), ("", "a"), ("a", ""), ("a" * 200, "b")])

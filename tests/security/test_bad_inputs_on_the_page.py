@@ -106,7 +106,7 @@ def test_files_that_are_no_trace(public, visitor, content):
 def test_the_session_is_usable_after_all_of_it(public, visitor):
     told = run(visitor, video=clip(visitor), question="is it?")
     assert state(told)["stage"] == "done"
-    shown = next(s for s in public._sessions.values() if s.trace is not None)
+    shown = next(s for s in public.sessions._by_key.values() if s.trace is not None)
     assert pack(shown.trace)[:2] == b"PK"
     assert public.as_dict()["runs"]["failed"] == 0
-    assert len(public.line) == 0
+    assert len(public.device_queue) == 0

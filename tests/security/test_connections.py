@@ -74,7 +74,7 @@ def test_a_request_that_never_begins_is_given_up(store, monkeypatch):
         assert page(used, store) == b"HTTP/1.1 200"
         while used.recv(1000):  # after its answer it may wait as long again
             pass
-        assert sum(store._connections.values()) == 1
+        assert sum(store.sessions._connections.values()) == 1
         visitor.close_tab()
 
 

@@ -115,7 +115,7 @@ def test_only_users_get_in(tmp_path):
         assert log_in("correct horse").status_code == 200
         assert visitor.http.get("/config").status_code == 200
         assert visitor.send("change", question="why?")[-1]["success"]
-        (session,) = server._sessions.values()
+        (session,) = server.sessions._by_key.values()
         assert session.visitor == "ada"  # limits count for the user, not for the class's address
 
 

@@ -7,8 +7,8 @@ import socket
 import httpx
 
 from macd_studio.macd_ui.serving.server import Stop, serve
-from macd_studio.macd_ui.session import Store
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.store import Store
 from tests.patience import PATIENCE_S
 from tests.security.conftest import collect_quietly
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.line import MAX_WAITING
+from macd_studio.macd_ui.queues import MAX_WAITING
 from macd_studio.macd_ui.serving.logs import FORMAT, WithoutContent
-from macd_studio.macd_ui.session import BEHIND
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.store import MAX_UNREAD
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
 from tests.security.conftest import serving
@@ -29,7 +29,7 @@ def listen(visitor, event, told):
 def test_those_far_from_the_device_wait_without_their_clips():
     """They are told a place, may leave, and run in turn."""
     with serving() as server:
-        server.lobby.at_once = 2  # the one that computes and one behind it
+        server.admission_queue.capacity = 2  # the one that computes and one behind it
         first, _ = held_run(server, Visitor(server.url))
         visitors, threads = [Visitor(server.url) for _ in range(3)], []
         told = [[] for _ in visitors]
@@ -37,13 +37,13 @@ def test_those_far_from_the_device_wait_without_their_clips():
             event = visitor.join("run", video=clip(visitor), question="is it?").json()["event_id"]
             threads.append(threading.Thread(target=listen, args=(visitor, event, told[n])))
             threads[-1].start()
-            wait_for(lambda n=n: len(server.lobby) == n + 2)
-        wait_for(lambda: len(server.line) == 2)
+            wait_for(lambda n=n: len(server.admission_queue) == n + 2)
+        wait_for(lambda: len(server.device_queue) == 2)
         assert server.as_dict()["waiting"] == 3
-        assert sum(s.cache is not None for s in server._sessions.values()) == 2
+        assert sum(s.cache is not None for s in server.sessions._by_key.values()) == 2
         wait_for(lambda: "Waiting: 3 runs before yours" in words(told[2]))
         visitors[2].join("stop")
-        wait_for(lambda: len(server.lobby) == 3)
+        wait_for(lambda: len(server.admission_queue) == 3)
         server.lm.free.set()
         for thread in (first, *threads):
             thread.join()
@@ -59,14 +59,16 @@ def test_a_tab_that_reads_nothing_is_sent_no_steps(store):
     before = store.as_dict()["runs"]["complete"]
     visitor.join("run", video=clip(visitor), question="is it?")
     wait_for(lambda: store.as_dict()["runs"]["complete"] == before + 1)
-    (session,) = [s for s in store._sessions.values() if store.tab_states.unread(s.key)]
+    (session,) = [s for s in store.sessions._by_key.values() if store.tab_states.unread(s.key)]
     wait_for(lambda: not session.busy.locked())
-    assert store.tab_states.unread(session.key) <= BEHIND + 5
+    assert store.tab_states.unread(session.key) <= MAX_UNREAD + 5
     assert '"stage": "done"' in words(list(visitor.messages()))
 
 
 def test_a_line_that_is_full_is_told(store):
-    tickets = [store.lobby.enter() for _ in range(MAX_WAITING + store.lobby.at_once)]
+    tickets = [
+        store.admission_queue.enter() for _ in range(MAX_WAITING + store.admission_queue.capacity)
+    ]
     visitor = Visitor(store.url)
     told = words(visitor.send("run", video=clip(visitor), question="is it?"))
     assert f"{MAX_WAITING} runs wait for this server's device already" in told
@@ -118,7 +120,7 @@ def test_the_log_holds_neither_questions_nor_file_names():
             def fail(*_):
                 raise RuntimeError(f"unforeseen: {SECRET}") from ValueError(SECRET)
 
-            server.detector = fail
+            server.models.detector = fail
             visitor = Visitor(server.url)
             told = words(visitor.send("run", video=clip(visitor), question=SECRET))
         finally:
@@ -157,7 +159,7 @@ def close_at(server, stage):
     server.lm.free.clear()
     server.lm.reached.clear()
     if stage == "line":
-        ticket = server.line.enter()
+        ticket = server.device_queue.enter()
     event = visitor.join("run", video=file, question="is it?").json()["event_id"]
     with visitor.stream() as lines:
         if stage == "model":
@@ -184,10 +186,10 @@ def test_tabs_that_are_closed_leave_nothing(tabs):
         for i in range(tabs):
             close_at(server, STAGES[i % len(STAGES)])
         assert '"stage": "done"' in next_run(server)
-        assert len(server.line) == 0
-        wait_for(lambda: not server._connections)
-        server.grace_s = server.uploads.settle_s = server.uploads.unclaimed_s = 0.0
-        wait_for(lambda: server.sweep() or not server._sessions)
+        assert len(server.device_queue) == 0
+        wait_for(lambda: not server.sessions._connections)
+        server.sessions.grace_s = server.uploads.settle_s = server.uploads.unclaimed_s = 0.0
+        wait_for(lambda: server.sweep() or not server.sessions._by_key)
         wait_for(lambda: server.sweep() or count(server) == before)
 
 
@@ -206,7 +208,7 @@ def test_the_newest_figures_are_those_of_runs():
         assert told["runs"]["complete"] == 1
         assert told["seconds"]["ascent"] > 0
         assert told["memory_mb"] > 10
-        kept = next(iter(server._sessions.values()))
+        kept = next(iter(server.sessions._by_key.values()))
         for content in ("is it?", "clip.mp4", kept.token, kept.key):
             assert content not in json.dumps(told)
 

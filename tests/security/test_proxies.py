@@ -87,8 +87,8 @@ def test_a_program_of_this_machine_is_no_proxy(public):
     """Which uvicorn would believe otherwise."""
     visitor = Visitor(public.url, **{"X-Forwarded-For": "8.8.8.8"})
     visitor.send("change", question="why?")
-    assert "127.0.0.1" in {session.visitor for session in public._sessions.values()}
-    assert "8.8.8.8" not in {session.visitor for session in public._sessions.values()}
+    assert "127.0.0.1" in {session.visitor for session in public.sessions._by_key.values()}
+    assert "8.8.8.8" not in {session.visitor for session in public.sessions._by_key.values()}
 
 
 def test_proxies_are_configured():

@@ -10,7 +10,6 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.core.traces.bundle import load, pack, save
 from macd_studio.macd_ui.examples import examples
-from macd_studio.macd_ui.kept import AT_ONCE
 from macd_studio.macd_ui.quota import Quota, QuotaError
 from macd_studio.macd_ui.serving.server import warnings_of
 from macd_studio.macd_ui.settings import (
@@ -21,6 +20,7 @@ from macd_studio.macd_ui.settings import (
     is_loopback,
     read_settings,
 )
+from macd_studio.macd_ui.traces import MAX_OPENING
 from tests.patience import PATIENCE_S
 from tests.raw import Visitor, words
 from tests.security.conftest import serving
@@ -87,14 +87,14 @@ def test_nothing_of_a_visitor_is_opened_as_a_model(public, tmp_path, field):
     told = set()
     for name in [*NAMES, str(there), str(tmp_path / "not_there.pt")]:
         loads = []
-        public.backbone = lambda n, *_, loads=loads: loads.append(n) or public.lm
+        public.models.backbone = lambda n, *_, loads=loads: loads.append(n) or public.lm
         out = words(visitor.send("run", video=clip(visitor), question="is it?", **{field: name}))
         if name.strip() in ("", "toyworld"):
             continue
         assert not [n for n in loads if n != "toyworld"], name
         told.add("not offer" in out or "Value" in out or "a type or a value" in out)
     assert told == {True}
-    public.backbone = lambda *_: public.lm
+    public.models.backbone = lambda *_: public.lm
 
 
 def test_a_trace_cannot_name_a_model_to_be_loaded(public, tmp_path):
@@ -158,7 +158,7 @@ def test_a_run_over_its_time_is_stopped_and_shown():
         kind, answer = Visitor(server.url, cookies=False).call("trace", clip(visitor), "is it?", {})
         assert kind == "error"
         assert "this server gives each run 0 s" in answer["error"]
-        assert len(server.line) == 0
+        assert len(server.device_queue) == 0
 
 
 @pytest.mark.long
@@ -247,7 +247,7 @@ def test_tabs_of_one_visitor_are_bounded():
         tabs = [Visitor(server.url) for _ in range(3)]
         told = [words(t.send("change", question="why?")) for t in tabs]
         assert ["too many tabs" in t for t in told] == [False, False, True]
-        assert len(server._sessions) == 2
+        assert len(server.sessions._by_key) == 2
 
 
 def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
@@ -260,7 +260,7 @@ def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
         with lock:
             now += 1
             most = max(most, now)
-            if now == AT_ONCE:
+            if now == MAX_OPENING:
                 full.set()
         assert full.wait(PATIENCE_S)
         with lock:
@@ -278,11 +278,11 @@ def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         codes = [pool.submit(call, *asked) for asked in [("open",), ("rescore", 1.0, 0.1)] * 4]
         assert {code.result() for code in codes} == {200}
-    assert (most, now, len(public.opening)) == (AT_ONCE, 0, 0)
+    assert (most, now, len(public.opening_queue)) == (MAX_OPENING, 0, 0)
     monkeypatch.setattr(public.quota, "limits", VisitorLimits(opening=1))
-    places = [public.opening.enter() for _ in range(AT_ONCE)]
+    places = [public.opening_queue.enter() for _ in range(MAX_OPENING)]
     first = ThreadPoolExecutor(1).submit(call, "open")
-    while len(public.opening) == AT_ONCE:
+    while len(public.opening_queue) == MAX_OPENING:
         time.sleep(0.01)
     answer = visitor.http.post("/gradio_api/run/open", json={"data": [file]})
     assert "you are opening 1 file already" in answer.text

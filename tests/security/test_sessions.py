@@ -38,7 +38,7 @@ def test_a_known_hash_gives_nobody_else_anything(store):
     program = Visitor(store.url, cookies=False)
     thief.hash = program.hash = spy.hash = owner.hash
     thread, got = held_run(store, owner)
-    mine = next(s for s in store._sessions.values() if s.busy.locked())
+    mine = next(s for s in store.sessions._by_key.values() if s.busy.locked())
 
     assert thief.send("stop")[-1]["success"]
     program.call("stop")
@@ -68,19 +68,19 @@ def test_secrets_leave_in_no_message(store):
     visitor = Visitor(store.url)
     told = words(visitor.send("run", video=clip(visitor), question="is it?"))
     cookie = visitor.http.cookies["macd_visitor"]
-    for secret in (cookie, next(iter(k for k in store._sessions)), visitor.hash):
+    for secret in (cookie, next(iter(k for k in store.sessions._by_key)), visitor.hash):
         assert secret not in told
     assert cookie not in visitor.http.get("/").text
 
 
 def test_a_program_cannot_use_the_pages_events(store):
     program = Visitor(store.url, cookies=False)
-    before = set(store._sessions)
+    before = set(store.sessions._by_key)
     for name in ("run", "choose", "visit", "upload", "change", "answer", "reopen"):
         kind, told = program.call(name, *program.data(name))
         assert kind == "error", name
         assert "needs its cookie" in told["error"], name
-    assert set(store._sessions) == before
+    assert set(store.sessions._by_key) == before
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(300, marks=pytest.mark.long)])
@@ -93,7 +93,7 @@ def test_invented_hashes_make_no_sessions_or_folders(count):
             visitor = (program, tab)[i % 2]
             body = {"data": [], "fn_index": number, "session_hash": f"invented{i}"}
             assert visitor.http.post(f"{API}/run/predict", json=body).status_code == 200
-        assert not store._sessions
+        assert not store.sessions._by_key
         assert sorted(store.folder.path.rglob("*")) == folders
 
 
@@ -103,15 +103,15 @@ def test_a_session_without_a_tab_ends_and_one_with_a_tab_stays():
         open_.open_tab()
         for visitor in (open_, closed):
             visitor.send("change", question="why?")
-        assert len(store._sessions) == 2
-        store.grace_s = 0.0
-        wait_for(lambda: store.sweep() or len(store._connections) == 1)
-        wait_for(lambda: store.sweep() or len(store._sessions) == 1)
-        assert set(store._sessions) == set(store._connections)
+        assert len(store.sessions._by_key) == 2
+        store.sessions.grace_s = 0.0
+        wait_for(lambda: store.sweep() or len(store.sessions._connections) == 1)
+        wait_for(lambda: store.sweep() or len(store.sessions._by_key) == 1)
+        assert set(store.sessions._by_key) == set(store.sessions._connections)
         open_.close_tab()
-        wait_for(lambda: not store._connections)
+        wait_for(lambda: not store.sessions._connections)
         store.sweep()
-        assert not store._sessions
+        assert not store.sessions._by_key
 
 
 @pytest.mark.long
@@ -126,14 +126,14 @@ def test_what_the_framework_keeps_of_a_tab_goes_with_it():
         open_.http.post(f"{API}/run/predict", json=body)
         assert len(holder.session_data) == 3
         closed.close_tab()
-        wait_for(lambda: len(store._connections) == 1)
+        wait_for(lambda: len(store.sessions._connections) == 1)
         store.sweep()
         assert len(holder.session_data) == 3  # for tabs that come back
-        store.grace_s = 0.0
+        store.sessions.grace_s = 0.0
         wait_for(lambda: store.sweep() or len(holder.session_data) == 1)
-        assert set(holder.session_data) == set(store._connections)
-        assert set(queue.pending_event_ids_session) <= set(store._connections)
-        assert set(queue.pending_messages_per_session) <= set(store._connections)
+        assert set(holder.session_data) == set(store.sessions._connections)
+        assert set(queue.pending_event_ids_session) <= set(store.sessions._connections)
+        assert set(queue.pending_messages_per_session) <= set(store.sessions._connections)
         assert holder.session_data.keys() == holder.time_last_used.keys()
         assert "error" not in open_.send("change", question="still there?")
 
@@ -148,11 +148,11 @@ def wait_for(condition):
 
 def test_a_programs_call_has_a_session_of_its_own_that_ends_with_it(store):
     program = Visitor(store.url, cookies=False)
-    before = set(store._sessions)
+    before = set(store.sessions._by_key)
     kind, told = program.call("trace", clip(program), "is it?", {})
     assert kind == "complete"
     assert told[0]["question"] == "is it?"
-    assert set(store._sessions) == before
+    assert set(store.sessions._by_key) == before
     assert not [held for held in store.uploads._held.values() if any("call-" in s for s in held)]
 
 
@@ -170,8 +170,8 @@ def test_restarting_the_server_keeps_no_key(store):
 
 @pytest.mark.long
 def test_a_call_that_takes_longer_than_the_grace_goes_on():
-    with serving(grace_s=0.0) as store, store.call("program-x") as session:
+    with serving(grace_s=0.0) as store, store.sessions.call("program-x") as session:
         store.sweep()
         assert not session.stop.is_set()
-        assert session.key in store._sessions
+        assert session.key in store.sessions._by_key
     assert session.stop.is_set()

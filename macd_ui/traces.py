@@ -22,7 +22,7 @@ import numpy as np
 from macd_studio.core.errors import TraceError
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import Trace
-from macd_studio.macd_ui.forms import asked_of
+from macd_studio.macd_ui.forms import request_of_trace
 from macd_studio.macd_ui.serving.states import return_free_memory
 from macd_studio.viewer import identity
 
@@ -36,15 +36,15 @@ GONE = (
 )
 
 
-AT_ONCE = 2
+MAX_OPENING = 2
 """Traces that are read back from their files at the same time: each may take 300 MB for it."""
-_reading = threading.BoundedSemaphore(AT_ONCE)
+_reading = threading.BoundedSemaphore(MAX_OPENING)
 
 
-class KeptTrace:
+class StoredTrace:
     """A trace of a session: in memory, or in a file that goes when nothing refers to this any more.
 
-    asked, status, run: what is known of it without reading it; run: see `viewer.identity`. number:
+    request, status, run: what is known of it without reading it, see `viewer.identity`. number:
     from 1, another one for each.
     """
 
@@ -52,14 +52,14 @@ class KeptTrace:
 
     def __init__(self, trace: Trace) -> None:
         self.number = next(self._numbers)
-        self.asked, self.status = asked_of(trace), trace.status
+        self.request, self.status = request_of_trace(trace), trace.status
         self.run = identity(trace)
         self.file_bytes = 0
         self._trace: Trace | None = trace
         self._file: Path | None = None
         self._lock = threading.Lock()
 
-    def forget(self) -> None:
+    def drop(self) -> None:
         """Drops the trace and its file; `get` raises from now on."""
         with self._lock:
             if self._file is not None:
@@ -67,7 +67,7 @@ class KeptTrace:
             self._trace, self._file, self.file_bytes = None, None, 0
 
     @property
-    def resident(self) -> Trace | None:
+    def in_memory(self) -> Trace | None:
         """The trace if it is in memory."""
         return self._trace
 
@@ -99,7 +99,7 @@ class KeptTrace:
             pass
         raise TraceError(*GONE)
 
-    def put_away(self, folder: Path) -> None:
+    def move_to_file(self, folder: Path) -> None:
         """Leaves memory for a file in the folder. Raises OSError, TraceError; it then stays."""
         with self._lock:
             if self._trace is None:
@@ -121,25 +121,25 @@ class Holder(Protocol):
     cache: StageCache | None
     bench: Workbench | None
 
-    def kept_traces(self) -> Sequence[KeptTrace]:
+    def stored_traces(self) -> Sequence[StoredTrace]:
         """All traces of the session; the one on show is the last."""
 
-    def forget_history(self) -> bool:
+    def clear_history(self) -> bool:
         """Drops the traces that undo and redo come back to; False where there are none."""
 
-    def forget_trace(self) -> None:
+    def drop_trace(self) -> None:
         """Drops the trace on show."""
 
 
 @dataclass
-class Held:
+class Usage:
     """Bytes that a session keeps of one kind, and when it last used them."""
 
     bytes: int
     used: float
 
 
-class Budget:
+class MemoryBudget:
     """Keeps what all sessions hold within bounds, bytes of memory and of files.
 
     folder: of the files. clock: seconds, never going back.
@@ -153,16 +153,18 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.memory, self.files, self.folder, self.clock = memory, files, folder, clock
-        self._held: weakref.WeakKeyDictionary[Holder, dict[str, Held]] = weakref.WeakKeyDictionary()
+        self._usage: weakref.WeakKeyDictionary[Holder, dict[str, Usage]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._used: weakref.WeakKeyDictionary[Holder, float] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     @property
     def total(self) -> int:
         """Bytes of memory that all sessions keep."""
-        return sum(held.bytes for own in list(self._held.values()) for held in own.values())
+        return sum(usage.bytes for own in list(self._usage.values()) for usage in own.values())
 
-    def settle(self, session: Holder, without: Collection[str] = ()) -> None:
+    def rebalance(self, session: Holder, without: Collection[str] = ()) -> None:
         """A session has used what it keeps; others, or it, may have to give.
 
         without: of KINDS, what it is not to keep in memory.
@@ -172,7 +174,7 @@ class Budget:
             self._measure(session, now)
             before = self.total
             for what in without:
-                self._give(session, what)
+                self._evict(session, what)
             self._fit()
             self._fit_files()
             gave = self.total < before
@@ -182,24 +184,24 @@ class Budget:
     def forget(self, session: Holder) -> None:
         """The session is over."""
         with self._lock:
-            self._held.pop(session, None)
+            self._usage.pop(session, None)
 
     def _measure(self, session: Holder, now: float | None = None) -> None:
         """Counts what a session keeps; now: it has just used all of it."""
-        former = self._held.get(session, {})
+        former = self._usage.get(session, {})
         seen: set[int] = set()
         bench = session.bench
         if bench is not None:
             seen.add(id(bench.lm))  # the model is everybody's
-        resident = [trace for kept in session.kept_traces() if (trace := kept.resident)]
+        in_memory = [trace for stored in session.stored_traces() if (trace := stored.in_memory)]
         frames = [] if session.cache is None else session.cache.frames()
         sizes = {
-            "traces": sum(memory_of(trace, seen) for trace in resident),
+            "traces": sum(memory_of(trace, seen) for trace in in_memory),
             "bench": memory_of(bench, seen),
             "clip": sum(memory_of(clip, seen) for clip in frames),
         }
-        self._held[session] = {
-            what: Held(size, former[what].used if now is None and what in former else now or 0.0)
+        self._usage[session] = {
+            what: Usage(size, former[what].used if now is None and what in former else now or 0.0)
             for what, size in sizes.items()
             if size
         }
@@ -207,26 +209,31 @@ class Budget:
     def _fit(self) -> None:
         tried: set[tuple[int, str]] = set()
         while self.total > self.memory:
-            share = self.memory / max(1, sum(bool(own) for own in self._held.values()))
+            share = self.memory / max(1, sum(bool(own) for own in self._usage.values()))
             able = [
-                (sum(h.bytes for h in own.values()) <= share, held.used, KINDS.index(what), session)
-                for session, own in self._held.items()
+                (
+                    sum(h.bytes for h in own.values()) <= share,
+                    usage.used,
+                    KINDS.index(what),
+                    session,
+                )
+                for session, own in self._usage.items()
                 if not session.busy.locked()
-                for what, held in own.items()
+                for what, usage in own.items()
                 if (id(session), what) not in tried
             ]
             if not able:  # the rest is in use, or no file can be written
                 return
             *_, kind, session = min(able, key=lambda one: one[:3])
             tried.add((id(session), KINDS[kind]))
-            self._give(session, KINDS[kind])
+            self._evict(session, KINDS[kind])
 
-    def _give(self, session: Holder, what: str) -> None:
+    def _evict(self, session: Holder, what: str) -> None:
         """Takes one kind out of a session's memory."""
         if what == "traces":
-            for kept in session.kept_traces():
+            for stored in session.stored_traces():
                 try:
-                    kept.put_away(self.folder)
+                    stored.move_to_file(self.folder)
                 except (OSError, TraceError):  # it stays until there is room
                     break
         elif session.busy.acquire(blocking=False):
@@ -242,7 +249,7 @@ class Budget:
     def _fit_files(self) -> None:
         """Drops traces of those who have more than an equal share of the files."""
         while True:
-            sizes = {s: sum(k.file_bytes for k in s.kept_traces()) for s in list(self._held)}
+            sizes = {s: sum(t.file_bytes for t in s.stored_traces()) for s in list(self._usage)}
             if sum(sizes.values()) <= self.files:
                 return
             share = self.files / sum(bool(size) for size in sizes.values())
@@ -250,8 +257,8 @@ class Budget:
             if not over:
                 return
             oldest = min(over, key=lambda session: self._used.get(session, 0.0))
-            if not oldest.forget_history():
-                oldest.forget_trace()
+            if not oldest.clear_history():
+                oldest.drop_trace()
 
 
 KINDS = ("clip", "bench", "traces")

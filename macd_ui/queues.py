@@ -1,13 +1,13 @@
-"""First-in-first-out lines: for the device, for a place near it, and for opening files.
+"""First-in-first-out queues: for the device, for a place near it, and for opening files.
 
 A run holds its clip in memory from when it is read, so only the runs that are near the device read
 theirs; all others wait before that, with a place and a time.
 
-line = Line()
-with line.enter(expected_s=12.0) as ticket:
+queue = JobQueue()
+with queue.enter(expected_s=12.0) as ticket:
     while not ticket.wait(0.5):
         print(ticket.ahead, ticket.wait_s)
-    ...  # compute; ticket.tell(seconds_left) keeps the others' expectations true
+    ...  # compute; ticket.update(seconds_left) keeps the others' expectations true
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ MAX_WAITING = 500
 """Jobs that may wait, far from the device and near it."""
 
 
-class LineFull(MacdError):
+class QueueFull(MacdError):
     """As many jobs wait for the device as the server takes."""
 
 
-class Line:
+class JobQueue:
     """Jobs in the order in which they came; the first one holds the device.
 
     max_waiting: how many may wait behind those that go on. clock: seconds, never going back.
-    at_once: how many of the first may go on. waiting_for: what is told to those who find it full.
+    capacity: how many of the first may go on. waiting_for: what is told to those who find it full.
     """
 
     def __init__(
         self,
         max_waiting: int = MAX_WAITING,
         clock: Callable[[], float] = time.monotonic,
-        at_once: int = 1,
+        capacity: int = 1,
         waiting_for: str = "runs wait for this server's device",
     ) -> None:
-        self.max_waiting, self.clock, self.at_once = max_waiting, clock, at_once
+        self.max_waiting, self.clock, self.capacity = max_waiting, clock, capacity
         self.waiting_for = waiting_for
         self._tickets: list[Ticket] = []
         self._changed = threading.Condition()
@@ -56,11 +56,11 @@ class Line:
 
         is_run: somebody asked for it; else it is the server's own work.
 
-        Raises LineFull.
+        Raises QueueFull.
         """
         with self._changed:
-            if len(self._tickets) >= self.max_waiting + self.at_once:
-                raise LineFull(
+            if len(self._tickets) >= self.max_waiting + self.capacity:
+                raise QueueFull(
                     f"{self.max_waiting} {self.waiting_for} already",
                     "Try again in some minutes, or run the project on a machine of your own",
                 )
@@ -75,68 +75,68 @@ class Line:
 
 
 class Ticket:
-    """A place in the line; leave it, or use it as a context manager, to let the next one in."""
+    """A place in the queue; leave it, or use it as a context manager, to let the next one in."""
 
-    def __init__(self, line: Line, expected_s: float | None, is_run: bool) -> None:
-        self._line, self.is_run = line, is_run
-        self._left_s, self._told_at = expected_s, line.clock()
+    def __init__(self, queue: JobQueue, expected_s: float | None, is_run: bool) -> None:
+        self._queue, self.is_run = queue, is_run
+        self._left_s, self._updated_at = expected_s, queue.clock()
 
     @property
     def _place(self) -> int:
-        tickets = self._line._tickets
+        tickets = self._queue._tickets
         return tickets.index(self) if self in tickets else 0
 
     @property
     def ahead(self) -> int:
         """How many jobs have to end before this one may go on; 0: it may."""
-        return max(0, self._place - self._line.at_once + 1)
+        return max(0, self._place - self._queue.capacity + 1)
 
     @property
     def runs_ahead(self) -> int:
         """How many of the jobs before this one somebody asked for."""
-        return sum(t.is_run for t in self._line._tickets[: self._place])
+        return sum(t.is_run for t in self._queue._tickets[: self._place])
 
     @property
     def wait_s(self) -> float | None:
         """Expected seconds until all before this job have computed; None if one cannot be told.
 
-        As if they went on one after another; `Line.at_once` may do so at the same time.
+        As if they went on one after another; `JobQueue.capacity` may do so at the same time.
         """
-        with self._line._changed:
-            before = self._line._tickets[: self._place]
+        with self._queue._changed:
+            before = self._queue._tickets[: self._place]
             seconds = [t._remaining(computing=i == 0) for i, t in enumerate(before)]
         return None if None in seconds else sum(s for s in seconds if s is not None)
 
     def _remaining(self, computing: bool) -> float | None:
         if self._left_s is None or not computing:
             return self._left_s
-        return max(0.0, self._left_s - (self._line.clock() - self._told_at))
+        return max(0.0, self._left_s - (self._queue.clock() - self._updated_at))
 
     @property
-    def at_once(self) -> int:
+    def capacity(self) -> int:
         """How many of the line may go on."""
-        return self._line.at_once
+        return self._queue.capacity
 
-    def tell(self, left_s: float | None) -> None:
+    def update(self, left_s: float | None) -> None:
         """How long the job will still compute, as it now seems."""
-        self._left_s, self._told_at = left_s, self._line.clock()
+        self._left_s, self._updated_at = left_s, self._queue.clock()
 
     def wait(self, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Waits until the job may compute; False after the timeout, or at once if stopped."""
-        with self._line._changed:
-            self._line._changed.wait_for(lambda: not self.ahead or stopped(), timeout_s)
+        with self._queue._changed:
+            self._queue._changed.wait_for(lambda: not self.ahead or stopped(), timeout_s)
             return not self.ahead and not stopped()
 
     def leave(self) -> None:
         """Gives the place up; a second time does nothing."""
-        with self._line._changed:
-            if self in self._line._tickets:
+        with self._queue._changed:
+            if self in self._queue._tickets:
                 was_computing = not self._place
-                self._line._tickets.remove(self)
-                if was_computing and self._line._tickets:  # its time starts now
-                    follower = self._line._tickets[0]
-                    follower.tell(follower._left_s)
-                self._line._changed.notify_all()
+                self._queue._tickets.remove(self)
+                if was_computing and self._queue._tickets:  # its time starts now
+                    follower = self._queue._tickets[0]
+                    follower.update(follower._left_s)
+                self._queue._changed.notify_all()
 
     def __enter__(self) -> Ticket:
         return self

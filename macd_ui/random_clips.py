@@ -20,7 +20,7 @@ COUNTED_TOO = "yes-bias"
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomClip:
     """A drawn clip on disk (video: its path), its question and the true answer."""
 
     seed: int
@@ -39,7 +39,7 @@ def fresh_seed() -> int:
     return secrets.randbelow(MAX_SEED)
 
 
-def draw(seed: int, folder: Path) -> Drawn:
+def draw_clip(seed: int, folder: Path) -> RandomClip:
     """Draws a clip and writes it into a new folder in `folder`, as `draw-SEED.mp4`.
 
     The same seed gives the same clip, question and truth.
@@ -60,10 +60,10 @@ def draw(seed: int, folder: Path) -> Drawn:
     # made now, and not before the frames are drawn: a server deletes empty folders of uploads
     path = Path(tempfile.mkdtemp(dir=folder)) / f"draw-{seed}.mp4"
     write_frames(frames, path, FPS, {"title": TITLE}, preset="veryfast")
-    return Drawn(seed, str(path), item.question, item.truth)
+    return RandomClip(seed, str(path), item.question, item.truth)
 
 
-def available() -> bool:
+def can_draw() -> bool:
     """Whether this installation can draw."""
     from importlib.util import find_spec
 

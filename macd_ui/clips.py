@@ -35,7 +35,7 @@ MOST_WAITING = 50
 """Videos of one visitor that may wait to be read."""
 
 
-class Readers:
+class ReaderPool:
     """Lets READERS videos be read at once, in turn of their visitors.
 
     Whoever has fewer videos under way comes first. quota: counts the time of each visitor; where it
@@ -50,7 +50,7 @@ class Readers:
         self._changed = threading.Condition()
 
     @contextmanager
-    def turn(self, visitor: str, stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    def slot(self, visitor: str, stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Waits for a reader. Raises QuotaError, and Cancelled once `stopped`."""
         self.quota.check_reading(visitor)
         mine = (visitor, object())
@@ -94,7 +94,7 @@ def read_beside(
 ) -> Clip:
     """The clip; raises Cancelled as soon as `stopped`, and the VideoErrors of `read_clip`.
 
-    readers: a turn to read, see `Readers.turn`. limits: memory and time for each, such as
+    readers: a turn to read, see `ReaderPool.slot`. limits: memory and time for each, such as
     `core.media.video.PUBLIC_SERVER` where files come from strangers.
     """
     future: Future[Clip] = Future()
@@ -115,7 +115,7 @@ def read_beside(
     return future.result()
 
 
-def stamp(path: str) -> tuple[int, int] | None:
+def file_stamp(path: str) -> tuple[int, int] | None:
     """Time and size of a file, which change when it does; None if there is none."""
     try:
         stats = Path(path).stat()
@@ -126,7 +126,7 @@ def stamp(path: str) -> tuple[int, int] | None:
 
 def digest(path: str) -> str:
     """SHA-256 of a file as in a trace, remembered as long as the file is the same."""
-    return _digest(path, stamp(path))
+    return _digest(path, file_stamp(path))
 
 
 @lru_cache(maxsize=256)
@@ -140,11 +140,11 @@ def _digest(path: str, known_by: tuple[int, int] | None) -> str:
 
 PICTURES, SIDE = 24, 240
 """How many pictures a strip shows, and their long side at most, in pixels."""
-STRIP = VideoOptions(frames=PICTURES, dense_fps=0, max_seconds=36_000)
+FILMSTRIP = VideoOptions(frames=PICTURES, dense_fps=0, max_seconds=36_000)
 """A clip that is too long for a run still shows its strip, on which a range is chosen."""
 
 
-def read_strip(
+def read_filmstrip(
     video: str,
     chosen: Mapping[str, Any],
     stopped: Callable[[], bool],
@@ -157,11 +157,11 @@ def read_strip(
     of `read_clip`.
     """
     bounds = {name: chosen[name] for name in ("start", "end") if chosen.get(name) is not None}
-    options = video_options(STRIP, bounds)
+    options = video_options(FILMSTRIP, bounds)
     return read_beside(video, options, stopped, readers, limits)
 
 
-def strip_value(clip: Clip, longest_s: float) -> dict[str, Any]:
+def filmstrip_value(clip: Clip, longest_s: float) -> dict[str, Any]:
     """What the page draws a strip from, as plain values; times in seconds.
 
     longest_s: the longest range that a run reads, seconds.

@@ -1,0 +1,228 @@
+"""The catalogue of what the page says: one whole sentence for each case.
+
+Errors bring words of their own, where they are raised. The texts of the page's scripts are in
+js/sentences.js.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+from macd_studio.core.errors import Cancelled, MacdError
+from macd_studio.core.words import count
+
+TITLE = "MACD Studio"
+LEAD = (
+    "An AI that answers questions about a video sometimes names things that are not in it. MACD"
+    " covers what the question is about, asks again, and keeps only the answer that the uncovered"
+    " video supports. This page shows every step: what was covered, what that changed, and whether"
+    " covering something else would have changed as much."
+)
+UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
+FULL_DISK = "The server's disk is full. Try again later, or inform its operator."
+BUSY = "A run is already going on."
+STARTING = "Starting"
+RANDOM_CLIP = "Drawing a clip"
+READING = "Reading the video"
+OUT_OF_REACH = "The server cannot be reached."
+
+RUN, MASKS_ONLY = "Run", "Detect and mask only"
+STOP, ANSWER_ANYWAY, RANDOM_DRAW, ASK_ALL = "Stop", "Answer anyway", "Random draw", "Ask all"
+SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save as HTML", "Open trace"
+HIDE_FORM = "Hide the form"
+EXAMPLE, OWN_CLIP, QUESTION = "Example", "Or your own clip", "Question"
+QUESTION_HINT = "Is there a dog in the video?"
+COMPARE, METHODS, SETTINGS = "Compare methods", "Additional methods", "Settings"
+BACKBONE, DETECTOR, EMBEDDED_MODEL = "Backbone", "Detector", "toyworld · embedded"
+TRAJECTORIES = "Strength trajectories"
+SEVERAL, ONE_A_LINE = "Several questions", "One question on each line"
+BACKBONE_HELP = "parameters and memory in bfloat16; a folder or another hub id can be typed"
+DETECTOR_HELP = "toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, or a file"
+SHAPE_HELP = "outlines come from a detector that segments, such as yolo11n-seg"
+GRADIENT_HELP = "≈ costs less and often gives other signs; MACD is defined by the exact one"
+
+NO_RUN_OF_LINK = (
+    "the run of this link is not here, so another one is shown: runs stay in the browser that made"
+    " them",
+    "Ask whoever sent the link for the saved trace, and open that",
+)
+NOTHING_TO_CHANGE = ("there is nothing to change yet", "Run a clip first")
+CHANGE_STOPPED = ("the change was stopped", "What was there before is shown")
+STOPPED_WAITING = ("stopped while waiting", "Nothing was computed")
+
+LONGEST_QUESTION = 80
+"""Characters of a question that a sentence names."""
+MOST_NAMED = 4
+"""Differing settings that a sentence names."""
+
+
+def of_error(error: BaseException) -> str | None:
+    """Cause and remedy of an error for a visitor; None for an unexpected one."""
+    if isinstance(error, MacdError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return FULL_DISK
+    return None
+
+
+def of_stop(error: Cancelled) -> str:
+    """Where a job was stopped, as a sentence."""
+    return str(error)[:1].upper() + str(error)[1:]
+
+
+def run_ended(status: str, out_of_time_after: float | None = None) -> str:
+    """What is said of a run that gave a trace. status: the trace's; out_of_time_after: seconds."""
+    if status == "complete":
+        return ""
+    if out_of_time_after is not None:
+        return f"Stopped: {out_of_time(out_of_time_after)}. What was computed is shown."
+    return f"This run was {status}. What was computed is shown."
+
+
+def out_of_time(limit_s: float) -> str:
+    """Why a run was stopped that its visitor did not stop."""
+    return f"this server gives each run {limit_s:g} s, and this one took longer"
+
+
+def place_in_queue(runs_ahead: int, wait_s: float | None) -> str:
+    """How many runs come first, and how long that may take."""
+    if not runs_ahead:
+        return "Waiting until the models are ready"
+    if wait_s is None:
+        return f"Waiting: {count(runs_ahead, 'run')} before yours"
+    return f"Waiting: {count(runs_ahead, 'run')} before yours, about {max(1, round(wait_s))} s"
+
+
+def place_to_open(files_ahead: int, wait_s: float) -> str:
+    """How many files are opened first, and how long that may take."""
+    return f"Waiting: {count(files_ahead, 'file')} before yours, about {max(1, round(wait_s))} s"
+
+
+def waiting_for_gpu(seconds: int) -> str:
+    """While a Space lends a GPU, with what the run takes of its visitor's quota."""
+    return f"Waiting for a GPU · about {seconds} s of your GPU quota"
+
+
+def cost_of_run(seconds: int) -> str:
+    """What a run takes of its visitor's quota."""
+    return f"A run takes about {seconds} s of your GPU quota."
+
+
+def with_time(message: str, left_s: float | None, spent_s: float = 0.0) -> str:
+    """A message of a stage with the seconds left, or those spent where none can be expected."""
+    if left_s is not None:
+        return f"{message} · about {max(1, round(left_s))} s left"
+    return f"{message} · {round(spent_s)} s so far" if spent_s >= 1 else message
+
+
+def form_refused(error: MacdError) -> str:
+    """Why the form cannot be run."""
+    return f"The form cannot be run: {error}"
+
+
+def no_such_example(name: str) -> str:
+    """A link named an example that is not there."""
+    return f"There is no example {name[:60]!r}; another one is shown."
+
+
+def no_clip_in_form(shown: str) -> str:
+    """The form holds no clip. shown: the run on show, see `run_name`."""
+    return f"Shown: {shown}. To run, choose an example or a clip."
+
+
+def another_run(shown: str, requested: str) -> str:
+    """The form asks for another clip or question. Both: as `run_name` gives them."""
+    return f"Shown: {shown}. Run would analyse {requested}."
+
+
+def other_settings(changes: Sequence[str], edited: bool) -> str:
+    """The form asks for the clip and question on show in another way; "" where it does not.
+
+    changes: settings, each in words. edited: whether the trace on show was changed by hand.
+    """
+    named = ", ".join(changes[:MOST_NAMED])
+    if len(changes) > MOST_NAMED:
+        named += f", and {len(changes) - MOST_NAMED} more"
+    start = "The form differs from what is shown:"
+    if changes and edited:
+        return f"{start} Run would use {named} and leave out the changes made by hand."
+    if changes:
+        return f"{start} Run would use {named}."
+    return f"{start} Run would leave out the changes made by hand." if edited else ""
+
+
+def setting_changed(label: str, before: str, after: str) -> str:
+    """A setting that a run would take in place of the one on show."""
+    return f"{label} {after} instead of {before}"
+
+
+def method_added(title: str) -> str:
+    """A method that a run would have, and the trace on show has not."""
+    return f"also {title}"
+
+
+def method_left_out(title: str) -> str:
+    """A method that the trace on show has, and a run would not have."""
+    return f"not {title}"
+
+
+def run_name(clip: str, question: str) -> str:
+    """A clip and a question, which is shortened."""
+    text = " ".join(question.split())
+    if len(text) > LONGEST_QUESTION:
+        text = text[: LONGEST_QUESTION - 1] + "…"
+    return f"{clip} · “{text}”" if text else f"{clip} · no question"
+
+
+def example_message(title: str, truth: str, tries: int, searched: int) -> str:
+    """What is said of an example when it is opened, with how it was chosen.
+
+    tries: clips that were drawn until this one; 0 where nobody looked for it. searched: clips that
+    were drawn in all.
+    """
+    text = f"{title}. {truth}"
+    if not tries:
+        return text
+    if searched <= tries:
+        return f"{text} Chosen by its outcome: number {tries:,} of the clips drawn for it."
+    return (
+        f"{text} Chosen by its outcome: number {tries:,} of the {searched:,} clips drawn for it,"
+        " with the fewest controls alike."
+    )
+
+
+def use_models(title: str) -> str:
+    """The button that chooses real models."""
+    return f"Use {title}"
+
+
+def both_models(backbone: str, detector: str) -> str:
+    """A backbone and a detector."""
+    return f"{backbone} and {detector}"
+
+
+def model_facts(
+    billions: float, needed_gb: float, memory_gb: float, licence: str, download_gb: float,
+    detector: str,
+) -> str:  # fmt: skip
+    """What is known of the real models that fit this machine."""
+    return (
+        f"{billions:g} B parameters · needs {needed_gb:.1f} of {memory_gb:.0f} GB of memory ·"
+        f" {licence} · first run downloads {download_gb:g} GB. Detector: {detector}."
+    )
+
+
+def several_help(most: int) -> str:
+    """Below the list of several questions."""
+    return f"up to {most}; objects are looked for, and the video is read, once for all"
+
+
+def paper_values(values: Sequence[object]) -> str:
+    """The values of a setting that the paper tried."""
+    return f"paper: {', '.join(map(str, values))}"
+
+
+def save_plot(kind: str) -> str:
+    """The button that saves the strength plot."""
+    return f"Save {kind.upper()}"

@@ -1,0 +1,229 @@
+"""What a session shows, as updates of the page's widgets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from macd_studio.core.errors import MacdError, TraceError
+from macd_studio.core.figures.strengths import has_ascent
+from macd_studio.core.methods import METHODS
+from macd_studio.core.truth import is_right
+from macd_studio.core.types import Trace
+from macd_studio.macd_ui import sentences
+from macd_studio.macd_ui.actions import known_costs
+from macd_studio.macd_ui.clips import digest
+from macd_studio.macd_ui.estimate import STAGES
+from macd_studio.macd_ui.examples import Example, load_first
+from macd_studio.macd_ui.files import addresses
+from macd_studio.macd_ui.forms import (
+    SETTINGS,
+    STANDARD_METHODS,
+    RunRequest,
+    difference,
+    form_values,
+    request_of_trace,
+    run_options,
+    with_models,
+)
+from macd_studio.macd_ui.models import offered
+from macd_studio.macd_ui.random_clips import COUNTED_TOO, RandomClip
+from macd_studio.macd_ui.session import Form, Session
+from macd_studio.macd_ui.settings import EMBEDDED
+from macd_studio.macd_ui.store import Store
+from macd_studio.viewer import payload, status
+
+Updates = dict[str, Any]
+TOY_WORLD = "toy world"
+"""The title of the clips that the embedded backbone was trained on, `toyworld.clips.TITLE`."""
+OTHER_FIELDS = ("methods", "detector", "sampling")
+"""Inputs of the form that are settings too, and no option."""
+NO_FILMSTRIP: Updates = {"strip": {}, "sampling": {}}
+"""The form holds no clip whose frames could be chosen."""
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """Renders a session: its trace, the buttons, and where the form differs from what is shown."""
+
+    store: Store
+    examples: list[Example]
+
+    @cached_property
+    def first(self) -> tuple[Example, Trace] | None:
+        """The example that the page opens on, with its trace."""
+        return load_first(self.examples)
+
+    def example_index(self, value: Any) -> int | None:
+        """The index of an example in a widget's value; None for what is none."""
+        return None if value is None or not 0 <= int(value) < len(self.examples) else int(value)
+
+    def show_trace(self, session: Session, state: dict[str, Any]) -> Updates:
+        """The session's trace with its plot and its files; only the state of one that is gone."""
+        try:
+            trace, link = session.trace, session.link
+            before = session.undo_stack[-1].get() if session.undo_stack else None
+        except TraceError:
+            return joined({"viewer": self.viewer(session, None, state)}, self.note(session))
+        if trace is None and self.first is not None:
+            trace, link = self.first[1], self.first[0].link
+        viewer = self.viewer(session, trace, state, before=before, link=link)
+        shown = {"viewer": viewer} | plot(session, trace)
+        return joined(shown, self.note(session), self.run_buttons(session), saving(True))
+
+    def restore_after_run(self, session: Session, state: dict[str, Any]) -> Updates:
+        """After a run without a result: what was shown before it, and the reason."""
+        replaced, session.pending = session.pending is not None, None
+        if replaced:
+            return joined(self.show_trace(session, state), running(False))
+        viewer = self.show_state(session, state)
+        return joined(viewer, self.run_buttons(session), running(False), self.note(session))
+
+    def restore_after_change(self, session: Session, state: dict[str, Any]) -> Updates:
+        """What was there before a change that failed."""
+        session.bench = None
+        return joined(self.show_trace(session, state), running(False))
+
+    def show_state(self, session: Session, state: dict[str, Any]) -> Updates:
+        """The trace on the page as it is, with another state."""
+        return {"viewer": self.viewer(session, None, state)}
+
+    def show_error(self, session: Session, error: MacdError, where: str) -> Updates:
+        """The trace on the page as it is, with the error at that part of the page."""
+        return self.show_state(session, status(error=str(error), where=where))
+
+    def first_paint(self) -> dict[str, Any] | None:
+        """The viewer's value for the example that the page opens on; None without one."""
+        if self.first is None:
+            return None
+        example, trace = self.first
+        state = status(message=example.message, done=STAGES)
+        return self.viewer(Session(), trace, state, link=example.link)
+
+    def viewer(
+        self,
+        session: Session,
+        trace: Trace | None,
+        state: dict[str, Any],
+        frames: bool = True,
+        before: Trace | None = None,
+        link: str = "",
+    ) -> dict[str, Any]:
+        """The viewer's value, see `viewer.payload`. before: the trace before a change by hand."""
+        files = addresses(session, self.first and self.first[0])
+        costs = None if trace is None else known_costs(self.store.estimator, trace)
+        return payload(trace, state, frames, before, link, files, bool(session.redo_stack), costs)
+
+    def note(self, session: Session) -> Updates:
+        """Where the form would run something else than what is shown."""
+        shown = session.pending
+        if shown is None and session.current is not None:
+            shown = with_models(session.current.request, session.models)
+        if shown is None and self.first is not None:
+            shown = request_of_trace(self.first[1])
+        try:
+            text = difference(shown, self.requested_run(session.form))
+        except MacdError as error:
+            text = sentences.form_refused(error)
+        return {"note": {"text": text}}
+
+    def is_outside_toy_world(self, form: Form) -> bool:
+        """Whether the embedded backbone would be asked about a clip of another kind than its own.
+
+        An example is its operator's choice; what it shows is marked all the same.
+        """
+        return form.video is not None and form.backbone == EMBEDDED and form.title != TOY_WORLD
+
+    def run_buttons(self, session: Session) -> Updates:
+        """What Run would do, said on the button; whether an answer can be asked for anyway."""
+        outside, current = self.is_outside_toy_world(session.form), session.current
+        masked = current is not None and outside and current.request.masks_only
+        same = masked and current and digest(str(session.form.video)) == current.request.sha256
+        models = offered(self.store.settings) if outside else None
+        title, facts = (models.title, models.facts) if models else ("", "")
+        return {
+            "run": gr.update(value=sentences.MASKS_ONLY if outside else sentences.RUN),
+            "answer": gr.update(visible=bool(same)),
+            "guard": {"outside": outside, "title": title, "facts": facts},
+            "real": gr.update(
+                visible=models is not None, value=sentences.use_models(title) if models else ""
+            ),
+        }
+
+    def requested_run(self, form: Form) -> RunRequest | None:
+        """What Run would compute; None without a clip. Raises OptionError for a setting."""
+        video = form.video
+        if video is None and form.example is not None:
+            video = str(self.examples[form.example].video)
+        if video is None or not Path(video).is_file():
+            return None
+        values = self.opening_values() | form.values
+        return RunRequest(
+            Path(video).name,
+            digest(video),
+            form.question,
+            run_options(values),
+            tuple(m for m in values["methods"] or () if m in METHODS),
+            form.backbone,
+            (values["detector"] or EMBEDDED).strip(),
+        )
+
+    def opening_values(self) -> dict[str, Any]:
+        """The settings as the page opens: those of its first example."""
+        opening = {"methods": [], "detector": EMBEDDED, "sampling": {}}
+        return opening | (settings_of(self.first[1]) if self.first else form_values())
+
+
+def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form's settings hold, without clip and question."""
+    return {name: values[name] for name in (*OTHER_FIELDS, *SETTINGS) if name in values}
+
+
+def settings_of(trace: Trace) -> dict[str, Any]:
+    """The form's settings that ask for a trace's run, without its models."""
+    methods = [m for m in trace.answers if m in METHODS and m not in STANDARD_METHODS]
+    return form_values(trace.options) | {"methods": methods}
+
+
+def joined(*parts: Updates) -> Updates:
+    """Updates of several sources; those of one widget are made one."""
+    out: Updates = {}
+    for name, update in ((n, u) for part in parts for n, u in part.items()):
+        earlier = out.get(name)
+        both = isinstance(update, dict) and isinstance(earlier, dict) and "__type__" in update
+        out[name] = earlier | update if both and earlier is not None else update
+    return out
+
+
+def plot(session: Session, trace: Trace | None) -> Updates:
+    """The strength plot as far as it is on show: its library is large, and comes with it."""
+    if not session.plot_open:
+        return {}
+    return {"plot": trace.figure("strengths") if trace is not None and has_ascent(trace) else None}
+
+
+def running(now: bool) -> Updates:
+    """Which of the buttons Run and Stop can be pressed."""
+    idle = {name: gr.update(interactive=not now) for name in ("run", "answer", "draw")}
+    return idle | {"stop": gr.update(interactive=now)}
+
+
+def saving(now: bool) -> Updates:
+    """Whether the shown trace can be saved."""
+    return {"save": gr.update(interactive=now), "export": gr.update(interactive=now)}
+
+
+def tally_of(trace: Trace | None, clip: RandomClip) -> dict[str, Any]:
+    """Who was right about a random clip; {} where its run did not end."""
+    if trace is None or trace.status != "complete" or trace.clip.name != Path(clip.video).name:
+        return {}
+    right = {name: is_right(a.text, clip.truth) for name, a in trace.answers.items()}
+    titles = {name: METHODS[name].title for name in right if name in METHODS}
+    if COUNTED_TOO in titles:
+        titles[COUNTED_TOO] = f"{titles[COUNTED_TOO]} (+{trace.options.rules.delta:g})"
+    return {"seed": clip.seed, "truth": clip.truth, "right": right, "titles": titles}
