@@ -29,7 +29,7 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import ViewBatch, decode
+from macd_studio.core.decoding.batch import ViewBatch, decode
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
 from macd_studio.core.planning.plan import QUESTION, sample_clip, sample_tracks
 from macd_studio.core.rules import Linear

@@ -14,7 +14,7 @@ import numpy as np
 from bench.counted import flops
 from macd_studio.core.backbones import Encoded, VideoLM, load_backbone
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import ViewBatch
+from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import run_method

@@ -12,18 +12,12 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
 from macd_studio.core.backbones.host import to_float
-from macd_studio.core.decoding.loop import decode
+from macd_studio.core.decoding.batch import decode
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.ascent import (
-    BaseRead,
-    ascend,
-    finalize_ascent,
-    read_base,
-    reverse_step,
-)
-from macd_studio.core.masking.composite import MaskCompositor, mask_compositor
-from macd_studio.core.masking.masks import draw_masks, no_masks
-from macd_studio.core.masking.objective import OwnAnswer
+from macd_studio.core.macd import MaskCompositor, finalize_ascent, no_masks
+from macd_studio.core.masking.ascent import BaseRead, OwnAnswer, ascend, read_base, reverse_step
+from macd_studio.core.masking.composite import mask_compositor
+from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.metering import Cost, Meter
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.rules import Plain
@@ -35,7 +29,7 @@ T = TypeVar("T")
 class MethodContext:
     """One clip and one question, with the work that methods share, done once.
 
-    former: the prefill of another question about the same frames, see `read_base`.
+    reuse: the prefill of another question about the same frames, see `read_base`.
 
     `shared` counts how many methods each piece served that another had made; the first to need a
     piece pays for it.
@@ -48,9 +42,9 @@ class MethodContext:
         tracks: tuple[Track, ...],
         options: RunOptions,
         meter: Meter | None = None,
-        former: DecodeState | None = None,
+        reuse: DecodeState | None = None,
     ) -> None:
-        self.lm, self.encoded, self._former = lm, encoded, former
+        self.lm, self.encoded, self._reuse = lm, encoded, reuse
         self.tracks, self.options = tracks, options
         self.shared: dict[str, int] = {}
         self.meter = meter or Meter(lm.info.device)
@@ -128,9 +122,9 @@ class MethodContext:
     @property
     def read(self) -> BaseRead:
         """The video as it is, read as the ascent wants it."""
-        options, former = self.options.ascent, self._former
+        options, reuse = self.options.ascent, self._reuse
         return self.memoize(
-            "base prefill", None, lambda: read_base(self.lm, self.encoded, options, former)
+            "base prefill", None, lambda: read_base(self.lm, self.encoded, options, reuse)
         )
 
     @property

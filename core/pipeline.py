@@ -149,8 +149,8 @@ def run(
             state.warnings.append(NO_ANSWER)
             further = []
         meter = Meter(model.info.device, memory=True)
-        former = cache.prefill_for(model, encoded)
-        context = MethodContext(model, encoded, tracks, options, meter, former)
+        reuse = cache.prefill_for(model, encoded)
+        context = MethodContext(model, encoded, tracks, options, meter, reuse)
         yield from _analyse(state, context)
         if cache.keep_prefill:
             cache.put_prefill(model, encoded, context.base)

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from macd_studio.core.decoding.contrast import Logits, cut_floor, log_partition
+from macd_studio.core.decoding.contrast import log_partition
 from macd_studio.core.errors import OptionError
+from macd_studio.core.macd import Float64Array, Logits, contrast_weights, cut_floor
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.question import require_yes_no, word_tokens
 from macd_studio.core.types import StepWeights
-
-Float64Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,11 @@ class ScoreRule(ABC):
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     second_views: ClassVar[int] = 1
+
+    @property
+    def constant(self) -> ContrastOptions | None:
+        """α, β and cut where they alone say how every token is weighed; None elsewhere."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -86,7 +89,7 @@ class Plain(ScoreRule):
 @dataclass(frozen=True)
 class Linear(ScoreRule):
     """(1 + α)·z − α·z′ where p ≥ β·max p; with `head` "raw" where z ≥ β·max z (the MACD paper, eq.
-    6; VCD, arXiv 2311.16922; TCD cuts by raw logits).
+    8 and 9; VCD, arXiv 2311.16922; TCD cuts by raw logits).
     """
 
     name = "linear"
@@ -99,9 +102,14 @@ class Linear(ScoreRule):
         return cls(setting.contrast)
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
-        """The same weights for every token."""
-        floor = cut_floor(base, self.contrast.beta, self.contrast.head)
-        return StepWeights(1 + self.contrast.alpha, (-self.contrast.alpha,), floor)
+        """The same weights for every token: `core.macd.contrast_weights`."""
+        c = self.contrast
+        return contrast_weights(base, c.alpha, c.beta, c.head)
+
+    @property
+    def constant(self) -> ContrastOptions | None:
+        """Its contrast; a rule that derives from it may weigh in another way."""
+        return self.contrast if type(self) is Linear else None
 
 
 @dataclass(frozen=True)

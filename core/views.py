@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.masks import no_masks
+from macd_studio.core.macd import no_masks
 from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import Counterfactual, Track
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from macd_studio.core.backbones.base import DecodeState
     from macd_studio.core.context import MethodContext
-    from macd_studio.core.masking.composite import MaskCompositor
+    from macd_studio.core.macd import MaskCompositor
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +224,7 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
     import torch
 
     from macd_studio.core.backbones.host import to_host
+    from macd_studio.core.masking.composite import one_by_one
 
     mask = replace(context.options.mask, frame_mask="off")
 
@@ -231,7 +232,7 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
         if not context.tracks:
             return np.zeros(0)
         rows: list[Tensor] = []
-        for videos in context.masks(mask).one_by_one():
+        for videos in one_by_one(context.masks(mask)):
             first = [] if rows else [context.encoded.video[None].to(videos.dtype)]
             state = context.prefill(torch.cat([*first, videos]))
             rows.append(torch.log_softmax(state.logits.double(), -1))
@@ -306,7 +307,9 @@ def _trained_noise(
     """Noise inside `objects` (K, T, H, W) and `outside` (T, H, W), its scales found by ascent."""
     if not len(objects) and outside is None:
         return SecondView(context.base, NoisedView(scale=0.0))
-    noisy = masks.noising(context.noise(), objects, outside)
+    from macd_studio.core.masking.composite import noising
+
+    noisy = noising(masks, context.noise(), objects, outside)
     options = replace(
         context.options.ascent,
         levels="continuous",

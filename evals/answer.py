@@ -11,9 +11,10 @@ import numpy as np
 
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.contrast import Head, above, cut_floor, score, weighted
+from macd_studio.core.decoding.contrast import score
 from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import MacdError, NotApplicable
+from macd_studio.core.macd import Head, above, cut_floor, weighted
 from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
 from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.methods.run import DecodingViews, FixedAnswer, prepare

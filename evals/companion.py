@@ -21,6 +21,7 @@ from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import MacdError
+from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.options import MaskOptions, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.validation import Number
@@ -35,7 +36,7 @@ def margin_change(lm: VideoLM, benchmark: Benchmark, item: Item) -> tuple[float,
     encoded = lm.encode(benchmark.clip(item.clip), item.question)
     context = MethodContext(lm, encoded, benchmark.true_tracks(item.clip), RunOptions())
     masks = context.masks(MaskOptions(frame_mask="off"))
-    (masked,) = masks.one_by_one()
+    (masked,) = one_by_one(masks)
     state = lm.prefill(encoded, torch.cat([encoded.video[None].to(masked.dtype), masked]))
     logits = to_host(state.logits)
     yes, no = (logits[:, list(word_tokens(lm.tokens, w))].max(1) for w in ("yes", "no"))

@@ -25,6 +25,7 @@ from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import MacdError
+from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.options import Fill, MaskOptions, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.types import SEEN, Track
@@ -77,7 +78,7 @@ def _margins(lm: VideoLM, spec: ClipSpec, question: str, masked: Track | None) -
     if masked is not None:
         context = MethodContext(lm, encoded, (masked,), RunOptions())
         for fill in FILLS:
-            (video,) = context.masks(MaskOptions(frame_mask="off", fill=fill)).one_by_one()
+            (video,) = one_by_one(context.masks(MaskOptions(frame_mask="off", fill=fill)))
             names.append(fill)
             videos.append(video)
     batch = torch.cat([v.to(videos[-1].dtype) for v in videos])

@@ -12,12 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.masking.masks import (
-    combine_masks,
-    draw_masks,
-    frame_levels,
-    quantize_strengths,
-)
+from macd_studio.core.macd import frame_levels, quantize_strengths
+from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.masking.random_masks import place_at_random
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.types import Floats, Track

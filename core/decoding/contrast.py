@@ -1,4 +1,6 @@
-"""The contrastive rule on plain logits. Pure NumPy: nothing here mutates or knows a model.
+"""Around the contrast of `core.macd`: which tokens to store, and where the choice changes with α.
+
+Pure NumPy: nothing here mutates or knows a model.
 
 Logits are 1-D over the vocabulary, or over the stored candidates of a `TokenStep` (then the base
 argmax is among them, and results are exact for every token stored).
@@ -6,47 +8,23 @@ argmax is among them, and results are exact for every token stored).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import NumericalError
+from macd_studio.core.macd import (
+    Float64Array,
+    Head,
+    Logits,
+    above,
+    contrast_weights,
+    cut_floor,
+    weighted,
+)
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.types import StepWeights
-
-Logits = NDArray[Any]
-Head = Literal["probability", "raw"]
-Float64Array = NDArray[np.float64]
-
-
-def cut_floor(base: Logits, beta: float, head: Head = "probability") -> float:
-    """The lowest base logit that the plausibility cut lets through; −inf: no cut.
-
-    "probability": p(t|V) ≥ β·max p(·|V), from the untempered original view; β = 0 keeps all.
-    "raw": TCD's, logit ≥ β·max logit.
-
-    >>> cut_floor(np.array([2.0, 1.9, -3.0]), 0.5), cut_floor(np.array([2.0, 0.9]), 0.5, "raw")
-    (1.3068528194400546, 1.0)
-    """
-    top = float(np.max(base))
-    if head == "raw":
-        return beta * top
-    return top + float(np.log(beta)) if beta > 0 else -np.inf
-
-
-def above(base: Logits, floor: float) -> NDArray[np.bool_]:
-    """Tokens whose base logit is at least `floor`, and always the base argmax.
-
-    >>> above(np.array([2.0, 1.9, -3.0]), floor=1.3).tolist()
-    [True, True, False]
-    """
-    base = np.asarray(base, np.float64)
-    inside: NDArray[np.bool_] = base >= floor
-    inside[int(base.argmax())] = True
-    return inside
 
 
 def plausibility_mask(base: Logits, beta: float, head: Head = "probability") -> NDArray[np.bool_]:
@@ -68,33 +46,7 @@ def score(
     >>> score(np.array([2.0, 1.5]), np.array([2.0, 0.5]), alpha=1.0, beta=0.1).tolist()
     [2.0, 2.5]
     """
-    weights = StepWeights(1 + alpha, (-alpha,), cut_floor(base, beta, head))
-    return weighted(base, [counter], weights)
-
-
-def weighted(
-    base: Logits,
-    others: Sequence[Logits],
-    weights: StepWeights,
-    tokens: NDArray[np.int64] | None = None,
-) -> Float64Array:
-    """The scores that the weights give, −inf below their floor.
-
-    tokens: ids of the logits where they are not those of the whole vocabulary, for the bias.
-
-    >>> w = StepWeights(1.0, (3.0,), floor=1.0, bias=((0, 0.5),))
-    >>> weighted(np.array([2.0, 1.5, 0.0]), [np.array([1.0, 1.0, 9.0])], w).tolist()
-    [5.5, 4.5, -inf]
-    """
-    base = np.asarray(base, np.float64)
-    scores = weights.base * base
-    for other, weight in zip(others, weights.others, strict=False):
-        if np.shape(other) != base.shape:
-            raise ValueError(f"views differ in shape: {base.shape} and {np.shape(other)}")
-        scores = scores + weight * np.asarray(other, np.float64)
-    for token, amount in weights.bias:
-        scores[token if tokens is None else tokens == token] += amount
-    return np.where(above(base, weights.floor), scores, -np.inf)
+    return weighted(base, [counter], contrast_weights(base, alpha, beta, head))
 
 
 def nucleus(scores: Logits, temperature: float, top_p: float) -> Float64Array:

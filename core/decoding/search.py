@@ -1,4 +1,4 @@
-"""Beam search and self-consistency over the same views as `core.decoding.loop`."""
+"""Beam search and self-consistency over the same views as `core.decoding.batch`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import assert_never
 import numpy as np
 
 from macd_studio.core.backbones.base import DecodeState, VideoLM
+from macd_studio.core.decoding.batch import ViewBatch, answer, decode
 from macd_studio.core.decoding.contrast import log_partition, nucleus
-from macd_studio.core.decoding.loop import ViewBatch, answer, decode, token_step
-from macd_studio.core.decoding.steps import score_token
+from macd_studio.core.decoding.steps import make_token_step
+from macd_studio.core.macd import score_token
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
@@ -79,8 +80,16 @@ def beam(
         for rank, (total, row, token) in enumerate(extensions[: 2 * options.beams]):
             theirs = [rows[row] for rows in other_rows]
             own = base_rows[row]
-            step = token_step(
-                lm, index, token, own, theirs, weighed[row], rule, options, batch.repeats(row)
+            step = make_token_step(
+                lm.token_text,
+                index,
+                token,
+                own,
+                theirs,
+                weighed[row],
+                rule,
+                options.keep,
+                batch.repeats(row),
             )
             grown = _Beam((*running[row].steps, step), total)
             if token in lm.end_tokens:
@@ -141,7 +150,9 @@ def vote(
             p = nucleus(scores, options.temperature, options.top_p)
             chosen.append(int(rngs[i].choice(len(p), p=p)))
             own = base_rows[i]
-            step = token_step(lm, index, chosen[i], own, theirs, weights, rule, options, repeats)
+            step = make_token_step(
+                lm.token_text, index, chosen[i], own, theirs, weights, rule, options.keep, repeats
+            )
             steps[i].append(step)
         if all(z[-1].token in lm.end_tokens for z in steps):
             break

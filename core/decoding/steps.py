@@ -9,34 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.decoding.contrast import floor_of, kept_candidates, log_partition, weighted
-from macd_studio.core.repeats import Repeats, penalised
-from macd_studio.core.rules import Linear, ScoreRule
+from macd_studio.core.decoding.contrast import floor_of, kept_candidates, log_partition
+from macd_studio.core.repeats import Repeats
+from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
 LogitRows = NDArray[np.floating[Any]]
-
-
-def score_token(
-    rule: ScoreRule,
-    base: LogitRows,
-    others: Sequence[LogitRows],
-    index: int,
-    repeats: Repeats | None = None,
-) -> tuple[StepWeights, NDArray[np.float64]]:
-    """How the rule weighs the views of a token, and the scores (V,) to choose it by.
-
-    repeats: the model's repetition penalty, taken after the contrast.
-
-    Raises TypeError for a rule that does not give each second view a weight.
-    """
-    weights = rule.weigh(base, others, index)
-    if len(weights.others) != rule.second_views:
-        raise TypeError(
-            f"the rule {rule.name} is over {rule.second_views} second views, and gave"
-            f" {len(weights.others)} weights"
-        )
-    return weights, penalised(weighted(base, others, weights), repeats)
 
 
 def make_token_step(
@@ -66,7 +44,7 @@ def make_token_step(
         others=tuple(other[ids].astype(np.float32) for other in others),
         others_log_z=tuple(map(log_partition, others)),
         floor=floor_of(base, ids),
-        weights=None if type(rule) is Linear else weights,
+        weights=weights if rule.constant is None else None,
         repeats=None if repeats is None else repeats.among(ids),
     )
 
@@ -86,7 +64,7 @@ def make_answer(
         finished=bool(steps) and steps[-1].token in end_tokens,
         rule=rule.name,
     )
-    if type(rule) is not Linear:  # one that derives from it may weigh in another way
+    contrast = rule.constant
+    if contrast is None:
         return made
-    contrast = rule.contrast
     return replace(made, alpha=contrast.alpha, beta=contrast.beta, head=contrast.head)

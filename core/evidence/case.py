@@ -19,7 +19,7 @@ from macd_studio.core.errors import Cancelled, NumericalError
 from macd_studio.core.evidence.maps import grid_of, mean_to
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.records import Target
-from macd_studio.core.masking.composite import MaskCompositor
+from macd_studio.core.macd import MaskCompositor
 from macd_studio.core.masking.masks import soft_boxes
 
 TRACE_OF_MASK, ENOUGH = 0.02, 0.25

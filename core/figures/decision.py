@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.decoding.contrast import Head, flip_points, plausibility_mask
+from macd_studio.core.decoding.contrast import flip_points, plausibility_mask
 from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.answers import contrast_answer, token_index
 from macd_studio.core.figures.style import COLOURS, no_maths, plain, short, token_name, transparent
+from macd_studio.core.macd import Head
 from macd_studio.core.types import Trace
 
 if TYPE_CHECKING:

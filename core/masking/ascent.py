@@ -1,4 +1,7 @@
-"""Gradient ascent on mask strengths: which objects and frames does the model's loss depend on?"""
+"""The ascent as the options choose it: what it raises, along which gradient, with what it shares.
+
+The steps themselves are those of `core.macd`.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +13,79 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
-from macd_studio.core.backbones.host import to_float, to_host
+from macd_studio.core.backbones.host import to_float
 from macd_studio.core.errors import BlindGradient, NumericalError
-from macd_studio.core.masking.composite import MaskCompositor
-from macd_studio.core.masking.masks import frame_levels, quantize_strengths
-from macd_studio.core.masking.objective import OwnAnswer, loss_of, objective_loss, query_loss
-from macd_studio.core.options import AscentOptions
-from macd_studio.core.types import AscentStep, Counterfactual
+from macd_studio.core.macd import (
+    MaskCompositor,
+    gradient_ascent,
+    gradient_at,
+    loss_of,
+    query_loss,
+)
+from macd_studio.core.options import AscentOptions, Objective
+from macd_studio.core.types import AscentStep
+
+
+@dataclass(frozen=True)
+class OwnAnswer:
+    """What plain decoding says about the video. tokens: without the end; at least one.
+
+    runner_up: the token with the second best logit at the first place.
+    """
+
+    tokens: tuple[int, ...]
+    runner_up: int
+
+
+def objective_loss(
+    lm: VideoLM,
+    encoded: Encoded,
+    video: Tensor,
+    objective: Objective = "query",
+    own_answer: Callable[[], OwnAnswer] | None = None,
+    low_memory: bool = False,
+    reuse: DecodeState | None = None,
+    changed_frames: Tensor | None = None,
+) -> Tensor:
+    """The loss that an objective names, given `video` (T, 3, H, W) normalised, with a graph.
+
+    "query": `query_loss`, the paper's. "answer": mean negative log likelihood of the own answer's
+    tokens, nats a token. "margin": logit of the runner-up less that of the answer's first token.
+    own_answer: gives the answer, called only where the objective needs it. Raises ValueError
+    without it.
+    """
+    if objective == "query":
+        return query_loss(lm, encoded, video, low_memory, reuse, changed_frames)
+    if own_answer is None:
+        raise ValueError(f"the objective {objective!r} needs the own answer")
+    answer = own_answer()
+    tokens = answer.tokens if objective == "answer" else answer.tokens[:1]
+    longer = lm.continue_prompt(encoded, tokens)
+    logits = lm.query_logits(longer, video, low_memory, reuse, changed_frames)
+    if objective == "answer":
+        return loss_of(logits, longer)
+    return logits[0, answer.runner_up] - logits[0, tokens[0]]
 
 
 @dataclass(frozen=True, eq=False)
 class BaseRead:
-    """The video as it is, read once. slope: dL/dV (T, 3, H, W), where the ascent wants it."""
+    """V itself, prefilled. slope: dL/dV (T, 3, H, W) for the gradient "base"."""
 
     state: DecodeState
     slope: Tensor | None = None
 
 
 def read_base(
-    lm: VideoLM, encoded: Encoded, options: AscentOptions, former: DecodeState | None = None
+    lm: VideoLM, encoded: Encoded, options: AscentOptions, reuse: DecodeState | None = None
 ) -> BaseRead:
-    """Prefills the video itself; with gradient "base" the way back belongs to the same pass.
+    """Prefills V; with the gradient "base", the way back to its pixels belongs to the same pass.
 
-    former: the prefill of another question about the same frames, whose video is not read again
-    where no gradient is wanted of it.
-
-    Only with memory "low" the video is read twice for it: layers that compute their activations
-    again keep no cache.
+    reuse: the prefill of another question about the same frames, whose video is not read again
+    where no gradient of it is needed. Only with memory "low" the video is read twice: layers that
+    compute their activations again keep no cache.
     """
     if options.gradient != "base":
-        return BaseRead(lm.prefill(encoded, encoded.video, reuse=former))
+        return BaseRead(lm.prefill(encoded, encoded.video, reuse=reuse))
     video = encoded.video.clone().requires_grad_()
     if options.memory == "low":
         state, loss = lm.prefill(encoded, encoded.video), query_loss(lm, encoded, video, True)
@@ -58,88 +104,67 @@ def ascend(
     base: BaseRead | None = None,
     own_answer: Callable[[], OwnAnswer] | None = None,
 ) -> Iterator[AscentStep]:
-    """Yields one AscentStep per step: r ← clamp(r + η·∇_r L, 0, 1) (docs/methods.md, step 7).
+    """The steps of `core.macd.gradient_ascent` with the loss and the gradient that `options` name.
 
-    L is what `options.objective` names; own_answer: see `objective_loss`.
-
-    Where objects share one strength, dL/dr of that one is Σ_k ∂L/∂r_k at equal r_k, and every
-    entry of the step holds it; so the strengths stay equal from step to step.
-
-    base: the video itself as `read_base` gave it, so that frames no mask touches are not read
-    again. With gradient "base" its slope is the only one; its loss is that of the plain video.
-    Strengths are float64, so that small steps near r0 do not vanish in rounding; compositing and
-    loss are at least float32. Raises BlindGradient if no gradient depends on the video,
-    NumericalError if one is not finite, and OptionError for masks that take the objects' gradients
-    (`MaskOptions.check_trainable`).
+    own_answer: see `objective_loss`. base: V as `read_base` gave it, so that frames no mask touches
+    are not read again. Where objects share one strength, dL/dr of that one is Σ_k ∂L/∂r_k at equal
+    r_k, and every entry holds it; so the strengths stay equal from step to step. Raises
+    BlindGradient if no gradient depends on the video, NumericalError if one is not finite, and
+    OptionError for masks that take the objects' gradients (`MaskOptions.check_trainable`).
     """
     if len(view.objects) and view.outside is not None:
         view.options.check_trainable()
-    device = view.objects.device
-    groups = len(view.encoded.groups) if view.outside is not None else 0
-    shared = options.strengths == "shared"
-    r = torch.full((len(view.objects),), options.r0, dtype=torch.float64, device=device)
-    rf = torch.full((groups,), options.r0, dtype=torch.float64, device=device)
-    for index in range(options.steps):
-        if options.gradient == "base":
-            base = base or read_base(lm, view.encoded, options)
-            loss, g, gf = _slopes_of_base(view, base, shared)
-        else:
-            loss, g, gf = _slopes_at(lm, view, r, rf, options, base, own_answer)
-            g = g.sum().expand_as(g) if shared else g
-        step = AscentStep(
-            index=index,
-            loss=loss,
-            strength=to_host(r),
-            gradient=to_host(g),
-            frame_strength=to_host(rf),
-            frame_gradient=to_host(gf),
+
+    def loss(video: Tensor) -> Tensor:
+        reuse, changed = (None, None) if base is None else (base.state, view.changed_frames())
+        low_memory = options.memory == "low"
+        return objective_loss(
+            lm, view.encoded, video, options.objective, own_answer, low_memory, reuse, changed
         )
-        _check(step)
+
+    def exact(r: Tensor, rf: Tensor) -> tuple[float, Tensor, Tensor]:
+        value, g, gf = gradient_at(view, loss, r, rf)
+        return value, g.sum().expand_as(g) if options.strengths == "shared" else g, gf
+
+    def at_zero(r: Tensor, rf: Tensor) -> tuple[float, Tensor, Tensor]:
+        plain = base or read_base(lm, view.encoded, options)
+        assert plain.slope is not None
+        assert plain.state.query_logits is not None
+        g, gf = slopes_at_zero(view, plain.slope, options.strengths == "shared")
+        value = to_float(loss_of(plain.state.query_logits[0], view.encoded))
+        return value, g.double(), gf.double()
+
+    gradient = at_zero if options.gradient == "base" else exact
+    for step in gradient_ascent(view, options, gradient):
+        check_step(step)
         yield step
-        r, rf = (r + options.eta * g).clamp(0, 1), (rf + options.eta * gf).clamp(0, 1)
 
 
-def _slopes_at(
-    lm: VideoLM,
-    view: MaskCompositor,
-    r: Tensor,
-    rf: Tensor,
-    options: AscentOptions,
-    base: BaseRead | None,
-    own_answer: Callable[[], OwnAnswer] | None,
-) -> tuple[float, Tensor, Tensor]:
-    r, rf = r.clone().requires_grad_(), rf.clone().requires_grad_()
-    reuse = None if base is None else base.state
-    changed_frames = None if base is None else view.changed_frames()
-    loss = objective_loss(
-        lm,
-        view.encoded,
-        view.video(r, rf),
-        options.objective,
-        own_answer,
-        options.memory == "low",
-        reuse,
-        changed_frames,
-    )
-    if not loss.requires_grad:  # no mask reaches a single pixel
-        return to_float(loss), torch.zeros_like(r), torch.zeros_like(rf)
-    leaves = [z for z in (r, rf) if len(z)]
-    gradients = dict(zip(map(id, leaves), torch.autograd.grad(loss, leaves), strict=True))
-    g, gf = (gradients.get(id(z), torch.zeros_like(z)) for z in (r, rf))
-    return to_float(loss), g, gf
+def slopes_at_zero(
+    view: MaskCompositor, slope: Tensor, shared: bool = False
+) -> tuple[Tensor, Tensor]:
+    """dL/dr (K,) and dL/dr_f (G,) where every strength is 0, from dL/dV (T, 3, H, W).
+
+    Each strength as if it alone moved; at 0 the maximum of all would split it among them.
+    shared: of one strength that all objects share, K times the same.
+    """
+    # a hair above 0, so that what cannot grow brighter ("additive") has no slope
+    mask = torch.full_like(view.fill[:, 0], 1e-6).requires_grad_()
+    shown = view.composite(mask)
+    (per_pixel,) = torch.autograd.grad(shown, mask, slope.to(shown.dtype))
+    objects = torch.einsum("thw,kthw->k", per_pixel, view.reach)
+    if shared and len(objects):
+        reach = view.reach.amax(0) if view.options.fusion == "max" else view.reach.sum(0)
+        objects = (per_pixel * reach).sum().expand_as(objects)
+    frames = per_pixel.new_zeros(len(view.encoded.groups))
+    if view.outside is None:
+        return objects, frames[:0]
+    each = (per_pixel * view.outside).sum((1, 2))
+    return objects, frames.index_add(0, view.group_of, each)
 
 
-def _slopes_of_base(
-    view: MaskCompositor, base: BaseRead, shared: bool
-) -> tuple[float, Tensor, Tensor]:
-    assert base.slope is not None
-    assert base.state.query_logits is not None
-    loss = to_float(loss_of(base.state.query_logits[0], view.encoded))
-    g, gf = view.slopes_at_zero(base.slope, shared)
-    return loss, g.double(), gf.double()
-
-
-def _check(step: AscentStep) -> None:
+def check_step(step: AscentStep) -> None:
+    """Raises NumericalError or BlindGradient, see `ascend`."""
     gradient = np.concatenate([step.gradient, step.frame_gradient])
     if not np.isfinite(step.loss) or not np.isfinite(gradient).all():
         raise NumericalError(
@@ -153,20 +178,6 @@ def _check(step: AscentStep) -> None:
             " quantised with their activations, such as int8-dynamic); use a chat template that"
             " puts the video before the question",
         )
-
-
-def finalize_ascent(last: AscentStep, options: AscentOptions) -> Counterfactual:
-    """Takes the last step and turns the strengths into levels (docs/methods.md, steps 4, 7, 8)."""
-    r = (last.strength + options.eta * last.gradient).clip(0, 1)
-    rf = (last.frame_strength + options.eta * last.frame_gradient).clip(0, 1)
-    return Counterfactual(
-        strength=r,
-        margin=r - options.r0,
-        level=quantize_strengths(r, options),
-        frame_strength=rf,
-        frame_margin=rf - options.r0,
-        frame_level=frame_levels(rf, options),
-    )
 
 
 def reverse_step(step: AscentStep) -> AscentStep:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.options import AscentOptions, MaskOptions
-from macd_studio.core.types import Counterfactual, Floats, MaskSet, Outline, Stroke, Track
+from macd_studio.core.options import MaskOptions
+from macd_studio.core.types import Floats, MaskSet, Outline, Stroke, Track
 
 REACH = 10.0
 """Beyond that many feather widths an outline's mask no longer changes: 5e-5 from 0 or 1."""
@@ -222,42 +222,3 @@ def combine_masks(
         np.maximum(top, mask, out=top)
     np.maximum(layer, mean / np.maximum(total, 1e-9) * top, out=layer)
     return np.asarray(layer.clip(0, 1), np.float32)
-
-
-def quantize_strengths(
-    strength: NDArray[np.float64], options: AscentOptions | None = None
-) -> NDArray[np.float64]:
-    """Strengths (K,) → levels: 1 above r0 + τ, 0 below r0 − τ, else r0 (docs/methods.md, step 8).
-
-    >>> quantize_strengths(np.array([0.76, 0.74, 0.75])).tolist()
-    [1.0, 0.0, 0.75]
-    """
-    options = options or AscentOptions()
-    if options.levels == "continuous":
-        return strength.copy()
-    up, down = strength > options.r0 + options.tau, strength < options.r0 - options.tau
-    return np.where(up, 1.0, np.where(down, 0.0, options.r0))
-
-
-def frame_levels(
-    strength: NDArray[np.float64], options: AscentOptions | None = None
-) -> NDArray[np.float64]:
-    """Levels of the frame groups (G,), where only the few with the largest margin stay masked.
-
-    At most `frame_fraction` of the groups, but one where the fraction is above 0
-    (docs/methods.md, step 4).
-    """
-    options = options or AscentOptions()
-    out = quantize_strengths(strength, options)
-    few = int(options.frame_fraction * len(out))
-    if options.frame_fraction > 0 and len(out):
-        few = max(1, few)
-    order = np.argsort(-(strength - options.r0), kind="stable")
-    out[order[few:]] = 0.0
-    return out
-
-
-def no_masks() -> Counterfactual:
-    """The counterfactual where there is nothing to mask."""
-    none = np.zeros(0)
-    return Counterfactual(none, none, none, none, none, none)

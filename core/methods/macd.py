@@ -13,9 +13,7 @@ import torch
 from macd_studio.core.backbones.base import DecodeState, Encoded
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.context import MethodContext
-from macd_studio.core.masking.ascent import finalize_ascent
-from macd_studio.core.masking.masks import no_masks
-from macd_studio.core.masking.objective import loss_of
+from macd_studio.core.macd import finalize_ascent, loss_of, no_masks
 from macd_studio.core.metering import Cost
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import Decoding, answer_events, decoding_views

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from macd_studio.core.backbones.base import DecodeState, to_pixels
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import ViewBatch, answer, continue_decoding
+from macd_studio.core.decoding.batch import ViewBatch, answer, continue_decoding
 from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.metering import Cost
 from macd_studio.core.methods import Method

@@ -25,7 +25,7 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import adapter_of, load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import ViewBatch
+from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.metering import AliveBytes
 from macd_studio.core.methods import METHODS

@@ -9,8 +9,9 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from macd_studio.core.decoding.steps import make_answer, make_token_step, score_token
+from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NumericalError, OptionError
+from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions, RunOptions
 from macd_studio.core.recording.arrays import describe_shape, read_array, read_mapping, require
 from macd_studio.core.recording.pictures import ShownRecord, read_shown

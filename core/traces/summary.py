@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.cli.edit_flags import edit_words
-from macd_studio.core.decoding.contrast import Float64Array, weighted
 from macd_studio.core.evidence import report as evidence
+from macd_studio.core.macd import Float64Array, weighted
 from macd_studio.core.repeats import penalised
 from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.truth import OUTSIDE

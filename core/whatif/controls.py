@@ -15,10 +15,10 @@ from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import repeats_of
-from macd_studio.core.decoding.steps import score_token
+from macd_studio.core.decoding.batch import repeats_of
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.ascent import finalize_ascent, reverse_step
+from macd_studio.core.macd import finalize_ascent, score_token
+from macd_studio.core.masking.ascent import reverse_step
 from macd_studio.core.rules import Linear
 from macd_studio.core.types import (
     RANDOM_MASKS,

@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 from macd_studio.core.backbones.base import DecodeState, VideoLM
 from macd_studio.core.backbones.host import to_float, to_host
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.composite import MaskCompositor
-from macd_studio.core.masking.objective import loss_of
+from macd_studio.core.macd import MaskCompositor, loss_of
+from macd_studio.core.masking.composite import one_by_one
 from macd_studio.core.types import OcclusionReport
 from macd_studio.core.words import count
 
@@ -43,7 +43,7 @@ def measure(
         raise OptionError("there is nothing to measure", "Add an object, or run another clip")
     encoded = view.encoded
     losses, chances = [_loss(base, lm, encoded, 0)], [_answer_log_p(lm, base, answer)]
-    for videos in view.one_by_one():
+    for videos in one_by_one(view):
         state = lm.prefill(encoded, videos, reuse=base)
         losses += [_loss(state, lm, encoded, i) for i in range(len(videos))]
         chances.append(_answer_log_p(lm, state, answer))

@@ -9,9 +9,9 @@ import numpy as np
 
 from macd_studio.core.backbones.base import DecodeState
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import ViewBatch, answer, redecode
-from macd_studio.core.decoding.steps import score_token
+from macd_studio.core.decoding.batch import ViewBatch, answer, redecode
 from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.macd import score_token
 from macd_studio.core.methods import Method, contrast_of, find_method, with_contrast
 from macd_studio.core.methods.run import FixedAnswer, prepare
 from macd_studio.core.options import ContrastOptions

@@ -12,8 +12,8 @@ import numpy as np
 from macd_studio.core.backbones.base import Encoded, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.contrast import Float64Array
 from macd_studio.core.errors import OptionError
+from macd_studio.core.macd import Float64Array
 from macd_studio.core.masking.ascent import BaseRead
 from macd_studio.core.types import Trace
 

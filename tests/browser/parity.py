@@ -13,21 +13,14 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.decoding.contrast import (
-    above,
-    cut_floor,
     flip_points,
     floor_of,
     kept_candidates,
     log_partition,
     score,
-    weighted,
 )
-from macd_studio.core.masking.masks import (
-    combine_masks,
-    draw_masks,
-    frame_levels,
-    quantize_strengths,
-)
+from macd_studio.core.macd import above, cut_floor, frame_levels, quantize_strengths, weighted
+from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.options import (
     FUSIONS,
     AscentOptions,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.masking.masks import quantize_strengths
+from macd_studio.core.macd import quantize_strengths
 from tests.browser.states import STEPS, show, traced
 
 pytestmark = pytest.mark.browser

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from macd_studio.core.errors import BlindGradient, NumericalError, OptionError
+from macd_studio.core.macd import finalize_ascent, no_masks, query_loss
 from macd_studio.core.masking.ascent import (
     BaseRead,
+    OwnAnswer,
     ascend,
-    finalize_ascent,
+    objective_loss,
     read_base,
     reverse_step,
 )
 from macd_studio.core.masking.composite import mask_compositor
-from macd_studio.core.masking.masks import no_masks
-from macd_studio.core.masking.objective import OwnAnswer, objective_loss, query_loss
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import LOST, AscentStep, MaskSet, Track
 from tests.fakes import ByteLM, clip

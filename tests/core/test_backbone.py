@@ -10,12 +10,12 @@ from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.prompt import query_positions
-from macd_studio.core.decoding.loop import decode
+from macd_studio.core.decoding.batch import decode
 from macd_studio.core.errors import BackboneCorrupt, OptionError, QuestionError, UnsupportedBackbone
+from macd_studio.core.macd import query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
-from macd_studio.core.masking.objective import query_loss
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from macd_studio.core.rules import Linear, Plain

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.masking.ascent import slopes_at_zero
 from macd_studio.core.masking.composite import fill_for, mask_compositor
 from macd_studio.core.masking.masks import combine_masks
 from macd_studio.core.options import FUSIONS, MaskOptions
@@ -154,8 +155,8 @@ def test_pixels_are_blended_in_rgb(fill, dtype):
 def test_slopes_at_zero_are_one_sided_differences(fusion, fill):
     view = compositor(fusion=fusion, fill=fill)
     slope = torch.randn(view.fill.shape, generator=torch.Generator().manual_seed(5)).double()
-    objects, frames = view.slopes_at_zero(slope)
-    (shared, _), h = view.slopes_at_zero(slope, shared=True), 2e-6
+    objects, frames = slopes_at_zero(view, slope)
+    (shared, _), h = slopes_at_zero(view, slope, shared=True), 2e-6
 
     def change(level, frame_level):
         moved = view.video(*tensors(np.array(level) * h, np.array(frame_level) * h))
@@ -167,10 +168,12 @@ def test_slopes_at_zero_are_one_sided_differences(fusion, fill):
         assert float(frames[k]) == pytest.approx(change([0, 0, 0], one), rel=2e-4, abs=1e-3)
         assert float(shared[k]) == pytest.approx(change([1, 1, 1], [0, 0, 0]), rel=2e-4, abs=1e-3)
     off = compositor(fusion=fusion, fill=fill, frame_mask="off")
-    alone, none = off.slopes_at_zero(slope)
+    alone, none = slopes_at_zero(off, slope)
     torch.testing.assert_close(alone, objects)
     assert none.shape == (0,)
-    for empty in (compositor(0, fusion=fusion, fill=fill).slopes_at_zero(slope, s) for s in (0, 1)):
+    for empty in (
+        slopes_at_zero(compositor(0, fusion=fusion, fill=fill), slope, s) for s in (0, 1)
+    ):
         assert empty[0].shape == (0,)
         torch.testing.assert_close(empty[1], frames)
 
@@ -178,7 +181,7 @@ def test_slopes_at_zero_are_one_sided_differences(fusion, fill):
 def test_a_white_video_has_no_slope_under_additive_masks():
     white = torch.tensor((1 - MEAN) / STD)[:, None, None].expand_as(ENCODED.video)
     view = replace(compositor(fill="additive"), encoded=replace(ENCODED, video=white))
-    objects, frames = view.slopes_at_zero(torch.ones_like(white))
+    objects, frames = slopes_at_zero(view, torch.ones_like(white))
     assert objects.tolist() == frames.tolist() == [0.0, 0.0, 0.0]
 
 
@@ -269,5 +272,5 @@ def test_fills_have_the_video_s_precision(fill):
         exact = fill_for(ENCODED, MaskOptions(fill=fill)).float()
         torch.testing.assert_close(made, exact, atol=1e-5, rtol=0)
     view = mask_compositor(single, masks(), tracks(3), MaskOptions(fill=fill), torch.float64)
-    objects, _ = view.slopes_at_zero(torch.ones_like(single.video))
+    objects, _ = slopes_at_zero(view, torch.ones_like(single.video))
     assert objects.dtype == torch.float64

@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 
 from macd_studio.core.decoding.contrast import (
     check_finite,
-    cut_floor,
     flip_points,
     floor_of,
     floor_of_top,
@@ -19,6 +18,7 @@ from macd_studio.core.decoding.contrast import (
     winners,
 )
 from macd_studio.core.errors import NumericalError
+from macd_studio.core.macd import cut_floor
 
 sizes = st.integers(1, 40)
 logits = st.integers(1, 40).flatmap(

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from macd_studio.core.decoding.contrast import (
-    above,
     check_finite,
-    cut_floor,
     flip_points,
     floor_of,
     floor_of_top,
@@ -21,10 +19,10 @@ from macd_studio.core.decoding.contrast import (
     nucleus,
     plausibility_mask,
     score,
-    weighted,
     winners,
 )
 from macd_studio.core.errors import NumericalError
+from macd_studio.core.macd import above, cut_floor, weighted
 from macd_studio.core.types import StepWeights
 
 

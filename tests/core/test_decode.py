@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from macd_studio.core.decoding.batch import answer, decode
 from macd_studio.core.decoding.contrast import score
-from macd_studio.core.decoding.loop import answer, decode
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear

@@ -13,7 +13,7 @@ from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.load import adapter_of
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import decode
+from macd_studio.core.decoding.batch import decode
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import (

@@ -9,12 +9,12 @@ import torch
 
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.decoding.loop import decode
+from macd_studio.core.decoding.batch import decode
 from macd_studio.core.errors import OptionError
+from macd_studio.core.macd import query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
-from macd_studio.core.masking.objective import query_loss
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import SEEN, Clip, Track

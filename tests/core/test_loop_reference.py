@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.base import DecodeState, Prune
+from macd_studio.core.decoding.batch import ViewBatch, answer, continue_decoding, decode, redecode
 from macd_studio.core.decoding.contrast import nucleus
-from macd_studio.core.decoding.loop import ViewBatch, answer, continue_decoding, decode, redecode
 from macd_studio.core.errors import NumericalError
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.rules import Linear, MeanViews, Plain

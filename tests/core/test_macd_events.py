@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from macd_studio.core.context import MethodContext
-from macd_studio.core.masking.ascent import ascend, finalize_ascent
+from macd_studio.core.macd import finalize_ascent, query_loss
+from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.masks import combine_masks, draw_masks
-from macd_studio.core.masking.objective import query_loss
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.macd import (
     Ascending,

@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from macd_studio.core.masking.masks import (
-    draw_masks,
-    frame_levels,
-    quantize_strengths,
-    share_overlap,
-    soft_boxes,
-    soft_outline,
-)
+from macd_studio.core.macd import frame_levels, quantize_strengths
+from macd_studio.core.masking.masks import draw_masks, share_overlap, soft_boxes, soft_outline
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import LOST, SEEN, Track
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.macd import frame_levels, quantize_strengths
 from macd_studio.core.masking.masks import (
     REACH,
     brushed,
     combine_masks,
     draw_masks,
-    frame_levels,
-    quantize_strengths,
     share_overlap,
     soft_boxes,
     soft_outline,

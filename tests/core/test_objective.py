@@ -8,8 +8,8 @@ import torch
 
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
-from macd_studio.core.masking.ascent import ascend
-from macd_studio.core.masking.objective import OwnAnswer, objective_loss, query_loss
+from macd_studio.core.macd import query_loss
+from macd_studio.core.masking.ascent import OwnAnswer, ascend, objective_loss
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from macd_studio.core.backbones.positions import positions_of
-from macd_studio.core.decoding.loop import decode
+from macd_studio.core.decoding.batch import decode
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import Plain
 from tests.core.test_families import QUESTION, make_clip

@@ -11,8 +11,8 @@ from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
 from macd_studio.core.backbones import load_backbone
 from macd_studio.core.backbones.generation import NEUTRAL, repetition_penalty
+from macd_studio.core.decoding.batch import ViewBatch, continue_decoding, decode, redecode
 from macd_studio.core.decoding.contrast import flip_points, kept_candidates, score
-from macd_studio.core.decoding.loop import ViewBatch, continue_decoding, decode, redecode
 from macd_studio.core.decoding.search import find_answer
 from macd_studio.core.errors import TraceError, UnsupportedBackbone
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from macd_studio.core.cli.main import main
-from macd_studio.core.decoding.contrast import cut_floor, score, weighted
-from macd_studio.core.decoding.loop import decode
-from macd_studio.core.decoding.steps import make_answer, make_token_step, score_token
+from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.contrast import score
+from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.macd import cut_floor, score_token, weighted
 from macd_studio.core.methods import METHODS, Method, find_method, find_methods
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.decoding.batch import decode
 from macd_studio.core.decoding.contrast import nucleus, plausibility_mask, score
-from macd_studio.core.decoding.loop import decode
 from macd_studio.core.decoding.search import beam, find_answer, normalised, vote
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import ContrastOptions, DecodeOptions
@@ -163,7 +163,7 @@ def test_beam_search_equals_generate_with_a_logits_processor(toyworld, toy_mp4, 
 
 
 def test_redecoding_after_a_crop_equals_decoding_anew(toyworld, toy_mp4):
-    from macd_studio.core.decoding.loop import ViewBatch, continue_decoding, redecode
+    from macd_studio.core.decoding.batch import ViewBatch, continue_decoding, redecode
 
     encoded = toyworld.encode(read_clip(toy_mp4), "What is in the video?")
     base = toyworld.prefill(encoded, encoded.video)

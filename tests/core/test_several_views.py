@@ -12,7 +12,7 @@ import torch
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.loop import ViewBatch, decode
+from macd_studio.core.decoding.batch import ViewBatch, decode
 from macd_studio.core.decoding.search import normalised, vote
 from macd_studio.core.errors import OptionError, TraceError
 from macd_studio.core.media.video import read_clip

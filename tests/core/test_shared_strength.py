@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from macd_studio.core.cli.flags import words
-from macd_studio.core.masking.ascent import ascend, finalize_ascent, read_base
-from macd_studio.core.masking.objective import query_loss
+from macd_studio.core.macd import finalize_ascent, query_loss
+from macd_studio.core.masking.ascent import ascend, read_base
 from macd_studio.core.methods import METHODS
 from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from macd_studio.core.errors import BlindGradient, OptionError
-from macd_studio.core.masking.ascent import ascend, finalize_ascent, read_base
+from macd_studio.core.macd import finalize_ascent, query_loss
+from macd_studio.core.masking.ascent import ascend, read_base, slopes_at_zero
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import combine_masks, draw_masks
-from macd_studio.core.masking.objective import query_loss
 from macd_studio.core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
 from macd_studio.core.types import LOST, SEEN, MaskSet, Track
 from tests.fakes import ByteLM, clip
@@ -138,7 +138,7 @@ def test_slopes_at_zero_are_what_each_strength_does_alone(fusion, fill):
     lm = ByteLM()
     view = a_view(lm, FOUND, fusion=fusion, fill=fill)
     base = read_base(lm, view.encoded, AscentOptions(gradient="base"))
-    objects, frames = view.slopes_at_zero(base.slope)
+    objects, frames = slopes_at_zero(view, base.slope)
 
     def loss(r, rf):
         return float(query_loss(lm, view.encoded, view.video(r, rf)))
@@ -158,7 +158,7 @@ def test_the_gradient_of_the_base_pass_is_the_steps():
     (alone,) = ascend(lm, view, options)
     low = replace(options, memory="low")
     (slower,) = ascend(lm, view, low, read_base(lm, view.encoded, low))
-    np.testing.assert_allclose(step.gradient, view.slopes_at_zero(base.slope)[0].numpy())
+    np.testing.assert_allclose(step.gradient, slopes_at_zero(view, base.slope)[0].numpy())
     np.testing.assert_allclose(step.gradient, alone.gradient)
     np.testing.assert_allclose(step.gradient, slower.gradient)
     assert step.loss == pytest.approx(float(query_loss(lm, view.encoded, view.encoded.video)))
@@ -185,7 +185,7 @@ def test_white_cannot_grow_brighter():
     white = replace(view.encoded, video=torch.ones_like(view.encoded.video))
     view = replace(view, encoded=white)
     base = read_base(lm, white, AscentOptions(gradient="base"))
-    objects, frames = view.slopes_at_zero(base.slope)
+    objects, frames = slopes_at_zero(view, base.slope)
     assert not objects.any()
     assert not frames.any()
 

@@ -9,8 +9,8 @@ import torch
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
+from macd_studio.core.macd import loss_of
 from macd_studio.core.masking.masks import draw_masks
-from macd_studio.core.masking.objective import loss_of
 from macd_studio.core.options import AscentOptions, ContrastOptions, RunOptions, options_from
 from macd_studio.core.pipeline import run
 from macd_studio.core.traces.bundle import pack, unpack

@@ -1,4 +1,4 @@
-"""The decoding loop: all views in one batch, the same token to each; greedy and nucleus.
+"""All views in one batch, kept in step: what the loop of `core.macd` decodes.
 
 Beam search and self-consistency stand on the same `ViewBatch` in `core.decoding.search`.
 """
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from macd_studio.core.backbones.base import DecodeState, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.decoding.contrast import check_finite, nucleus
-from macd_studio.core.decoding.steps import LogitRows, make_answer, make_token_step, score_token
+from macd_studio.core.decoding.steps import LogitRows, make_answer, make_token_step
+from macd_studio.core.macd import Float64Array, decode_views
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import ScoreRule
@@ -78,6 +79,22 @@ class ViewBatch:
         None where the model has no repetition penalty.
         """
         return repeats_of(self.lm, self.states[0], [*self._prompt, *self._fed[row]])
+
+    def record(
+        self,
+        index: int,
+        token: int,
+        base: LogitRows,
+        others: Sequence[LogitRows],
+        weights: StepWeights,
+        rule: ScoreRule,
+        keep: int,
+    ) -> TokenStep:
+        """The record of the first hypothesis' choice at `index`; see `make_token_step`."""
+        text = self.lm.token_text
+        repeats = self.repeats()
+        step = make_token_step(text, index, token, base, others, weights, rule, keep, repeats)
+        return replace(step, hidden=self.hidden())
 
     def step(self, tokens: Sequence[int]) -> None:
         """Feeds each hypothesis its token, the same under every view."""
@@ -144,39 +161,15 @@ def redecode(
 def continue_decoding(
     batch: ViewBatch, rule: ScoreRule, options: DecodeOptions, first: int = 0
 ) -> Iterator[TokenStep]:
-    """Decodes from where the batch stands; `first` is the index of the next token."""
-    lm, rng = batch.lm, np.random.default_rng([options.seed, first])
-    for index in range(first, options.max_tokens):
-        base, *others = (rows[0] for rows in batch.logits(index))
-        repeats = batch.repeats()
-        weights, scores = score_token(rule, base, others, index, repeats)
-        if options.search == "sample":
-            p = nucleus(scores, options.temperature, options.top_p)
-            token = int(rng.choice(len(p), p=p))
-        else:
-            token = int(scores.argmax())
-        step = token_step(lm, index, token, base, others, weights, rule, options, repeats)
-        yield replace(step, hidden=batch.hidden())
-        if token in lm.end_tokens:
-            return
-        batch.step([token])
+    """Decodes from where the batch stands, greedily or sampling; first: index of the next token."""
+    rng = np.random.default_rng([options.seed, first])
 
+    def sample(scores: Float64Array) -> int:
+        p = nucleus(scores, options.temperature, options.top_p)
+        return int(rng.choice(len(p), p=p))
 
-def token_step(
-    lm: VideoLM,
-    index: int,
-    token: int,
-    base: LogitRows,
-    others: Sequence[LogitRows],
-    weights: StepWeights,
-    rule: ScoreRule,
-    options: DecodeOptions,
-    repeats: Repeats | None,
-) -> TokenStep:
-    """The record of one choice by a model; see `make_token_step`."""
-    return make_token_step(
-        lm.token_text, index, token, base, others, weights, rule, options.keep, repeats
-    )
+    choose = sample if options.search == "sample" else lambda scores: int(scores.argmax())
+    yield from decode_views(batch, rule, options, choose, first)
 
 
 def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:
