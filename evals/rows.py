@@ -24,7 +24,7 @@ from macd_studio.evals.benchmarks.base import Benchmark, Item
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = tuple(
-    "masking decoding objects rules.py views.py context.py methods backbones question.py"
+    "macd.py masking decoding objects rules.py views.py context.py methods backbones question.py"
     " ../evals/answer.py ../evals/prompting.py".split()
 )
 

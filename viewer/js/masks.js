@@ -258,7 +258,7 @@ function shareOverlap(trace, raw, n) {
 }
 
 /**
- * A strength's level: core/masking/masks.py quantize_strengths.
+ * A strength's level: core/macd.py quantize_strengths.
  *
  * @param {number} strength
  * @param {Trace} trace
@@ -270,7 +270,7 @@ function quantized(strength, { r0, tau, continuous }) {
 
 /**
  * What the strengths before a step of the ascent would be as levels; of the frame groups only the few
- * with the largest margin stay masked: core/masking/masks.py frame_levels.
+ * with the largest margin stay masked: core/macd.py frame_levels.
  *
  * @param {Trace} trace
  * @param {number} step
