@@ -62,7 +62,7 @@ def change_level(page: Page) -> str:
     page.locator(".mv-object").first.click()
     level = page.locator(".mv-object .mv-level").first
     before = level.inner_text().split()[0]
-    wanted = "1 mask" if before == "0" else "0 keep"
+    wanted = "1 masked" if before == "0" else "0 kept"
     page.locator(".mv-edit-object").get_by_role("button", name=wanted).click()
     page.wait_for_function(SETTLED, arg=[1, wanted[0]])
     page.get_by_role("button", name="Undo").click()

@@ -37,9 +37,9 @@ MUTANTS: dict[str, tuple[str, str]] = {
     "frame mask off": ('trace.mask.frame_mask === "off" ? 0 : levels.frame', "levels.frame"),
     "frame mask inverted": ("covered.map((v) => 1 - v)", "covered.map((v) => v)"),
     "object level": ("objects: trace.final ? trace.final.level :", "objects:"),
-    "dead band": ("strength > r0 + tau ? 1", "strength > r0 ? 1"),
-    "dead band below": ("strength < r0 - tau ? 0", "strength < r0 ? 0"),
-    "continuous strengths": ("if (continuous) return strength;", ""),
+    "dead band": ("strength > r0 + tau ?", "strength > r0 ?"),
+    "dead band below": ("strength < r0 - tau ?", "strength < r0 ?"),
+    "continuous strengths": ("if (between.value === null) return strength;", ""),
     "number of frame groups": ("Math.floor(trace.frame_fraction * frames.length)", "1"),
     "one group at least": (
         "trace.frame_fraction > 0 ? Math.max(1, few) : few",
@@ -109,8 +109,8 @@ MUTANTS: dict[str, tuple[str, str]] = {
     "order of bits": ("7 - (i & 7)", "i & 7"),
     # sentences
     "controls that agree for those that do not": (
-        "outcome.same === same)",
-        "outcome.same !== same)",
+        "one.same === same)",
+        "one.same !== same)",
     ),
     "controls that do not agree, told as those that do": (
         "const same = namesOf(outcomes, true), other = namesOf(outcomes, false);\n  return [\n"
@@ -119,32 +119,24 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "    ...(same.length",
     ),
     "controls that change the answer, told as those that do not": (
-        "const same = namesOf(outcomes, true), other = namesOf(outcomes, false);\n  return [\n"
-        "    ...(other.length",
-        "const same = namesOf(outcomes, false), other = namesOf(outcomes, true);\n  return [\n"
-        "    ...(other.length",
+        "namesChange(unlike), namesDoNotChange(like)",
+        "namesChange(like), namesDoNotChange(unlike)",
     ),
-    "controls that agree left out": (
-        '...(same.length ? [sentence(same, "chooses"',
-        '...(false ? [sentence(same, "chooses"',
-    ),
-    "controls that do not agree left out": (
-        '...(other.length ? [sentence(other, "does not choose"',
-        '...(false ? [sentence(other, "does not choose"',
-    ),
+    "controls that agree left out": ("namesChoose(like, token), ", ""),
+    "controls that do not agree left out": ("namesDoNotChoose(unlike, token),", ""),
     "random masks that agree for those that do not": (
-        "same: drawn.filter((outcome) => outcome.same)",
-        "same: drawn.filter((outcome) => !outcome.same)",
+        "random.filter((outcome) => outcome.same)",
+        "random.filter((outcome) => !outcome.same)",
     ),
     "all random masks for none": ("if (same === drawn) return", "if (same === 0) return"),
-    "random masks that change nothing": ("const changed = drawn - same;", "const changed = same;"),
-    "one random mask": (
-        'same ? "chooses" : "does not choose"',
-        'same ? "does not choose" : "chooses"',
+    "random masks that change nothing": (
+        "randomChanges(random.length - same, random.length)",
+        "randomChanges(same, random.length)",
     ),
+    "one random mask": ("if (drawn === 1 && same)", "if (drawn === 1 && !same)"),
     "one random mask that changes the answer": (
-        'changed ? "changes it" : "does not change it"',
-        'changed ? "does not change it" : "changes it"',
+        "if (drawn === 1 && changed)",
+        "if (drawn === 1 && !changed)",
     ),
 }
 """Name → text that occurs once in the bundle, and its replacement."""

@@ -49,10 +49,10 @@ from macd_studio.viewer import JS, payload
 from macd_studio.viewer.constants import ALPHA_MAX, FLIP_ALPHAS, FLIP_BETAS
 from tests.browser.sentences import claims, facts, reports
 
-ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "control-text.js"))
+ENTRIES = tuple(JS / name for name in ("masks.js", "rescore.js", "text.js", "strings.js"))
 SCRIPTS = (
     "frameMasks", "levelsAt", "levelsOfStep", "unionMask", "rescore", "flipPoints", "flipRow",
-    "unpackBits", "reportText",
+    "unpackBits", "controlText",
 )  # fmt: skip
 HEIGHT, WIDTH = 18, 24
 VOCABULARY = 60
@@ -484,4 +484,4 @@ def sentences_of_controls() -> Case:
         for text, report in zip(found, given, strict=True):
             assert claims(text, report.index is not None) == facts(report), (text, report)
 
-    return Case([asdict(r) for r in given], "(all) => all.map(reportText)", compare)
+    return Case([asdict(r) for r in given], "(all) => all.map(controlText)", compare)

@@ -99,7 +99,7 @@ def change_a_level(page, changes):
     first = page.locator(".mv-object").first
     if first.get_attribute("aria-pressed") == "false":  # the address keeps what was chosen
         first.click()
-    other = "1 mask" if levels(page)[0] == "0" else "0 keep"
+    other = "1 masked" if levels(page)[0] == "0" else "0 kept"
     page.locator(".mv-edit-object").get_by_role("button", name=other).click()
     settled(page, changes)
     return levels(page)

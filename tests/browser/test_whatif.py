@@ -55,7 +55,7 @@ def test_levels_names_and_objects_change_by_hand(page, toy_mp4, tmp_path):
     open_what_if(page)
     page.locator(".mv-object").first.click()
     before = levels(page)
-    other = "1 mask" if before[0] == "0" else "0 keep"
+    other = "1 masked" if before[0] == "0" else "0 kept"
     page.locator(".mv-edit-object").get_by_role("button", name=other).click()
     settled(page, 1)
     assert levels(page)[0] == other[0]

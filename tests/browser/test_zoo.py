@@ -131,7 +131,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     changes = 0
     if objects:
         page.locator(".mv-object").first.click()
-        set_level(page, 0, "0 keep" if trace.counterfactual.level[0] else "1 mask")
+        set_level(page, 0, "0 kept" if trace.counterfactual.level[0] else "1 masked")
         settled(page, changes := changes + 1)
         page.get_by_role("button", name="Draw mask").click()
         page.get_by_role("button", name="As the model sees it").click()
@@ -142,7 +142,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     else:
         assert "No objects were found" in page.locator(".mv-rail").inner_text()
         assert not page.locator(".mv-occlusion").is_visible()
-        set_level(page, 1, "0 keep" if trace.counterfactual.frame_level[0] else "1 mask")
+        set_level(page, 1, "0 kept" if trace.counterfactual.frame_level[0] else "1 masked")
         settled(page, changes := changes + 1)
         page.get_by_role("button", name="Add object").click()
         drag(page, (0.5, 0.5), (0.9, 0.9))
@@ -168,7 +168,7 @@ def test_the_whole_way_keeps_the_clips_shape(page, tmp_path, name):
     # one more change, made here and on the file after a reload, gives one answer
     row = 0 if clip.objects else 1
     levels = saved.counterfactual.level if clip.objects else saved.counterfactual.frame_level
-    level = "0.75 partly mask" if levels[0] != 0.75 else "0 keep"
+    level = "0.75 partly masked" if levels[0] != 0.75 else "0 kept"
     set_level(page, row, level)
     settled(page, changes + 1)
     here = answer(page)
@@ -214,7 +214,7 @@ def test_a_real_clip_with_a_typed_detector(page, real, tmp_path, name, label):
     page.get_by_label("Frame", exact=True).fill(str(frame))
     page.locator(f".mv-object[data-track='{k}']").click()
     open_what_if(page)
-    set_level(page, 0, "0 keep" if trace.counterfactual.level[k] else "1 mask")
+    set_level(page, 0, "0 kept" if trace.counterfactual.level[k] else "1 masked")
     settled(page, 1)
     page.get_by_role("button", name="Draw mask").click()
     low, high = trace.tracks[k].boxes[frame, :2], trace.tracks[k].boxes[frame, 2:]

@@ -2,6 +2,7 @@
 // What to measure of a token's evidence: kinds of maps, and what the answer may not attend to.
 
 import { all, el } from "./dom.js";
+import { TEXT, costText, trackName } from "./strings.js";
 import { visible } from "./text.js";
 
 /** @import { Box, Evidence, EvidenceRequest, Point, Send, TokenStep, Trace } from "./types" */
@@ -27,27 +28,27 @@ export class AskEvidence {
     this.marking = false; // whether a press on the picture draws the region
     /** @type {Box | null} the region while it is drawn */
     this.drawn = null;
-    this.against = el("select", { "aria-label": "Rather than", on: { change: () => state.set({}) } });
-    this.kinds = el("span", { class: "mv-checks", role: "group", "aria-label": "Kinds of maps" });
-    this.patches = el("select", { "aria-label": "Patches", on: { change: () => this.tellCost() } },
+    this.against = el("select", { "aria-label": TEXT.ratherThan, on: { change: () => state.set({}) } });
+    this.kinds = el("span", { class: "mv-checks", role: "group", "aria-label": TEXT.kindsOfMaps });
+    this.patches = el("select", { "aria-label": TEXT.patches, on: { change: () => this.tellCost() } },
       PATCHES.map((size) => el("option", { value: size, selected: size === "4x4" }, size)));
-    this.layers = this.field("Attention layers", "all", 8);
-    this.measure = this.button("Measure", () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true }));
+    this.layers = this.field(TEXT.attentionLayers, TEXT.all, 8);
+    this.measure = this.button(TEXT.measure, () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true }));
     this.cost = el("span", { class: "mv-note" });
-    this.outLayers = this.field("Blocked layers", "all", 8);
-    this.outObject = this.button("Knock out the object", () => this.knockOutObject());
-    this.region = this.field("Region, x0,y0,x1,y1 in shares", "0.1,0.2,0.5,0.9", 15);
-    this.mark = this.button("Mark it", () => this.setMarking(!this.marking));
-    this.outRegion = this.button("Knock out the region", () => this.knockOut({ boxes: [this.region.value.trim()] }));
+    this.outLayers = this.field(TEXT.blockedLayers, TEXT.all, 8);
+    this.outObject = this.button(TEXT.knockOutTheObject, () => this.knockOutObject());
+    this.region = this.field(TEXT.regionShares, "0.1,0.2,0.5,0.9", 15);
+    this.mark = this.button(TEXT.markIt, () => this.setMarking(!this.marking));
+    this.outRegion = this.button(TEXT.knockOutTheRegion, () => this.knockOut({ boxes: [this.region.value.trim()] }));
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.root = el("div", { class: "mv-evidence-ask" },
-      el("div", { class: "mv-edit" }, el("label", {}, "rather than ", this.against), this.kinds,
-        el("label", {}, "patches ", this.patches), el("label", {}, "attention of layers ", this.layers),
+      el("div", { class: "mv-edit" }, el("label", {}, `${TEXT.ratherThanLabel} `, this.against), this.kinds,
+        el("label", {}, `${TEXT.patchesLabel} `, this.patches), el("label", {}, `${TEXT.attentionOfLayers} `, this.layers),
         this.measure, this.cost),
       el("div", { class: "mv-edit" }, this.outObject,
-        el("label", {}, "region ", this.region), this.mark, this.outRegion,
-        el("label", {}, "in layers ", this.outLayers)),
-      el("p", { class: "mv-note" }, "A knock-out keeps the answer's tokens from attending to a region; the question still sees it."),
+        el("label", {}, `${TEXT.region} `, this.region), this.mark, this.outRegion,
+        el("label", {}, `${TEXT.inLayers} `, this.outLayers)),
+      el("p", { class: "mv-note" }, TEXT.knockOutNote),
       this.error);
     this.watch();
   }
@@ -127,7 +128,7 @@ export class AskEvidence {
     const others = step ? step.texts.filter((_, i) => step.candidates[i] !== step.token).slice(0, CANDIDATES) : [];
     const measuredTexts = measured.flatMap(({ target }) => target.against_text ?? []);
     const texts = [...new Set([...measuredTexts, ...others])].filter((text) => text !== "");
-    this.against.replaceChildren(el("option", { value: "" }, "nothing: its logit alone"),
+    this.against.replaceChildren(el("option", { value: "" }, TEXT.againstNothing),
       ...texts.map((text) => el("option", { value: text }, visible(text))));
     this.against.value = measured.length ? measured[0].target.against_text ?? "" : "";
   }
@@ -148,14 +149,14 @@ export class AskEvidence {
     if (this.root.hidden) return;
     const able = Boolean(step) && ANSWERS.includes(method);
     const chosen = track === null ? null : trace.tracks[track];
-    this.outObject.textContent = chosen ? `Knock out ${chosen.id} ${chosen.label}` : "Knock out the object";
+    this.outObject.textContent = chosen ? `Knock out ${trackName(chosen)}` : TEXT.knockOutTheObject;
     this.measure.disabled = busy || !able;
-    this.measure.title = able ? "" : "Evidence is measured of MACD's and the baseline's tokens";
+    this.measure.title = able ? "" : TEXT.evidenceOnlyOf;
     for (const button of [this.outObject, this.outRegion]) button.disabled = busy || !able;
     this.outObject.disabled ||= !chosen;
-    this.outObject.title = chosen ? "" : "Choose an object first";
+    this.outObject.title = chosen ? "" : TEXT.chooseAnObjectFirst;
     this.mark.setAttribute("aria-pressed", String(this.marking));
-    this.measure.textContent = evidence ? "Measure again" : "Measure";
+    this.measure.textContent = evidence ? TEXT.measureAgain : TEXT.measure;
     this.tellCost();
   }
 
@@ -171,7 +172,7 @@ export class AskEvidence {
     }
     const [rows, columns] = this.patches.value.split("x").map(Number);
     const spent = kinds.reduce((sum, kind) => sum + costs[kind] * (kind === "occlusion-grid" ? rows * columns : 1), costs.lens || 0);
-    this.cost.textContent = `about ${spent < 950 ? `${Math.max(0.1, spent / 1000).toFixed(1)} s` : `${Math.round(spent / 1000)} s`}`;
+    this.cost.textContent = costText(spent);
   }
 
   /** @param {Partial<EvidenceRequest>} what */

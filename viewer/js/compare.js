@@ -3,9 +3,10 @@
 // view shows, time and memory; and another run next to the current one, token by token.
 
 import { contextOf, el } from "./dom.js";
-import { maskedText, verdictMark } from "./headline.js";
-import { divergence, endOf } from "./state.js";
+import { verdictMark } from "./headline.js";
 import { drawSecondView } from "./paint.js";
+import { divergence, endOf } from "./state.js";
+import { HEADS, LABELS, TEXT, comparison, frameText, maskedText, secondViewLabel, sharedText, trackName, viewSuffix, votesText } from "./strings.js";
 import { percent, signed, visible } from "./text.js";
 
 /** @import { Answer, ShownView, Trace, View } from "./types" */
@@ -88,19 +89,19 @@ export class Beside {
     /** @type {Trace | null} */
     this.other = null;
     this.built = "";
-    this.screens = ["This run", "The other run"].map((name) => ({
+    this.screens = [TEXT.thisRun, TEXT.theOtherRun].map((name) => ({
       canvas: el("canvas", { class: "mv-canvas", role: "img", "aria-label": name }), caption: el("figcaption", {}),
     }));
-    this.choices = ["Answer of this run", "Answer of the other run"].map((name) =>
+    this.choices = [TEXT.answerOfThisRun, TEXT.answerOfTheOtherRun].map((name) =>
       el("select", { "aria-label": name, on: { change: () => { this.built = ""; state.set({}); } } }));
-    this.facts = el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": "Both runs" });
-    this.tokens = el("div", { class: "mv-scroll mv-aligned", tabindex: "0", role: "region", "aria-label": "Answers, token by token" });
-    this.close = el("button", { type: "button", class: "mv-button", on: { click: () => this.show(null) } }, "Close");
-    this.root = el("section", { class: "mv-beside", "aria-label": "Two runs", hidden: true },
-      el("div", { class: "mv-block-head" }, el("h3", {}, "Two runs"), this.close),
+    this.facts = el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": TEXT.bothRuns });
+    this.tokens = el("div", { class: "mv-scroll mv-aligned", tabindex: "0", role: "region", "aria-label": TEXT.answersTokenByToken });
+    this.close = el("button", { type: "button", class: "mv-button", on: { click: () => this.show(null) } }, TEXT.close);
+    this.root = el("section", { class: "mv-beside", "aria-label": TEXT.twoRuns, hidden: true },
+      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.twoRuns), this.close),
       el("div", { class: "mv-screens" }, this.screens.map(({ canvas, caption }) => el("figure", {}, canvas, caption))),
       this.facts,
-      el("div", { class: "mv-pair" }, this.choices.map((select, i) => el("label", {}, ["this run ", "the other run "][i], select))),
+      el("div", { class: "mv-pair" }, this.choices.map((select, i) => el("label", {}, [`${TEXT.thisRunLabel} `, `${TEXT.theOtherRunLabel} `][i], select))),
       this.tokens);
   }
 
@@ -168,14 +169,14 @@ export class Beside {
       context.lineWidth = 3;
       context.strokeRect(x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height);
       context.font = "600 15px system-ui, sans-serif";
-      const text = `${id} ${label}`, top = Math.max(0, y0 * height - 20);
+      const text = trackName({ id, label }), top = Math.max(0, y0 * height - 20);
       context.fillRect(x0 * width, top, context.measureText(text).width + 10, 20);
       context.fillStyle = "#111111";
       context.fillText(text, x0 * width + 5, top + 15);
     }
     [[mine, trace, frame], [theirs, other, at]].forEach(([screen, t, f]) => {
       const run = /** @type {Trace} */ (t), i = /** @type {number} */ (f);
-      /** @type {typeof mine} */ (screen).caption.textContent = `frame ${i + 1} of ${run.times.length} · ${run.times[i].toFixed(2)} s`;
+      /** @type {typeof mine} */ (screen).caption.textContent = frameText(i, run.times);
     });
   }
 
@@ -198,7 +199,7 @@ export class Beside {
         }, text);
         return el("td", { class: same ? "" : "mv-differs" }, inner, el("small", {}, p === null ? "" : ` ${percent(p)}`));
       }));
-    return el("table", {}, el("tbody", {}, row("this run", first, 0), row("the other run", second, 1)));
+    return el("table", {}, el("tbody", {}, row(TEXT.thisRunLabel, first, 0), row(TEXT.theOtherRunLabel, second, 1)));
   }
 }
 
@@ -220,12 +221,12 @@ function factsTable(trace, other) {
   /** @type {[string, (t: Trace) => string][]} */
   const facts = [
     ["question", (t) => t.question], ["clip", (t) => t.clip], ["backbone", (t) => t.backbone],
-    ["objects", (t) => t.tracks.map((k) => `${k.id} ${k.label}`).join(", ") || "none"],
+    ["objects", (t) => t.tracks.map(trackName).join(", ") || TEXT.none],
     ["masks", maskedText],
     ["answers", (t) => Object.values(t.answers).map((a) => `${a.title}: ${a.text || "∅"}`).join("; ")],
   ];
   return el("table", {},
-    el("thead", {}, el("tr", {}, ["", "this run", "the other run"].map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
+    el("thead", {}, el("tr", {}, ["", TEXT.thisRunLabel, TEXT.theOtherRunLabel].map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
     el("tbody", {}, facts.map(([name, of]) => {
       const both = [of(trace), of(other)];
       return el("tr", { class: both[0] === both[1] ? "" : "mv-differs" }, el("th", { scope: "row" }, name), both.map((text) => el("td", {}, text)));
@@ -251,18 +252,16 @@ export class Compare {
     /** @type {NamedView[]} */
     this.views = [];
     this.rows = el("tbody");
-    this.against = el("th", { scope: "col" });
+    this.heads = el("tr");
     this.drawnFor = ""; // the pair that the rows were drawn for
     this.shared = el("p", { class: "mv-note" });
     this.screens = [0, 1].map(() => this.screen());
-    this.root = el("section", { class: "mv-compare", "aria-label": "Methods", hidden: true },
-      el("h3", {}, "Methods"),
+    this.root = el("section", { class: "mv-compare", "aria-label": TEXT.methods, hidden: true },
+      el("h3", {}, TEXT.methods),
       el("div", { class: "mv-screens" }, this.screens.map((s) => s.root)),
-      el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Methods table" },
+      el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": TEXT.methodsTable },
         el("table", { class: "mv-methods" },
-          el("thead", {}, el("tr", {}, ["method", "answer", this.against, "difference by token", "α",
-            "β", "ms added", "ms in all", "peak MB", "viewer"].map((h) =>
-            (typeof h === "string" ? el("th", { scope: "col" }, h) : h)))),
+          el("thead", {}, this.heads),
           this.rows)),
       this.shared);
   }
@@ -271,7 +270,7 @@ export class Compare {
   screen() {
     const canvas = el("canvas", { class: "mv-canvas", role: "img" });
     const caption = el("div", { class: "mv-caption" });
-    const choice = el("select", { "aria-label": "Second view of", on: { change: () => this.draw() } });
+    const choice = el("select", { "aria-label": TEXT.secondViewOf, on: { change: () => this.draw() } });
     return { canvas, caption, choice, root: el("div", {}, choice, canvas, caption) };
   }
 
@@ -290,18 +289,15 @@ export class Compare {
         ? former : names[Math.min(i, names.length - 1)] ?? "";
     });
     this.drawRows(trace);
-    const shared = Object.entries(trace.shared).map(([k, n]) => `${k} ${n}×`).join(", ");
-    this.shared.textContent = `Seed ${trace.seed}. Shared between methods: ${shared || "nothing"}; `
-      + "“ms added” leaves that out, “ms in all” is from the prompt to the answer. Peak memory: tensors "
-      + "alive for the method, weights included.";
+    this.shared.textContent = sharedText(trace.seed, trace.shared);
   }
 
   /** @param {Trace} trace */
   drawRows(trace) {
     const { reference, contrast, ends } = this.state;
     this.drawnFor = [reference?.method, contrast?.method, ends].join(" ");
-    const name = reference && (reference.method === "baseline" ? "the baseline" : reference.title);
-    this.against.textContent = name ? `against ${name}` : "";
+    const name = reference && (reference.method === "baseline" ? TEXT.theBaseline : reference.title);
+    this.heads.replaceChildren(...HEADS.methods(name || "").map((head) => el("th", { scope: "col" }, head)));
     this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(trace, a, reference)));
   }
 
@@ -318,13 +314,13 @@ export class Compare {
       : [visible(answer.text)];
     const { contrast, reference } = this.state;
     const opened = answer === contrast || answer === reference;
-    const votes = Object.entries(answer.votes).map(([k, n]) => `${k}: ${n}`).join(", ");
+    const votes = votesText(answer.votes);
     const two = answer.tokens.some((t) => t.others.length);
     const linear = two && answer.rule === "linear";
     return el("tr", { "data-method": answer.method },
       el("th", { scope: "row" }, answer.title),
-      el("td", { class: "mv-words" }, words, verdictMark(answer, trace.truth), votes ? el("small", {}, ` votes: ${votes}`) : null),
-      el("td", {}, !base || answer === base ? "" : againstReference(answer, base)),
+      el("td", { class: "mv-words" }, words, verdictMark(answer, trace.truth), votes ? el("small", {}, votes) : null),
+      el("td", {}, !base || answer === base ? "" : comparison(answer.text, base.text)),
       el("td", {}, two ? differences(answer) : ""),
       el("td", {}, linear ? answer.alpha : ""),
       el("td", {}, linear ? answer.beta : ""),
@@ -332,9 +328,9 @@ export class Compare {
       el("td", {}, answer.total_ms ? answer.total_ms.toFixed(0) : ""),
       el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""),
       el("td", {}, !answer.tokens.length ? "" : el("button", {
-        type: "button", class: "mv-button", "aria-pressed": String(opened), "aria-label": `Open ${answer.title} in the viewer`,
+        type: "button", class: "mv-button", "aria-pressed": String(opened), "aria-label": LABELS.open(answer.title),
         on: { click: () => this.open(answer.method) },
-      }, opened ? "shown" : "open")));
+      }, opened ? TEXT.shown : TEXT.open)));
   }
 
   draw() {
@@ -361,7 +357,7 @@ export class Compare {
     const picture = this.stage.secondView(named.shown, frame);
     const note = drawSecondView(contextOf(canvas), named, trace, frame, picture, this.state.token);
     caption.textContent = note;
-    canvas.setAttribute("aria-label", `Second view of ${named.title}, frame ${frame + 1}${note ? `: ${note}` : ""}`);
+    canvas.setAttribute("aria-label", secondViewLabel(named.title, frame, note));
   }
 }
 
@@ -372,21 +368,9 @@ export class Compare {
 function viewsOf(answer) {
   const { method, title } = answer;
   return answer.second_views.map((one, k) => {
-    const which = k ? `, view ${k + 1}` : "";
+    const which = viewSuffix(k);
     return { ...one, answer, name: method + which, title: title + which };
   });
-}
-
-/**
- * Which of two answers is right is not known here, so no word says "fixed".
- *
- * @param {Answer} answer
- * @param {Answer} base
- */
-function againstReference(answer, base) {
-  const [ours, theirs] = [answer, base].map((a) => a.text.toLowerCase().replace(/^[\s.!]+|[\s.!]+$/g, ""));
-  if (ours === theirs) return "agrees";
-  return [ours, theirs].sort().join() === "no,yes" ? "flipped" : "changed";
 }
 
 /**
@@ -401,7 +385,7 @@ function differences(answer) {
   });
   const top = Math.max(...values.map(Math.abs), 1);
   return el("span", { class: "mv-multiples", role: "img",
-    "aria-label": `differences: ${values.map((v) => signed(v)).join(", ")}` },
+    "aria-label": LABELS.differences(values) },
   values.map((v, i) => el("span", { title: `${visible(answer.tokens[i].text)} ${signed(v)}` },
     el("span", {
       class: v >= 0 ? "mv-more" : "mv-less",

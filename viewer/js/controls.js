@@ -2,9 +2,9 @@
 // What is measured of a trace as a whole: MACD's choice beside controls, the effect of masking each object
 // alone, and regions to mask where the object that was asked about was not detected.
 
-import { CONTROL_NAMES, reportText } from "./control-text.js";
 import { el } from "./dom.js";
-import { signed, visible } from "./text.js";
+import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, controlText, occlusionNote, trackName } from "./strings.js";
+import { signed } from "./text.js";
 
 /** @import { OcclusionReport, Send, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -25,8 +25,8 @@ export class Controls {
       type: "button", class: "mv-button", on: { click: () => send({ do: "controls" }) },
     });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
-    this.root = el("section", { class: "mv-controls", "aria-label": "Did the choice of masks matter?" },
-      el("h3", {}, "Did the choice of masks matter?"), this.text, this.draws, this.ask, this.error, this.cost);
+    this.root = el("section", { class: "mv-controls", "aria-label": TEXT.choiceOfMasks },
+      el("h3", {}, TEXT.choiceOfMasks), this.text, this.draws, this.ask, this.error, this.cost);
   }
 
   /** @param {Trace} trace */
@@ -35,21 +35,17 @@ export class Controls {
     const able = this.state.server && trace.comparable;
     this.root.hidden = !report && !able;
     this.ask.hidden = Boolean(report) || !able;
-    const seconds = trace.controls_ms === null ? "" : ` (about ${(trace.controls_ms / 1000).toFixed(1)} s)`;
-    this.ask.textContent = `Compare with random masks${seconds}`;
-    this.text.textContent = report ? reportText(report) : "";
-    this.cost.textContent = report
-      ? `${report.outcomes.length} control views in ${(report.milliseconds / 1000).toFixed(1)} s; each is`
-        + " decoded with MACD's α and β up to this token." : "";
+    this.ask.textContent = compareWithRandom(trace.controls_ms);
+    this.text.textContent = report ? controlText(report) : "";
+    this.cost.textContent = report ? controlCost(report.outcomes.length, report.milliseconds) : "";
     this.draws.hidden = !report;
     if (!report) return;
     this.draws.setAttribute("aria-label", this.text.textContent);
     this.draws.replaceChildren(...report.outcomes.map((outcome) => {
-      // where the answers agree, the last token compared is the end token, which says nothing
-      const choice = report.index === null && outcome.same ? "the same answer" : visible(outcome.text);
+      const choice = controlChoice(outcome, report.index === null);
       return el("span", {
         class: `mv-draw${outcome.same ? " mv-draw-same" : ""}`,
-        title: `${outcome.name === "random" ? "random mask" : CONTROL_NAMES[outcome.name]}: ${choice}`,
+        title: `${outcome.name === "random" ? TEXT.randomMask : CONTROL_NAMES[outcome.name]}: ${choice}`,
       }, outcome.name === "random" ? "" : choice);
     }));
   }
@@ -71,13 +67,13 @@ export class OcclusionPanel {
     this.state = state;
     this.ask = el("button", {
       type: "button", class: "mv-button", on: { click: () => send({ do: "occlusion" }) },
-    }, "Measure each object");
+    }, TEXT.measureEachObject);
     this.body = el("div", {});
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.hint = el("p", { class: "mv-note" },
-      "Hides one object after the other and measures what changes: one pass of the model.");
-    this.root = el("section", { class: "mv-occlusion", "aria-label": "Measured effect of each object" },
-      el("h3", {}, "Does the gradient predict the effect?"), this.hint, this.ask, this.error, this.body);
+      TEXT.occlusionHint);
+    this.root = el("section", { class: "mv-occlusion", "aria-label": TEXT.measuredEffectOfEachObject },
+      el("h3", {}, TEXT.gradientPredicts), this.hint, this.ask, this.error, this.body);
   }
 
   /** @param {Trace} trace */
@@ -101,20 +97,19 @@ export class OcclusionPanel {
    */
   table(trace, report) {
     const widest = Math.max(...report.loss_change.map(Math.abs), 1e-9);
-    const rho = report.correlation === null ? "" : ` Rank correlation of gradient and measured change: ${signed(report.correlation)}.`;
-    const head = ["object", trace.approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"];
+    const head = HEADS.occlusion(trace.approximate);
     return [
-      el("p", { class: "mv-verdict" }, report.verdict[0].toUpperCase() + report.verdict.slice(1) + "."),
-      el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": "Measured effects" },
+      el("p", { class: "mv-verdict" }, `${capitalized(report.verdict)}.`),
+      el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": TEXT.measuredEffects },
         el("table", {},
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
           el("tbody", {}, trace.tracks.map((track, k) => el("tr", { "data-track": k },
-            el("th", { scope: "row" }, `${track.id} ${track.label}`),
+            el("th", { scope: "row" }, trackName(track)),
             el("td", {}, report.gradient[k] === 0 ? "0 exactly" : signed(report.gradient[k], 4)),
             el("td", {}, el("span", {}, signed(report.loss_change[k], 4),
               differenceBar(report.loss_change[k], widest))),
             el("td", {}, signed(report.odds_change[k]))))))),
-      el("p", { class: "mv-note" }, `Natural logarithms; the answer is the baseline's.${rho}`),
+      el("p", { class: "mv-note" }, occlusionNote(report.correlation)),
     ];
   }
 }
@@ -135,7 +130,7 @@ export function differenceBar(value, widest) {
 // What is offered where the object that was asked about was not detected: regions without a class.
 
 /** @type {[string, string][]} */
-const DETECTORS = [["grid", "Equal cells of the frame"], ["motion", "What moves"]];
+const DETECTORS = [["grid", TEXT.equalCells], ["motion", TEXT.whatMoves]];
 
 export class Regions {
   /**
@@ -154,7 +149,7 @@ export class Regions {
   /** @param {Trace} trace */
   load(trace) {
     this.root.hidden = !this.state.server || !trace.undetected.length || !trace.measurable;
-    this.words.textContent = "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:";
+    this.words.textContent = TEXT.regionsHint;
   }
 
   /** @param {boolean} now */

@@ -6,7 +6,8 @@ import { AskEvidence } from "./ask-evidence.js";
 import { all, contextOf, el } from "./dom.js";
 import { Heat, HEAT_VIEWS, paintBar } from "./heat.js";
 import { plot, polyline, svg } from "./plots.js";
-import { fixed, percent, signed, visible } from "./text.js";
+import { HEADS, LABELS, TEXT, colourRange, evidenceChecks, evidenceText, groupName, knockOutText, lensName, measuredTokens, noEvidence, tokenName, trackName } from "./strings.js";
+import { percent, signed } from "./text.js";
 
 /** @import { Evidence, EvidenceMap, KnockOut, Lens, Send, TokenStep, Trace } from "./types" */
 /** @import { HeatView } from "./heat.js" */
@@ -36,10 +37,10 @@ export class EvidenceReport {
     const maps = ["video", "counterfactual"].map((view) => evidence.maps.find((m) => m.kind === kind && m.view === view));
     const [video, counter] = maps;
     this.shares.replaceChildren(...(video ? [this.table(trace, video, counter)] : []));
-    this.checks.replaceChildren(...checks(evidence, kind, maps, new Map(this.state.constants.kinds))
+    this.checks.replaceChildren(...evidenceChecks(evidence, kind, maps, new Map(this.state.constants.kinds))
       .map((text) => el("p", { class: "mv-note" }, text)));
     this.knockOuts.hidden = !evidence.knock_outs.length;
-    this.knockOuts.replaceChildren(...evidence.knock_outs.map((one) => el("li", {}, knockOutText(trace, one, evidence.target.against !== null))));
+    this.knockOuts.replaceChildren(...evidence.knock_outs.map((one) => el("li", {}, knockOut(trace, one, evidence.target.against !== null))));
     this.lens.hidden = evidence.lens === null;
     if (evidence.lens) this.drawLens(evidence);
   }
@@ -59,13 +60,13 @@ export class EvidenceReport {
         el("td", {}, d === null ? "" : `${signed(100 * (v - d), 1)}`));
     };
     const { state } = this;
-    return el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": "Shares of the map" },
+    return el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": TEXT.sharesOfTheMap },
       el("table", {},
-        el("thead", {}, el("tr", {}, ["share of the map", "V", "V_d", "points more under V"].map((h) => el("th", { scope: "col" }, h)))),
+        el("thead", {}, el("tr", {}, HEADS.shares.map((h) => el("th", { scope: "col" }, h)))),
         el("tbody", {},
-          trace.tracks.map((t, k) => row(`${t.id} ${t.label}`, (m) => m.objects[k], () => state.set({ track: state.track === k ? null : k }), {})),
-          trace.tracks.length ? row("outside all objects", (m) => m.outside, null, {}) : null,
-          trace.groups.map((group, g) => row(framesText(group), (m) => m.groups[g],
+          trace.tracks.map((t, k) => row(trackName(t), (m) => m.objects[k], () => state.set({ track: state.track === k ? null : k }), {})),
+          trace.tracks.length ? row(TEXT.outsideAllObjects, (m) => m.outside, null, {}) : null,
+          trace.groups.map((group, g) => row(groupName(group), (m) => m.groups[g],
             () => state.set({ frame: group[0], playing: false }), { "data-frames": group.join(" ") })))));
   }
 
@@ -84,9 +85,19 @@ export class EvidenceReport {
   drawLens(evidence) {
     const { lens, target } = evidence;
     if (!lens) return;
-    this.lens.replaceChildren(lensPlot(lens, visible(target.text)), el("figcaption", { class: "mv-note" },
-      "Each layer's hidden state read out by the model's own head. Early layers were not trained to be read that way."));
+    this.lens.replaceChildren(lensPlot(lens, target.text), el("figcaption", { class: "mv-note" },
+      TEXT.lensNote));
   }
+}
+
+/**
+ * @param {Trace} trace
+ * @param {KnockOut} one
+ * @param {boolean} lead whether the number is a lead over another candidate
+ */
+function knockOut(trace, one, lead) {
+  const [what, change] = knockOutText(trace.tracks, one, lead);
+  return [el("strong", {}, what), change];
 }
 
 /**
@@ -96,7 +107,7 @@ export class EvidenceReport {
  * @param {string} token
  */
 function lensPlot({ video, counterfactual }, token) {
-  const n = video.length, every = Math.ceil(n / 8), down = `probability of ${token}`;
+  const n = video.length, every = Math.ceil(n / 8), down = lensName(token);
   const lines = [{ name: "V", values: video, dash: "none" }, { name: "V_d", values: counterfactual, dash: "5 4" }];
   const values = lines.map(({ name, values: row }) => `${name} ${row.map((v) => v.toFixed(3)).join(" ")}`).join("; ");
   return plot({
@@ -110,57 +121,6 @@ function lensPlot({ video, counterfactual }, token) {
     svg("text", { class: k ? "mv-plot-other" : "", x: 346, y: 20 + 16 * k }, `${k ? "┄" : "─"} ${name}`),
   ]));
 }
-
-/** @param {number[]} group */
-function framesText(group) {
-  return group.length > 1 ? `frames ${group[0] + 1}–${group[group.length - 1] + 1}` : `frame ${group[0] + 1}`;
-}
-
-/** @param {number | null | undefined} value */
-function correlation(value) {
-  return value === null || value === undefined ? "not known" : signed(value);
-}
-
-/**
- * Sanity check and agreement, in sentences.
- *
- * @param {Evidence} evidence
- * @param {string} kind
- * @param {(EvidenceMap | undefined)[]} maps of the kind, under V and V_d
- * @param {Map<string, string>} names
- */
-function checks(evidence, kind, maps, names) {
-  const sanity = maps.map((m, i) => `${correlation(m?.sanity)} under ${["V", "V_d"][i]}`).join(", ");
-  const out = [`Rank correlation with the map for a head of random weights: ${sanity}. Near 1, the map does not depend on the token.`];
-  const agreement = evidence.agreement.filter((a) => a.first === kind || a.second === kind);
-  const others = [...new Set(agreement.map((a) => (a.first === kind ? a.second : a.first)))];
-  const agreements = others.map((other) => {
-    /** @type {(view: string) => string} */
-    const under = (view) => correlation(agreement.find((a) => a.view === view && (a.first === other || a.second === other))?.correlation);
-    return `with ${(names.get(other) || other).toLowerCase()} ${under("video")} under V, ${under("counterfactual")} under V_d`;
-  });
-  return agreements.length ? [...out, `Agreement (rank correlation of magnitudes): ${agreements.join("; ")}.`] : out;
-}
-
-/**
- * @param {Trace} trace
- * @param {KnockOut} one
- * @param {boolean} lead whether the number is a lead over another candidate
- */
-function knockOutText(trace, one, lead) {
-  const track = trace.tracks.find((t) => t.id === one.track);
-  const what = one.box ? `region ${one.box.join(", ")}` : track ? `${track.id} ${track.label}` : `object ${one.track}`;
-  const layers = one.layers[0] === one.layers[1] ? `layer ${one.layers[0]}` : `layers ${one.layers[0]}–${one.layers[1]}`;
-  return [
-    el("strong", {}, `Without ${what}: `),
-    `“${one.before}” → “${one.after}”${one.before === one.after ? " (the same)" : ""}; this token's probability `
-    + `${percent(one.probability[0])} → ${percent(one.probability[1])}, ${lead ? "its lead" : "its logit"} ${fixed(one.score[0])} → ${fixed(one.score[1])}`
-    + ` (${one.tokens} vision tokens, ${layers}).`,
-  ];
-}
-
-// Where the evidence for the chosen token lies: maps over the frames under V, V_d and their
-// difference, and what can be measured of them. What is stored in the trace needs no server.
 
 const SCREEN_SIDE = 240; // long side of the three pictures, in pixels
 
@@ -182,16 +142,16 @@ export class EvidencePanel {
     /** @type {Map<string, Heat>} */
     this.heats = new Map();
     this.words = el("p", { class: "mv-note" });
-    this.kinds = el("select", { "aria-label": "Kind of map", on: { change: () => { this.kind = this.kinds.value; this.again(); } } });
-    this.views = el("span", { class: "mv-segments", role: "group", "aria-label": "Map of" },
+    this.kinds = el("select", { "aria-label": TEXT.kindOfMap, on: { change: () => { this.kind = this.kinds.value; this.again(); } } });
+    this.views = el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.mapOf },
       HEAT_VIEWS.map(([view, name]) => el("button", {
         type: "button", class: "mv-button", "data-view": view, on: { click: () => { this.view = view; this.again(); } },
       }, name)));
     this.toggle = el("button", {
       type: "button", class: "mv-toggle", on: { click: () => { this.on = !this.on; this.again(); } },
-    }, "On the picture");
+    }, TEXT.onThePicture);
     this.opacity = el("input", {
-      type: "range", min: 0.1, max: 1, step: 0.05, value: 0.7, "aria-label": "Opacity of the map",
+      type: "range", min: 0.1, max: 1, step: 0.05, value: 0.7, "aria-label": TEXT.opacityOfTheMap,
       on: { input: () => state.set({}) },
     });
     this.bar = el("canvas", { class: "mv-colours", width: 160, height: 12, role: "img" });
@@ -204,12 +164,12 @@ export class EvidencePanel {
     this.error = this.ask.error;
     this.shown = el("div", { class: "mv-evidence-shown" },
       el("div", { class: "mv-edit" }, this.kinds, this.views, this.toggle,
-        el("label", { class: "mv-size" }, "opacity ", this.opacity)),
+        el("label", { class: "mv-size" }, `${TEXT.opacity} `, this.opacity)),
       el("div", { class: "mv-heats" }, this.screens.map(({ canvas, caption }) => el("figure", {}, canvas, caption))),
       el("div", { class: "mv-edit" }, this.bar, this.ends),
       this.report.root);
     this.root = el("details", { class: "mv-evidence" },
-      el("summary", {}, "Where the evidence lies"), this.words, this.shown, this.ask.root);
+      el("summary", {}, TEXT.whereTheEvidenceLies), this.words, this.shown, this.ask.root);
     this.root.addEventListener("toggle", () => state.set({}));
     stage.overlays.push((context) => this.paint(context));
   }
@@ -284,15 +244,13 @@ export class EvidencePanel {
     const { method } = this.state;
     const step = this.step;
     this.shown.hidden = !evidence;
-    const name = step ? `${visible(step.text)}, token ${step.index + 1} of ${this.state.shown.answers[method].title}` : "";
+    const name = step ? tokenName(step.text, step.index, this.state.shown.answers[method].title) : "";
     if (!evidence) {
-      this.words.textContent = !step ? "Choose a token." : this.ask.able(trace) ? `Nothing was measured of ${name} yet.`
-        : `The trace holds nothing of ${name}. Measured were: ${measuredTokens(trace)}.`;
+      this.words.textContent = noEvidence(name, this.ask.able(trace), measuredTokens(trace));
       return;
     }
     const { target, score, maps } = evidence;
-    const rather = target.against_text === null ? "its logit" : `its lead over ${visible(target.against_text)}`;
-    this.words.textContent = `For ${name}: ${rather} is ${fixed(score[0])} given V and ${fixed(score[1])} given V_d.`;
+    this.words.textContent = evidenceText(name, target.against_text, score);
     const kinds = [...new Set(maps.map((m) => m.kind))];
     if (!kinds.includes(this.kind)) this.kind = kinds[0];
     const names = new Map(this.state.constants.kinds);
@@ -303,11 +261,10 @@ export class EvidencePanel {
     }
     this.toggle.setAttribute("aria-pressed", String(this.on));
     const heat = this.heat(evidence, this.kind);
-    const signed = heat.signed(this.view), most = heat.strongest, unit = this.kind === "attention" ? "of the row's attention" : "logits";
-    paintBar(this.bar, signed);
-    const least = signed ? `−${shortNumber(most)} against` : "0";
-    this.ends.textContent = `${least} to ${shortNumber(most)}${signed ? " for the token" : ""}, ${unit} a cell; the same for all three`;
-    this.bar.setAttribute("aria-label", `Colours from ${this.ends.textContent}`);
+    const isSigned = heat.signed(this.view);
+    paintBar(this.bar, isSigned);
+    this.ends.textContent = colourRange(shortNumber(heat.strongest), isSigned, this.kind === "attention");
+    this.bar.setAttribute("aria-label", LABELS.colours(this.ends.textContent ?? ""));
     this.report.build(trace, evidence, this.kind);
   }
 
@@ -333,7 +290,7 @@ export class EvidencePanel {
         context.drawImage(behind, x0, y0, x1 - x0, y1 - y0, 0, 0, w, h);
       }
       heat.paint(context, view, frame, Number(this.opacity.value), { x: 0, y: 0, w, h });
-      canvas.setAttribute("aria-label", `Map of ${caption.textContent} over frame ${frame + 1}`);
+      canvas.setAttribute("aria-label", LABELS.map(caption.textContent ?? "", frame));
     }
   }
 
@@ -351,16 +308,6 @@ export class EvidencePanel {
     }
     this.ask.paint(context, area);
   }
-}
-
-/**
- * Names of the tokens that a trace holds evidence of.
- *
- * @param {Trace} trace
- */
-function measuredTokens(trace) {
-  return trace.evidence.map(({ target }) =>
-    `${visible(target.text)} (token ${target.index + 1} of ${trace.answers[target.answer]?.title ?? target.answer})`).join(", ");
 }
 
 /** @param {number} value */

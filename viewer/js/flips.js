@@ -2,9 +2,10 @@
 // Where the choice of one token changes: exact α, and a map over α and β. From stored logits alone.
 
 import { el, saveFile } from "./dom.js";
-import { takesAlpha } from "./state.js";
 import { plot, svg } from "./plots.js";
 import { flipPoints, flipRow } from "./rescore.js";
+import { takesAlpha } from "./state.js";
+import { LABELS, TEXT, flipText, noBoundary } from "./strings.js";
 import { visible } from "./text.js";
 
 /** @import { Answer, Constants, Rule, TokenStep } from "./types" */
@@ -33,9 +34,9 @@ export class Flips {
     this.keep = el("button", {
       type: "button", class: "mv-toggle",
       on: { click: () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })) },
-    }, "Save SVG");
+    }, TEXT.saveSVG);
     this.root = el("details", { class: "mv-flips" },
-      el("summary", {}, "Decision boundary for this token"), this.words, this.plot,
+      el("summary", {}, TEXT.decisionBoundary), this.words, this.plot,
       this.axis,
       this.legend, this.keep);
     this.root.addEventListener("toggle", () => this.draw());
@@ -49,16 +50,13 @@ export class Flips {
     const able = takesAlpha(answer);
     for (const part of [this.plot, this.axis, this.legend, this.keep]) part.hidden = !able;
     if (!able) {
-      this.words.textContent = `Only the linear rule has a boundary over α and β, and this answer is of ${answer.rule}.`;
+      this.words.textContent = noBoundary(answer.rule);
       return;
     }
     const { alpha, beta } = this.ruleOf(answer);
     const points = flipPoints(step, beta, answer.head, constants.largest_alpha);
-    const [start, ...flips] = points;
-    this.words.textContent = `Token ${step.index + 1} with β ${beta}: ${visible(start.row.text)} at α 0`
-      + (flips.length ? flips.map((p) => `, ${visible(p.row.text)} from α ${p.alpha.toFixed(3)}`).join("")
-        : `, and no α up to ${constants.largest_alpha} changes it`) + ".";
-    this.axis.textContent = "The ring is where you are; click a place to go there. Small β are spread out.";
+    this.words.textContent = flipText(step.index, beta, points, constants.largest_alpha);
+    this.axis.textContent = TEXT.flipMapHint;
     this.drawMap(step, answer, alpha, beta);
   }
 
@@ -109,7 +107,7 @@ export class Flips {
     this.drawTicks(constants);
     const legendEntries = [...names.values()];
     this.svg = flipSvg(places, here, legendEntries, this.words.textContent || "", constants);
-    this.grid.setAttribute("aria-label", `Token chosen over α and β: ${legendEntries.map((n) => n.text).join(", ")}`);
+    this.grid.setAttribute("aria-label", LABELS.flips(legendEntries.map((n) => n.text)));
     this.legend.replaceChildren(...legendEntries.map(({ text, colour, k }) =>
       el("span", {}, el("i", { class: `mv-flip mv-pattern-${k % 4}`, style: { "--object": colour } }), ` ${text} `)));
   }

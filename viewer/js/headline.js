@@ -3,16 +3,16 @@
 
 import { el } from "./dom.js";
 import { divergence } from "./state.js";
-import { visible } from "./text.js";
+import { TEXT, levelIndex, logitChanges, lossNote, maskedText, undetectedNote, verdictText } from "./strings.js";
 
-/** @import { Answer, TokenStep, Trace } from "./types" */
+/** @import { Answer, Trace } from "./types" */
 
 export class Headline {
   constructor() {
     this.mechanism = el("p", { class: "mv-mechanism" });
     this.outcome = el("p", { class: "mv-outcome" });
     this.notes = el("div", { class: "mv-headline-notes" });
-    this.root = el("section", { class: "mv-headline", "aria-label": "What happened" },
+    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened },
       this.mechanism, this.outcome, this.notes);
   }
 
@@ -27,39 +27,9 @@ export class Headline {
   }
 }
 
-/**
- * Names in one phrase: "a", "a and b", "a, b and c".
- *
- * @param {string[]} names
- */
-export function listed(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
-}
-
-/**
- * Which objects and frames the counterfactual masks, as a sentence.
- *
- * @param {Trace} trace
- */
-export function maskedText(trace) {
-  const { final, tracks, groups } = trace;
-  if (!final) return "";
-  /** @param {(level: number) => boolean} of */
-  const named = (of) => tracks.filter((_, k) => of(final.level[k])).map((t) => `the ${t.label}`);
-  const whole = named((level) => level === 1);
-  const partly = named((level) => level > 0 && level < 1);
-  const frames = final.frame_level.reduce((n, level, g) => n + (level > 0 ? groups[g].length : 0), 0);
-  const parts = [];
-  if (whole.length) parts.push(`${listed(whole)} ${whole.length > 1 ? "were" : "was"} masked`);
-  if (partly.length) parts.push(`${listed(partly)} ${partly.length > 1 ? "were" : "was"} partly masked`);
-  if (frames) parts.push(`outside the objects, ${frames} of ${trace.times.length} frames were masked`);
-  const text = parts.join("; ") || "nothing was masked";
-  return `${text[0].toUpperCase()}${text.slice(1)}.`;
-}
-
 /** @param {Trace} trace */
-function masksAny({ final }) {
-  return Boolean(final && [...final.level, ...final.frame_level].some((level) => level > 0));
+function masksAny({ final, levels }) {
+  return Boolean(final && [...final.level, ...final.frame_level].some((level) => levelIndex(levels, level) > 0));
 }
 
 /**
@@ -73,19 +43,11 @@ function logitText(baseline, macd) {
   const step = macd.tokens[Math.max(index, 0)];
   if (!step || !step.others.length) return "";
   const tokens = [step.token, ...(index < 0 ? [] : [baseline.tokens[index].token])];
-  const moved = tokens.map((token) => change(step, token)).filter((text) => text !== "");
-  return moved.length ? `Under the mask ${listed(moved)}.` : "";
-}
-
-/**
- * @param {TokenStep} step
- * @param {number} token
- */
-function change(step, token) {
-  const at = step.candidates.indexOf(token);
-  if (at < 0 || !step.others.length) return "";
-  const lost = step.base[at] - step.others[0][at];
-  return `“${visible(step.texts[at])}” ${lost >= 0 ? "loses" : "gains"} ${Math.abs(lost).toFixed(1)} logits`;
+  const [other] = step.others;
+  return logitChanges(tokens.flatMap((token) => {
+    const at = step.candidates.indexOf(token);
+    return at < 0 ? [] : [{ text: step.texts[at], lost: step.base[at] - other[at] }];
+  }));
 }
 
 /**
@@ -95,9 +57,9 @@ function change(step, token) {
  */
 function outcome(trace, baseline, macd) {
   const same = baseline.text === macd.text;
-  const answers = same ? [["Baseline and MACD", macd]] : [["Baseline", baseline], ["MACD", macd]];
+  const answers = same ? [[TEXT.baselineAndMACD, macd]] : [[TEXT.baseline, baseline], ["MACD", macd]];
   return answers.flatMap(([name, answer], i) => [
-    i ? el("span", { class: "mv-arrow", "aria-label": "becomes" }, " → ") : null,
+    i ? el("span", { class: "mv-arrow", "aria-label": TEXT.becomes }, " → ") : null,
     el("span", {}, `${name}: `), el("strong", {}, /** @type {Answer} */ (answer).text || "∅"),
     verdictMark(/** @type {Answer} */ (answer), trace.truth),
   ].filter((part) => part !== null));
@@ -111,7 +73,7 @@ function outcome(trace, baseline, macd) {
  */
 export function verdictMark(answer, truth) {
   if (answer.right === null) return null;
-  const verdict = answer.right ? "right" : `wrong: the true answer is ${truth}`;
+  const verdict = verdictText(answer.right, truth);
   return el("span", { class: answer.right ? "mv-right" : "mv-wrong", role: "img", title: verdict, "aria-label": verdict },
     answer.right ? " ✓" : " ✗");
 }
@@ -125,12 +87,8 @@ function notes(trace) {
   const { final } = trace;
   const remarks = [];
   if (final && final.loss !== null && final.base_loss !== null && final.loss <= final.base_loss) {
-    remarks.push(`This mask did not raise the query loss (${final.base_loss.toFixed(3)} with the video, `
-      + `${final.loss.toFixed(3)} with the mask), although the ascent climbs it.`);
+    remarks.push(lossNote(final.base_loss, final.loss));
   }
-  if (trace.undetected.length) {
-    remarks.push(`The question names ${listed(trace.undetected.map((noun) => `“${noun}”`))}, which no track `
-      + "is called: it was not detected, or is not there, so no mask can be chosen for it.");
-  }
+  if (trace.undetected.length) remarks.push(undetectedNote(trace.undetected));
   return remarks;
 }

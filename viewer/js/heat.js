@@ -3,12 +3,13 @@
 // once is kept, so that moving through the frames only copies it.
 
 import { contextOf, el } from "./dom.js";
+import { TEXT } from "./strings.js";
 
 /** @import { Evidence, EvidenceMap, EvidenceView } from "./types" */
 /** @typedef {EvidenceView | "difference"} HeatView */
 
 /** @type {[HeatView, string][]} */
-export const HEAT_VIEWS = [["video", "V"], ["counterfactual", "V_d"], ["difference", "V − V_d"]];
+export const HEAT_VIEWS = [["video", "V"], ["counterfactual", "V_d"], ["difference", TEXT.difference]];
 
 /** Colours of the strongest evidence for and against: blue and orange, as in the tables. */
 const FOR = [33, 102, 172], AGAINST = [179, 88, 6];

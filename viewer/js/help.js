@@ -2,6 +2,7 @@
 // Help: terms that explain themselves, the legend, a tour, the keys, and how to run the same again.
 
 import { all, el } from "./dom.js";
+import { KEYS, SIGNS, TERMS, TEXT, TOUR, capitalized, levelDrawing, levelSign } from "./strings.js";
 
 /** @import { Constants, Layer, Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -144,32 +145,7 @@ export class Tips {
 
 // What every sign and word on the viewer means. The meanings are the glossary's, which Python sends.
 
-/**
- * Signs of the viewer, each with the glossary's term for it; `more` is what only the viewer shows.
- *
- * @type {{ sign: string, term: string, swatch?: string, more?: string }[]}
- */
-const SIGNS = [
-  { sign: "V", term: "sampled frames" },
-  { sign: "V_d", term: "counterfactual" },
-  { sign: "∂L/∂r", term: "gradient", more: "A bar to the right is positive, to the left negative; 0 exactly: the mask covers no pixel." },
-  { sign: "0", term: "level", swatch: "mv-key-0", more: "A dashed outline: the object is kept." },
-  { sign: "r0", term: "level", swatch: "mv-key-half", more: "Stripes one way: the object is partly masked." },
-  { sign: "1", term: "level", swatch: "mv-key-1", more: "Crossed stripes: the object is masked." },
-  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame; among the levels on the picture, stripes in black and white." },
-  { sign: "below β cutoff", term: "plausibility cut" },
-  { sign: "α", term: "contrast strength" },
-  { sign: "│", term: "divergence", more: "Underlined twice in the answers." },
-];
-
-/** @type {Record<string, string>} words of the viewer's tables and the glossary's term for each */
-const TERMS = {
-  "logit V": "logits", "logit V_d": "logits", score: "score rule", gradient: "gradient", "≈ gradient": "gradient",
-  "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
-  "Where the evidence lies": "evidence map", "Decision boundary for this token": "flip point", "Soft masks": "mask", Levels: "level",
-  "As the model sees it": "sampled frames", "α": "contrast strength", "β": "plausibility cut",
-  "What if …": "counterfactual",
-};
+const SWATCHES = ["mv-key-0", "mv-key-half", "mv-key-1"]; // of the levels, from the lowest
 /** Where such words stand. */
 const PLACES = "th[scope=col], h3, summary, .mv-layers button, .mv-sign";
 
@@ -177,9 +153,10 @@ export class Legend {
   constructor() {
     this.body = el("dl", { class: "mv-legend-list" });
     this.terms = el("dl", { class: "mv-legend-list" });
-    this.partly = el("span", {}, "r0"); // the sign of what is partly masked
-    this.root = el("details", { class: "mv-legend" }, el("summary", {}, "Legend"), this.body,
-      el("details", { class: "mv-terms" }, el("summary", {}, "All terms"), this.terms));
+    /** What the loaded trace says of each level: its value, and how it is drawn. */
+    this.levels = SWATCHES.map(() => ({ sign: el("span", {}), drawing: el("span", {}) }));
+    this.root = el("details", { class: "mv-legend" }, el("summary", {}, TEXT.legend), this.body,
+      el("details", { class: "mv-terms" }, el("summary", {}, TEXT.allTerms), this.terms));
     /** @type {Record<string, string>} */
     this.meanings = {};
     this.tips = new Tips();
@@ -188,22 +165,23 @@ export class Legend {
   /** @param {Constants} constants */
   load(constants) {
     this.meanings = constants.glossary;
-    this.body.replaceChildren(...SIGNS.flatMap(({ sign, term, swatch, more }) => [
-      el("dt", {}, swatch ? el("span", { class: `mv-key ${swatch}`, "aria-hidden": "true" }) : null,
-        sign === "r0" ? this.partly : sign),
-      el("dd", {}, `${sentence(this.meanings[term])}${more ? ` ${more}` : ""}`),
-    ]));
+    this.body.replaceChildren(...SIGNS.flatMap(({ sign, term, level, more }) => {
+      const own = level === undefined ? null : this.levels[level];
+      return [
+        el("dt", {}, level === undefined ? null : el("span", { class: `mv-key ${SWATCHES[level]}`, "aria-hidden": "true" }), own ? own.sign : sign),
+        el("dd", {}, sentence(this.meanings[term]), own || more ? " " : null, own ? own.drawing : more),
+      ];
+    }));
     this.terms.replaceChildren(...Object.entries(this.meanings).flatMap(([name, meaning]) =>
       [el("dt", {}, name), el("dd", {}, sentence(meaning))]));
   }
 
-  /**
-   * The level of what is partly masked is one of the run's options.
-   *
-   * @param {Trace} trace
-   */
-  loadTrace({ r0, continuous }) {
-    this.partly.textContent = continuous ? "0 < level < 1" : `r0 = ${r0}`;
+  /** @param {Trace} trace */
+  loadTrace({ levels }) {
+    this.levels.forEach(({ sign, drawing }, index) => {
+      sign.textContent = levelSign(levels[index]);
+      drawing.textContent = levelDrawing(levels, index);
+    });
   }
 
   /**
@@ -226,35 +204,18 @@ export class Legend {
 
 /** @param {string} meaning */
 function sentence(meaning) {
-  return `${meaning[0].toUpperCase()}${meaning.slice(1)}.`;
+  return `${capitalized(meaning)}.`;
 }
 
 // Five steps through the trace on show: objects, gradient, mask, both views' logits, answer.
 
-/**
- * @type {{ title: string, text: string, spot: string, layers?: Partial<Record<Layer, boolean>> }[]}
- */
+/** @type {{ about: keyof typeof TOUR, spot: string, layers?: Partial<Record<Layer, boolean>> }[]} */
 const STEPS = [
-  {
-    title: "Objects", spot: ".mv-stage", layers: { boxes: true, levels: false, counter: false },
-    text: "A detector finds objects in every frame, and a tracker joins them through the clip. Each gets a soft mask of its own.",
-  },
-  {
-    title: "Gradient", spot: ".mv-rail",
-    text: "The model's loss on the question's own words is differentiated with respect to each mask. Positive: masking the object raises the loss, so the model used it to read the question.",
-  },
-  {
-    title: "Mask", spot: ".mv-stage", layers: { counter: true, levels: true },
-    text: "Objects with a positive gradient are masked, those with a negative one are kept. The result is the counterfactual video V_d.",
-  },
-  {
-    title: "Two views", spot: ".mv-tokens",
-    text: "The model reads the video V and the counterfactual V_d. At every token it scores (1+α)·logit(V) − α·logit(V_d): what stays likely without the evidence is pushed down.",
-  },
-  {
-    title: "Answer", spot: ".mv-headline",
-    text: "Where the scores choose another token than the logits of V alone, MACD's answer differs from the baseline. Whether the choice of masks mattered is answered below: random masks often do the same.",
-  },
+  { about: "objects", spot: ".mv-stage", layers: { boxes: true, levels: false, counter: false } },
+  { about: "gradient", spot: ".mv-rail" },
+  { about: "mask", spot: ".mv-stage", layers: { counter: true, levels: true } },
+  { about: "views", spot: ".mv-tokens" },
+  { about: "answer", spot: ".mv-headline" },
 ];
 
 export class Tour {
@@ -270,15 +231,15 @@ export class Tour {
     this.spot = undefined;
     this.title = el("strong", { class: "mv-tour-title" });
     this.text = el("p", {});
-    this.back = this.button("Back", () => this.show(this.at - 1));
-    this.next = this.button("Next", () => this.show(this.at + 1));
-    this.open = this.button("Tour", () => this.show(0));
+    this.back = this.button(TEXT.back, () => this.show(this.at - 1));
+    this.next = this.button(TEXT.next, () => this.show(this.at + 1));
+    this.open = this.button(TEXT.tour, () => this.show(0));
     this.open.classList.add("mv-tour-open");
     this.root = el("div", {
-      class: "mv-tour", role: "dialog", "aria-label": "Tour", "aria-live": "polite", hidden: true,
+      class: "mv-tour", role: "dialog", "aria-label": TEXT.tour, "aria-live": "polite", hidden: true,
       on: { keydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") this.show(-1); } },
     }, this.title, this.text,
-    el("div", { class: "mv-tour-buttons" }, this.back, this.next, this.button("Close", () => this.show(-1))));
+    el("div", { class: "mv-tour-buttons" }, this.back, this.next, this.button(TEXT.close, () => this.show(-1))));
   }
 
   /**
@@ -293,19 +254,20 @@ export class Tour {
   show(at) {
     const step = STEPS[at];
     const open = !this.root.hidden;
-    if (!open) this.former = { ...this.state.layers };
+    if (!open) this.layersBefore = { ...this.state.layers };
     this.spot?.classList.remove("mv-spot");
     this.at = step ? at : -1;
     this.root.hidden = !step;
     if (!step) {
-      if (open && this.former) this.state.set({ layers: this.former });
+      if (open && this.layersBefore) this.state.set({ layers: this.layersBefore });
       if (open) this.open.focus();
       return;
     }
-    this.title.textContent = `${at + 1} of ${STEPS.length} · ${step.title}`;
-    this.text.textContent = step.text;
+    const [title, text] = TOUR[step.about];
+    this.title.textContent = `${at + 1} of ${STEPS.length} · ${title}`;
+    this.text.textContent = text;
     this.back.disabled = at === 0;
-    this.next.textContent = at === STEPS.length - 1 ? "Done" : "Next";
+    this.next.textContent = at === STEPS.length - 1 ? TEXT.done : TEXT.next;
     this.state.set({ layers: { ...this.state.layers, ...step.layers } });
     [this.spot] = all(this.find(), step.spot);
     this.spot?.classList.add("mv-spot");
@@ -322,7 +284,7 @@ export class Reproduce {
   constructor(base) {
     this.base = base;
     this.body = el("div", {});
-    this.root = el("details", { class: "mv-reproduce" }, el("summary", {}, "Reproduce this run"), this.body);
+    this.root = el("details", { class: "mv-reproduce" }, el("summary", {}, TEXT.reproduceThisRun), this.body);
   }
 
   /** @param {Trace} trace */
@@ -336,10 +298,10 @@ export class Reproduce {
         el("button", {
           type: "button", class: "mv-button",
           on: { click: (/** @type {MouseEvent} */ e) => copied(/** @type {HTMLElement} */ (e.target), text) },
-        }, "Copy")),
+        }, TEXT.copy)),
       el("pre", { tabindex: "0" }, text));
-    this.body.replaceChildren(block("Command", command), block("Python", snippet));
-    if (link) this.body.append(block("Link to this example", new URL(link, this.base).href));
+    this.body.replaceChildren(block(TEXT.command, command), block(TEXT.python, snippet));
+    if (link) this.body.append(block(TEXT.linkToThisExample, new URL(link, this.base).href));
   }
 }
 
@@ -350,28 +312,19 @@ export class Reproduce {
 async function copied(button, text) {
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    button.textContent = TEXT.copied;
   } catch {
-    button.textContent = "Select and copy by hand";
+    button.textContent = TEXT.selectAndCopyByHand;
   }
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  setTimeout(() => { button.textContent = TEXT.copy; }, 2000);
 }
-
-const KEYS = [
-  ["← →", "frame back, frame on"], ["space", "play or pause"], ["L", "loop on or off"],
-  ["J K", "next token, token before"], ["1 – 9", "choose an object"], ["B", "boxes"],
-  ["M", "soft masks"], ["V", "levels"], ["C", "counterfactual"], ["S", "as the model sees it"],
-  ["[ ]", "ascent step back, step on"], ["P", "play or pause the ascent"], ["+ − 0", "zoom in, out, whole picture"],
-  ["Shift ← → ↑ ↓", "move the zoomed picture"], ["U R", "undo, redo a change"],
-  ["Esc", "let go of object and brush"], ["?", "this list"],
-];
 
 export class Help {
   constructor() {
-    this.root = el("dialog", { class: "mv-help", "aria-label": "Keys" },
-      el("h3", {}, "Keys"),
+    this.root = el("dialog", { class: "mv-help", "aria-label": TEXT.keys },
+      el("h3", {}, TEXT.keys),
       el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])),
-      el("button", { type: "button", class: "mv-button", on: { click: () => this.root.close() } }, "Close"));
+      el("button", { type: "button", class: "mv-button", on: { click: () => this.root.close() } }, TEXT.close));
   }
 
   toggle() {

@@ -263,9 +263,9 @@ function shareOverlap(trace, raw, n) {
  * @param {number} strength
  * @param {Trace} trace
  */
-function quantized(strength, { r0, tau, continuous }) {
-  if (continuous) return strength;
-  return strength > r0 + tau ? 1 : strength < r0 - tau ? 0 : r0;
+function quantized(strength, { r0, tau, levels: [lowest, between, highest] }) {
+  if (between.value === null) return strength; // they stay as the ascent left them
+  return (strength > r0 + tau ? highest.value : strength < r0 - tau ? lowest.value : between.value) ?? strength;
 }
 
 /**

@@ -4,7 +4,8 @@
 
 import { contextOf } from "./dom.js";
 import { outlineOf } from "./masks.js";
-import { inkOn, percent, unpackBits } from "./text.js";
+import { levelIndex, trackName, viewText } from "./strings.js";
+import { inkOn, unpackBits } from "./text.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Outline, ShownView, TokenStep, Trace, View } from "./types" */
 /** @import { State } from "./state.js" */
@@ -34,27 +35,12 @@ export function isDrawable({ view, shown }) {
 export function drawSecondView(context, { answer, view, shown }, trace, frame, picture, token) {
   const { canvas } = context;
   if (picture) context.drawImage(picture, 0, 0, canvas.width, canvas.height);
-  /** @type {Record<string, string>} */
-  const notes = {
-    masks: "the frames behind the masks, as the model read them",
-    blank: "a video without content",
-    "no-video": "the question alone, without a video",
-    noise: "the noise that the model read, cut off at black and white",
-    frames: `sees only frames ${(view.frames || []).map((f) => f + 1).join(", ")}`,
-    pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
-  };
-  const note = notes[view.kind] || (view.caption || "");
+  const at = Math.max(0, Math.min(token, answer.tokens.length - 1));
   if (view.frames && !view.frames.includes(frame)) {
     context.fillStyle = "#808080";
     context.fillRect(0, 0, canvas.width, canvas.height);
-    return `frame ${frame + 1} is left out · ${note}`;
-  }
-  if (view.kind === "pruned") {
-    const at = Math.max(0, Math.min(token, answer.tokens.length - 1));
-    darkenHidden(context, answer.tokens[at], view, trace, frame);
-    return `token ${at + 1}: ${note}`;
-  }
-  return isDrawable({ view, shown }) || view.kind === "no-video" ? note : `${note} (its pixels are not stored in this trace)`;
+  } else if (view.kind === "pruned") darkenHidden(context, answer.tokens[at], view, trace, frame);
+  return viewText(view, { frame, token: at, drawable: isDrawable({ view, shown }) });
 }
 
 /**
@@ -144,29 +130,29 @@ export class Painter {
    * @param {FrameMasks} masks
    */
   drawLevels(context, levels, masks) {
-    const { tracks, final, mask } = this.state.shown;
+    const { tracks, final, mask, levels: names } = this.state.shown;
     /** @type {Tag[]} */
     const tags = [];
     if (mask.frame_mask !== "off" && final && final.frame_level.length) {
-      this.hatchOutside(context, levels.frame, masks.outside);
+      this.hatchOutside(context, levelIndex(names, levels.frame), masks.outside);
       const { x, y, w, h } = this.area();
       const short = levelText(levels.frame);
       tags.push({ x: x + w, y: y + h, below: true, text: `frame mask: level ${short}`, short, colour: FRAME_COLOUR });
     }
     this.eachBox((k, x, y, w, h) => {
       const { colour } = tracks[k];
-      const level = levels.objects[k];
+      const level = levels.objects[k], index = levelIndex(names, level);
       context.save();
       this.trace(context, k, x, y, w, h);
       context.strokeStyle = colour;
-      context.lineWidth = level === 0 ? 2 : 4;
-      context.setLineDash(level === 0 ? [8, 8] : []);
+      context.lineWidth = index === 0 ? 2 : 4;
+      context.setLineDash(index === 0 ? [8, 8] : []);
       context.stroke();
       context.clip();
       context.setLineDash([]);
       context.lineWidth = 2;
-      if (level > 0) hatch(context, x, y, w, h, 1);
-      if (level === 1) hatch(context, x, y, w, h, -1);
+      if (index > 0) hatch(context, x, y, w, h, 1);
+      if (index === 2) hatch(context, x, y, w, h, -1);
       context.restore();
       const text = levelText(level);
       tags.push({ x, y: y + h, below: true, text: `level ${text}`, short: text, colour });
@@ -176,18 +162,18 @@ export class Painter {
 
   /**
    * @param {CanvasRenderingContext2D} context
-   * @param {number} level of the frame mask
+   * @param {number} index of the frame mask's level
    * @param {Float32Array} outside the frame mask, at the masks' size
    */
-  hatchOutside(context, level, outside) {
-    if (level <= 0) return;
+  hatchOutside(context, index, outside) {
+    if (index === 0) return;
     const stripes = document.createElement("canvas");
     [stripes.width, stripes.height] = [context.canvas.width, context.canvas.height];
     const drawn = contextOf(stripes), { x, y, w, h } = this.area();
     for (const [colour, lineWidth] of /** @type {[string, number][]} */ ([["#ffffff", 3], ["#111111", 1.5]])) {
       [drawn.strokeStyle, drawn.lineWidth] = [colour, lineWidth];
       hatch(drawn, x, y, w, h, 1, FRAME_SPACING);
-      if (level === 1) hatch(drawn, x, y, w, h, -1, FRAME_SPACING);
+      if (index === 2) hatch(drawn, x, y, w, h, -1, FRAME_SPACING);
     }
     drawn.globalCompositeOperation = "destination-in";
     this.paint(drawn, (i) => outside[i], [0, 0, 0]);
@@ -210,7 +196,7 @@ export class Painter {
       this.trace(context, k, x, y, w, h);
       context.stroke();
       context.restore(); // a label is read, whichever object is chosen
-      tags.push({ x, y, below: false, text: `${id} ${label} ${confidence.toFixed(2)}`, short: String(id), colour, chosen });
+      tags.push({ x, y, below: false, text: `${trackName({ id, label })} ${confidence.toFixed(2)}`, short: String(id), colour, chosen });
     });
     writeTags(context, tags);
   }

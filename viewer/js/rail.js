@@ -3,7 +3,8 @@
 
 import { all, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
-import { gradientText, inkOn, levelName, signed } from "./text.js";
+import { TEXT, confidenceNote, levelIndex, levelText, lossText, noObjects, rankedEffect } from "./strings.js";
+import { gradientText, inkOn } from "./text.js";
 
 /** @import { Trace, Track } from "./types" */
 /** @import { State } from "./state.js" */
@@ -18,8 +19,8 @@ export class Rail {
     /** @type {number | null} the step of the ascent that the rows show */
     this.step = null;
     this.scale = 1;
-    this.root = el("section", { class: "mv-rail", "aria-label": "Objects" },
-      el("h3", {}, "Objects"), this.list, this.confidences, this.losses);
+    this.root = el("section", { class: "mv-rail", "aria-label": TEXT.objects },
+      el("h3", {}, TEXT.objects), this.list, this.confidences, this.losses);
   }
 
   /** @param {Trace} trace */
@@ -28,19 +29,15 @@ export class Rail {
     this.fill(trace);
     if (!trace.tracks.length) {
       this.list.append(el("li", { class: "mv-empty" },
-        trace.tracked ? "No objects were found: only the frame mask is used."
-          : this.state.running ? "looking for objects …"
-            : "The run ended before it had looked for objects."));
+        noObjects(trace.tracked, this.state.running)));
     }
-    const { starts, continues } = trace.thresholds;
     // regions without a class have no confidence of their own
-    this.confidences.hidden = !starts || trace.tracks.every((track) => track.confidence === 1);
-    this.confidences.textContent = "Beside each name stands the mean confidence of its detections. A track needs one of at"
-      + ` least ${starts}, the detector's threshold, and goes on with detections of ${continues} or more.`;
+    this.confidences.hidden = !trace.thresholds.starts || trace.tracks.every((track) => track.confidence === 1);
+    this.confidences.textContent = confidenceNote(trace.thresholds);
     const { loss = null, base_loss = null } = trace.final || {};
     this.losses.replaceChildren(...(loss === null || base_loss === null ? [] : [
-      el("span", { class: "mv-sign" }, "Query loss"),
-      ` ${base_loss.toFixed(3)} given the video, ${loss.toFixed(3)} given the counterfactual (nats per token).`,
+      el("span", { class: "mv-sign" }, TEXT.queryLoss),
+      ` ${lossText(base_loss, loss)}`,
     ]));
     this.draw();
   }
@@ -84,8 +81,8 @@ export class Rail {
       el("span", { class: "mv-swatch", "aria-hidden": "true" }, track.id),
       el("span", { class: "mv-object-name" }, track.label,
         el("small", {}, ` ${track.confidence.toFixed(2)}`)),
-      el("span", { class: `mv-level mv-level-${level === 1 ? "1" : level === 0 ? "0" : "r0"}` },
-        level === null ? "…" : `${Number(level.toFixed(3))} ${levelName(level)}`),
+      el("span", { class: `mv-level mv-level-${level === null ? "r0" : ["0", "r0", "1"][levelIndex(trace.levels, level)]}` },
+        levelText(trace.levels, level, step === null && Boolean(trace.final?.by_hand[k]))),
       bar,
       el("span", { class: "mv-gradient" },
         gradientText(gradient, trace.approximate)),
@@ -114,7 +111,7 @@ export class Rail {
     for (const place of all(this.list, "[data-effect]")) {
       const k = Number(place.dataset.effect);
       place.textContent = isMeasured
-        ? `hiding it alone: ${signed(effect[k])} to this token's log p (rank ${order.indexOf(k) + 1})` : "";
+        ? rankedEffect(effect[k], order.indexOf(k) + 1) : "";
     }
   }
 }

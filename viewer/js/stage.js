@@ -6,7 +6,7 @@ import { all, contextOf, el, savePicture } from "./dom.js";
 import { frameMasks, levelsAt } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
-import { levelName } from "./text.js";
+import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, levelIndex, levelName, outsideText, trackName } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
@@ -31,7 +31,7 @@ export class Lanes {
     const { shown: trace, constants: { states: names } } = this.state;
     const rows = trace.tracks.map((track, k) =>
       el("div", { class: "mv-lane", "data-track": k },
-        el("span", { class: "mv-lane-name" }, `${track.id} ${track.label}`),
+        el("span", { class: "mv-lane-name" }, trackName(track)),
         el("div", { class: "mv-cells" }, this.cells((i) =>
           el("span", {
             class: `mv-cell mv-${names[track.state[i]]}`, "data-frame": i,
@@ -39,7 +39,7 @@ export class Lanes {
             title: `${track.label}, frame ${i + 1}: ${names[track.state[i]]}`,
           })))));
     this.root.replaceChildren(...rows, el("div", { class: "mv-lane" },
-      el("span", { class: "mv-lane-name mv-sign" }, "frame mask"), this.strip));
+      el("span", { class: "mv-lane-name mv-sign" }, TEXT.frameMask), this.strip));
     this.fillStrip();
   }
 
@@ -60,8 +60,8 @@ export class Lanes {
     this.strip.replaceChildren(...this.cells((i) => {
       const level = levelsAt(trace, i, step).frame;
       return el("span", {
-        class: `mv-cell mv-frame-level ${level === 1 ? "mv-full" : level ? "mv-half" : ""}`,
-        "data-frame": i, title: `frame ${i + 1}: ${level ? `masked at ${Number(level.toFixed(3))}` : "kept"}`,
+        class: `mv-cell mv-frame-level ${["", "mv-half", "mv-full"][levelIndex(trace.levels, level)]}`,
+        "data-frame": i, title: frameMaskText(i, trace.levels, level),
       });
     }));
   }
@@ -86,8 +86,8 @@ export class Lanes {
 
 /** @type {[Layer, string][]} */
 const LAYERS = [
-  ["boxes", "Boxes"], ["soft", "Soft masks"], ["levels", "Levels"], ["counter", "Counterfactual"],
-  ["model", "As the model sees it"],
+  ["boxes", TEXT.boxes], ["soft", TEXT.softMasks], ["levels", TEXT.levels], ["counter", TEXT.counterfactual],
+  ["model", TEXT.asTheModelSeesIt],
 ];
 
 export class Stage {
@@ -110,26 +110,26 @@ export class Stage {
     this.caption = el("div", { class: "mv-caption" });
     this.note = el("p", { class: "mv-note", hidden: true });
     this.tools = el("div", { class: "mv-tools" }); // tools for the picture are next to it
-    this.layers = el("div", { class: "mv-layers", role: "group", "aria-label": "Layers" });
+    this.layers = el("div", { class: "mv-layers", role: "group", "aria-label": TEXT.layers });
     this.scrub = el("input", {
-      type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": "Frame",
+      type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": TEXT.frame,
       on: { input: () => state.set({ frame: Number(this.scrub.value), playing: false }) },
     });
     this.play = el("button", {
-      type: "button", class: "mv-play", "aria-label": "Play",
+      type: "button", class: "mv-play", "aria-label": TEXT.play,
       on: { click: () => state.set({ playing: !state.playing }) },
     });
     this.speed = el("select", {
-      "aria-label": "Speed", on: { change: () => state.set({ speed: Number(this.speed.value) }) },
+      "aria-label": TEXT.speed, on: { change: () => state.set({ speed: Number(this.speed.value) }) },
     }, [0.5, 1, 2, 4].map((v) => el("option", { value: v, selected: v === 1 }, `${v}×`)));
     this.loop = el("button", {
       type: "button", class: "mv-toggle", "aria-pressed": "true",
       on: { click: () => state.set({ loop: !state.loop }) },
-    }, "Loop");
+    }, TEXT.loop);
     this.keep = el("button", {
       type: "button", class: "mv-toggle",
       on: { click: () => savePicture(this.canvas, `frame-${state.frame + 1}.png`) },
-    }, "Save PNG");
+    }, TEXT.savePNG);
     this.lanes = new Lanes(state);
     /** @type {Map<Layer, HTMLButtonElement>} */
     this.toggles = new Map();
@@ -278,12 +278,12 @@ export class Stage {
    */
   whyNot(layer) {
     const { shown: trace, contrast, step } = this.state;
-    const name = contrast ? contrast.title : "the second view";
-    if (layer === "levels" && !trace.final) return "There are no levels";
-    if (layer === "levels" && !hasLevelsOf(trace, contrast)) return `The levels are not those of ${name}`;
-    if (layer === "counter" && step !== null) return "The pixels of V_d are those of the end of the ascent";
-    if (layer === "counter" && !this.hasSecondView(contrast)) return `The trace holds no pictures of ${name}`;
-    if (layer === "model" && !this.modelFrames()) return "The trace does not hold what the model read";
+    const name = contrast ? contrast.title : TEXT.theSecondView;
+    if (layer === "levels" && !trace.final) return WHY_NOT.levels;
+    if (layer === "levels" && !hasLevelsOf(trace, contrast)) return WHY_NOT.otherLevels(name);
+    if (layer === "counter" && step !== null) return WHY_NOT.step;
+    if (layer === "counter" && !this.hasSecondView(contrast)) return WHY_NOT.counter(name);
+    if (layer === "model" && !this.modelFrames()) return WHY_NOT.model;
     return "";
   }
 
@@ -357,7 +357,7 @@ export class Stage {
     this.describe(levels);
     this.scrub.value = String(frame);
     this.play.textContent = playing ? "❚❚" : "▶";
-    this.play.setAttribute("aria-label", playing ? "Pause" : "Play");
+    this.play.setAttribute("aria-label", playing ? TEXT.pause : TEXT.play);
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [key, button] of this.toggles) {
       button.setAttribute("aria-pressed", String(layers[key] || (key === "soft" && this.state.draws)));
@@ -365,7 +365,7 @@ export class Stage {
       button.disabled = why !== "";
       button.title = why;
     }
-    const name = contrast && contrast.method !== "macd" ? "Second view" : "Counterfactual";
+    const name = contrast && contrast.method !== "macd" ? TEXT.secondView : TEXT.counterfactual;
     /** @type {HTMLElement} */ (this.toggles.get("counter")).textContent = name;
     this.lanes.draw();
   }
@@ -397,16 +397,12 @@ export class Stage {
   /** @param {FrameLevels} levels */
   describe(levels) {
     const { shown: trace, frame } = this.state;
-    const time = trace.times[frame];
-    const masked = levels.frame ? ` · outside of objects masked at ${levels.frame}` : "";
-    this.caption.textContent =
-      `frame ${frame + 1} of ${trace.times.length} · ${time.toFixed(2)} s${masked}`
-      + (this.modelView() && trace.model ? ` · ${trace.model.fit}` : "");
+    const masked = outsideText(levels.frame);
+    this.caption.textContent = frameText(frame, trace.times) + masked + (this.modelView() && trace.model ? ` · ${trace.model.fit}` : "");
     const names = trace.tracks.flatMap((t, k) => (t.boxes[frame]
-      ? [`${t.id} ${t.label}${trace.final ? `, ${levelName(levels.objects[k])}` : ""}`] : [])).join("; ");
+      ? [trace.final ? `${trackName(t)}, ${levelName(trace.levels, levels.objects[k])}` : trackName(t)] : []));
     const shown = [...this.toggles].filter(([key]) => this.state.layers[key] && !this.whyNot(key))
-      .map(([, button]) => button.textContent);
-    this.canvas.setAttribute("aria-label", `Frame ${frame + 1} of ${trace.times.length}: `
-      + `${names || "no tracked objects"}${masked}. Shown: ${shown.join(", ") || "the frame alone"}.`);
+      .map(([, button]) => button.textContent ?? "");
+    this.canvas.setAttribute("aria-label", frameSummary(frame, trace.times.length, names, masked, shown));
   }
 }

@@ -3,11 +3,10 @@
 // it shows the masks of that step on the picture.
 
 import { el } from "./dom.js";
-import { listed } from "./headline.js";
 import { levelsOfStep } from "./masks.js";
-import { hasLevelsOf } from "./state.js";
 import { plot, polyline, scalesOf, setAttributes, svg } from "./plots.js";
-import { signed } from "./text.js";
+import { hasLevelsOf } from "./state.js";
+import { TEXT, lossSummary, stepName, stepText, strengthSummary } from "./strings.js";
 
 /** @import { Trace } from "./types" */
 /** @import { State } from "./state.js" */
@@ -26,14 +25,14 @@ export class Steps {
     this.drawn = "";
     this.play = el("button", { type: "button", class: "mv-play", on: { click: () => this.toggle() } });
     this.slider = el("input", {
-      type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": "Ascent step",
+      type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": TEXT.ascentStep,
       on: { input: () => this.move(Number(this.slider.value)) },
     });
     this.name = el("output", { class: "mv-step-name" });
     this.text = el("p", { class: "mv-note mv-step-text" });
     this.cursors = [0, 1].map(() => svg("line", { class: "mv-cursor", y1: 0, y2: PLACE.size[1] }));
     this.plots = el("div", { class: "mv-step-plots" });
-    this.root = el("section", { class: "mv-steps", "aria-label": "The ascent by step" },
+    this.root = el("section", { class: "mv-steps", "aria-label": TEXT.theAscentByStep },
       el("div", { class: "mv-transport" }, this.play, this.slider, this.name), this.text, this.plots);
   }
 
@@ -99,10 +98,9 @@ export class Steps {
     const at = step ?? this.last;
     this.slider.value = String(at);
     this.play.textContent = this.playing ? "❚❚" : "▶";
-    this.play.setAttribute("aria-label", this.playing ? "Pause the ascent" : "Play the ascent");
-    this.name.textContent = at === this.last
-      ? `ascent: end, after ${this.last} ${this.last === 1 ? "step" : "steps"}` : `ascent: before step ${at + 1} of ${this.last}`;
-    this.text.textContent = stepText(trace, step);
+    this.play.setAttribute("aria-label", this.playing ? TEXT.pauseTheAscent : TEXT.playTheAscent);
+    this.name.textContent = stepName(at, this.last);
+    this.text.textContent = textOfStep(trace, step);
     this.slider.setAttribute("aria-valuetext", `${this.name.textContent}. ${this.text.textContent}`);
     for (const cursor of this.cursors) setAttributes(cursor, { x1: this.across(at), x2: this.across(at) });
   }
@@ -128,19 +126,16 @@ export class Steps {
       name: "", colour: "", dash: "1 3", class: "mv-line mv-line-frames",
       values: [...trace.steps.map((s) => s.frame_strength[g]), end],
     }));
-    const endings = tracks.map((track, k) =>
-      `${track.id} ${track.label} from ${trace.r0} to ${final.strength[k].toFixed(3)}`).join(", ");
-    return this.plot("Strength by step", [...groups, ...rows], this.cursors[0], trace.r0,
-      `Strength by ascent step: ${endings || "no objects"}. Grey: frame groups. The level line is r0 = ${trace.r0}.`);
+    return this.plot(TEXT.strengthByStep, [...groups, ...rows], this.cursors[0], trace.r0,
+      strengthSummary(trace, final.strength));
   }
 
   /** @param {Trace} trace */
   lossPlot(trace) {
     const values = trace.steps.map((s) => s.loss);
     const rows = [{ name: "L", colour: "", dash: "", class: "mv-line mv-line-loss", values }];
-    return this.plot("Query loss by step", rows, this.cursors[1], null,
-      `Query loss by ascent step, given the masks at their strengths: from ${values[0].toFixed(3)} to `
-      + `${values[values.length - 1].toFixed(3)} nats per token.`);
+    return this.plot(TEXT.queryLossByStep, rows, this.cursors[1], null,
+      lossSummary(values));
   }
 
   /**
@@ -178,20 +173,10 @@ export class Steps {
  * @param {Trace} trace
  * @param {number | null} step null: the end
  */
-export function stepText(trace, step) {
-  const { final, tracks, steps } = trace;
+function textOfStep(trace, step) {
+  const { final, steps } = trace;
   if (!final) return "";
-  const level = step === null ? final.level : levelsOfStep(trace, step).objects;
-  const strength = step === null ? final.strength : steps[step].strength;
-  /** @type {(name: string, of: (level: number) => boolean) => string} */
-  const named = (name, of) => {
-    const some = tracks.flatMap((t, k) => (of(level[k]) ? [`${t.id} ${t.label} ${signed(strength[k] - trace.r0, 3)}`] : []));
-    return some.length ? `${name}: ${listed(some)}` : "";
-  };
-  const parts = [named("masked", (z) => z === 1), named("partly masked", (z) => z > 0 && z < 1), named("kept", (z) => z === 0)];
-  const loss = step === null
-    ? final.loss === null ? "" : `query loss ${final.loss.toFixed(3)} given V_d`
-    : `query loss ${steps[step].loss.toFixed(3)} at these strengths`;
-  const text = [loss, ...parts].filter(Boolean).join(" · ");
-  return tracks.length ? `${text} (strength − r0)` : text;
+  if (step === null) return stepText(trace, { ...final, ended: true });
+  const { strength, loss } = steps[step];
+  return stepText(trace, { level: levelsOfStep(trace, step).objects, strength, loss, ended: false });
 }

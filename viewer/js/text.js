@@ -1,14 +1,6 @@
 // @ts-check
 // Values as text. Pure functions, no DOM.
 
-/** @param {number | null | undefined} level */
-export function levelName(level) {
-  if (level === undefined || level === null) return "not yet known";
-  if (level === 1) return "masked";
-  if (level === 0) return "kept";
-  return "partly masked";
-}
-
 /** @param {number} x */
 export function signed(x, digits = 2) {
   if (!Number.isFinite(x)) return "−∞";

@@ -1,11 +1,12 @@
 // @ts-check
 // Answers as aligned token strips, and what stood behind one token under both views.
 
+import { differenceBar } from "./controls.js";
 import { all, el } from "./dom.js";
 import { Flips } from "./flips.js";
-import { differenceBar } from "./controls.js";
-import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
 import { rescore } from "./rescore.js";
+import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
+import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, notRescored, tokenTitle, turnText } from "./strings.js";
 import { fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -29,9 +30,9 @@ export class Tokens {
     this.choices = { reference: this.choice("reference"), contrast: this.choice("contrast") };
     this.pair = el("div", { class: "mv-pair" }, Object.values(this.choices).map((c) => c.root));
     this.ends = el("button", {
-      type: "button", class: "mv-toggle", "aria-pressed": "false", title: "The token that ends an answer holds no words",
+      type: "button", class: "mv-toggle", "aria-pressed": "false", title: TEXT.endTokensHint,
       on: { click: () => state.set({ ends: !state.ends }) },
-    }, "End tokens");
+    }, TEXT.endTokens);
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
@@ -42,13 +43,13 @@ export class Tokens {
     this.again = el("button", {
       type: "button", class: "mv-button", hidden: true,
       on: { click: () => this.continueDecoding(send) },
-    }, "Continue decoding from here");
+    }, TEXT.continueDecodingFromHere);
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.reason = el("p", { class: "mv-note" });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; state.set({}); });
-    this.root = el("section", { class: "mv-tokens", "aria-label": "Answers" },
-      el("div", { class: "mv-block-head" }, el("h3", {}, "Answers"), this.ends), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
+    this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
+      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
   }
 
   /**
@@ -189,7 +190,7 @@ export class Tokens {
     this.scored = scored;
     this.live.hidden = !two || !able;
     this.reason.textContent = two && !able && contrast
-      ? `Answers of the rule ${contrast.rule} are not scored again by α and β; each token shows the weights it was chosen with.` : "";
+      ? notRescored(contrast.rule) : "";
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
     if (trace.former && contrast?.method === "macd") this.strips.append(this.formerStrip(trace.former));
     this.verdict.textContent = this.spoken = this.say(answers, parts);
@@ -204,7 +205,7 @@ export class Tokens {
   // Why the answer in hand cannot be decoded on, as a sentence; empty where it can.
   whyNotAgain() {
     const why = this.state.contrast?.cannot_redecode ?? "";
-    return why && `${why[0].toUpperCase()}${why.slice(1)}.`;
+    return why && `${capitalized(why)}.`;
   }
 
   // Marks where the moved α and β would choose otherwise; what follows belongs to another path.
@@ -232,30 +233,17 @@ export class Tokens {
       button.classList.toggle("mv-turned", turned);
       button.classList.toggle("mv-beyond", moved && left >= 0 && i > left);
       const text = visible(answer.tokens[i].text);
-      button.textContent = turned ? `${text} → ${ended ? "ends here" : visible(instead)}` : text;
+      button.textContent = turned ? `${text} → ${ended ? TEXT.endsHere : visible(instead)}` : text;
       if (turned) button.hidden = false; // an end token that becomes a word is worth seeing
     }
     this.verdict.textContent = moved && left >= 0
-      ? this.tellTurn(answer, left, instead, ended)
+      ? turnText(left, { ends: ended, ended: left === endOf(answer), text: instead })
       : this.spoken;
     const why = this.whyNotAgain();
     this.again.hidden = !this.state.server || !moved;
-    this.again.textContent = left >= 0 ? "Continue decoding from here" : "Apply these values";
+    this.again.textContent = left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues;
     this.again.disabled = Boolean(this.state.busy) || why !== "";
     this.reason.textContent = this.again.hidden ? "" : why;
-  }
-
-  /**
-   * @param {Answer} answer
-   * @param {number} left the token that is chosen otherwise
-   * @param {string} instead
-   * @param {boolean} ended whether it then ends the answer
-   */
-  tellTurn(answer, left, instead, ended) {
-    if (ended) return `With these, the answer ends before token ${left + 1}; the path diverges there.`;
-    const then = left === endOf(answer) ? `goes on with ${visible(instead)} instead of ending` : "";
-    return then ? `With these, the answer ${then}; the path diverges there.`
-      : `With these, token ${left + 1} becomes ${visible(instead)}; the path diverges there.`;
   }
 
   /**
@@ -273,12 +261,10 @@ export class Tokens {
    */
   say(answers, parts) {
     const whole = answers.length === 2 && answers[1].finished;
-    if (this.state.running && !whole) return answers.length ? "decoding …" : "";
+    if (this.state.running && !whole) return answers.length ? TEXT.decoding : "";
     if (answers.length < 2) return "";
-    if (parts < 0) return "Both ways of decoding give the same answer.";
     const ending = answers.find((answer) => parts === endOf(answer));
-    const where = ending ? `: there ${ending.title} ends` : "";
-    return `The answers diverge at token ${parts + 1}${where}. ${answers[1].constant || ""}`.trim();
+    return divergenceText(parts, ending?.title ?? "", answers[1].constant ?? "");
   }
 
   /**
@@ -292,7 +278,7 @@ export class Tokens {
         el("button", {
           type: "button", "data-index": i,
           class: `mv-token${i === parts ? " mv-parts" : ""}`,
-          title: i === parts ? "here the answers part" : `token ${i + 1}, id ${step.token}`,
+          title: tokenTitle(i, step.token, i === parts),
           on: { click: () => this.state.set({ token: i, method: answer.method, picked: true }) },
         }, visible(step.text)))));
   }
@@ -300,7 +286,7 @@ export class Tokens {
   /** @param {Answer} answer */
   formerStrip(answer) {
     return el("div", { class: "mv-strip mv-former" },
-      el("span", { class: "mv-strip-name" }, "MACD (before edit)"),
+      el("span", { class: "mv-strip-name" }, TEXT.MACDBeforeEdit),
       el("div", { class: "mv-strip-tokens" },
         answer.tokens.slice(0, this.state.ends || endOf(answer) < 1 ? undefined : -1)
           .map((t) => el("span", { class: "mv-token" }, visible(t.text)))));
@@ -342,7 +328,7 @@ export class Tokens {
       const change = changes[Number(button.dataset.index)];
       button.style.boxShadow = change === undefined ? ""
         : `inset 0 ${-(1 + 5 * Math.abs(change) / top).toFixed(1)}px 0 ${colour}`;
-      if (change !== undefined) button.title = `hiding this object alone: ${signed(change)} to its log p`;
+      if (change !== undefined) button.title = effectText(change);
     }
   }
 
@@ -358,14 +344,11 @@ export class Tokens {
     const place = new Map(order.map((i, rank) => [i, rank + 1]));
     const shown = order.slice(0, 8);
     const widest = Math.max(...shown.map((i) => Math.abs(rows[i].difference)), 1e-9);
-    const head = two
-      ? ["token", "logit V", ...step.others.map((_, k) => `logit ${secondViewName(answer, k)}`), "difference", "score", "p before", "p after", "rank"]
-      : ["token", "logit V", "p"];
-    const whose = two ? "" : ` of ${answer.method === "baseline" ? "the baseline" : answer.method}`;
-    const note = `Token ${step.index + 1}${whose}: ${scoredBy(answer, step, { alpha, beta })}`;
+    const head = HEADS.candidates(answer.method, step.others.length);
+    const note = candidatesNote(answer, step, { alpha, beta });
     return [
       el("p", { class: "mv-note" }, note),
-      el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": "Candidates" },
+      el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": TEXT.candidates },
         el("table", { class: "mv-candidates", role: "table" },
           el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head.map((h) => el("th", { scope: "col", role: "columnheader" }, h)))),
           el("tbody", { role: "rowgroup" }, shown.map((i) => candidateRow(rows[i], step, {
@@ -382,43 +365,6 @@ export class Tokens {
  */
 function methodOf(button) {
   return /** @type {HTMLElement | null} */ (button.closest(".mv-strip"))?.dataset.method;
-}
-
-/**
- * How a token's score was made, in words.
- *
- * @param {Answer} answer
- * @param {TokenStep} step
- * @param {Rule} rule
- */
-function scoredBy(answer, step, rule) {
-  const { repeats } = step;
-  return beforePenalty(answer, step, rule)
-    + (repeats ? `, then the model's repetition penalty ${repeats.penalty} on tokens of the prompt and the answer so far` : "");
-}
-
-/**
- * @param {Answer} answer
- * @param {TokenStep} step
- * @param {Rule} rule
- */
-function beforePenalty(answer, step, { alpha, beta }) {
-  if (!step.others.length) {
-    return answer.rule === "plain" || answer.method === "baseline"
-      ? "greedy on the video as it is" : `the video as it is under the rule ${answer.rule}`;
-  }
-  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${secondViewName(answer)}), α ${alpha}, β ${beta}`;
-  const terms = step.weights.others.map((w, k) =>
-    ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${secondViewName(answer, k)})`);
-  return `score = ${fixed(step.weights.base, 3)}·logit(V)${terms.join("")}, rule ${answer.rule}`;
-}
-
-/**
- * @param {Answer} answer
- * @param {number} index of the second view
- */
-function secondViewName(answer, index = 0) {
-  return answer.method === "macd" ? "V_d" : `V${"′".repeat(index + 1)}`;
 }
 
 /**
@@ -445,12 +391,12 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }, 
   const bar = differenceBar(r.difference, widest);
   const rank = !r.inside ? `${before} → –` : before === after ? `${before}` : `${before} → ${after}`;
   const name = el("th", { scope: "row", role: "rowheader", class: "mv-piece" }, visible(r.text),
-    r.id === step.token ? el("span", { class: "mv-chosen" }, " ← chosen") : null);
+    r.id === step.token ? el("span", { class: "mv-chosen" }, ` ${TEXT.chosen}`) : null);
   const cells = two
     ? [fixed(r.base), ...r.others.map((z) => fixed(z)), el("span", {}, signed(r.difference), bar),
-      r.inside ? fixed(r.score) : el("span", { title: "below the plausibility cut" }, "below β cutoff"), percent(r.before),
+      r.inside ? fixed(r.score) : el("span", { title: TEXT.belowThePlausibilityCut }, TEXT.belowCutoff), percent(r.before),
       exact || !r.inside ? percent(r.after)
-        : el("span", { title: "not every token of the head is stored" }, `≤ ${percent(r.after)}`), rank]
+        : el("span", { title: TEXT.upperBound }, `≤ ${percent(r.after)}`), rank]
     : [fixed(r.base), percent(r.before)];
   return el("tr", { role: "row", class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
     name, cells.map((c, i) => el("td", { role: "cell", "data-head": head[i + 1] }, c)));

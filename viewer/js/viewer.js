@@ -2,7 +2,6 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
 // It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
-import { Address, isContrast, State } from "./state.js";
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
 import { el } from "./dom.js";
@@ -11,7 +10,9 @@ import { Headline } from "./headline.js";
 import { Help, Legend, Reproduce, Tour } from "./help.js";
 import { Rail } from "./rail.js";
 import { Stage } from "./stage.js";
+import { Address, isContrast, State } from "./state.js";
 import { Steps } from "./steps.js";
+import { TEXT } from "./strings.js";
 import { Tokens } from "./tokens.js";
 import { WhatIf } from "./whatif.js";
 
@@ -32,7 +33,7 @@ export class Viewer {
     this.state = new State(() => this.draw(), Boolean(host.send));
     /** @type {(action: Action) => void} */
     const commit = (action) => this.commit(action);
-    this.bar = el("ol", { class: "mv-stages", "aria-label": "Progress" });
+    this.bar = el("ol", { class: "mv-stages", "aria-label": TEXT.progress });
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
     this.notes = el("ul", { class: "mv-notes" });
     this.stage = new Stage(this.state);
@@ -59,7 +60,7 @@ export class Viewer {
     this.body = el("div", { class: "mv-body", hidden: true },
       el("div", { class: "mv-head" }, this.question, this.tour.open,
         el("button", {
-          type: "button", class: "mv-button", "aria-label": "Keys", on: { click: () => this.help.toggle() },
+          type: "button", class: "mv-button", "aria-label": TEXT.keys, on: { click: () => this.help.toggle() },
         }, "?")),
       this.badge, this.headline.root, this.regions.root, this.controls.root,
       el("div", { class: "mv-columns" },
@@ -67,7 +68,7 @@ export class Viewer {
         el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
       this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
-      class: "mv-root", tabindex: "0", role: "region", "aria-label": "Trace viewer",
+      class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
     }, this.bar, this.message, this.body, this.help.root, this.legend.tips.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.root.addEventListener("dragover", (e) => e.preventDefault());

@@ -3,19 +3,20 @@
 // what it invalidates and answers with a new trace.
 
 import { all, contextOf, el } from "./dom.js";
+import { TEXT, editText, editsOfMacd, frameNumbers, trackName } from "./strings.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
 /** @import { Stage } from "./stage.js" */
 /** @import { State } from "./state.js" */
 
 /** @type {[Tool, string][]} */
-const TOOLS = [["click", "Click to mask"], ["draw", "Draw mask"], ["erase", "Erase mask"], ["box", "Add object"]];
+const TOOLS = [["click", TEXT.clickToMask], ["draw", TEXT.drawMask], ["erase", TEXT.eraseMask], ["box", TEXT.addObject]];
 /** @type {Record<Tool, string>} what to do on the picture */
 const HINTS = {
-  click: "Click an object's outline on the picture: it is masked, or kept again.",
-  draw: "Draw on the picture: the stroke is added to the object's mask and moves with it.",
-  erase: "Draw on the picture: the stroke is taken off the object's mask.",
-  box: "Drag a box around the new object.",
+  click: TEXT.clickHint,
+  draw: TEXT.drawHint,
+  erase: TEXT.eraseHint,
+  box: TEXT.boxHint,
 };
 
 export class WhatIf {
@@ -32,23 +33,23 @@ export class WhatIf {
     this.shownFrames = "";
     this.object = el("div", { class: "mv-edit mv-edit-object" });
     this.frame = el("div", { class: "mv-edit mv-edit-frames" });
-    this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": "Brush" });
+    this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.brush });
     this.toolButtons = new Map(TOOLS.map(([tool, name]) => [tool,
       this.button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));
-    this.radius = el("input", { type: "range", min: 0.02, max: 0.2, step: 0.01, value: 0.06, "aria-label": "Brush size" });
-    this.undo = this.button("Undo", () => send({ do: "undo" }));
-    this.redo = this.button("Redo", () => send({ do: "redo" }));
+    this.radius = el("input", { type: "range", min: 0.02, max: 0.2, step: 0.01, value: 0.06, "aria-label": TEXT.brushSize });
+    this.undo = this.button(TEXT.undo, () => send({ do: "undo" }));
+    this.redo = this.button(TEXT.redo, () => send({ do: "redo" }));
     this.naming = this.prompt();
     /** @type {Box | null} a new object that waits for its name */
     this.pending = null;
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
-    this.size = el("label", { class: "mv-size" }, "size ", this.radius);
+    this.size = el("label", { class: "mv-size" }, `${TEXT.size} `, this.radius);
     this.tools.append(...this.toolButtons.values(), this.size);
     this.root = el("details", { class: "mv-whatif" },
-      el("summary", {}, "What if …"), this.hint, this.tools, this.naming.root, this.object, this.frame, this.error,
-      el("div", { class: "mv-edit", role: "group", "aria-label": "Changes" }, this.undo, this.redo), this.done);
+      el("summary", {}, TEXT.whatIf), this.hint, this.tools, this.naming.root, this.object, this.frame, this.error,
+      el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.changes }, this.undo, this.redo), this.done);
     stage.tools.append(this.root);
     this.watchCanvas(stage.canvas);
   }
@@ -63,15 +64,15 @@ export class WhatIf {
 
   // Asks what a new object is called, once its box is drawn.
   prompt() {
-    const name = el("input", { type: "text", "aria-label": "Name of the new object" });
+    const name = el("input", { type: "text", "aria-label": TEXT.nameOfTheNewObject });
     const root = el("form", {
-      class: "mv-edit mv-naming", hidden: true, "aria-label": "New object",
+      class: "mv-edit mv-naming", hidden: true, "aria-label": TEXT.newObject,
       on: {
         submit: (/** @type {Event} */ e) => { e.preventDefault(); this.add(); },
         keydown: (/** @type {KeyboardEvent} */ e) => { if (e.key === "Escape") this.name(null); },
       },
-    }, el("label", {}, "Name of the new object ", name),
-    el("button", { type: "submit", class: "mv-button" }, "Add"), this.button("Cancel", () => this.name(null)));
+    }, el("label", {}, `${TEXT.nameOfTheNewObject} `, name),
+    el("button", { type: "submit", class: "mv-button" }, TEXT.add), this.button(TEXT.cancel, () => this.name(null)));
     return { root, name };
   }
 
@@ -108,31 +109,8 @@ export class WhatIf {
     this.root.hidden = !this.state.server || trace.recorded || !trace.final || !trace.answers.macd;
     if (this.root.hidden) return;
     if (this.pending) this.name(null); // it was drawn on another state of the trace
-    this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, this.describe(trace, e))));
+    this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, editText(trace, e))));
     this.busy(this.state.busy);
-  }
-
-  /**
-   * @param {Trace} trace
-   * @param {Edit} edit
-   */
-  describe(trace, edit) {
-    /** @type {(id: number | undefined) => string} */
-    const name = (id) => {
-      const track = trace.tracks.find((t) => t.id === id);
-      return track ? `${track.id} ${track.label}` : `object ${id}`;
-    };
-    const level = edit.level || 0;
-    const telling = {
-      level: () => `${name(edit.track)}: level ${level}`,
-      frames: () => `frames ${(trace.groups[edit.track || 0] || []).map((f) => f + 1).join(", ")}: level ${level}`,
-      drop: () => `object ${edit.track} dropped`,
-      merge: () => `object ${edit.other} merged into ${name(edit.track)}`,
-      label: () => `object ${edit.track} called ${edit.label}`,
-      brush: () => `${name(edit.track)}: mask ${edit.erase ? "erased" : "drawn"} by hand`,
-      add: () => `added ${edit.label}`,
-    };
-    return telling[edit.kind]();
   }
 
   /** @param {boolean} now */
@@ -151,13 +129,13 @@ export class WhatIf {
     const other = contrast && contrast.method !== "macd" ? contrast.title : "";
     for (const part of [this.object, this.frame, this.tools]) part.hidden = other !== "";
     if (other) {
-      this.hint.textContent = `Changes by hand are made to MACD's mask, not to ${other}: choose MACD as the contrast.`;
+      this.hint.textContent = editsOfMacd(other);
       return;
     }
     const chosen = track === null ? null : trace.tracks[track];
-    this.hint.textContent = this.pending ? "The new object needs a name." : tool ? HINTS[tool] : chosen
-      ? "Everything is run again from where your change begins."
-      : "Choose an object on the picture, or change the frames.";
+    this.hint.textContent = this.pending ? TEXT.theNewObjectNeedsAName : tool ? HINTS[tool] : chosen
+      ? TEXT.runAgainHint
+      : TEXT.chooseObjectOrFrames;
     const key = JSON.stringify([trace.run, track, chosen && chosen.label, trace.tracks.length, trace.final.level]);
     if (key !== this.shown) {
       this.shown = key;
@@ -180,13 +158,15 @@ export class WhatIf {
    * @param {(level: number) => void} change
    */
   levels(now, change) {
-    /** @type {[number, string][]} */
-    const steps = [[0, "keep"], [this.state.shown.r0, "partly mask"], [1, "mask"]];
-    return el("span", { class: "mv-segments", role: "group", "aria-label": "Level" },
-      steps.map(([level, name]) => el("button", {
-        type: "button", class: "mv-button", "aria-pressed": String(now === level),
-        on: { click: () => { if (level !== now) change(level); } },
-      }, `${level} ${name}`)));
+    const { levels, r0 } = this.state.shown;
+    return el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.level },
+      levels.map(({ value, name }) => {
+        const level = value ?? r0;
+        return el("button", {
+          type: "button", class: "mv-button", "aria-pressed": String(now === level),
+          on: { click: () => { if (level !== now) change(level); } },
+        }, `${level} ${name}`);
+      }));
   }
 
   /**
@@ -195,22 +175,22 @@ export class WhatIf {
    * @param {number} level
    */
   objectControls(trace, chosen, level) {
-    const name = el("input", { type: "text", maxlength: this.state.constants.edit.label, value: chosen.label, "aria-label": "Name of the object" });
+    const name = el("input", { type: "text", maxlength: this.state.constants.edit.label, value: chosen.label, "aria-label": TEXT.nameOfTheObject });
     name.value = chosen.label;
     name.addEventListener("keydown", (e) => {
       if (e.key === "Enter" && name.value.trim()) this.edit({ kind: "label", track: chosen.id, label: name.value.trim() });
     });
     const others = trace.tracks.filter((t) => t !== chosen);
-    const merge = el("select", { "aria-label": "Merge with" },
-      el("option", { value: "" }, "merge with …"),
-      others.map((t) => el("option", { value: t.id }, `${t.id} ${t.label}`)));
+    const merge = el("select", { "aria-label": TEXT.mergeWith },
+      el("option", { value: "" }, TEXT.mergeWithOption),
+      others.map((t) => el("option", { value: t.id }, trackName(t))));
     merge.addEventListener("change", () => {
       if (merge.value) this.edit({ kind: "merge", track: chosen.id, other: Number(merge.value) });
     });
     const controls = [
-      el("span", { class: "mv-edit-name" }, `${chosen.id} ${chosen.label}`),
+      el("span", { class: "mv-edit-name" }, trackName(chosen)),
       this.levels(level, (other) => this.edit({ kind: "level", track: chosen.id, level: other })),
-      name, merge, this.button("Drop", () => this.edit({ kind: "drop", track: chosen.id })),
+      name, merge, this.button(TEXT.drop, () => this.edit({ kind: "drop", track: chosen.id })),
     ];
     return others.length ? controls : controls.filter((control) => control !== merge);
   }
@@ -227,9 +207,8 @@ export class WhatIf {
     const key = `${trace.run} ${group} ${level}`;
     if (this.frame.hidden || key === this.shownFrames) return;
     this.shownFrames = key;
-    const members = trace.groups[group].map((f) => f + 1).join(", ");
     this.frame.replaceChildren(
-      el("span", { class: "mv-edit-name" }, `frames ${members}`),
+      el("span", { class: "mv-edit-name" }, `frames ${frameNumbers(trace.groups[group])}`),
       this.levels(level, (chosen) => this.edit({ kind: "frames", track: group, level: chosen })));
   }
 
@@ -277,7 +256,8 @@ export class WhatIf {
     const { trace } = this.state;
     if (k === null || !trace || !trace.final) return;
     this.state.set({ track: k });
-    this.edit({ kind: "level", track: trace.tracks[k].id, level: trace.final.level[k] === 1 ? 0 : 1 });
+    const [lowest, , highest] = trace.levels.map(({ value }) => value ?? trace.r0);
+    this.edit({ kind: "level", track: trace.tracks[k].id, level: trace.final.level[k] === highest ? lowest : highest });
   }
 
   /**

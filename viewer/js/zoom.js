@@ -2,6 +2,7 @@
 // A closer look at the picture: by buttons, keys, Ctrl and the wheel, or two fingers.
 
 import { el } from "./dom.js";
+import { TEXT } from "./strings.js";
 
 /** @import { Point } from "./types" */
 /** @import { Area } from "./paint.js" */
@@ -27,10 +28,10 @@ export class Zoom {
     /** @type {Map<number, Point>} where the fingers are, in shares of the canvas */
     this.fingers = new Map();
     this.travelled = 0;
-    this.out = this.button("−", "Zoom out", () => this.by(1 / FACTOR));
-    this.reset = this.button("100 %", "Whole picture", () => this.whole());
-    this.in = this.button("+", "Zoom in", () => this.by(FACTOR));
-    this.root = el("span", { class: "mv-zoom", role: "group", "aria-label": "Zoom" }, this.out, this.reset, this.in);
+    this.out = this.button("−", TEXT.zoomOut, () => this.by(1 / FACTOR));
+    this.reset = this.button("100 %", TEXT.wholePicture, () => this.whole());
+    this.in = this.button("+", TEXT.zoomIn, () => this.by(FACTOR));
+    this.root = el("span", { class: "mv-zoom", role: "group", "aria-label": TEXT.zoom }, this.out, this.reset, this.in);
     canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     canvas.addEventListener("pointerdown", (e) => this.press(e));
     canvas.addEventListener("pointermove", (e) => this.move(e));

@@ -1,0 +1,688 @@
+// @ts-check
+// Every text of the viewer: TEXT holds what never changes, and a function each sentence that depends on
+// something. A sentence is written out whole for each case. Pure functions, no DOM.
+
+import { fixed, percent, signed, visible } from "./text.js";
+
+/** @import { ControlOutcome, ControlReport, Edit, Evidence, KnockOut, Level, Trace, Track, View } from "./types" */
+
+export const TEXT = {
+  // ask-evidence
+  ratherThan: "Rather than", kindsOfMaps: "Kinds of maps", patches: "Patches", attentionLayers: "Attention layers",
+  measure: "Measure", blockedLayers: "Blocked layers", knockOutTheObject: "Knock out the object",
+  regionShares: "Region, x0,y0,x1,y1 in shares", markIt: "Mark it", knockOutTheRegion: "Knock out the region",
+  ratherThanLabel: "rather than", patchesLabel: "patches", attentionOfLayers: "attention of layers", region: "region",
+  inLayers: "in layers",
+  knockOutNote: "A knock-out prevents the answer's tokens from attending to a region; the question still sees it.",
+  againstNothing: "nothing: its logit alone",
+  evidenceOnlyOf: "Evidence is measured of MACD's and the baseline's tokens",
+  chooseAnObjectFirst: "Choose an object first", measureAgain: "Measure again",
+  // compare
+  thisRun: "This run", theOtherRun: "The other run", answerOfThisRun: "Answer of this run",
+  answerOfTheOtherRun: "Answer of the other run", bothRuns: "Both runs",
+  answersTokenByToken: "Answers, token by token", close: "Close", twoRuns: "Two runs", thisRunLabel: "this run",
+  theOtherRunLabel: "the other run", methods: "Methods", methodsTable: "Methods table",
+ 
+  secondViewOf: "Second view of", theBaseline: "the baseline",
+  // controls
+  choiceOfMasks: "Did the choice of masks matter?", measureEachObject: "Measure each object",
+  occlusionHint: "Hides one object after the other and measures what changes: one pass of the model.",
+  measuredEffectOfEachObject: "Measured effect of each object",
+  gradientPredicts: "Does the gradient predict the effect?",
+  measuredEffects: "Measured effects", equalCells: "Equal cells of the frame",
+  randomMask: "random mask",
+  whatMoves: "What moves",
+  regionsHint: "What no detector can name, such as smoke or light, may lie in regions without a class. Run again with:",
+  // evidence
+  sharesOfTheMap: "Shares of the map",
+  outsideAllObjects: "outside all objects",
+  lensNote: "Each layer's hidden state read out by the model's own head. Early layers were not trained to be read that way.",
+  kindOfMap: "Kind of map", mapOf: "Map of", onThePicture: "On the picture", opacityOfTheMap: "Opacity of the map",
+  opacity: "opacity", whereTheEvidenceLies: "Where the evidence lies",
+  // flips
+  saveSVG: "Save SVG", decisionBoundary: "Decision boundary for this token",
+  flipMapHint: "The ring is where you are; click a place to go there. Small β are spread out.",
+  // headline
+  whatHappened: "What happened", baselineAndMACD: "Baseline and MACD", baseline: "Baseline",
+  // heat
+  difference: "V − V_d",
+  // help
+  legend: "Legend", allTerms: "All terms", back: "Back", next: "Next", tour: "Tour", done: "Done",
+  reproduceThisRun: "Reproduce this run", copy: "Copy", command: "Command", python: "Python",
+  linkToThisExample: "Link to this example", copied: "Copied", selectAndCopyByHand: "Select and copy by hand",
+  keys: "Keys",
+  // rail
+  objects: "Objects", queryLoss: "Query loss",
+  // stage
+  frameMask: "frame mask", boxes: "Boxes", softMasks: "Soft masks", levels: "Levels",
+  counterfactual: "Counterfactual", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
+  play: "Play", speed: "Speed", loop: "Loop", savePNG: "Save PNG", theSecondView: "the second view", pause: "Pause",
+  secondView: "Second view", none: "none", all: "all", becomes: "becomes", open: "open", shown: "shown", chosen: "← chosen",
+  // steps
+  ascentStep: "Ascent step", theAscentByStep: "The ascent by step", pauseTheAscent: "Pause the ascent",
+  playTheAscent: "Play the ascent", strengthByStep: "Strength by step", queryLossByStep: "Query loss by step",
+  // tokens
+  endTokensHint: "The token that ends an answer holds no words", endTokens: "End tokens",
+  continueDecodingFromHere: "Continue decoding from here", answers: "Answers", endsHere: "ends here",
+  applyTheseValues: "Apply these values", decoding: "decoding …", MACDBeforeEdit: "MACD (before edit)",
+  candidates: "Candidates",
+  belowThePlausibilityCut: "below the plausibility cut", belowCutoff: "below β cutoff",
+  upperBound: "not every token of the head is stored",
+  // viewer
+  progress: "Progress", traceViewer: "Trace viewer",
+  // whatif
+  clickToMask: "Click to mask", drawMask: "Draw mask", eraseMask: "Erase mask", addObject: "Add object",
+  clickHint: "Click an object's outline on the picture: it is masked, or kept again.",
+  drawHint: "Draw on the picture: the stroke is added to the object's mask and moves with it.",
+  eraseHint: "Draw on the picture: the stroke is removed from the object's mask.",
+  boxHint: "Drag a box around the new object.", brush: "Brush", brushSize: "Brush size", undo: "Undo", redo: "Redo",
+  size: "size", whatIf: "What if …", changes: "Changes", nameOfTheNewObject: "Name of the new object",
+  newObject: "New object", add: "Add", cancel: "Cancel", theNewObjectNeedsAName: "The new object needs a name.",
+  runAgainHint: "Everything is run again from where your change begins.",
+  chooseObjectOrFrames: "Choose an object on the picture, or change the frames.", level: "Level",
+  nameOfTheObject: "Name of the object", mergeWith: "Merge with", mergeWithOption: "merge with …", drop: "Drop",
+  // zoom
+  zoomOut: "Zoom out", wholePicture: "Whole picture", zoomIn: "Zoom in", zoom: "Zoom",
+};
+
+/**
+ * Signs of the viewer, each with the glossary's term for it, or the index of a level; `more` is what only
+ * the viewer shows.
+ *
+ * @type {{ sign?: string, level?: 0 | 1 | 2, term: string, more?: string }[]}
+ */
+export const SIGNS = [
+  { sign: "V", term: "sampled frames" },
+  { sign: "V_d", term: "counterfactual" },
+  { sign: "∂L/∂r", term: "gradient", more: "A bar to the right is positive, to the left negative; 0 exactly: the mask covers no pixel." },
+  { level: 0, term: "level" },
+  { level: 1, term: "level" },
+  { level: 2, term: "level" },
+  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame; among the levels on the picture, stripes in black and white." },
+  { sign: "below β cutoff", term: "plausibility cut" },
+  { sign: "α", term: "contrast strength" },
+  { sign: "│", term: "divergence", more: "Underlined twice in the answers." },
+];
+
+/** @type {Record<string, string>} words of the viewer's tables and the glossary's term for each */
+export const TERMS = {
+  "logit V": "logits", "logit V_d": "logits", score: "score rule", gradient: "gradient", "≈ gradient": "gradient",
+  "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
+  "Where the evidence lies": "evidence map", "Decision boundary for this token": "flip point", "Soft masks": "mask", Levels: "level",
+  "As the model sees it": "sampled frames", "α": "contrast strength", "β": "plausibility cut",
+  "What if …": "counterfactual",
+};
+
+/** @type {[string, string][]} keys and what they do */
+export const KEYS = [
+  ["← →", "frame back, frame on"], ["space", "play or pause"], ["L", "loop on or off"],
+  ["J K", "next token, token before"], ["1 – 9", "choose an object"], ["B", "boxes"],
+  ["M", "soft masks"], ["V", "levels"], ["C", "counterfactual"], ["S", "as the model sees it"],
+  ["[ ]", "ascent step back, step on"], ["P", "play or pause the ascent"], ["+ − 0", "zoom in, out, whole picture"],
+  ["Shift ← → ↑ ↓", "move the zoomed picture"], ["U R", "undo, redo a change"],
+  ["Esc", "clear object and brush"], ["?", "this list"],
+];
+
+/** Column heads of tables. */
+export const HEADS = {
+  /** @type {(approximate: boolean) => string[]} */
+  occlusion: (approximate) => ["object", approximate ? "≈ gradient" : "gradient", "query loss when masked", "log-odds of the answer"],
+  shares: ["share of the map", "V", "V_d", "points more under V"],
+  /** @type {(method: string, views: number) => string[]} of a token's candidates; views: how many second ones */
+  candidates: (method, views) => (views
+    ? ["token", "logit V", ...Array.from({ length: views }, (_, k) => `logit ${viewName(method, k)}`), "difference", "score", "p before", "p after", "rank"]
+    : ["token", "logit V", "p"]),
+  /** @type {(reference: string) => string[]} */
+  methods: (reference) => ["method", "answer", reference && `against ${reference}`, "difference by token", "α", "β", "ms added", "ms in all", "peak MB", "viewer"],
+};
+
+/** Steps of the tour: title and text. */
+export const TOUR = {
+  objects: ["Objects", "A detector finds objects in every frame, and a tracker joins them through the clip. Each gets a soft mask of its own."],
+  gradient: ["Gradient", "The model's loss on the question's own words is differentiated with respect to each mask. Positive: masking the object raises the loss, so the model used it to read the question."],
+  mask: ["Mask", "Objects with a positive gradient are masked, those with a negative one are kept. The result is the counterfactual video V_d."],
+  views: ["Two views", "The model reads the video V and the counterfactual V_d. At every token it scores (1+α)·logit(V) − α·logit(V_d): what stays likely without the evidence is pushed down."],
+  answer: ["Answer", "Where the scores choose another token than the logits of V alone, MACD's answer differs from the baseline. Whether the choice of masks mattered is answered below: random masks often do the same."],
+};
+
+/** @type {Record<string, string>} what a control does, as the subject of a sentence */
+export const CONTROL_NAMES = {
+  "mask-all": "masking every object", reversed: "the reversed gradient", blank: "a blank video",
+};
+
+// ---- parts of sentences
+
+/** @type {(names: string[]) => string} names in one phrase: "a", "a and b", "a, b and c" */
+export const listed = (names) =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
+
+/** @type {(text: string) => string} */
+export const capitalized = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
+/** @type {(track: Pick<Track, "id" | "label">) => string} */
+export const trackName = ({ id, label }) => `${id} ${label}`;
+
+/** @type {(group: number[]) => string} frames of a group, counted from 1 */
+export const frameNumbers = (group) => group.map((frame) => frame + 1).join(", ");
+
+/** @type {(group: number[]) => string} */
+export const groupName = (group) =>
+  group.length > 1 ? `frames ${group[0] + 1}–${group[group.length - 1] + 1}` : `frame ${group[0] + 1}`;
+
+/** @type {(milliseconds: number) => string} */
+export const seconds = (milliseconds) => `${(milliseconds / 1000).toFixed(1)} s`;
+
+// ---- levels
+
+/**
+ * Which level of a trace a value is, as an index of its levels; one between the lowest and the highest
+ * is the middle one, whatever its value.
+ *
+ * @type {(levels: Level[], value: number) => number}
+ */
+export const levelIndex = (levels, value) => {
+  if (value === levels[0].value) return 0;
+  return value === levels[2].value ? 2 : 1;
+};
+
+/** @type {(levels: Level[], value: number | null | undefined) => string} */
+export const levelName = (levels, value) =>
+  value === undefined || value === null ? "not yet known" : levels[levelIndex(levels, value)].name;
+
+/** @type {(levels: Level[], value: number | null, byHand: boolean) => string} byHand: whether it was set by hand */
+export const levelText = (levels, value, byHand) => {
+  if (value === null) return "…";
+  const text = `${Number(value.toFixed(3))} ${levelName(levels, value)}`;
+  return byHand ? `${text}, set by hand` : text;
+};
+
+/** @type {(level: Level) => string} how the legend shows the level at an index: its value, or the range where it has none */
+export const levelSign = ({ value }) =>
+  value === null ? "0 < level < 1" : value > 0 && value < 1 ? `r0 = ${value}` : String(value);
+
+/** @type {(levels: Level[], index: number) => string} what the legend says of how a level is drawn */
+export const levelDrawing = (levels, index) => {
+  const { name } = levels[index];
+  if (index === 0) return `A dashed outline: the object is ${name}.`;
+  return index === 2 ? `Crossed stripes: the object is ${name}.` : `Stripes one way: the object is ${name}.`;
+};
+
+// ---- what happened
+
+/** @type {(trace: Pick<Trace, "final" | "tracks" | "groups" | "times" | "levels">) => string} which objects and frames the counterfactual masks */
+export const maskedText = ({ final, tracks, groups, times, levels }) => {
+  if (!final) return "";
+  const parts = [];
+  for (const index of [2, 1]) {
+    const names = tracks.filter((_, k) => levelIndex(levels, final.level[k]) === index).map(({ label }) => `the ${label}`);
+    if (names.length === 1) parts.push(`${names[0]} was ${levels[index].name}`);
+    if (names.length > 1) parts.push(`${listed(names)} were ${levels[index].name}`);
+  }
+  const frames = final.frame_level.reduce((n, level, g) => n + (levelIndex(levels, level) > 0 ? groups[g].length : 0), 0);
+  if (frames) parts.push(`outside the objects, ${frames} of ${times.length} frames were masked`);
+  return parts.length ? `${capitalized(parts.join("; "))}.` : "Nothing was masked.";
+};
+
+/** @type {(tokens: { text: string, lost: number }[]) => string} how masking moves logits; without a token: nothing */
+export const logitChanges = (tokens) => {
+  const parts = tokens.map(({ text, lost }) => (lost >= 0
+    ? `“${visible(text)}” loses ${lost.toFixed(1)} logits` : `“${visible(text)}” gains ${(-lost).toFixed(1)} logits`));
+  return parts.length ? `Under the mask ${listed(parts)}.` : "";
+};
+
+/** @type {(right: boolean, truth: string) => string} */
+export const verdictText = (right, truth) => right ? "right" : `wrong: the true answer is ${truth}`;
+
+/** @type {(base: number, masked: number) => string} the query loss did not rise */
+export const lossNote = (base, masked) =>
+  `This mask did not raise the query loss (${base.toFixed(3)} with the video, ${masked.toFixed(3)} with the mask), although the ascent climbs it.`;
+
+/** @type {(nouns: string[]) => string} nouns: of the question that no track is called; at least one */
+export const undetectedNote = (nouns) => {
+  const names = listed(nouns.map((noun) => `“${noun}”`));
+  return nouns.length === 1
+    ? `The question names ${names}, which no track is called: it was not detected, or is not there, so no mask can be chosen for it.`
+    : `The question names ${names}, which no tracks are called: they were not detected, or are not there, so no masks can be chosen for them.`;
+};
+
+/** @type {(base: number, masked: number) => string} */
+export const lossText = (base, masked) =>
+  `${base.toFixed(3)} given the video, ${masked.toFixed(3)} given the counterfactual (nats per token).`;
+
+/** @type {(thresholds: Trace["thresholds"]) => string} */
+export const confidenceNote = ({ starts, continues }) =>
+  "Beside each name stands the mean confidence of its detections. A track needs one of at"
+    + ` least ${starts}, the detector's threshold, and goes on with detections of ${continues} or more.`;
+
+/** @type {(tracked: boolean, running: boolean) => string} tracked: whether objects were looked for */
+export const noObjects = (tracked, running) => {
+  if (tracked) return "No objects were found: only the frame mask is used.";
+  return running ? "looking for objects …" : "The run ended before it had looked for objects.";
+};
+
+// ---- answers
+
+/**
+ * Where two answers differ. at: the first token that differs; -1: none; ending: the title of the answer
+ * that ends there; empty: none does; constant: whether a constant would do the same, as a sentence.
+ *
+ * @type {(at: number, ending: string, constant: string) => string}
+ */
+export const divergenceText = (at, ending, constant) => {
+  if (at < 0) return "Both ways of decoding give the same answer.";
+  const text = ending ? `The answers diverge at token ${at + 1}: there ${ending} ends.` : `The answers diverge at token ${at + 1}.`;
+  return `${text} ${constant}`.trim();
+};
+
+/**
+ * What moved α and β change. index: the first token that is chosen otherwise; choice: whether it ends
+ * the answer now, whether it did before, and its text.
+ *
+ * @type {(index: number, choice: { ends: boolean, ended: boolean, text: string }) => string}
+ */
+export const turnText = (index, { ends, ended, text }) => {
+  if (ends) return `With these, the answer ends before token ${index + 1}; the path diverges there.`;
+  if (ended) return `With these, the answer goes on with ${visible(text)} instead of ending; the path diverges there.`;
+  return `With these, token ${index + 1} becomes ${visible(text)}; the path diverges there.`;
+};
+
+/** @type {(rule: string) => string} */
+export const notRescored = (rule) =>
+  `Answers of the rule ${rule} are not scored again by α and β; each token shows the weights it was chosen with.`;
+
+/** @type {(index: number, id: number, diverges: boolean) => string} */
+export const tokenTitle = (index, id, diverges) => diverges ? "here the answers diverge" : `token ${index + 1}, id ${id}`;
+
+/** @type {(change: number) => string} change: of log p */
+export const effectText = (change) => `hiding this object alone: ${signed(change)} to its log p`;
+
+/** @type {(change: number, rank: number) => string} change: of the token's log p */
+export const rankedEffect = (change, rank) => `hiding it alone: ${signed(change)} to this token's log p (rank ${rank})`;
+
+/**
+ * How a token's score was made.
+ *
+ * @type {(answer: { method: string, rule: string }, step: import("./types").TokenStep, at: { alpha: number, beta: number }) => string}
+ */
+const scoreText = ({ method, rule }, step, { alpha, beta }) => {
+  const text = ruleText(method, rule, step, alpha, beta);
+  return step.repeats
+    ? `${text}, then the model's repetition penalty ${step.repeats.penalty} on tokens of the prompt and the answer so far` : text;
+};
+
+/** @type {(method: string, rule: string, step: import("./types").TokenStep, alpha: number, beta: number) => string} */
+const ruleText = (method, rule, step, alpha, beta) => {
+  if (!step.others.length) {
+    return rule === "plain" || method === "baseline" ? "greedy on the video as it is" : `the video as it is under the rule ${rule}`;
+  }
+  if (!step.weights) return `score = (1+α)·logit(V) − α·logit(${viewName(method, 0)}), α ${alpha}, β ${beta}`;
+  const terms = step.weights.others.map((w, k) =>
+    ` ${w < 0 ? "−" : "+"} ${Math.abs(w).toFixed(3)}·logit(${viewName(method, k)})`);
+  return `score = ${fixed(step.weights.base, 3)}·logit(V)${terms.join("")}, rule ${rule}`;
+};
+
+/** @type {(method: string, k: number) => string} the sign of a second view. k: which of them, from 0 */
+export const viewName = (method, k) => method === "macd" && k === 0 ? "V_d" : `V${"′".repeat(k + 1)}`;
+
+/**
+ * A token in the table of its candidates.
+ *
+ * @type {(answer: import("./types").Answer, step: import("./types").TokenStep, at: { alpha: number, beta: number }) => string}
+ */
+export const candidatesNote = (answer, step, at) => {
+  const score = scoreText(answer, step, at);
+  if (step.others.length) return `Token ${step.index + 1}: ${score}`;
+  return answer.method === "baseline" ? `Token ${step.index + 1} of the baseline: ${score}` : `Token ${step.index + 1} of ${answer.method}: ${score}`;
+};
+
+/**
+ * Where the choice of a token changes with α. points: from α 0 on; largest: α that was tried.
+ *
+ * @type {(index: number, beta: number, points: { alpha: number, row: { text: string } }[], largest: number) => string}
+ */
+export const flipText = (index, beta, [start, ...flips], largest) => {
+  const head = `Token ${index + 1} with β ${beta}: ${visible(start.row.text)} at α 0`;
+  if (!flips.length) return `${head}, and no α up to ${largest} changes it.`;
+  return `${head}, ${flips.map((p) => `${visible(p.row.text)} from α ${p.alpha.toFixed(3)}`).join(", ")}.`;
+};
+
+/** @type {(rule: string) => string} */
+export const noBoundary = (rule) => `Only the linear rule has a boundary over α and β, and this answer is of ${rule}.`;
+
+// ---- the ascent
+
+/** @type {(at: number, last: number) => string} */
+export const stepName = (at, last) => {
+  if (at < last) return `ascent: before step ${at + 1} of ${last}`;
+  return last === 1 ? "ascent: end, after 1 step" : `ascent: end, after ${last} steps`;
+};
+
+/**
+ * The query loss and the levels at a step.
+ *
+ * @type {(trace: Pick<Trace, "tracks" | "levels" | "r0">, at: { level: number[], strength: number[], loss: number | null, ended: boolean }) => string}
+ */
+export const stepText = ({ tracks, levels, r0 }, { level, strength, loss, ended }) => {
+  const losses = loss === null ? []
+    : [ended ? `query loss ${loss.toFixed(3)} given V_d` : `query loss ${loss.toFixed(3)} at these strengths`];
+  const named = [2, 1, 0].flatMap((index) => {
+    const some = tracks.flatMap((t, k) => (levelIndex(levels, level[k]) === index ? [`${trackName(t)} ${signed(strength[k] - r0, 3)}`] : []));
+    return some.length ? [`${levels[index].name}: ${listed(some)}`] : [];
+  });
+  const text = [...losses, ...named].join(" · ");
+  return tracks.length ? `${text} (strength − r0)` : text;
+};
+
+/** @type {(trace: Pick<Trace, "tracks" | "r0">, strength: number[]) => string} strength: at the end */
+export const strengthSummary = ({ tracks, r0 }, strength) => {
+  const ends = tracks.map((track, k) => `${trackName(track)} from ${r0} to ${strength[k].toFixed(3)}`).join(", ");
+  return `Strength by ascent step: ${ends || "no objects"}. Grey: frame groups. The level line is r0 = ${r0}.`;
+};
+
+/** @type {(values: number[]) => string} values: of the query loss */
+export const lossSummary = (values) =>
+  `Query loss by ascent step, given the masks at their strengths: from ${values[0].toFixed(3)} to ${values[values.length - 1].toFixed(3)} nats per token.`;
+
+// ---- controls
+
+/** @type {(report: ControlReport) => string} what the comparison with controls found; the same for the screen and for a screen reader */
+export const controlText = ({ index, outcomes, macd, constant }) => {
+  const random = outcomes.filter(({ name }) => name === "random");
+  const same = random.filter((outcome) => outcome.same).length;
+  const [like, unlike] = [true, false].map((agrees) => namesOf(outcomes, agrees));
+  if (index === null) {
+    return ["MACD's masks do not change the answer.", randomChanges(random.length - same, random.length),
+      namesChange(unlike), namesDoNotChange(like)].filter(Boolean).join(" ");
+  }
+  const token = `“${visible(macd)}”`;
+  return [randomChoices(same, random.length, token), namesChoose(like, token), namesDoNotChoose(unlike, token),
+    `Without any mask, adding ${signed(constant)} to the logit of ${token} is enough.`].filter(Boolean).join(" ");
+};
+
+/**
+ * Random masks where MACD's masks change the answer; none were drawn: no sentence. same: those that
+ * choose as MACD does; token: MACD's choice.
+ *
+ * @type {(same: number, drawn: number, token: string) => string}
+ */
+const randomChoices = (same, drawn, token) => {
+  if (!drawn) return "";
+  if (drawn === 1 && same) return `One random mask of the same area was drawn, and it chooses ${token}.`;
+  if (drawn === 1) return `One random mask of the same area was drawn, and it does not choose ${token}.`;
+  if (same === drawn) return `All ${drawn} random masks of the same area choose ${token}, as MACD does.`;
+  if (same === 0) return `None of the ${drawn} random masks of the same area chooses ${token}.`;
+  if (same === 1) return `1 of the ${drawn} random masks of the same area chooses ${token}, as MACD does.`;
+  return `${same} of the ${drawn} random masks of the same area choose ${token}, as MACD does.`;
+};
+
+/** @type {(changed: number, drawn: number) => string} random masks where MACD's masks change nothing */
+const randomChanges = (changed, drawn) => {
+  if (!drawn) return "";
+  if (drawn === 1 && changed) return "One random mask of the same area was drawn, and it changes it.";
+  if (drawn === 1) return "One random mask of the same area was drawn, and it does not change it.";
+  if (changed === drawn) return `All ${drawn} random masks of the same area change it.`;
+  if (changed === 0) return `None of the ${drawn} random masks of the same area changes it.`;
+  if (changed === 1) return `1 of the ${drawn} random masks of the same area changes it.`;
+  return `${changed} of the ${drawn} random masks of the same area change it.`;
+};
+
+/** @type {(names: string[], token: string) => string} */
+const namesChoose = (names, token) => {
+  if (!names.length) return "";
+  const who = capitalized(listed(names));
+  return names.length === 1 ? `${who} chooses ${token}, as MACD does.` : `${who} choose ${token}, as MACD does.`;
+};
+
+/** @type {(names: string[], token: string) => string} */
+const namesDoNotChoose = (names, token) => {
+  if (!names.length) return "";
+  const who = capitalized(listed(names));
+  return names.length === 1 ? `${who} does not choose ${token}.` : `${who} do not choose ${token}.`;
+};
+
+/** @type {(names: string[]) => string} */
+const namesChange = (names) => {
+  if (!names.length) return "";
+  return names.length === 1 ? `${capitalized(names[0])} changes it.` : `${capitalized(listed(names))} change it.`;
+};
+
+/** @type {(names: string[]) => string} */
+const namesDoNotChange = (names) => {
+  if (!names.length) return "";
+  return names.length === 1 ? `${capitalized(names[0])} does not change it.` : `${capitalized(listed(names))} do not change it.`;
+};
+
+/** @type {(outcomes: ControlOutcome[], same: boolean) => string[]} the controls other than random masks that agree with MACD, or that do not */
+const namesOf = (outcomes, same) =>
+  outcomes.filter((one) => one.name !== "random" && one.same === same).map((one) => CONTROL_NAMES[one.name]);
+
+/**
+ * What one control does. Where the answers agree, the last token compared is the end token, which says
+ * nothing. agree: whether MACD's answer is the baseline's.
+ *
+ * @type {(outcome: ControlOutcome, agree: boolean) => string}
+ */
+export const controlChoice = ({ same, text }, agree) => agree && same ? "the same answer" : visible(text);
+
+/** @type {(count: number, milliseconds: number) => string} */
+export const controlCost = (count, milliseconds) =>
+  `${count} control views in ${seconds(milliseconds)}; each is decoded with MACD's α and β up to this token.`;
+
+/** @type {(milliseconds: number | null) => string} milliseconds: that it takes, where known */
+export const compareWithRandom = (milliseconds) =>
+  milliseconds === null ? "Compare with random masks" : `Compare with random masks (about ${seconds(milliseconds)})`;
+
+/** @type {(correlation: number | null) => string} */
+export const occlusionNote = (correlation) => {
+  const text = "Natural logarithms; the answer is the baseline's.";
+  return correlation === null ? text : `${text} Rank correlation of gradient and measured change: ${signed(correlation)}.`;
+};
+
+// ---- evidence
+
+/** @type {(value: number | null | undefined) => string} */
+const correlationText = (value) => value === null || value === undefined ? "not known" : signed(value);
+
+/**
+ * Sanity check and agreement, in sentences. maps: of the kind, under V and V_d; names: of the kinds.
+ *
+ * @type {(evidence: Pick<Evidence, "agreement">, kind: string, maps: ({ sanity: number | null } | undefined)[], names: Map<string, string>) => string[]}
+ */
+export const evidenceChecks = ({ agreement }, kind, [video, counter], names) => {
+  const sanity = `${correlationText(video?.sanity)} under V, ${correlationText(counter?.sanity)} under V_d`;
+  const out = [`Rank correlation with the map for a head of random weights: ${sanity}. Near 1, the map does not depend on the token.`];
+  const mine = agreement.filter((a) => a.first === kind || a.second === kind);
+  const others = [...new Set(mine.map((a) => (a.first === kind ? a.second : a.first)))];
+  if (!others.length) return out;
+  const agreements = others.map((other) => {
+    /** @type {(view: string) => string} */
+    const under = (view) => correlationText(mine.find((a) => a.view === view && (a.first === other || a.second === other))?.correlation);
+    return `with ${(names.get(other) || other).toLowerCase()} ${under("video")} under V, ${under("counterfactual")} under V_d`;
+  });
+  return [...out, `Agreement (rank correlation of magnitudes): ${agreements.join("; ")}.`];
+};
+
+/**
+ * What is left out, and what that changes. lead: whether the number is a lead over another candidate.
+ *
+ * @type {(tracks: Pick<Track, "id" | "label">[], one: KnockOut, lead: boolean) => [string, string]}
+ */
+export const knockOutText = (tracks, one, lead) => {
+  const track = tracks.find((t) => t.id === one.track);
+  const what = one.box ? `region ${one.box.join(", ")}` : track ? trackName(track) : `object ${one.track}`;
+  const [first, last] = one.layers;
+  const layers = first === last ? `layer ${first}` : `layers ${first}–${last}`;
+  const words = one.before === one.after ? `“${one.before}” stays the same` : `“${one.before}” → “${one.after}”`;
+  const probability = `${percent(one.probability[0])} → ${percent(one.probability[1])}`;
+  const score = `${fixed(one.score[0])} → ${fixed(one.score[1])}`;
+  const number = lead ? `its lead ${score}` : `its logit ${score}`;
+  return [`Without ${what}: `, `${words}; this token's probability ${probability}, ${number} (${one.tokens} vision tokens, ${layers}).`];
+};
+
+/** @type {(text: string, index: number, title: string) => string} a token and its place. title: of the answer */
+export const tokenName = (text, index, title) => `${visible(text)}, token ${index + 1} of ${title}`;
+
+/**
+ * name: of the token; against: text of the other candidate; null: none; score: under V and V_d.
+ *
+ * @type {(name: string, against: string | null, score: number[]) => string}
+ */
+export const evidenceText = (name, against, [video, counter]) => {
+  const score = `${fixed(video)} given V and ${fixed(counter)} given V_d.`;
+  return against === null ? `For ${name}: its logit is ${score}` : `For ${name}: its lead over ${visible(against)} is ${score}`;
+};
+
+/**
+ * Nothing was measured of a token. name: of the token; empty: none is chosen; able: whether it can be
+ * measured here; measured: the tokens that were.
+ *
+ * @type {(name: string, able: boolean, measured: string) => string}
+ */
+export const noEvidence = (name, able, measured) => {
+  if (!name) return "Choose a token.";
+  return able ? `Nothing was measured of ${name} yet.` : `The trace holds nothing of ${name}. Measured were: ${measured}.`;
+};
+
+/** @type {(trace: Pick<Trace, "evidence" | "answers">) => string} the tokens that a trace holds evidence of */
+export const measuredTokens = ({ evidence, answers }) => evidence.map(({ target }) =>
+    `${visible(target.text)} (token ${target.index + 1} of ${answers[target.answer]?.title ?? target.answer})`).join(", ");
+
+/** @type {(token: string) => string} */
+export const lensName = (token) => `probability of ${visible(token)}`;
+
+/** @type {(milliseconds: number) => string} */
+export const costText = (milliseconds) =>
+  milliseconds < 950 ? `about ${Math.max(0.1, milliseconds / 1000).toFixed(1)} s` : `about ${Math.round(milliseconds / 1000)} s`;
+
+/** @type {(most: string, isSigned: boolean, attention: boolean) => string} the ends of the colour bar */
+export const colourRange = (most, isSigned, attention) => {
+  const unit = attention ? "of the row's attention" : "logits";
+  return isSigned ? `−${most} against to ${most} for the token, ${unit} a cell; the same for all three`
+    : `0 to ${most}, ${unit} a cell; the same for all three`;
+};
+
+// ---- views and runs
+
+/** @type {(view: View, at: { frame: number, token: number, drawable: boolean }) => string} what is seen of a frame of a second view */
+export const viewText = (view, { frame, token, drawable }) => {
+  const note = viewNote(view);
+  if (view.frames && !view.frames.includes(frame)) return `frame ${frame + 1} is left out · ${note}`;
+  if (view.kind === "pruned") return `token ${token + 1}: ${note}`;
+  return drawable || view.kind === "no-video" ? note : `${note} (its pixels are not stored in this trace)`;
+};
+
+/** @type {(view: View) => string} */
+const viewNote = (view) => {
+  /** @type {Record<string, string>} */
+  const notes = {
+    masks: "the frames behind the masks, as the model read them",
+    blank: "a video without content",
+    "no-video": "the question alone, without a video",
+    noise: "the noise that the model read, cut off at black and white",
+    frames: `sees only frames ${frameNumbers(view.frames || [])}`,
+    pruned: `all pixels, but from decoder layer ${view.layer} on only ${percent(view.ratio || 0)} of the vision tokens`,
+    none: "",
+  };
+  return notes[view.kind] ?? view.caption ?? "";
+};
+
+/**
+ * How an answer compares with the reference. Which of two is right is not known here, so no word says
+ * "fixed".
+ *
+ * @type {(text: string, reference: string) => string}
+ */
+export const comparison = (text, reference) => {
+  const [ours, theirs] = [text, reference].map((a) => a.toLowerCase().replace(/^[\s.!]+|[\s.!]+$/g, ""));
+  if (ours === theirs) return "agrees";
+  return [ours, theirs].sort().join() === "no,yes" ? "flipped" : "changed";
+};
+
+/** @type {(k: number) => string} k: which second view, from 0 */
+export const viewSuffix = (k) => k ? `, view ${k + 1}` : "";
+
+/** @type {(votes: Record<string, number>) => string} */
+export const votesText = (votes) => {
+  const text = Object.entries(votes).map(([answer, n]) => `${answer}: ${n}`).join(", ");
+  return text && ` votes: ${text}`;
+};
+
+/** @type {(title: string, frame: number, note: string) => string} a frame of a second view, for a screen reader */
+export const secondViewLabel = (title, frame, note) => {
+  const text = `Second view of ${title}, frame ${frame + 1}`;
+  return note ? `${text}: ${note}` : text;
+};
+
+/** Names of elements for a screen reader. */
+export const LABELS = {
+  /** @type {(title: string) => string} */
+  open: (title) => `Open ${title} in the viewer`,
+  /** @type {(values: number[]) => string} */
+  differences: (values) => `differences: ${values.map((v) => signed(v)).join(", ")}`,
+  /** @type {(range: string) => string} */
+  colours: (range) => `Colours from ${range}`,
+  /** @type {(name: string, frame: number) => string} */
+  map: (name, frame) => `Map of ${name} over frame ${frame + 1}`,
+  /** @type {(texts: string[]) => string} */
+  flips: (texts) => `Token chosen over α and β: ${texts.join(", ")}`,
+};
+
+/** @type {(seed: number, shared: Record<string, number>) => string} shared: what methods had in common, and how often */
+export const sharedText = (seed, shared) => {
+  const names = Object.entries(shared).map(([name, n]) => `${name} ${n}×`).join(", ");
+  return `Seed ${seed}. Shared between methods: ${names || "nothing"}; “ms added” leaves that out, “ms in all” is from the`
+    + " prompt to the answer. Peak memory: tensors alive for the method, weights included.";
+};
+
+/** @type {(frame: number, times: number[]) => string} */
+export const frameText = (frame, times) => `frame ${frame + 1} of ${times.length} · ${times[frame].toFixed(2)} s`;
+
+/** @type {(level: number) => string} level: of the frame mask; 0: it masks nothing */
+export const outsideText = (level) => level ? ` · outside of objects masked at ${level}` : "";
+
+/**
+ * A frame for a screen reader. outside: of `outsideText`.
+ *
+ * @type {(frame: number, count: number, objects: string[], outside: string, layers: string[]) => string}
+ */
+export const frameSummary = (frame, count, objects, outside, layers) =>
+  `Frame ${frame + 1} of ${count}: ${objects.join("; ") || "no tracked objects"}${outside}. Shown: ${layers.join(", ") || "the frame alone"}.`;
+
+/** @type {(frame: number, levels: Level[], value: number) => string} the frame mask in a cell of the timeline */
+export const frameMaskText = (frame, levels, value) =>
+  levelIndex(levels, value) === 0 ? `frame ${frame + 1}: ${levels[0].name}` : `frame ${frame + 1}: masked at ${Number(value.toFixed(3))}`;
+
+/** Why a layer cannot be shown; `name`: of the second view. */
+export const WHY_NOT = {
+  levels: "There are no levels",
+  /** @type {(name: string) => string} */
+  otherLevels: (name) => `The levels are not those of ${name}`,
+  step: "The pixels of V_d are those of the end of the ascent",
+  /** @type {(name: string) => string} */
+  counter: (name) => `The trace holds no pictures of ${name}`,
+  model: "The trace does not hold what the model read",
+};
+
+// ---- changes by hand
+
+/** @type {(trace: Pick<Trace, "tracks" | "groups">, edit: Edit) => string} a change that was made */
+export const editText = ({ tracks, groups }, edit) => {
+  /** @type {(id: number | undefined) => string} */
+  const name = (id) => {
+    const track = tracks.find((t) => t.id === id);
+    return track ? trackName(track) : `object ${id}`;
+  };
+  const level = edit.level || 0;
+  switch (edit.kind) {
+    case "level": return `${name(edit.track)}: level ${level}`;
+    case "frames": return `frames ${frameNumbers(groups[edit.track || 0] || [])}: level ${level}`;
+    case "drop": return `object ${edit.track} dropped`;
+    case "merge": return `object ${edit.other} merged into ${name(edit.track)}`;
+    case "label": return `object ${edit.track} called ${edit.label}`;
+    case "brush": return edit.erase ? `${name(edit.track)}: mask erased by hand` : `${name(edit.track)}: mask drawn by hand`;
+    default: return `added ${edit.label}`;
+  }
+};
+
+/** @type {(title: string) => string} title: of the answer that is the contrast */
+export const editsOfMacd = (title) => `Changes by hand are made to MACD's mask, not to ${title}: choose MACD as the contrast.`;
