@@ -22,6 +22,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from macd_studio.macd_ui.sites import HOME, link_home, page_frame
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -40,10 +42,7 @@ POLICY = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-ur
 _COMMENT = re.compile(r"(?P<code>^```.*?^```|`[^`\n]+`)|<!--.*?-->", re.S | re.M)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>TITLE · MACD Studio</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
+STYLE = """\
 :root { color-scheme: light dark; }
 body { max-width: 46rem; margin: 0 auto; padding: 24px 16px 80px; overflow-wrap: break-word; }
 body { font: 16px/1.6 system-ui, sans-serif; }
@@ -53,12 +52,6 @@ img { max-width: 100%; height: auto; }
 table { border-collapse: collapse; display: block; overflow-x: auto; overflow-wrap: normal; }
 td, th { border: 1px solid #8888; padding: 4px 8px; text-align: left; vertical-align: top; }
 pre { overflow-x: auto; padding: 8px; border: 1px solid #8888; }
-</style></head><body><nav><a href="HOME">To the page</a>
-<details><summary>All documents</summary><ul>
-LIST
-</ul></details></nav><main>
-BODY
-</main></body></html>
 """
 
 
@@ -134,9 +127,12 @@ def _page(path: str, changed_ns: int) -> str:
             token.attrSet("id", _slug(tokens[at + 1].content, slugs))
         if token.children:
             token.children = list(_with_known_links(token.children, file, path))
-    body = parser.renderer.render(tokens, parser.options, environment)
-    page = _PAGE.replace("TITLE", escape(titles[path])).replace("HOME", _relative("../", path))
-    return page.replace("LIST", items).replace("BODY", body)
+    text = parser.renderer.render(tokens, parser.options, environment)
+    body = (
+        f"<nav>{link_home(_relative(HOME, path))}\n<details><summary>All documents</summary><ul>\n"
+        f"{items}\n</ul></details></nav><main>\n{text}\n</main>"
+    )
+    return page_frame(titles[path], body, inline_style=STYLE)
 
 
 def plain_markdown(text: str) -> str:
@@ -206,7 +202,7 @@ def _relative(to: str, path: str) -> str:
     >>> _relative("toyworld-results/report.md", "why.md"), _relative("why.md", "training/a.md")
     ('toyworld-results/report.md', '../why.md')
     """
-    if to == "../":
+    if to == HOME:
         return "../" * (path.count("/") + 1)
     return posixpath.relpath(to, posixpath.dirname(path) or ".")
 

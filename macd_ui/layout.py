@@ -22,8 +22,8 @@ from macd_studio.macd_ui.files import health_route, routes
 from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
 from macd_studio.macd_ui.gallery.routes import routes as gallery_routes
 from macd_studio.macd_ui.handlers import Handlers, make_handlers
-from macd_studio.macd_ui.learn.routes import LEARN
-from macd_studio.macd_ui.learn.routes import routes as learn_routes
+from macd_studio.macd_ui.learn.site import LEARN
+from macd_studio.macd_ui.learn.site import routes as learn_routes
 from macd_studio.macd_ui.panels import AskPanel, FilePanel, QuestionsPanel, ViewPanel, download
 from macd_studio.macd_ui.programs import add_tools
 from macd_studio.macd_ui.questions import ask_several, run_with_detector

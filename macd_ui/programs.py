@@ -12,8 +12,6 @@ import inspect
 import json
 import re
 import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +28,11 @@ from macd_studio.core.types import Trace
 from macd_studio.macd_ui.api import rescored, run_call
 from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, content_hash
 from macd_studio.macd_ui.settings import EMBEDDED
+from macd_studio.macd_ui.sites import Recent
 from macd_studio.macd_ui.store import Store
 
-KEPT = 32
-"""Traces of calls that the server keeps, for `trace://HASH`."""
+MAX_TRACES = 32
+"""Traces of calls that can be asked for by `trace://HASH`."""
 REFERENCE = re.compile(rf"(?:trace://)?([0-9a-f]{{{HASH_CHARACTERS},64}})")
 COMPARED = ["vcd", "tcd"]
 Tool = Callable[..., Any]
@@ -43,26 +42,21 @@ class Traces:
     """The traces of the last calls, by the hash of their files."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._files: Recent[str, bytes] = Recent(MAX_TRACES)
 
     def add(self, trace: Trace) -> str:
-        """Keeps a trace; gives its address, trace://HASH."""
+        """Holds a trace; gives its address, trace://HASH."""
         content = pack(trace)
         name = content_hash(content)[:HASH_CHARACTERS]
-        with self._lock:
-            self._kept[name] = content
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        self._files.put(name, content)
         return f"trace://{name}"
 
     def content(self, name: str) -> bytes:
-        """The file of a trace that is kept. Raises TraceError."""
-        with self._lock:
-            content = self._kept.get(name[:HASH_CHARACTERS])
+        """The file of a trace. Raises TraceError for one that is no longer here."""
+        content = self._files.get(name[:HASH_CHARACTERS])
         if content is None:
             raise TraceError(
-                f"trace://{name[:HASH_CHARACTERS]} is no longer kept",
+                f"trace://{name[:HASH_CHARACTERS]} is no longer here",
                 "Run the clip again, or name a .macd file",
             )
         return content

@@ -15,13 +15,11 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from macd_studio.core.errors import BenchmarkError, MacdError, TraceError
@@ -29,20 +27,34 @@ from macd_studio.core.types import Trace
 from macd_studio.evals.benchmarks.layout import read_json
 from macd_studio.evals.scoring.pages import QUESTIONS, questions_page
 from macd_studio.evals.scoring.report import TRACES, plots, questions_csv, report_page
-from macd_studio.macd_ui.gallery.routes import page_headers
-from macd_studio.macd_ui.gallery.site import File, Run, read_run, run_page, shared_file
+from macd_studio.macd_ui.gallery.site import Run, read_run, run_page, shared_file
 from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.sites import (
+    HOME,
+    INDEX,
+    File,
+    Recent,
+    link_home,
+    page_headers,
+    site_routes,
+    text_file,
+)
 from macd_studio.viewer.export import LINKED
 
 Report = dict[str, Any]
-INDEX = "index.html"
+RESULTS = "results"
+UNKNOWN = "There is no such page of the results. /results shows the report."
+PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
+"""Policy of the report's own pages, which hold tables and drawings only."""
 KEY = re.compile(r"[0-9a-f]{20}")
 MOST_MB = 100
 """Of a report that is opened."""
-KEPT = 32
-"""Pages of traces that are kept made."""
-JUDGED = 10_000
+MAX_MADE = 32
+"""Pages of traces that are held in memory."""
+MAX_JUDGED = 10_000
 """Traces of which it is remembered whether they are sound."""
+SOUND = ("", "")
+"""What is remembered of a trace that can be read."""
 REMEDY = "Give the --out folder of `python -m evals run`"
 
 
@@ -61,8 +73,8 @@ class ResultsSite:
         self.folder = folder
         self._lock = threading.Lock()
         self._opened: tuple[tuple[int, ...], Opened] | None = None
-        self._made: OrderedDict[tuple[str, int, int], File] = OrderedDict()
-        self._judged: OrderedDict[tuple[str, int, int], tuple[str, str] | None] = OrderedDict()
+        self._made: Recent[tuple[str, int, int], File] = Recent(MAX_MADE)
+        self._judged: Recent[tuple[str, int, int], tuple[str, str]] = Recent(MAX_JUDGED)
 
     def file(self, path: str) -> File | None:
         """A file by its path, None where there is none. Raises MacdError for a damaged one."""
@@ -84,31 +96,28 @@ class ResultsSite:
     def _of_trace(self, path: Path, kind: str) -> File:
         about = path.stat()
         stamp = path.stem, about.st_mtime_ns, about.st_size
-        if (cause := self._judged.get(stamp)) is not None:  # it would fail again
-            raise TraceError(*cause)
-        if kind == "macd" and stamp in self._judged:
+        judged = self._judged.get(stamp)
+        if judged is not None and judged != SOUND:  # it would fail again
+            raise TraceError(*judged)
+        if kind == "macd" and judged == SOUND:
             return File(path.read_bytes(), "application/octet-stream")
-        made = f"{path.stem}.{kind}", *stamp[1:]
-        if made not in self._made:
+        made = None if kind == "macd" else self._made.get(stamp)
+        if made is None:
             run, trace = self._read(path, stamp)
             if kind == "macd":  # a file that is not a sound trace is not given away either
                 return File(path.read_bytes(), "application/octet-stream")
-            self._made[made] = run_page(run, trace, back=("../" + INDEX, "The report"))
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(made)
-        return self._made[made]
+            made = run_page(run, trace, back=("../" + INDEX, "The report"))
+            self._made.put(stamp, made)
+        return made
 
     def _read(self, path: Path, stamp: tuple[str, int, int]) -> tuple[Run, Trace]:
         """A trace; whether it is sound is remembered until its file changes."""
-        while len(self._judged) >= JUDGED:
-            self._judged.popitem(last=False)
         try:
             read = read_run(path)
         except MacdError as error:
-            self._judged[stamp] = error.cause, error.remedy
+            self._judged.put(stamp, (error.cause, error.remedy))
             raise
-        self._judged[stamp] = None
+        self._judged.put(stamp, SOUND)
         return read
 
     def _open(self) -> Opened:
@@ -156,7 +165,7 @@ def _files_report(report: Report, folder: Path) -> Opened:
     keys = frozenset(a["key"] for q in report["questions"] for a in q["answers"].values())
     shown = report_page(report, plots(report))
     questions = questions_page(report, folder.name, links)
-    back = f'<p><a href="../">To the page</a> · <a href="{QUESTIONS}">Questions</a></p>'
+    back = f'<p>{link_home(HOME)} · <a href="{QUESTIONS}">Questions</a></p>'
     downloads = '<p><a href="report.json">report.json</a> · <a href="questions.csv">csv</a></p>'
     setting = report.get("setting")
     if isinstance(setting, dict):  # where the data lie on this machine is nobody's business
@@ -165,13 +174,13 @@ def _files_report(report: Report, folder: Path) -> Opened:
     return Opened(
         keys,
         {
-            INDEX: _html(_with_links(shown, back + downloads)),
-            "report.html": _html(_with_links(shown, back + downloads)),
-            QUESTIONS: _html(questions),
+            INDEX: text_file(_with_links(shown, back + downloads), "html"),
+            "report.html": text_file(_with_links(shown, back + downloads), "html"),
+            QUESTIONS: text_file(questions, "html"),
             "report.json": File(
                 json.dumps(public, ensure_ascii=False).encode(), "application/json"
             ),
-            "questions.csv": File(questions_csv(report).encode("utf-8", "replace"), "text/csv"),
+            "questions.csv": text_file(questions_csv(report), "csv"),
         },
     )
 
@@ -182,22 +191,12 @@ def _drawn_report(report: Report, folder: Path) -> Opened:
     from macd_studio.evals.report import markdown, pictures
 
     shown = page(str(report["benchmark"]), markdown(report), list(pictures(report).values()))
-    back = '<p><a href="../">To the page</a></p>'
-    return Opened(frozenset(), {INDEX: _html(_with_links(shown, back))})
+    back = f"<p>{link_home(HOME)}</p>"
+    return Opened(frozenset(), {INDEX: text_file(_with_links(shown, back), "html")})
 
 
 def _with_links(page: str, links: str) -> str:
     return page.replace("<body>\n", f"<body>\n{links}\n", 1)
-
-
-def _html(text: str) -> File:
-    return File(text.encode("utf-8", "replace"), "text/html; charset=utf-8")
-
-
-RESULTS = "results"
-UNKNOWN = "There is no such page of the results. /results shows the report."
-PLAIN = "default-src 'none'; style-src 'unsafe-inline'"
-"""Policy of the report's own pages, which hold tables and drawings only."""
 
 
 def routes(settings: ServerSettings) -> list[Route]:
@@ -207,23 +206,11 @@ def routes(settings: ServerSettings) -> list[Route]:
     site = ResultsSite(Path(settings.results))
     plain, viewer = (page_headers(settings, policy) for policy in (PLAIN, LINKED))
 
-    def answer(request: Request) -> Response:
-        path = request.path_params.get("path") or INDEX
+    def find(path: str) -> File | Response | None:
         if re.fullmatch(r"t/[0-9a-f]{20}", path):
             return RedirectResponse(f"{path.removeprefix('t/')}.html", 307)
-        try:
-            file = site.file(path)
-        except MacdError as error:
-            return PlainTextResponse(str(error), 404)
-        if file is None:
-            return PlainTextResponse(UNKNOWN, 404)
-        headers = viewer if path.startswith("t/") else plain
-        return Response(file.content, media_type=file.media_type, headers=headers)
+        return site.file(path)
 
-    def into(request: Request) -> Response:
-        return RedirectResponse(f"{RESULTS}/", 307)
-
-    return [
-        Route(f"/{RESULTS}", into, methods=["GET"]),
-        Route(f"/{RESULTS}/{{path:path}}", answer, methods=["GET"]),
-    ]
+    return site_routes(
+        RESULTS, find, UNKNOWN, lambda path: viewer if path.startswith("t/") else plain
+    )

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import count, visible
+from macd_studio.core.words import count
 from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
+from macd_studio.macd_ui.sites import INDEX, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,22 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="of a run's page; pictures are compressed to fit (default: %(default)s)",
     )
     given = parser.parse_args(arguments)
-    try:
+
+    def write() -> None:
         site = Site([Path(p) for p in given.traces], given.max_kb)
-        notes = write_site(site, Path(given.out))
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        problem = OptionError(
-            f"the gallery cannot be written ({error.strerror})", "Choose another folder"
-        )
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(f"{count(len(site.runs), 'run')}: {Path(given.out) / 'index.html'}")
-    return 0
+        for note in write_site(site, Path(given.out)):
+            print(f"note: {note}", file=sys.stderr)
+        print(f"{count(len(site.runs), 'run')}: {Path(given.out) / INDEX}")
+
+    return exit_code(write, "the gallery")
 
 
 def _kilobytes(text: str) -> int:

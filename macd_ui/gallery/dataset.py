@@ -16,9 +16,10 @@ from pathlib import Path
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.gallery.site import Site
+from macd_studio.macd_ui.sites import exit_code
 
 DATASET = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-KEPT = ["*.macd", "index.json"]
+PATTERNS = ["*.macd", "index.json"]
 """The files of a gallery; nothing else is committed or fetched."""
 
 
@@ -61,7 +62,7 @@ def push(dataset: str, folder: Path) -> int:
             repo_id=dataset,
             repo_type="dataset",
             folder_path=folder,
-            allow_patterns=KEPT,
+            allow_patterns=PATTERNS,
             commit_message=f"Gallery of {count(len(runs), 'run')}",
         )
     except Exception as error:  # the client raises errors of many libraries
@@ -81,7 +82,7 @@ def pull(dataset: str) -> Path:
 
     check_name(dataset)
     try:
-        return Path(snapshot_download(dataset, repo_type="dataset", allow_patterns=KEPT))
+        return Path(snapshot_download(dataset, repo_type="dataset", allow_patterns=PATTERNS))
     except Exception as error:
         raise DatasetError(
             f"the gallery's dataset {dataset!r} cannot be fetched ({type(error).__name__})",
@@ -95,13 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("dataset", metavar="OWNER/NAME", help="of the dataset")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of .macd files")
     given = parser.parse_args(arguments)
-    try:
+
+    def commit() -> None:
         number = push(given.dataset, given.folder)
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    print(f"{count(number, 'run')} in the dataset {given.dataset}")
-    return 0
+        print(f"{count(number, 'run')} in the dataset {given.dataset}")
+
+    return exit_code(commit, "the dataset")
 
 
 if __name__ == "__main__":

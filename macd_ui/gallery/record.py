@@ -23,10 +23,11 @@ from macd_studio.core.errors import MacdError, OptionError, TraceError
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions, options_from
 from macd_studio.core.question import clean_question
-from macd_studio.core.traces.bundle import load, reason, save
+from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import digest
+from macd_studio.macd_ui.sites import exit_code
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones import VideoLM
@@ -210,7 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help='by stage, such as \'{"ascent": {"steps": 2}}\'',
     )
     given = parser.parse_args(arguments)
-    try:
+
+    def run() -> int:
         entries = read_list(Path(given.list))
         find_methods(given.methods)
         options = _options(given.options)
@@ -224,16 +226,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             entries, Path(given.out), lm, detector, options, given.methods,
             lambda line: print(line, file=sys.stderr, flush=True),
         )  # fmt: skip
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: the recording cannot be written ({reason(error)})", file=sys.stderr)
-        return 2
-    for line in failed:
-        print(f"failed: {line}", file=sys.stderr)
-    print(f"{count(len(entries) - len(failed), 'run')} recorded in {given.out}")
-    return 1 if failed else 0
+        for line in failed:
+            print(f"failed: {line}", file=sys.stderr)
+        print(f"{count(len(entries) - len(failed), 'run')} recorded in {given.out}")
+        return 1 if failed else 0
+
+    return exit_code(run, "the recording")
 
 
 def _options(text: str) -> RunOptions:

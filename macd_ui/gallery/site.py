@@ -25,7 +25,18 @@ from macd_studio.core.traces.bundle import load
 from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
+from macd_studio.macd_ui.clips import file_stamp
 from macd_studio.macd_ui.examples import Example, described
+from macd_studio.macd_ui.sites import (
+    INDEX,
+    File,
+    Recent,
+    check_folder,
+    link_home,
+    page_frame,
+    text_file,
+    write_files,
+)
 from macd_studio.viewer import payload, status
 from macd_studio.viewer.bundle import bundle
 from macd_studio.viewer.export import (
@@ -131,17 +142,8 @@ MOST_TEXT = 0.65
 FEWER = (128, 64, 32, 24, 16, 12, 8)
 """Candidates per view and token, tried in this order where answers are long."""
 MAX_TRACES = 2000
-KEPT = 256
-"""Files of runs that a server keeps made: about 40 MB at most."""
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of the site. note: what its maker should know, "" for nothing."""
-
-    content: bytes
-    media_type: str
-    note: str = ""
+MAX_MADE = 256
+"""Files of runs that a server holds in memory: about 40 MB at most."""
 
 
 def find_traces(places: Sequence[Path]) -> list[Path]:
@@ -178,7 +180,7 @@ class Site:
         self.problems: dict[Path, str] = {}
         self._runs: OrderedDict[Path, tuple[tuple[int, int], Run]] = OrderedDict()
         self._failed: dict[Path, tuple[tuple[int, int], str]] = {}
-        self._made: OrderedDict[str, File] = OrderedDict()
+        self._made: Recent[str, File] = Recent(MAX_MADE)
         self._lock, self._making = threading.Lock(), threading.Lock()
 
     @property
@@ -197,12 +199,10 @@ class Site:
             runs, failed = self._runs, self._failed
             self._runs, self._failed, self.problems = OrderedDict(), {}, {}
             for file in files:
-                try:
-                    about = file.stat()
-                except OSError as error:
-                    self.problems[file] = visible(str(error))
+                stamp = file_stamp(str(file))
+                if stamp is None:
+                    self.problems[file] = "it is gone"
                     continue
-                stamp = about.st_mtime_ns, about.st_size
                 if file in runs and runs[file][0] == stamp:
                     self._runs[file] = runs[file]
                 elif file in failed and failed[file][0] == stamp:  # it would fail again
@@ -224,15 +224,15 @@ class Site:
         """Every file of the site."""
         shared = [SCRIPT_NAME, STYLE_NAME, SCRIPT.name, STYLE.name]
         runs = [f"t/{run.name}{end}" for run in self.runs for end in (".html", ".webp")]
-        return ["index.html", *shared, *runs]
+        return [INDEX, *shared, *runs]
 
     def file(self, path: str) -> File | None:
         """A file by its path in the site, None where there is none. Raises TraceError."""
-        if path == "index.html":
-            return _html(index_page(self.runs, self.home))
+        if path == INDEX:
+            return text_file(index_page(self.runs, self.home), "html")
         own = {
-            SCRIPT.name: lambda: _script(f"{bundle(SCRIPT)}.start();"),
-            STYLE.name: lambda: _style(STYLE.read_text(encoding="utf-8")),
+            SCRIPT.name: lambda: text_file(f"{bundle(SCRIPT)}.start();", "javascript"),
+            STYLE.name: lambda: text_file(STYLE.read_text(encoding="utf-8"), "css"),
         }
         if path in own:
             return own[path]()
@@ -248,25 +248,16 @@ class Site:
 
     def _is_unchanged(self, run: Run) -> bool:
         """Whether the file of a run is as it was when it was read."""
-        try:
-            about = run.file.stat()
-        except OSError:
-            return False
         with self._lock:
             known = self._runs.get(run.file)
-        return known is not None and known[0] == (about.st_mtime_ns, about.st_size)
+        return known is not None and known[0] == file_stamp(str(run.file))
 
     def _of_run(self, run: Run, path: str, kind: str) -> File:
         with self._making:  # one at a time, whoever asks: compressing pictures is slow
-            with self._lock:
-                if path in self._made:
-                    self._made.move_to_end(path)
-                    return self._made[path]
-            made = self._make(run, kind)
-            with self._lock:
-                self._made[path] = made
-                while len(self._made) > KEPT:
-                    self._made.popitem(last=False)
+            made = self._made.get(path)
+            if made is None:
+                made = self._make(run, kind)
+                self._made.put(path, made)
             return made
 
     def _make(self, run: Run, kind: str) -> File:
@@ -279,8 +270,8 @@ class Site:
 def shared_file(path: str) -> File | None:
     """A file that all pages of traces share, None for another path."""
     if path == SCRIPT_NAME:
-        return _script(shared_script())
-    return _style(page_style()) if path == STYLE_NAME else None
+        return text_file(shared_script(), "javascript")
+    return text_file(page_style(), "css") if path == STYLE_NAME else None
 
 
 def run_page(
@@ -314,7 +305,8 @@ def run_page(
         f"<h1>{escape(run.title or 'MACD trace')}</h1>\n"
         f"<p>{'<br>'.join(map(escape, lines))}</p></header>\n"
     )
-    page = _html(linked(data, f"{run.title or run.question} · MACD", "../", before))
+    title = f"{run.title or run.question} · MACD"
+    page = text_file(linked(data, title, "../", before), "html")
     size = len(page.content) / 1000
     note = ""
     if size > most_kb:
@@ -344,29 +336,6 @@ def thumbnail(trace: Trace) -> File:
     return File(webp(middle, 60, THUMBNAIL), "image/webp")
 
 
-_INDEX = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>Gallery · MACD Studio</title>
-<link rel="stylesheet" href="{style}">
-</head>
-<body>
-<header><h1>Gallery</h1>{home}<p>What a video language model answers from the video, and what it
-answers by MACD. Each run opens with its frames, masks and tokens.</p></header>
-<form id="filters" hidden>{filters}</form>
-<p id="count" role="status">{count}</p>
-<ul id="runs">
-{entries}
-</ul>
-<script src="{script}"></script>
-</body>
-</html>
-"""
-
-
 def index_page(runs: Sequence[Run], home: str = "") -> str:
     """The list of runs; without scripts it is whole and has no filters."""
     choices = {
@@ -380,15 +349,17 @@ def index_page(runs: Sequence[Run], home: str = "") -> str:
         + "</select></label>"
         for name, values in choices.items()
     )
-    return _INDEX.format(
-        policy=LINKED,
-        style=STYLE.name,
-        script=SCRIPT.name,
-        home=f'<p><a href="{escape(home)}">To the page</a></p>' if home else "",
-        filters=filters + '<button type="reset">Show all</button>',
-        count=count(len(runs), "run"),
-        entries="\n".join(map(_entry, runs)),
+    above = f"<p>{link_home(home)}</p>" if home else ""
+    entries = "\n".join(map(_entry, runs))
+    body = (
+        f"<header><h1>Gallery</h1>{above}<p>What a video language model answers from the video, and"
+        " what it answers by\nMACD. Each run opens with its frames, masks and tokens.</p>"
+        "</header>\n"
+        f'<form id="filters" hidden>{filters}<button type="reset">Show all</button></form>\n'
+        f'<p id="count" role="status">{count(len(runs), "run")}</p>\n'
+        f'<ul id="runs">\n{entries}\n</ul>\n<script src="{SCRIPT.name}"></script>'
     )
+    return page_frame("Gallery", body, policy=LINKED, style=STYLE.name)
 
 
 def _option(name: str, value: str) -> str:
@@ -418,18 +389,6 @@ def _entry(run: Run) -> str:
     )
 
 
-def _html(text: str) -> File:
-    return File(text.encode("utf-8", "replace"), "text/html; charset=utf-8")
-
-
-def _script(text: str) -> File:
-    return File(text.encode(), "text/javascript; charset=utf-8")
-
-
-def _style(text: str) -> File:
-    return File(text.encode(), "text/css; charset=utf-8")
-
-
 def write_site(site: Site, folder: Path) -> list[str]:
     """Writes the gallery; gives what its maker should know, in lines.
 
@@ -440,30 +399,17 @@ def write_site(site: Site, folder: Path) -> list[str]:
     notes = [f"{visible(path.name)} is left out: {why}" for path, why in site.problems.items()]
     if not runs:
         raise OptionError("there is no trace to show", "; ".join(notes)[:500] or "Name .macd files")
-    _check_folder(folder)
+    check_folder(folder, (STYLE.name, "t"), "a gallery")
     (folder / "t").mkdir(parents=True, exist_ok=True)
     paths = site.paths()
     for old in (folder / "t").iterdir():
         if f"t/{old.name}" not in paths:
             old.unlink()
     by_name = {run.name: run for run in runs}
-    for path in paths:
+    for path in paths:  # one at a time: all of a large gallery are more than memory should hold
         made = site.file(path)
         assert made is not None
-        (folder / path).write_bytes(made.content)
+        write_files({path: made}, folder)
         if made.note:
             notes.append(f"{by_name[Path(path).stem].file.name}: {made.note}")
     return notes
-
-
-def _check_folder(folder: Path) -> None:
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise OptionError(f"{visible(str(folder))} is not a folder", "Name a folder to be written")
-    ours = (folder / STYLE.name).is_file() and (folder / "t").is_dir()
-    if any(folder.iterdir()) and not ours:
-        raise OptionError(
-            f"{visible(str(folder))} holds something that is not a gallery",
-            "Name a new folder, or one that a gallery was written to",
-        )

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.words import visible
 from macd_studio.macd_ui.learn.site import Site, example_folders, write_site
+from macd_studio.macd_ui.sites import INDEX, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,22 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     out = Path(options.out)
-    try:
+
+    def write() -> None:
         site = Site(options.language, options.home, example_folders(options.examples))
         size = write_site(site, out)
         if options.zip:
             shutil.make_archive(str(out), "zip", out.parent, out.name)
-    except MacdError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        problem = OptionError(
-            f"the course cannot be written ({error.strerror})", "Choose another folder"
-        )
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-    print(f"{size / 1e6:.1f} MB: {out / 'index.html'}")
-    return 0
+        print(f"{size / 1e6:.1f} MB: {out / INDEX}")
+
+    return exit_code(write, "the course")
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from starlette.routing import Route
+
 from macd_studio.core.errors import OptionError
 from macd_studio.core.words import visible
 from macd_studio.macd_ui.examples import SHIPPED
-from macd_studio.macd_ui.gallery.site import File
 from macd_studio.macd_ui.learn.chapters import (
     HERE,
     LIGHTS,
@@ -42,6 +43,18 @@ from macd_studio.macd_ui.learn.roles import (
     lesson,
 )
 from macd_studio.macd_ui.learn.worksheet import worksheet
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.macd_ui.sites import (
+    HOME,
+    INDEX,
+    File,
+    check_folder,
+    page_frame,
+    page_headers,
+    site_routes,
+    text_file,
+    write_files,
+)
 from macd_studio.viewer import payload, status, style
 from macd_studio.viewer.bundle import bundle
 from macd_studio.viewer.export import LINKED
@@ -49,32 +62,10 @@ from macd_studio.viewer.shrink import as_text, shrink
 
 SCRIPT, STYLE = HERE / "js" / "learn.js", HERE / "learn.css"
 LESSONS = ("frames", "fade", "caption", "quiz")
+LEARN = "learn"
+UNKNOWN = "There is no such page in the course. /learn is its beginning."
 MOST_KB = 150
 """Of an example's trace: the pictures are compressed to fit."""
-KINDS = {
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-}
-_INDEX = """<!doctype html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title} · MACD Studio</title>
-<link rel="stylesheet" href="learn.css">
-</head>
-<body>
-<header class="ln-head"><p><b>{title}</b> {links}</p><p class="ln-lead">{lead}</p></header>
-<div class="ln-page">
-<nav id="chapters" aria-label="{chapters}"></nav>
-<main id="chapter"><noscript><p>{noscript}</p>{list}</noscript></main>
-</div>
-<script src="learn.js"></script>
-</body>
-</html>
-"""
 
 
 class Site:
@@ -117,7 +108,7 @@ class Site:
     def paths(self) -> list[str]:
         """Every file of the course."""
         data = ["course", *(f"part-{r}" for r in ROLES), *(f"lesson-{n}" for n in LESSONS)]
-        pages = ["index.html", "worksheet.html", SCRIPT.name, STYLE.name]
+        pages = [INDEX, "worksheet.html", SCRIPT.name, STYLE.name]
         return [*pages, *(f"data/{name}.js" for name in data)]
 
     def file(self, path: str) -> File | None:
@@ -126,14 +117,14 @@ class Site:
             return None
         with self._lock:
             if path not in self._made:
-                text = self._text(path)
-                self._made[path] = File(text.encode(), KINDS[path.rpartition(".")[2]])
+                kind = path.rpartition(".")[2].replace("js", "javascript")
+                self._made[path] = text_file(self._text(path), kind)
             return self._made[path]
 
     def _text(self, path: str) -> str:
         name = Path(path).stem
         makers: dict[str, Callable[[], str]] = {
-            "index.html": self._index,
+            INDEX: self._index,
             "worksheet.html": lambda: worksheet(self.chapters(), self.language),
             SCRIPT.name: lambda: f"{bundle(SCRIPT)}.start();",
             STYLE.name: lambda: f"{style()}\n{STYLE.read_text(encoding='utf-8')}",
@@ -153,18 +144,21 @@ class Site:
         strings, chapters = read_strings(self.language), self.chapters()
         links = [(self.home, "home", ' id="home"')] if self.home else []
         minutes = sum(chapter.minutes for chapter in chapters)
-        return _INDEX.format(
-            language=escape(self.language),
-            policy=LINKED,
-            title=escape(strings["site"]),
-            lead=escape(strings["lead"].replace("{minutes}", str(minutes))),
-            links=" · ".join(
-                f'<a href="{escape(address)}"{mark}>{escape(strings[name])}</a>'
-                for address, name, mark in [*links, ("worksheet.html", "worksheet", "")]
-            ),
-            chapters=escape(strings["chapters"]),
-            noscript=escape(strings["noscript"]),
-            list=f"<ol>{''.join(f'<li>{escape(c.title)}</li>' for c in chapters)}</ol>",
+        items = "".join(f"<li>{escape(c.title)}</li>" for c in chapters)
+        linked = " · ".join(
+            f'<a href="{escape(address)}"{mark}>{escape(strings[name])}</a>'
+            for address, name, mark in [*links, ("worksheet.html", "worksheet", "")]
+        )
+        title, lead = escape(strings["site"]), strings["lead"].replace("{minutes}", str(minutes))
+        body = (
+            f'<header class="ln-head"><p><b>{title}</b> {linked}</p>'
+            f'<p class="ln-lead">{escape(lead)}</p></header>\n<div class="ln-page">\n'
+            f'<nav id="chapters" aria-label="{escape(strings["chapters"])}"></nav>\n'
+            f'<main id="chapter"><noscript><p>{escape(strings["noscript"])}</p><ol>{items}</ol>'
+            f'</noscript></main>\n</div>\n<script src="{SCRIPT.name}"></script>'
+        )
+        return page_frame(
+            strings["site"], body, language=self.language, policy=LINKED, style=STYLE.name
         )
 
     def course(self) -> dict[str, Any]:
@@ -204,21 +198,15 @@ class Site:
 
 def write_site(site: Site, folder: Path) -> int:
     """Writes the course and gives its size in bytes. Raises OptionError for another folder."""
-    if folder.exists() and (not folder.is_dir() or not _is_ours(folder)):
-        raise OptionError(
-            f"{visible(str(folder))} holds something other than a course",
-            "Name a new folder, or one that a course was written to",
-        )
-    files = {path: site.file(path) for path in site.paths()}  # all, before anything is written
-    for path, file in files.items():
-        assert file is not None
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(file.content)
-    return sum(len(file.content) for file in files.values() if file)
+    check_folder(folder, ("data/course.js",), "a course")
+    files = {path: file for path in site.paths() if (file := site.file(path))}  # all, then written
+    return write_files(files, folder)
 
 
-def _is_ours(folder: Path) -> bool:
-    return not any(folder.iterdir()) or (folder / "data" / "course.js").is_file()
+def routes(settings: ServerSettings) -> list[Route]:
+    """The routes at /learn. Nothing is read before it is asked."""
+    headers = page_headers(settings)
+    return site_routes(LEARN, Site(home=HOME).file, UNKNOWN, lambda path: headers)
 
 
 def example_folders(names: Sequence[str]) -> list[Path] | None:

@@ -10,36 +10,23 @@ from html import escape
 from pathlib import Path
 
 from macd_studio.macd_ui.learn.chapters import HERE, Block, Chapter, plain, read_strings
+from macd_studio.macd_ui.sites import page_frame
 
 GUIDE = HERE.parents[1] / "docs" / "teaching.md"
 BEGIN, END = "<!-- answer key: written by macd_ui.learn.worksheet -->", "<!-- end of answer key -->"
-_PAGE = """<!doctype html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} · MACD Studio</title>
-<link rel="stylesheet" href="learn.css">
-</head>
-<body class="ln-sheet">
-<main>
-<h1>{title}</h1>
-<p class="ln-lines">Name ______________________ Date ______________</p>
-<p>Predict before you look. For each question mark one answer, and how sure you are.</p>
-{chapters}
-</main>
-</body>
-</html>
-"""
 
 
 def worksheet(chapters: Sequence[Chapter], language: str) -> str:
     """The sheet as a page of its own: every prediction, its options, every task, and lines."""
-    return _PAGE.format(
-        language=escape(language),
-        title=escape(read_strings(language)["worksheet"]),
-        chapters="\n".join(_section(i, chapter) for i, chapter in enumerate(chapters)),
+    title = read_strings(language)["worksheet"]
+    sections = "\n".join(_section(i, chapter) for i, chapter in enumerate(chapters))
+    body = (
+        f"<main>\n<h1>{escape(title)}</h1>\n"
+        '<p class="ln-lines">Name ______________________ Date ______________</p>\n'
+        "<p>Predict before you look. For each question mark one answer, and how sure you are.</p>\n"
+        f"{sections}\n</main>"
     )
+    return page_frame(title, body, language=language, style="learn.css", body_class="ln-sheet")
 
 
 def _section(number: int, chapter: Chapter) -> str:

@@ -42,7 +42,7 @@ PIECE = 2**18
 """Bytes of an answer that are handed to the connection at once; the next when these are gone."""
 PATIENCE_S = 60.0
 """How long a body other than an upload may take to arrive."""
-KEPT_FREE = 500 * 10**6
+MIN_FREE = 500 * 10**6
 """Bytes of disk that uploads leave free."""
 CHECK_BYTES = 16 * 10**6
 """After so many bytes of an upload the disk is looked at again."""
@@ -285,5 +285,5 @@ def bounded_upload(
 
 
 def _check_disk(folder: Path, needed: int) -> None:
-    if shutil.disk_usage(folder).free < needed + KEPT_FREE:
+    if shutil.disk_usage(folder).free < needed + MIN_FREE:
         raise full_disk()

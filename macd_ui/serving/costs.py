@@ -12,7 +12,7 @@ from macd_studio.macd_ui.serving.bodies import (
     ANSWERS_HELD,
     ANSWERS_SHARE,
     HELD,
-    KEPT_FREE,
+    MIN_FREE,
     PIECE,
     SHARE,
 )
@@ -44,7 +44,7 @@ def bounds(limits: VisitorLimits) -> dict[str, str]:
         "bodies": f"{_mb(SHARE)} of bodies under way from one visitor, and {_mb(HELD)} from all;"
         " then 503; a minute to arrive, then 408",
         "uploads": f"{limits.megabytes:g} MB and {limits.files} files of one visitor an hour; then"
-        f" 429; {_mb(KEPT_FREE)} of the disk stay free; then 507",
+        f" 429; {_mb(MIN_FREE)} of the disk stay free; then 507",
         "events": f"{limits.events} calls of one visitor wait for a thread, and"
         f" {limits.unread} messages for its tabs to read them, {MOST_UNREAD} for one tab;"
         f" {limits.sessions} tabs of one, {MAX_SESSIONS:,} of all; then 429",

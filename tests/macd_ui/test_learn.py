@@ -46,8 +46,7 @@ from macd_studio.macd_ui.learn.roles import (
     examples_by_role,
     lesson,
 )
-from macd_studio.macd_ui.learn.routes import routes
-from macd_studio.macd_ui.learn.site import Site, write_site
+from macd_studio.macd_ui.learn.site import Site, routes, write_site
 from macd_studio.macd_ui.learn.worksheet import BEGIN, GUIDE, guide, worksheet
 from macd_studio.macd_ui.serving.routes import Doors
 from macd_studio.macd_ui.settings import ServerSettings

@@ -17,7 +17,7 @@ from macd_studio.core.traces.bundle import load, save, unpack
 from macd_studio.macd_ui import programs
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import content_hash
-from macd_studio.macd_ui.programs import KEPT, ToolError, Traces, _with_words, tools
+from macd_studio.macd_ui.programs import MAX_TRACES, ToolError, Traces, _with_words, tools
 from macd_studio.macd_ui.settings import read_settings
 from macd_studio.macd_ui.store import Store
 from tests.fakes import BoxDetector, ByteLM
@@ -97,18 +97,13 @@ def test_what_is_no_trace_is_refused(called, reference):
             called[tool](reference)
 
 
-def test_only_the_last_traces_are_kept():
+def test_only_the_last_traces_can_be_asked_for():
     traces = Traces()
-    first = traces.add(load(EXAMPLE))
-    assert traces.find(first).question
-    for file in sorted(SHIPPED.glob("*.macd"))[:2]:
-        traces.add(load(file))
-    assert len(traces._kept) <= 3
-    for i in range(KEPT):
-        traces._kept[f"{i:016x}"] = b""
-    traces.add(load(SHIPPED / "small.macd"))
-    assert len(traces._kept) == KEPT
-    with pytest.raises(TraceError, match="no longer kept"):
+    first, second = (traces.add(load(SHIPPED / f"{name}.macd")) for name in ("repaired", "small"))
+    for i in range(MAX_TRACES - 1):
+        traces._files.put(f"{i:016x}", b"")
+        assert traces.find(second).question
+    with pytest.raises(TraceError, match="no longer here"):
         traces.find(first)
 
 

@@ -206,7 +206,7 @@ def test_a_full_disk_is_told(store, monkeypatch):
         assert answer.status_code == 507
         assert "disk is full" in answer.text
         assert "secret" not in answer.text
-    monkeypatch.setattr(bodies, "KEPT_FREE", 10**18)
+    monkeypatch.setattr(bodies, "MIN_FREE", 10**18)
     assert visitor.upload("a.mp4", b"x").status_code == 507
 
 

@@ -1,0 +1,185 @@
+"""What the served sub-sites share: files, page frame, routes, folders of a static export, commands.
+
+Each of gallery, learn, results and documents names its files by their path and makes one when it is
+asked for; here they become routes of the app, or a folder that opens from disk.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.words import visible
+from macd_studio.macd_ui.settings import ServerSettings
+from macd_studio.viewer.export import LINKED
+
+INDEX = "index.html"
+HOME = "../"
+"""From the index of a site to the page."""
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a site. note: what its maker should know, "" for nothing."""
+
+    content: bytes
+    media_type: str
+    note: str = ""
+
+
+def text_file(text: str, kind: str) -> File:
+    """A file of text. kind: "html", "javascript", "css" or "csv"."""
+    return File(text.encode("utf-8", "replace"), f"text/{kind}; charset=utf-8")
+
+
+def page_frame(
+    title: str,
+    body: str,
+    *,
+    language: str = "en",
+    policy: str = "",
+    style: str = "",
+    inline_style: str = "",
+    body_class: str = "",
+) -> str:
+    """A page of a site as HTML. title: text; body: HTML.
+
+    policy: of its content, for a page that opens from disk. style: address of its styles.
+    """
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n' if policy else ""
+    links = f'<link rel="stylesheet" href="{style}">\n' if style else ""
+    links += f"<style>\n{inline_style}</style>\n" if inline_style else ""
+    opened = f'<body class="{body_class}">' if body_class else "<body>"
+    return (
+        f'<!doctype html>\n<html lang="{escape(language)}">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"{head}<title>{escape(title)} · MACD Studio</title>\n{links}</head>\n"
+        f"{opened}\n{body}\n</body>\n</html>\n"
+    )
+
+
+def link_home(address: str) -> str:
+    """A link to the page; "" without an address."""
+    return f'<a href="{escape(address)}">To the page</a>' if address else ""
+
+
+class Recent(Generic[K, V]):
+    """The values that were used last, at most so many. Safe to share between threads."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """A value, which is now the one used last; None where it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Adds a value; the one that was not used for longest goes."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self.most:
+                self._values.popitem(last=False)
+
+
+def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, str]:
+    """Headers of a page with a policy of its own.
+
+    Unlike Gradio's page, such pages need no inline scripts and no evaluation.
+    """
+    ancestors = "'self' https://huggingface.co" if settings.space else "'self'"
+    served = policy.replace(" file:", "")
+    return {
+        "Content-Security-Policy": f"{served}; frame-ancestors {ancestors}; base-uri 'none'",
+        "Cache-Control": "no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def site_routes(
+    name: str,
+    find: Callable[[str], File | Response | None],
+    unknown: str,
+    headers: Callable[[str], dict[str, str]],
+) -> list[Route]:
+    """The routes of a site at /NAME/, for `launch(app_kwargs={"routes": ...})`.
+
+    find: path → file; None: there is none, which is answered with `unknown`. headers: of a path.
+    """
+
+    def answer(request: Request) -> Response:
+        path = request.path_params.get("path") or INDEX
+        try:
+            found = find(path)
+        except MacdError as error:
+            return PlainTextResponse(str(error), 404)
+        if found is None:
+            return PlainTextResponse(unknown, 404)
+        if isinstance(found, Response):
+            return found
+        return Response(found.content, media_type=found.media_type, headers=headers(path))
+
+    def into(request: Request) -> Response:
+        return RedirectResponse(f"{name}/", 307)
+
+    return [
+        Route(f"/{name}", into, methods=["GET"]),
+        Route(f"/{name}/{{path:path}}", answer, methods=["GET"]),
+    ]
+
+
+def check_folder(folder: Path, marks: Iterable[str], what: str) -> None:
+    """Raises OptionError for a folder that holds something else than such a site.
+
+    marks: files and folders by which one is known. what: the site, such as "a gallery".
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise OptionError(f"{visible(str(folder))} is not a folder", "Name a folder to be written")
+    if any(folder.iterdir()) and not all((folder / mark).exists() for mark in marks):
+        raise OptionError(
+            f"{visible(str(folder))} holds something that is not {what}",
+            f"Name a new folder, or one that {what} was written to",
+        )
+
+
+def write_files(files: dict[str, File], folder: Path) -> int:
+    """Writes the files of a site by their path; gives their size in bytes."""
+    for path, file in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(file.content)
+    return sum(len(file.content) for file in files.values())
+
+
+def exit_code(work: Callable[[], int | None], what: str) -> int:
+    """What a command exits with: 2 after an error, which it tells; else what `work` gives, or 0.
+
+    what: the thing that is written, such as "the gallery".
+    """
+    try:
+        return work() or 0
+    except MacdError as error:
+        print(f"error: {visible(str(error))}", file=sys.stderr)
+    except OSError as error:
+        why = OptionError(f"{what} cannot be written ({error.strerror})", "Choose another folder")
+        print(f"error: {why}", file=sys.stderr)
+    return 2
