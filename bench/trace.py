@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from bench.counted import flops
+from macd_studio.core.answering import run_method
 from macd_studio.core.backbones import Encoded, VideoLM, load_backbone
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS
-from macd_studio.core.methods.run import run_method
 from macd_studio.core.objects.detect import Detector, load_detector
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import AscentOptions, DetectOptions, RunOptions

@@ -116,9 +116,9 @@ def choose_map(trace: Trace, kind: str, view: str, index: int) -> EvidenceMap | 
         if one.view == view and kind in ("", one.kind):
             return one
     kinds = ", ".join(dict.fromkeys(m.kind for m in evidence.maps))
-    asked = f"map {kind!r}" if kind else "map"
+    requested = f"map {kind!r}" if kind else "map"
     raise OptionError(
-        f"the trace holds no {asked} under the view {view!r}",
+        f"the trace holds no {requested} under the view {view!r}",
         f"Choose one of {kinds}, or measure it",
     )
 

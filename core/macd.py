@@ -9,7 +9,7 @@ view, log p(t|V) − λ·log p(t|V_ref); equation 8 takes its place. Equations 3
 docs/methods.md says which choices the paper leaves open and how they are made here.
 
 Nothing here measures, keeps or reports anything: `core.context` keeps results for those who share
-them, and `core.methods.run` measures them and passes them on as events. Masks are drawn by
+them, and `core.answering` measures them and passes them on as events. Masks are drawn by
 `core.masking`, views are prefilled by a `VideoLM` and batched by `core.decoding.batch`.
 Importing this module imports no torch: a saved trace is scored without it.
 """

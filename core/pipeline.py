@@ -17,6 +17,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from macd_studio.core.answering import (
+    AnswerUpdate,
+    AscentUpdate,
+    CounterfactualPrefilled,
+    VideoPrefilled,
+    macd_events,
+    run_method,
+)
 from macd_studio.core.backbones.base import Encoded, VideoLM
 from macd_studio.core.cache import StageCache
 from macd_studio.core.context import MethodContext
@@ -25,8 +33,6 @@ from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.metering import Meter, peak_memory_mb, versions
 from macd_studio.core.methods import METHODS, Method, find_methods
-from macd_studio.core.methods.macd import Ascending, BaseRead, CounterfactualRead, macd_events
-from macd_studio.core.methods.run import Decoding, run_method
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.track import rate_of, track
 from macd_studio.core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
@@ -131,7 +137,7 @@ def run(
     options = options or RunOptions()
     options.check_runnable()
     question = clean_question(question)
-    further = [m for m in find_methods(methods) if m.name not in ("baseline", "macd")]
+    compared = [m for m in find_methods(methods) if m.name not in ("baseline", "macd")]
     cache = cache or StageCache()
     yield Event("video", 0.0, "Reading the video")
     began = time.monotonic()
@@ -147,14 +153,14 @@ def run(
             state.update_trace(options=options)
         if options.masks_only:
             state.warnings.append(NO_ANSWER)
-            further = []
+            compared = []
         meter = Meter(model.info.device, memory=True)
         reuse = cache.prefill_for(model, encoded)
         context = MethodContext(model, encoded, tracks, options, meter, reuse)
         yield from _analyse(state, context)
         if cache.keep_prefill:
             cache.put_prefill(model, encoded, context.base)
-        yield from _compare(state, context, further)
+        yield from _compare(state, context, compared)
     except Cancelled:
         pass
     except torch.OutOfMemoryError as error:
@@ -176,11 +182,11 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
     yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
     for event in macd_events(context, answers=decoded):
         match event:
-            case BaseRead():
+            case VideoPrefilled():
                 run.timed("prefill", began)
                 run.raise_if_cancelled("ascent")
                 began = time.monotonic()
-            case Ascending(step=step, counterfactual=counterfactual):
+            case AscentUpdate(step=step, counterfactual=counterfactual):
                 steps.append(step)
                 trace = run.update_trace(steps=tuple(steps), counterfactual=counterfactual)
                 run.timed("ascent", began)
@@ -191,14 +197,14 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                 if len(steps) == context.options.ascent.steps:
                     began = time.monotonic()
                     yield Event("views", 0.0, "Reading the counterfactual", run.trace)
-            case CounterfactualRead(counterfactual=counterfactual, masked=masked):
+            case CounterfactualPrefilled(counterfactual=counterfactual, masked=masked):
                 if steps:
                     run.warnings += _mask_warnings(counterfactual, masked)
                     run.update_trace(counterfactual=counterfactual)
                 run.timed("views", began)
                 yield Event("views", 1.0, "Both views read", run.trace)
                 began = time.monotonic()
-            case Decoding(answer=answer, finished=finished):
+            case AnswerUpdate(answer=answer, finished=finished):
                 if finished and not answer.finished:
                     length = count(len(answer.tokens), "token")
                     run.warnings.append(f"the {answer.method} answer was cut at {length}")
@@ -264,14 +270,14 @@ def _tracks(
 ) -> Generator[Event, None, tuple[Track, ...]]:
     yield Event("detect", 0.0, "Looking for objects", run.trace)
     began = time.monotonic()
-    finder = yield from _loaded(run, "detect", detector, progress, "Loading the detector")
-    chosen = prompted(finder, options.detect, run.trace.question)
+    loaded_detector = yield from _loaded(run, "detect", detector, progress, "Loading the detector")
+    chosen = prompted(loaded_detector, options.detect, run.trace.question)
     single = len(clip.dense_frames) == 0
     frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
-    size = finder.input_size(frames, chosen)
+    size = loaded_detector.input_size(frames, chosen)
     rate = rate_of(times, options.track.max_gap)
     record = DetectorRecord(
-        name=finder.name,
+        name=loaded_detector.name,
         confidence=chosen.confidence,
         low=chosen.low,
         image_size=size,
@@ -284,14 +290,14 @@ def _tracks(
     run.update_trace(detector=record)
     run.timed("load detector", began)
     began = time.monotonic()
-    key = tracks_key(clip, options, chosen, finder.name)
+    key = tracks_key(clip, options, chosen, loaded_detector.name)
     tracks_and_notes: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
     if tracks_and_notes is None:
         aspect = clip.size[0] / clip.size[1]
         detections: list[Detections] = []
         early: tuple[Track, ...] = ()
         shown_at = time.monotonic()
-        for detected in finder.detect(frames, chosen):
+        for detected in loaded_detector.detect(frames, chosen):
             detections.append(only(detected, chosen.classes))
             run.raise_if_cancelled("detect")
             if time.monotonic() - shown_at > (BOXES_S if early else FIRST_BOXES_S):

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from macd_studio.core.cli.common import add_version
+from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from macd_studio.core.answering import DecodingViews, FixedAnswer, prepare
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.contrast import score
@@ -17,7 +18,6 @@ from macd_studio.core.errors import MacdError, NotApplicable
 from macd_studio.core.macd import Head, above, cut_floor, weighted
 from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
 from macd_studio.core.methods import with_contrast as set_contrast
-from macd_studio.core.methods.run import DecodingViews, FixedAnswer, prepare
 from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.repeats import penalised
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.answering import decoding_views
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
 from macd_studio.core.macd import no_masks
 from macd_studio.core.methods import find_method
-from macd_studio.core.methods.run import decoding_views
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Clip, Track
 from macd_studio.core.views import SecondView, masked_view

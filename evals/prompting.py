@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from macd_studio.core.answering import DecodingViews
 from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
-from macd_studio.core.methods.run import DecodingViews
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames
 

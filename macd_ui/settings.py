@@ -17,7 +17,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from macd_studio.core.cli.common import add_version
+from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.regions import REGIONS
 from macd_studio.core.options import RunOptions

@@ -76,7 +76,6 @@ WITHOUT_TORCH = {
     "recording.answers",
     "recording.arrays",
     "recording.build",
-    "recording.pictures",
     "media.video",
     "media.webp",
     "masking.masks",
@@ -114,9 +113,7 @@ WITHOUT_TORCH = {
     "truth",
     "cache",
     "macd",
-    "cli.common",
     "cli.flags",
-    "cli.edit_flags",
     "evidence.kinds",
     "evidence.maps",
     "evidence.options",
@@ -152,7 +149,8 @@ STAGES: dict[str, set[str]] = {
 
 def module_path(name):
     path = ROOT / "core" / name.replace(".", "/")
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    package = path / "__init__.py"
+    return package if package.exists() else path.with_suffix(".py")
 
 
 def sources(folder):

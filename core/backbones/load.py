@@ -270,8 +270,8 @@ def reading_weights(progress: Progress) -> Iterator[None]:
     def hook(_: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         return bar(progress)(*args, **named)
 
-    former = logging.set_tqdm_hook(hook)
+    previous = logging.set_tqdm_hook(hook)
     try:
         yield
     finally:
-        logging.set_tqdm_hook(former)
+        logging.set_tqdm_hook(previous)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from macd_studio.core.cli.common import add_model, add_target, print_json
+from macd_studio.core.cli.flags import add_model, add_target, print_json
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.report import as_json, as_text
 

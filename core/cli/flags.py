@@ -1,8 +1,6 @@
-"""Every option as a flag of the command line, generated from the option classes.
+"""The flags of the command line: options, changes by hand, and what several commands share.
 
-Three things follow: the parser's arguments (`add_flags`), the options of a parsed command
-(`options_of`), and the words of the command that gives certain options (`words`). Names, types,
-choices, defaults and help are those of the fields. Imports no torch.
+Imports no torch.
 """
 
 from __future__ import annotations
@@ -10,14 +8,21 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from macd_studio import __version__
+from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, VCD_PRESETS, RunOptions, options_from
-from macd_studio.core.validation import Part, help_of, rule_of
+from macd_studio.core.types import Edit
+from macd_studio.core.validation import Part, help_of, rule_of, shown
+from macd_studio.core.words import visible_json
 
 
 @dataclass(frozen=True)
@@ -232,3 +237,94 @@ def _pair(name: str, text: str) -> Iterator[str]:
         yield f"{name}={text}"
     else:
         yield from (name, text)
+
+
+FORMS = {
+    "--level": ("ID=LEVEL", "how far an object is hidden, 0 to 1; ID as `show` prints it"),
+    "--frames": ("GROUP=LEVEL", "the same for a frame group, counted from 0 as in `groups`"),
+    "--drop": ("ID", "takes an object out"),
+    "--edit": ("JSON", "one change as the trace stores it: brush, add, merge, label"),
+}
+"""How each change is written, and what it does."""
+
+_EXAMPLES = {
+    "--level": "2=0.5",
+    "--frames": "0=1",
+    "--drop": "2",
+    "--edit": '\'{"kind": "label", "track": 1, "label": "dog"}\'',
+}
+
+
+def add_edit_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags; the parsed `edits` are pairs of flag and text in the order they came in."""
+    for flag, (form, text) in FORMS.items():
+        parser.add_argument(
+            flag,
+            dest="edits",
+            action="append",
+            type=partial(_flag_and_text, flag),
+            metavar=form,
+            default=[],
+            help=text,
+        )
+
+
+def _flag_and_text(flag: str, text: str) -> tuple[str, str]:
+    return flag, text
+
+
+def read_edit_flag(flag: str, text: str) -> Any:
+    """Plain values for `core.whatif.edits.read_edit`. Raises OptionError for malformed text.
+
+    >>> read_edit_flag("--level", "2=0.5")
+    {'kind': 'level', 'track': 2, 'level': 0.5}
+    """
+    try:
+        if flag == "--edit":
+            return json.loads(text)
+        if flag == "--drop":
+            return {"kind": "drop", "track": int(text)}
+        name, _, level = text.partition("=")
+        return {"kind": flag.lstrip("-"), "track": int(name), "level": float(level)}
+    except (ValueError, RecursionError):
+        raise OptionError(
+            f"{flag} {shown(text)} is not of the form {FORMS[flag][0]}",
+            f"Write, say, {flag} {_EXAMPLES[flag]}",
+        ) from None
+
+
+def edit_words(edit: Edit) -> tuple[str, str]:
+    """The flag that makes a change, and its text.
+
+    >>> edit_words(Edit("frames", track=0, level=1.0))
+    ('--frames', '0=1.0')
+    """
+    if edit.kind in ("level", "frames"):
+        return f"--{edit.kind}", f"{edit.track}={edit.level}"
+    if edit.kind == "drop":
+        return "--drop", str(edit.track)
+    return "--edit", json.dumps(edit.as_dict(), ensure_ascii=False)
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """--version: prints the version of the project and ends."""
+    parser.add_argument("--version", action="version", version=f"macd-studio {__version__}")
+
+
+def add_model(command: argparse.ArgumentParser) -> None:
+    """The flags of a command that loads what made the trace."""
+    command.add_argument(
+        "--backbone", help="what made the trace; must be named unless it is the embedded one"
+    )
+    command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+
+
+def add_target(command: argparse.ArgumentParser, text: str) -> None:
+    """--out of a command that makes a new trace of a saved one."""
+    command.add_argument("--out", type=Path, metavar="NEW.macd", help=text)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object, in ASCII where the output knows nothing else."""
+    wide = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(visible_json(json.dumps(value, ensure_ascii=not wide, allow_nan=False)))

@@ -18,9 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.cli import evidence, render
-from macd_studio.core.cli.common import add_model, add_target, add_version, print_json
-from macd_studio.core.cli.edit_flags import add_edit_flags, read_edit_flag
-from macd_studio.core.cli.flags import add_flags, options_of
+from macd_studio.core.cli.flags import (
+    add_edit_flags,
+    add_flags,
+    add_model,
+    add_target,
+    add_version,
+    options_of,
+    print_json,
+    read_edit_flag,
+)
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS, contrast_of
@@ -229,9 +236,9 @@ def _contrast(
             f"changes of masks and levels drop the answer of {args.method}",
             "Leave them out, or leave --method out",
         )
-    former = contrast_of(method.view, trace.options)
+    previous = contrast_of(method.view, trace.options)
     named = {n: v for n in ("alpha", "beta") if (v := getattr(args, n)) is not None}
-    return replace(former, **named)  # raises where one is out of range
+    return replace(previous, **named)  # raises where one is out of range
 
 
 def _evidence(args: argparse.Namespace) -> Trace:

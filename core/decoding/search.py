@@ -65,28 +65,28 @@ def beam(
     for index in range(options.max_tokens):
         base_rows, *other_rows = batch.logits(index)
         extensions: list[tuple[float, int, int]] = []
-        weighed: list[StepWeights] = []
+        weights_by_row: list[StepWeights] = []
         for row, hypothesis in enumerate(running):
-            theirs = [rows[row] for rows in other_rows]
+            other_logits = [rows[row] for rows in other_rows]
             repeats = batch.repeats(row)
-            weights, scores = score_token(rule, base_rows[row], theirs, index, repeats)
-            weighed.append(weights)
+            weights, scores = score_token(rule, base_rows[row], other_logits, index, repeats)
+            weights_by_row.append(weights)
             log_p = scores - log_partition(scores)
             for token in np.argsort(-log_p, kind="stable")[: 2 * options.beams]:
                 if np.isfinite(log_p[token]):
                     extensions.append((hypothesis.log_p + float(log_p[token]), row, int(token)))
         extensions.sort(key=lambda x: -x[0])
-        going: list[tuple[int, _Beam]] = []
+        running_on: list[tuple[int, _Beam]] = []
         for rank, (total, row, token) in enumerate(extensions[: 2 * options.beams]):
-            theirs = [rows[row] for rows in other_rows]
+            other_logits = [rows[row] for rows in other_rows]
             own = base_rows[row]
             step = make_token_step(
                 lm.token_text,
                 index,
                 token,
                 own,
-                theirs,
-                weighed[row],
+                other_logits,
+                weights_by_row[row],
                 rule,
                 options.keep,
                 batch.repeats(row),
@@ -95,12 +95,12 @@ def beam(
             if token in lm.end_tokens:
                 if rank < options.beams:
                     complete.append(grown)
-            elif len(going) < options.beams:
-                going.append((row, grown))
-        if not going or _settled(complete, going[0][1], options):
+            elif len(running_on) < options.beams:
+                running_on.append((row, grown))
+        if not running_on or _settled(complete, running_on[0][1], options):
             break
-        running = [g for _, g in going]
-        batch.select([row for row, _ in going])
+        running = [g for _, g in running_on]
+        batch.select([row for row, _ in running_on])
         batch.step([g.steps[-1].token for g in running])
     else:
         complete += running
@@ -144,14 +144,22 @@ def vote(
             if steps[i] and steps[i][-1].token in lm.end_tokens:
                 chosen.append(ends)
                 continue
-            theirs = [rows[i] for rows in other_rows]
+            other_logits = [rows[i] for rows in other_rows]
             repeats = batch.repeats(i)
-            weights, scores = score_token(rule, base_rows[i], theirs, index, repeats)
+            weights, scores = score_token(rule, base_rows[i], other_logits, index, repeats)
             p = nucleus(scores, options.temperature, options.top_p)
             chosen.append(int(rngs[i].choice(len(p), p=p)))
             own = base_rows[i]
             step = make_token_step(
-                lm.token_text, index, chosen[i], own, theirs, weights, rule, options.keep, repeats
+                lm.token_text,
+                index,
+                chosen[i],
+                own,
+                other_logits,
+                weights,
+                rule,
+                options.keep,
+                repeats,
             )
             steps[i].append(step)
         if all(z[-1].token in lm.end_tokens for z in steps):

@@ -57,9 +57,9 @@ def evidence_events(
     """
     trace = bench.trace
     case = open_case(bench, options, stopped)
-    former = next((e for e in trace.evidence if e.target == case.target), None) if join else None
+    previous = next((e for e in trace.evidence if e.target == case.target), None) if join else None
     others = tuple(e for e in trace.evidence if e.target != case.target)
-    if not options.chosen_kinds and former is None:
+    if not options.chosen_kinds and previous is None:
         raise OptionError("nothing was measured of this token yet", "Choose a kind of map")
     if len(others) >= MAX_EVIDENCE:
         raise OptionError(
@@ -77,25 +77,27 @@ def evidence_events(
             break
         yield Event("views", done / max(1, whole), message, trace)
         done += 1
-    evidence = join_evidence(former, measured) if former is not None else measured
+    evidence = join_evidence(previous, measured) if previous is not None else measured
     bench.trace = replace(trace, evidence=(*others, evidence))
     yield Event("done", 1.0, "complete", bench.trace)
 
 
-def join_evidence(former: Evidence, newer: Evidence) -> Evidence:
+def join_evidence(previous: Evidence, newer: Evidence) -> Evidence:
     """What was measured of one token at two times; the newer where both hold the same."""
     again = {(m.kind, m.view) for m in newer.maps}
-    maps = (*(m for m in former.maps if (m.kind, m.view) not in again), *newer.maps)
+    maps = (*(m for m in previous.maps if (m.kind, m.view) not in again), *newer.maps)
     blocked = {(k.track, k.box, k.layers) for k in newer.knock_outs}
-    former_knock_outs = (k for k in former.knock_outs if (k.track, k.box, k.layers) not in blocked)
+    previous_knock_outs = (
+        k for k in previous.knock_outs if (k.track, k.box, k.layers) not in blocked
+    )
     attended = any(m.kind == "attention" for m in newer.maps)
     return replace(
         newer,
-        layers=newer.layers if attended else former.layers,
+        layers=newer.layers if attended else previous.layers,
         maps=maps,
         agreement=agreements(maps),
-        knock_outs=(*former_knock_outs, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
-        lens=newer.lens or former.lens,
+        knock_outs=(*previous_knock_outs, *newer.knock_outs)[-MAX_KNOCK_OUTS:],
+        lens=newer.lens or previous.lens,
     )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
+from macd_studio.core.answering import decoding_views
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimensions_in
 from macd_studio.core.backbones.hf import HfVideoLM
@@ -29,7 +30,6 @@ from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.metering import AliveBytes
 from macd_studio.core.methods import METHODS
-from macd_studio.core.methods.run import decoding_views
 from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
 from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.types import SEEN, Clip, Track

@@ -5,8 +5,8 @@ and β, as those of this project's own runs. Imports no torch: tensors are hande
 """
 
 from macd_studio.core.recording.answers import AnswerRecord, StepRecord, TokenText
+from macd_studio.core.recording.arrays import MaskRecord, ShownRecord
 from macd_studio.core.recording.build import TrackRecord, record
-from macd_studio.core.recording.pictures import MaskRecord, ShownRecord
 
 __all__ = [
     "AnswerRecord",

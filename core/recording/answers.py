@@ -13,8 +13,14 @@ from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions, RunOptions
-from macd_studio.core.recording.arrays import describe_shape, read_array, read_mapping, require
-from macd_studio.core.recording.pictures import ShownRecord, read_shown
+from macd_studio.core.recording.arrays import (
+    ShownRecord,
+    describe_shape,
+    read_array,
+    read_mapping,
+    read_shown,
+    require,
+)
 from macd_studio.core.records import TEXT
 from macd_studio.core.rules import ScoreRule, Setting, find_rule
 from macd_studio.core.traces.schema import ANSWER, VIEW

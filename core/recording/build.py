@@ -17,13 +17,14 @@ from macd_studio.core.question import clean_question
 from macd_studio.core.recording.answers import AnswerReader, AnswerRecord, TokenText
 from macd_studio.core.recording.arrays import (
     describe_shape,
+    frames_as_read,
     read_array,
+    read_frames,
     read_mapping,
     read_shares,
     read_vector,
     require,
 )
-from macd_studio.core.recording.pictures import frames_as_read, read_frames
 from macd_studio.core.records import RECORDED
 from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR, REAL, TRACK
 from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
@@ -127,7 +128,7 @@ def record(
             f"times is {describe_shape(seconds)} for {count(len(pixels), 'frame')}, or falls",
             "Give one time per frame, in seconds, rising",
         )
-    asked = clean_question(question)
+    cleaned = clean_question(question)
     objects = _tracks(tracks, len(pixels))
     chosen = _options(options, parts, frame_levels is not None)
     r0, k = chosen.ascent.r0, len(objects)
@@ -142,13 +143,13 @@ def record(
             frame_mask=chosen.mask.frame_mask,
         )
     texts, ends = _vocabulary(token_text, end_tokens, tokenizer)
-    reader = AnswerReader(asked, chosen, texts, ends, masked, pixels)
+    reader = AnswerReader(cleaned, chosen, texts, ends, masked, pixels)
     made = reader.read(answers)
     contrast = None if options is not None or "contrast" in parts else _first_contrast(made)
     height, width = pixels.shape[1:3]
     content = hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()
     return Trace(
-        question=asked,
+        question=cleaned,
         frames=pixels,
         times=seconds,
         groups=tuple((i,) for i in range(len(pixels))),

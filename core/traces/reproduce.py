@@ -8,8 +8,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from macd_studio.core.cli.edit_flags import edit_words
-from macd_studio.core.cli.flags import words
+from macd_studio.core.cli.flags import edit_words, words
 from macd_studio.core.errors import OptionError
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.cli.edit_flags import edit_words
+from macd_studio.core.cli.flags import edit_words
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
 from macd_studio.core.repeats import penalised

@@ -97,8 +97,8 @@ def _controls(
         video = context.composite(masks, np.ones(len(context.tracks)), nothing)
         yield "mask-all", video
     if steps:
-        turned = finalize_ascent(reverse_step(steps[-1]), context.options.ascent)
-        yield "reversed", context.composite(masks, turned.level, turned.frame_level)
+        opposite = finalize_ascent(reverse_step(steps[-1]), context.options.ascent)
+        yield "reversed", context.composite(masks, opposite.level, opposite.frame_level)
     yield "blank", torch.zeros_like(context.encoded.video)
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from macd_studio.core.answering import FixedAnswer, prepare
 from macd_studio.core.backbones.base import DecodeState
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, answer, redecode
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import score_token
 from macd_studio.core.methods import Method, contrast_of, find_method, with_contrast
-from macd_studio.core.methods.run import FixedAnswer, prepare
 from macd_studio.core.options import ContrastOptions
 from macd_studio.core.rules import Linear, ScoreRule
 from macd_studio.core.types import Answer, TokenStep, Trace
@@ -47,9 +47,9 @@ class Redecoder:
         Raises OptionError for α or β out of range, and for an answer that cannot be decoded on.
         """
         method = redecodable(trace, name)
-        former = self.context.options
-        contrast = replace(contrast_of(method.view, former), alpha=alpha, beta=beta)
-        options = with_contrast(method.view, former, contrast)
+        previous = self.context.options
+        contrast = replace(contrast_of(method.view, previous), alpha=alpha, beta=beta)
+        options = with_contrast(method.view, previous, contrast)
         before = self._rules(trace)
         self.context.options = options
         try:
@@ -62,7 +62,7 @@ class Redecoder:
                 elif other == "baseline" or same:
                     answers[other] = old
         except BaseException:  # the next change starts from the options of the trace
-            self.context.options, self._batches = former, {}
+            self.context.options, self._batches = previous, {}
             raise
         self._batches = {n: b for n, b in self._batches.items() if n in answers}
         if answers.get("macd") is trace.answers.get("macd"):
@@ -88,8 +88,8 @@ class Redecoder:
         What changes is judged on the candidates that the trace holds.
         """
         began = time.monotonic()
-        lm, former, rule = self.context.lm, trace.answers[method.name], Linear(contrast)
-        steps = list(former.tokens)
+        lm, previous, rule = self.context.lm, trace.answers[method.name], Linear(contrast)
+        steps = list(previous.tokens)
         kept, token = _kept_until(steps, rule)
         if token is not None:
             batch = self._standing_batch(trace, method)
@@ -99,7 +99,7 @@ class Redecoder:
         spent = round(1000 * (time.monotonic() - began), 1)
         return replace(
             answer(lm, method.name, steps, rule),
-            second_views=former.second_views,
+            second_views=previous.second_views,
             ms=spent,
             total_ms=spent,
         )

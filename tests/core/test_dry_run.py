@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.answering import run_method
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.host import to_host
@@ -15,7 +16,6 @@ from macd_studio.core.backbones.load import adapter_of
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import decode
 from macd_studio.core.methods import METHODS
-from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import (
     AscentOptions,
     ContrastOptions,

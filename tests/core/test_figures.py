@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.answering import run_method
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import OptionError
 from macd_studio.core.figures import figure_names
 from macd_studio.core.methods import find_method
-from macd_studio.core.methods.run import run_method
 from tests.core.test_methods import a_case
 from tests.core.test_recording import steps, told
 from tests.core.test_several_views import a_trace as trace_of_three_views

@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.answering import (
+    AnswerUpdate,
+    AscentUpdate,
+    CounterfactualPrefilled,
+    VideoPrefilled,
+    macd_events,
+    masked_share,
+    run_method,
+    with_losses,
+)
 from macd_studio.core.context import MethodContext
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.methods import METHODS
-from macd_studio.core.methods.macd import (
-    Ascending,
-    BaseRead,
-    CounterfactualRead,
-    macd_events,
-    masked_share,
-    with_losses,
-)
-from macd_studio.core.methods.run import Decoding, run_method
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.types import SEEN, Counterfactual, Track
 from tests.fakes import ByteLM, clip
@@ -47,8 +48,8 @@ def kinds(events):
     """Types of the events, each run of decoding steps by its method."""
     names = []
     for event in events:
-        name = event.answer.method if isinstance(event, Decoding) else type(event)
-        if not (isinstance(event, Decoding) and names and names[-1] == name):
+        name = event.answer.method if isinstance(event, AnswerUpdate) else type(event)
+        if not (isinstance(event, AnswerUpdate) and names and names[-1] == name):
             names.append(name)
     return names
 
@@ -56,10 +57,10 @@ def kinds(events):
 def test_events_come_in_the_order_of_the_method():
     events = list(macd_events(a_context()))
     assert kinds(events) == [
-        BaseRead, Ascending, Ascending, Ascending, CounterfactualRead, "baseline", "macd",
+        VideoPrefilled, *[AscentUpdate] * 3, CounterfactualPrefilled, "baseline", "macd",
     ]  # fmt: skip
-    assert [e.step.index for e in events if isinstance(e, Ascending)] == [0, 1, 2]
-    finished = [e.answer.method for e in events if isinstance(e, Decoding) and e.finished]
+    assert [e.step.index for e in events if isinstance(e, AscentUpdate)] == [0, 1, 2]
+    finished = [e.answer.method for e in events if isinstance(e, AnswerUpdate) and e.finished]
     assert finished == ["baseline", "macd"]
 
 
@@ -68,13 +69,13 @@ def test_each_step_tells_where_the_ascent_would_end():
     view = other.masks(SMOOTH)
     expected = list(ascend(other.lm, view, OPTIONS.ascent))
     events = list(macd_events(context))
-    ascending = [e for e in events if isinstance(e, Ascending)]
+    ascending = [e for e in events if isinstance(e, AscentUpdate)]
     for event, step in zip(ascending, expected, strict=True):
         np.testing.assert_allclose(event.step.gradient, step.gradient, rtol=1e-6)
         ended = finalize_ascent(step, OPTIONS.ascent)
         np.testing.assert_allclose(event.counterfactual.margin, ended.margin, rtol=1e-6)
         assert event.counterfactual.level.tolist() == ended.level.tolist()
-    (read,) = (e for e in events if isinstance(e, CounterfactualRead))
+    (read,) = (e for e in events if isinstance(e, CounterfactualPrefilled))
     assert read.counterfactual.level.tolist() == ascending[-1].counterfactual.level.tolist()
     np.testing.assert_allclose(read.counterfactual.margin, ascending[-1].counterfactual.margin)
 
@@ -98,7 +99,7 @@ def test_levels_that_stand_already_need_no_ascent():
         raise AssertionError("levels were adjusted")
 
     events = list(macd_events(context, counterfactual=fixed, adjust=never, answers=("macd",)))
-    assert kinds(events) == [BaseRead, CounterfactualRead, "macd"]
+    assert kinds(events) == [VideoPrefilled, CounterfactualPrefilled, "macd"]
     read = events[1]
     assert read.counterfactual.level is fixed.level
     plain = float(query_loss(context.lm, context.encoded, context.encoded.video))
@@ -121,9 +122,9 @@ def test_levels_set_by_hand_take_the_place_of_the_ascent_s():
         return replace(ascended, level=np.array([0.5, 0.0]))
 
     events = list(macd_events(context, adjust=by_hand))
-    (read,) = (e for e in events if isinstance(e, CounterfactualRead))
+    (read,) = (e for e in events if isinstance(e, CounterfactualPrefilled))
     assert len(ended) == 1
-    assert ended[0] is [e for e in events if isinstance(e, Ascending)][-1].counterfactual
+    assert ended[0] is [e for e in events if isinstance(e, AscentUpdate)][-1].counterfactual
     assert read.counterfactual.level.tolist() == [0.5, 0.0]
     assert events[-1].answer.second_views[0].view.level == (0.5, 0.0)
     assert read.counterfactual.loss == pytest.approx(
@@ -136,7 +137,7 @@ def test_only_the_answers_asked_for_are_decoded(names):
     events = list(macd_events(a_context(), answers=names))
     assert [k for k in kinds(events) if isinstance(k, str)] == list(names)
     for event in events:
-        if isinstance(event, Decoding) and event.finished:
+        if isinstance(event, AnswerUpdate) and event.finished:
             alone = run_method(a_context(), METHODS[event.answer.method])
             assert event.answer.text == alone.text
             assert [t.token for t in event.answer.tokens] == [t.token for t in alone.tokens]
@@ -148,7 +149,7 @@ def test_nothing_to_mask_leaves_the_video():
     options = RunOptions(mask=MaskOptions(frame_mask="off"))
     context = a_context(options, 0)
     events = list(macd_events(context))
-    assert kinds(events) == [BaseRead, CounterfactualRead, "baseline", "macd"]
+    assert kinds(events) == [VideoPrefilled, CounterfactualPrefilled, "baseline", "macd"]
     read = events[1]
     assert read.masked == 0.0
     assert read.counterfactual.level.shape == (0,)
@@ -213,7 +214,7 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     context.start_method()
     context.memoize("work of another method", None, earlier)
     events = list(macd_events(context))
-    baseline, macd = (e.answer for e in events if isinstance(e, Decoding) and e.finished)
+    baseline, macd = (e.answer for e in events if isinstance(e, AnswerUpdate) and e.finished)
     decoding = 100_000 * (len(baseline.tokens) - 1)
     assert baseline.total_ms == baseline.ms == 1000 + decoding
     decoding = 100_000 * (len(macd.tokens) - 1)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from bench.counted import peak_bytes
+from macd_studio.core.answering import run_method
 from macd_studio.core.context import MethodContext
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.metering import Cost, LivingTensors, Meter
 from macd_studio.core.methods import METHODS
-from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import RunOptions
 from macd_studio.core.pipeline import run
 from tests.core.test_views import tracks

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.answering import prepare, run_method
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hooks import last_row, pruned
 from macd_studio.core.cli.main import main
@@ -12,7 +13,6 @@ from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import BlindGradient, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import METHODS, contrast_of, find_methods, with_contrast
-from macd_studio.core.methods.run import prepare, run_method
 from macd_studio.core.options import (
     OWN_CONTRAST,
     AscentOptions,

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.core.cli.edit_flags import read_edit_flag
-from macd_studio.core.cli.flags import options_of
+from macd_studio.core.cli.flags import options_of, read_edit_flag
 from macd_studio.core.cli.main import _parser, main
 from macd_studio.core.options import (
     AscentOptions,

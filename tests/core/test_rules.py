@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
 from macd_studio.core.decoding.batch import decode
 from macd_studio.core.decoding.contrast import score
@@ -18,7 +19,6 @@ from macd_studio.core.decoding.steps import make_answer, make_token_step
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import cut_floor, score_token, weighted
 from macd_studio.core.methods import METHODS, Method, find_method, find_methods
-from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RuleOptions
 from macd_studio.core.question import asks_yes_no
 from macd_studio.core.rules import RULES, Linear, ScoreRule, Setting, find_rule

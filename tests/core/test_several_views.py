@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import macd_studio as macd
+from macd_studio.core.answering import run_method
 from macd_studio.core.cli.main import main
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, decode
@@ -17,7 +18,6 @@ from macd_studio.core.decoding.search import normalised, vote
 from macd_studio.core.errors import OptionError, TraceError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_method
-from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
 from macd_studio.core.rules import MeanViews
 from macd_studio.core.traces.bundle import pack, unpack

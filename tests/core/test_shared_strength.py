@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from macd_studio.core.answering import run_method
 from macd_studio.core.cli.flags import words
 from macd_studio.core.macd import finalize_ascent, query_loss
 from macd_studio.core.masking.ascent import ascend, read_base
 from macd_studio.core.methods import METHODS
-from macd_studio.core.methods.run import run_method
 from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from
 from macd_studio.core.traces.bundle import load, save
 from macd_studio.core.traces.reproduce import command, snippet

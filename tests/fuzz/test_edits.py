@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from macd_studio.core.cli.edit_flags import FORMS, edit_words, read_edit_flag
+from macd_studio.core.cli.flags import FORMS, edit_words, read_edit_flag
 from macd_studio.core.errors import OptionError
 from macd_studio.core.types import EDIT_FIELDS
 from macd_studio.core.whatif.edits import edited_tracks, read_edit, read_edits

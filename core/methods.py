@@ -141,7 +141,7 @@ def find_method(name: str) -> Method:
         if name in sorted(VIEWS):
             raise OptionError(
                 f"{name!r} is a view, and no method has its name",
-                f"Write {name}+linear, or add a line to METHODS in core/methods/__init__.py",
+                f"Write {name}+linear, or add a line to METHODS in core/methods.py",
             )
         raise OptionError(
             f"there is no method {name!r}",
