@@ -1,7 +1,7 @@
 """The catalogue of what the page says: one whole sentence for each case.
 
 Errors bring words of their own, where they are raised. The texts of the page's scripts are in
-js/sentences.js.
+js/strings.js.
 """
 
 from __future__ import annotations

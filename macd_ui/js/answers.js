@@ -4,6 +4,7 @@
 import { el } from "../../viewer/js/dom.js";
 import { visible } from "../../viewer/js/text.js";
 import { SHOW_RUN } from "./link.js";
+import { ALL_ANSWERS, ANSWERS, CLOSE, QUESTION, RUN, SHOW, answered, showRun } from "./strings.js";
 
 /**
  * @typedef {object} AnswerRow
@@ -18,21 +19,20 @@ export class AnswerTable {
   constructor() {
     this.title = el("h3", {});
     this.table = el("table", {});
-    this.root = el("section", { class: "several-answers", "aria-label": "Answers to several questions", hidden: true },
+    this.root = el("section", { class: "several-answers", "aria-label": ANSWERS, hidden: true },
       el("div", { class: "several-head" }, this.title,
-        el("button", { type: "button", on: { click: () => { this.root.hidden = true; } } }, "Close")),
-      el("div", { class: "several-scroll", tabindex: "0", role: "region", "aria-label": "All answers" }, this.table));
+        el("button", { type: "button", on: { click: () => { this.root.hidden = true; } } }, CLOSE)),
+      el("div", { class: "several-scroll", tabindex: "0", role: "region", "aria-label": ALL_ANSWERS }, this.table));
   }
 
   /** @param {Answers} value */
   load({ rows = [], of = 0 }) {
     this.root.hidden = !of;
     if (!of) return;
-    const clip = rows.length ? ` about ${rows[0].clip}` : "";
-    this.title.textContent = `${rows.length} of ${of} questions${clip} answered`;
+    this.title.textContent = answered(rows.length, of, rows.length ? rows[0].clip : "");
     /** @type {Map<string, string>} */
     const titles = new Map(rows.flatMap((row) => Object.entries(row.answers).map(([name, { title }]) => [name, title])));
-    const heads = ["Question", ...titles.values(), "Run"].map((name) => el("th", { scope: "col" }, name));
+    const heads = [QUESTION, ...titles.values(), RUN].map((name) => el("th", { scope: "col" }, name));
     this.table.replaceChildren(el("thead", {}, el("tr", {}, heads)),
       el("tbody", {}, rows.map((row) => this.row(row, [...titles.keys()]))));
   }
@@ -50,6 +50,6 @@ export class AnswerTable {
     const show = () => document.dispatchEvent(new CustomEvent(SHOW_RUN, { detail: run }));
     const masks = Object.keys(answers).length ? null : " (masks only)";
     return el("tr", {}, el("th", { scope: "row" }, question, masks), cells,
-      el("td", {}, el("button", { type: "button", "aria-label": `Show: ${question}`, on: { click: show } }, "Show")));
+      el("td", {}, el("button", { type: "button", "aria-label": showRun(question), on: { click: show } }, SHOW)));
   }
 }

@@ -1,6 +1,8 @@
 // @ts-check
 // The form next to the viewer: folds it after a run, and shows errors at the action that failed.
 
+import { CHANGE_FORM, HIDE_FORM } from "./strings.js";
+
 /** @import { Constants, Status } from "../../viewer/js/types" */
 
 /** Part of the form → the element for its error. */
@@ -68,7 +70,7 @@ export class Form {
     const button = document.querySelector("#fold");
     if (!button) return;
     button.setAttribute("aria-expanded", String(!this.folded));
-    const text = this.folded || this.narrow.matches ? "Change clip or question" : "Hide the form";
+    const text = this.folded || this.narrow.matches ? CHANGE_FORM : HIDE_FORM;
     if (button.textContent !== text) button.textContent = text;
   }
 

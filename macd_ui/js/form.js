@@ -3,6 +3,7 @@
 
 import { el } from "../../viewer/js/dom.js";
 import { AnswerTable } from "./answers.js";
+import { GUARD, realModel } from "./strings.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -50,10 +51,8 @@ export function mountGuard(component) {
     load: (value) => {
       root.hidden = !value.outside;
       if (!value.outside) return;
-      const why = "The demo model has only ever seen drawn clips: about yours it finds and masks objects, "
-        + "but an answer would mean nothing.";
-      root.replaceChildren(el("p", {}, why),
-        el("p", { class: "guard-facts", hidden: !value.title }, `A real model that fits: ${value.title}. ${value.facts}`));
+      root.replaceChildren(el("p", {}, GUARD),
+        el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title, value.facts)));
     },
   });
 }

@@ -1,6 +1,8 @@
 // @ts-check
 // The filters of a gallery. The choice is kept in the address after #, so that it can be shared.
 
+import { runsPassed } from "./strings.js";
+
 const NAMES = ["example", "outcome", "method"];
 
 /** Shows the filters and the runs that pass them. */
@@ -21,8 +23,7 @@ export function start() {
       run.hidden = !passes;
       if (passes) passed += 1;
     }
-    const runsInWords = `${runs.length} run${runs.length === 1 ? "" : "s"}`;
-    count.textContent = passed === runs.length ? runsInWords : `${passed} of ${runsInWords}`;
+    count.textContent = runsPassed(passed, runs.length);
   }
 
   function read() {

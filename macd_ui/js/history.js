@@ -5,6 +5,7 @@
 import { el } from "../../viewer/js/dom.js";
 import { openTrace } from "./open.js";
 import { asPromise } from "./restore.js";
+import { MASKS_ONLY, PIN, RUNS, SHOW, TOO_LARGE, runsOfTab } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -21,7 +22,7 @@ import { asPromise } from "./restore.js";
  * @property {string} [address] where an example's file can be had at any time; else empty
  */
 
-const KEPT = 12; // runs without a pin, and as many with one
+const MOST = 12; // runs without a pin, and as many with one
 const MAX_BYTES = 8e6;
 const MAX_AGE_MS = 24 * 3600 * 1000;
 const TAB_KEY = "macd-tab"; // as macd_ui/js/restore.js names the tab
@@ -35,7 +36,7 @@ export class RunHistory {
     this.runs = new Map();
     this.shown = "";
     this.list = el("ol", { class: "mv-history-list" });
-    this.title = el("summary", {}, "Runs of this tab");
+    this.title = el("summary", {}, RUNS);
     this.root = el("details", { class: "mv-history", hidden: true }, this.title, this.list);
     viewer.legend.root.before(this.root);
     /** @type {Promise<IDBDatabase> | null} */
@@ -132,7 +133,7 @@ export class RunHistory {
     await asPromise((await this.objects("readwrite")).put(run));
     for (const pinned of [false, true]) {
       const same = [...this.runs.values()].filter((r) => r.pinned === pinned);
-      for (const old of same.slice(0, Math.max(0, same.length - KEPT))) await this.remove(old.key);
+      for (const old of same.slice(0, Math.max(0, same.length - MOST))) await this.remove(old.key);
     }
     this.draw();
   }
@@ -140,7 +141,7 @@ export class RunHistory {
   draw() {
     const runs = [...this.runs.values()].reverse().sort((a, b) => Number(b.pinned) - Number(a.pinned));
     this.root.hidden = !runs.length;
-    this.title.textContent = `Runs of this tab (${runs.length})`;
+    this.title.textContent = runsOfTab(runs.length);
     this.list.replaceChildren(...runs.map((run) => this.row(run)));
   }
 
@@ -148,7 +149,7 @@ export class RunHistory {
   row(run) {
     const { trace, pinned } = run;
     const question = trace.question.length > SHORT ? `${trace.question.slice(0, SHORT - 1)}…` : trace.question;
-    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${a.title}: ${a.text || "∅"}`).join(" → ") || "masks only, no answer";
+    const answers = Object.values(trace.answers).slice(0, 2).map((a) => `${a.title}: ${a.text || "∅"}`).join(" → ") || MASKS_ONLY;
     const here = run.key === this.shown;
     const lasts = Boolean(run.content || run.address);
     /** @type {(name: string, action: () => void, more?: Record<string, unknown>) => HTMLElement} */
@@ -157,9 +158,9 @@ export class RunHistory {
     return el("li", { class: here ? "mv-history-now" : "", "aria-current": here ? "true" : null },
       el("span", {}, el("strong", {}, question), ` ${trace.clip} · ${trace.backbone} · ${answers}`),
       el("span", { class: "mv-history-buttons" },
-        button("Show", () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : "Its file is too large to be kept; run it again" }),
+        button(SHOW, () => this.show(run), { disabled: here || !lasts, title: lasts || here ? "" : TOO_LARGE }),
         button("Beside", () => this.viewer.beside.show(trace), { disabled: here }),
-        button("Pin", () => this.pin(run), { "aria-pressed": String(pinned) })));
+        button(PIN, () => this.pin(run), { "aria-pressed": String(pinned) })));
   }
 
   /** @param {Run} run */

@@ -4,6 +4,7 @@
 // A new tab restores nothing. Browsers that offer no storage lose only this.
 
 import { openTrace } from "./open.js";
+import { RESTORED } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -166,7 +167,7 @@ export class TabRestorer {
     if (status.running || !trace || !address || files.of === "example") return; // the page has its examples
     if (this.awaited && this.awaited.run === trace.run) {
       this.awaited = null;
-      this.viewer.showStatus({ ...status, message: "Restored after a reload" });
+      this.viewer.showStatus({ ...status, message: RESTORED });
     }
     if (this.saving !== null) clearTimeout(this.saving);
     this.saving = setTimeout(async () => {

@@ -2,6 +2,10 @@
 // The filmstrip of an uploaded clip: a range is trimmed on it, and frames are picked.
 
 import { el } from "../../viewer/js/dom.js";
+import {
+  BY_HAND, CLICK_FRAMES, EVENLY, FRAMES, FRAMES_FOR_MODEL, ONLY_RANGE, WHOLE_CLIP,
+  frameAt, framesChosen, readingClip, spoken, timeOf, tooLong,
+} from "./strings.js";
 
 const STEPS = 400;
 const USUAL_FRAMES = 8;
@@ -17,9 +21,6 @@ const USUAL_FRAMES = 8;
  * @property {[number, number]} size
  */
 /** @typedef {{ start?: number, end?: number, at?: number[] }} Chosen */
-
-/** @param {number} seconds */
-const spoken = (seconds) => `${seconds.toFixed(seconds < 100 ? 2 : 1)} s`;
 
 export class Strip {
   /**
@@ -41,7 +42,7 @@ export class Strip {
     this.at = 0;
     this.large = el("img", { class: "strip-large", alt: "" });
     this.caption = el("p", { class: "strip-caption" });
-    this.frames = el("div", { class: "strip-frames", role: "group", "aria-label": "Frames of the clip" });
+    this.frames = el("div", { class: "strip-frames", role: "group", "aria-label": FRAMES });
     this.frames.addEventListener("keydown", (event) => this.key(event));
     const from = this.slider("Start", (seconds) => this.trim(Math.min(seconds, this.end - this.step()), this.end));
     const to = this.slider("End", (seconds) => this.trim(this.start, Math.max(seconds, this.start + this.step())));
@@ -49,15 +50,15 @@ export class Strip {
     this.fromText = from[1];
     this.to = to[0];
     this.toText = to[1];
-    this.even = this.radio("evenly spaced", () => this.pickByHand(false));
-    this.hand = this.radio("picked by hand", () => this.pickByHand(true));
+    this.even = this.radio(EVENLY, () => this.pickByHand(false));
+    this.hand = this.radio(BY_HAND, () => this.pickByHand(true));
     this.summary = el("p", { class: "strip-summary", role: "status" });
-    this.closerButton = el("button", { type: "button", on: { click: () => this.lookCloser() } }, "Show only this range");
-    this.wholeButton = el("button", { type: "button", on: { click: () => this.wholeClip() } }, "Whole clip");
+    this.closerButton = el("button", { type: "button", on: { click: () => this.lookCloser() } }, ONLY_RANGE);
+    this.wholeButton = el("button", { type: "button", on: { click: () => this.wholeClip() } }, WHOLE_CLIP);
     this.body = el("div", { hidden: true }, this.large, this.caption, this.frames,
       el("div", { class: "strip-range" }, this.from.parentElement, this.to.parentElement),
       el("div", { class: "strip-buttons" }, this.closerButton, this.wholeButton),
-      el("fieldset", { class: "strip-mode" }, el("legend", {}, "Frames for the model"), this.even.parentElement,
+      el("fieldset", { class: "strip-mode" }, el("legend", {}, FRAMES_FOR_MODEL), this.even.parentElement,
         this.hand.parentElement),
       this.summary);
     this.waiting = el("p", { class: "strip-waiting", role: "status", hidden: true });
@@ -101,7 +102,7 @@ export class Strip {
   /** @param {Partial<StripValue>} value */
   load(value) {
     this.waiting.hidden = !value.reading;
-    this.waiting.textContent = value.reading ? `Reading ${value.reading} …` : "";
+    this.waiting.textContent = value.reading ? readingClip(value.reading) : "";
     this.root.hidden = !value.reading && !value.pictures;
     this.body.hidden = !value.pictures;
     if (!value.pictures) {
@@ -137,7 +138,7 @@ export class Strip {
     if (!this.value) return;
     this.at = i;
     this.large.src = this.value.pictures[i];
-    this.caption.textContent = `${spoken(this.value.times[i])} of ${spoken(this.value.duration)}`;
+    this.caption.textContent = timeOf(this.value.times[i], this.value.duration);
     [...this.frames.children].forEach((child, k) => child.setAttribute("tabindex", k === i ? "0" : "-1"));
   }
 
@@ -225,7 +226,7 @@ export class Strip {
       const time = value.times[i];
       const inside = time >= this.start && time <= this.end;
       button.setAttribute("aria-pressed", String(byHand ? this.picked.includes(time) : false));
-      button.setAttribute("aria-label", `Frame at ${spoken(time)}${inside ? "" : ", outside the range"}`);
+      button.setAttribute("aria-label", frameAt(time, inside));
       button.classList.toggle("strip-outside", !inside);
       button.classList.toggle("strip-sampled", inside && shown.has(i));
     });
@@ -240,14 +241,10 @@ export class Strip {
     const whole = this.start <= 0 && this.end >= value.duration;
     this.closerButton.disabled = whole;
     this.wholeButton.disabled = whole && value.times[value.times.length - 1] > 0.8 * value.duration;
-    const range = whole ? "the whole clip" : `${spoken(this.start)} to ${spoken(this.end)}`;
-    const n = times.length;
-    const frames = byHand
-      ? `${n} ${n === 1 ? "frame" : "frames"} picked by hand`
-      : `${n} evenly spaced ${n === 1 ? "frame" : "frames"}`;
-    const hint = this.byHand && !byHand ? " Click frames to pick them." : "";
-    const long = this.end - this.start > value.longest ? ` A run reads at most ${value.longest} s: choose a shorter range.` : "";
-    this.summary.textContent = `${frames} of ${range}.${hint}${long}`;
+    const texts = [framesChosen(times.length, byHand, whole ? null : [this.start, this.end])];
+    if (this.byHand && !byHand) texts.push(CLICK_FRAMES);
+    if (this.end - this.start > value.longest) texts.push(tooLong(value.longest));
+    this.summary.textContent = texts.join(" ");
   }
 }
 

@@ -2,6 +2,7 @@
 // Who was right about the random draws of this tab. Kept by the browser, never by the server.
 
 import { el } from "../../viewer/js/dom.js";
+import { COUNT_AGAIN, DRAWS, TALLY_HEADS, drawsSoFar } from "./strings.js";
 
 const KEY = "macd-draws";
 
@@ -17,11 +18,11 @@ export class Tally {
   constructor() {
     this.text = el("p", { class: "tally-draw", "aria-live": "polite" });
     this.rows = el("tbody");
-    this.root = el("section", { class: "tally", "aria-label": "Random draws", hidden: true }, this.text,
+    this.root = el("section", { class: "tally", "aria-label": DRAWS, hidden: true }, this.text,
       el("table", {},
-        el("thead", {}, el("tr", {}, ...["Method", "Right", "Wrong"].map((name) => el("th", { scope: "col" }, name)))),
+        el("thead", {}, el("tr", {}, ...TALLY_HEADS.map((name) => el("th", { scope: "col" }, name)))),
         this.rows),
-      el("button", { type: "button", on: { click: () => this.clear() } }, "Start counting again"));
+      el("button", { type: "button", on: { click: () => this.clear() } }, COUNT_AGAIN));
     this.show(null);
   }
 
@@ -59,10 +60,7 @@ export class Tally {
   show(last) {
     const draws = this.draws();
     this.root.hidden = !draws.length;
-    const count = `${draws.length} ${draws.length === 1 ? "draw" : "draws"}`;
-    this.text.textContent = last
-      ? `Seed ${last.seed}, right answer: ${last.truth}. ${count} so far.`
-      : `${count} so far.`;
+    this.text.textContent = drawsSoFar(draws.length, last);
     /** @type {Map<string, { title: string, right: number, wrong: number }>} */
     const counts = new Map();
     for (const { right, titles } of draws) {
