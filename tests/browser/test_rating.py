@@ -11,7 +11,6 @@ from macd_studio.ratings.check import check_study
 from macd_studio.ratings.report import figures
 from macd_studio.ratings.simulate import truth_of
 from macd_studio.ratings.store import Study
-from macd_studio.viewer import bundle
 from tests.browser.conftest import free_port, serve
 from tests.patience import PATIENCE_MS, PATIENCE_S
 from tests.ratings.killable import Server
@@ -54,31 +53,6 @@ class Place:
     def rows(self, sql, *values):
         with Study(self.path, write=False) as study:
             return [tuple(r) for r in study.rows(sql, *values)]
-
-
-QUEUE = """async ([outcomes, rounds]) => {
-  const { Queue } = %s, sent = [], waits = [];
-  const answer = (e) => ({ uuid: e.uuid, committed: outcomes[e.task] === "taken", reason: "no" });
-  const queue = new Queue("study", async (events) => {
-    sent.push(events.map((e) => e.task));
-    return { outcomes: events.filter((e) => outcomes[e.task] !== "nothing").map(answer) };
-  }, () => {});
-  queue.sendSoon = (ms) => waits.push(ms);  // time is driven by hand
-  for (const task of Object.keys(outcomes)) queue.add({ kind: "rate", task });
-  for (let i = 0; i < rounds; i += 1) await queue.flush();
-  const pending = queue.pending().map(([, e]) => [e.task, queue.refused.get(e.uuid) ?? null]);
-  return { sent, pending, waits: waits.slice(Object.keys(outcomes).length) };
-}"""
-
-
-def test_what_the_server_refuses_is_not_sent_again(bare):
-    script = QUEUE % bundle(Path("ratings/page/queue.js"))
-    seen = bare.evaluate(script, [{"a": "taken", "b": "refused", "c": "taken"}, 4])
-    assert seen["sent"] == [["a", "b", "c"]]
-    assert seen["pending"] == [["b", "no"]]  # the page tells it, and keeps it
-    seen = bare.evaluate(script, [{"a": "taken", "b": "nothing"}, 4])
-    assert seen["sent"] == [["a", "b"], ["b"], ["b"], ["b"]]
-    assert seen["waits"] == [1000, 2000, 4000, 8000]  # milliseconds: ever more rarely
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from macd_studio.viewer import payload, status
+from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced
 
 pytestmark = pytest.mark.browser
@@ -169,6 +169,93 @@ def test_the_picture_moves_with_the_pointer_and_against_the_arrows(bare):
     before = page.evaluate(under, at(page, *start))
     drag(page, start, end)
     assert page.evaluate(under, at(page, *end)) == pytest.approx(before, abs=0.01)
+
+
+ZOOM = """([scale, centre, drawing]) => {
+  const { Zoom } = %s;
+  const canvas = document.createElement("canvas");
+  document.body.replaceChildren(canvas);
+  document.body.style.margin = 0;
+  canvas.style.cssText = "display: block; width: 400px; height: 200px";
+  canvas.setPointerCapture = () => {};  // made-up pointers cannot be captured
+  const zoom = new Zoom(canvas, () => {}, () => drawing);
+  if (scale) zoom.set(scale, centre);
+  const send = (type, id, x, y, more = {}) => {
+    const Event = type === "wheel" ? WheelEvent : PointerEvent;
+    canvas.dispatchEvent(new Event(type, { pointerId: id, clientX: x, clientY: y, ...more }));
+  };
+  window.test = { zoom, send, at: () => [zoom.scale, ...zoom.centre].map((v) => +v.toFixed(4)) };
+}"""
+
+
+def zoomer(page, scale=None, centre=(0.5, 0.5), drawing=False):
+    page.set_content("<!doctype html>")
+    page.evaluate(ZOOM % bundle(JS / "zoom.js"), [scale, list(centre), drawing])
+
+    def at(*calls):
+        """Where the picture is after these calls."""
+        for call in calls:
+            page.evaluate(f"test.{call}")
+        return page.evaluate("test.at()")
+
+    return at
+
+
+def test_zooming_keeps_what_is_under_the_pointer_and_the_picture_on_the_canvas(bare):
+    at = zoomer(bare)
+    # a quarter of the width from the left: that place of the picture stays there
+    assert at("zoom.by(2, [0.25, 0.5])") == [2, 0.375, 0.5]
+    place = bare.evaluate("test.zoom.place(400, 200)")
+    assert place == {"x": -100, "y": -100, "w": 800, "h": 400}
+    assert at("zoom.by(0.5, [0.25, 0.5])") == [1, 0.5, 0.5]
+    # never smaller than the canvas, never larger than eight times, never off its edge
+    assert at("zoom.by(0.1)")[0] == 1
+    assert at("zoom.by(100)") == [8, 0.5, 0.5]
+    assert at("zoom.set(4, [0, 2])") == [4, 0.125, 0.875]
+    assert at("zoom.pan(5, 0)") == [4, 0.125, 0.875]
+    assert at("zoom.pan(-1, 0.5)") == [4, 0.375, 0.75]
+    keys = [("+", 6), ("=", 8), ("-", 8 / 1.5), ("0", 1)]
+    for key, scale in keys:
+        assert bare.evaluate(f"test.zoom.key({{ key: '{key}' }})") is True
+        assert at()[0] == pytest.approx(scale, abs=1e-3)
+    arrow = "test.zoom.key({ key: 'ArrowLeft', shiftKey: true })"
+    assert bare.evaluate(arrow) is False  # there is nothing to move
+
+
+def test_the_wheel_zooms_with_ctrl_alone_and_in_the_way_it_is_turned(bare):
+    at = zoomer(bare)
+    assert at("send('wheel', 1, 100, 100, { deltaY: -300 })") == [1, 0.5, 0.5]
+    assert at("send('wheel', 1, 100, 100, { deltaY: -300, ctrlKey: true })") == [2.7183, 0.342, 0.5]
+    assert at("send('wheel', 1, 100, 100, { deltaY: 600, metaKey: true })")[0] == 1
+
+
+def test_a_drag_moves_the_zoomed_picture_and_a_click_does_not(bare):
+    at = zoomer(bare, 2)
+    down, up = "send('pointerdown', 1, 200, 100)", "send('pointerup', 1, 0, 0)"
+    assert at(down, "send('pointermove', 1, 203, 100)", up) == [2, 0.5, 0.5]
+    assert bare.evaluate("test.zoom.dragged") is False
+    assert at(down, "send('pointermove', 1, 240, 80)") == [2, 0.45, 0.55]
+    assert bare.evaluate("test.zoom.dragged") is True
+    assert at(up, "send('pointermove', 1, 300, 80)") == [2, 0.45, 0.55]  # no finger is down
+    assert at(down) == [2, 0.45, 0.55]
+    assert bare.evaluate("test.zoom.dragged") is False
+    # the whole picture cannot be moved, and a brush draws instead
+    assert zoomer(bare)(down, "send('pointermove', 1, 260, 80)") == [1, 0.5, 0.5]
+    drawing = zoomer(bare, 2, drawing=True)
+    assert drawing(down, "send('pointermove', 1, 260, 80)") == [2, 0.5, 0.5]
+
+
+def test_two_fingers_zoom_by_their_distance(bare):
+    at = zoomer(bare, drawing=True)
+    both = ("send('pointerdown', 1, 150, 100)", "send('pointerdown', 2, 250, 100)")
+    assert at(*both, "send('pointermove', 2, 350, 100)")[0] == 2
+    assert bare.evaluate("test.zoom.dragged") is True
+    assert at("send('pointermove', 2, 250, 100)")[0] == 1
+    assert at("send('pointercancel', 2, 250, 100)", "send('pointermove', 1, 50, 100)")[0] == 1
+    # together they move the picture
+    at = zoomer(bare, 4)
+    moved = at(*both, "send('pointermove', 1, 190, 100)", "send('pointermove', 2, 290, 100)")
+    assert moved == pytest.approx([4, 0.475, 0.5], abs=0.003)  # what was under them still is
 
 
 @pytest.mark.long

@@ -1,0 +1,334 @@
+# ruff: noqa: E501 — sentences stand whole
+"""Every sentence of the viewer, case by case: what it says of given values."""
+
+import pytest
+
+from macd_studio.viewer import JS, bundle
+
+pytestmark = pytest.mark.browser
+
+LEVELS = [
+    {"value": 0, "name": "kept"},
+    {"value": 0.4, "name": "partly masked"},
+    {"value": 1, "name": "masked"},
+]
+ANY_BETWEEN = [LEVELS[0], {"value": None, "name": "partly masked"}, LEVELS[2]]
+TRACKS = [{"id": 1, "label": "dog"}, {"id": 2, "label": "cat"}, {"id": 4, "label": "bus"}]
+TRACE = {
+    "tracks": TRACKS, "levels": LEVELS, "r0": 0.4, "groups": [[0, 1], [2, 3]], "times": [0, 1, 2, 3]
+}  # fmt: skip
+
+
+def masked(level, frames=(0, 0)):
+    return [TRACE | {"final": {"level": level, "frame_level": list(frames)}}]
+
+
+def report(index, same, **named):
+    outcomes = [{"name": "random", "same": one} for one in same]
+    outcomes += [{"name": name.replace("_", "-"), "same": one} for name, one in named.items()]
+    return [{"index": index, "outcomes": outcomes, "macd": "yes", "constant": 1.5}]
+
+
+def step(others=1, weights=None, repeats=None):
+    return {
+        "index": 1, "others": [[0]] * others, "repeats": repeats,
+        "weights": None if weights is None else {"base": 2, "others": weights},
+    }  # fmt: skip
+
+
+def answer(method="macd", rule="linear"):
+    return {"method": method, "rule": rule}
+
+
+def at_step(level, loss, ended):
+    return {"level": level, "strength": [1.0, 0.0, 0.5], "loss": loss, "ended": ended}
+
+
+def knocked(after, **what):
+    one = {"track": 1, "box": None, "layers": [2, 5], "tokens": 9, "before": "yes", "after": after,
+           "score": [1.5, -0.5], "probability": [0.75, 0.25]}  # fmt: skip
+    return one | what
+
+
+AT, RULE = (
+    {"alpha": 2, "beta": 0.1},
+    "Without any mask, adding +1.50 to the logit of “yes” is enough.",
+)
+CASES = {
+    "listed": [([[]], ""), ([["a"]], "a"), ([["a", "b"]], "a and b"), ([["a", "b", "c"]], "a, b and c")],
+    "capitalized": [(["it is"], "It is"), ([""], "")],
+    "trackName": [([TRACKS[0]], "1 dog")],
+    "frameNumbers": [([[0, 1]], "1, 2")],
+    "groupName": [([[0, 1, 2]], "frames 1–3"), ([[4]], "frame 5")],
+    "seconds": [([1250], "1.3 s")],
+    "levelIndex": [([LEVELS, 0], 0), ([LEVELS, 0.4], 1), ([LEVELS, 0.7], 1), ([LEVELS, 1], 2)],
+    "levelName": [
+        ([LEVELS, None], "not yet known"), ([LEVELS, 0], "kept"), ([LEVELS, 1], "masked"),
+        ([LEVELS, 0.4], "partly masked"), ([ANY_BETWEEN, 0.9], "partly masked"),
+    ],
+    "levelText": [
+        ([LEVELS, None, False], "…"), ([LEVELS, 0.4, False], "0.4 partly masked"),
+        ([LEVELS, 1, True], "1 masked, set by hand"),
+    ],
+    "levelSign": [
+        ([LEVELS[0]], "0"), ([LEVELS[1]], "r0 = 0.4"), ([LEVELS[2]], "1"), ([ANY_BETWEEN[1]], "0 < level < 1")
+    ],
+    "levelDrawing": [
+        ([LEVELS, 0], "A dashed outline: the object is kept."),
+        ([LEVELS, 1], "Stripes one way: the object is partly masked."),
+        ([LEVELS, 2], "Crossed stripes: the object is masked."),
+    ],
+    "maskedText": [
+        ([TRACE | {"final": None}], ""), (masked([0, 0, 0]), "Nothing was masked."),
+        (masked([1, 0, 0.4]), "The dog was masked; the bus was partly masked."),
+        (masked([1, 1, 0], (0.4, 0)),
+         "The dog and the cat were masked; outside the objects, 2 of 4 frames were masked."),
+        (masked([0.4, 0.6, 0]), "The dog and the cat were partly masked."),
+    ],
+    "logitChanges": [
+        ([[]], ""), ([[{"text": "a b", "lost": 1.25}]], "Under the mask “a␣b” loses 1.3 logits."),
+        ([[{"text": "x", "lost": 1}, {"text": "y", "lost": -2}]],
+         "Under the mask “x” loses 1.0 logits and “y” gains 2.0 logits."),
+    ],
+    "verdictText": [([True, "yes"], "right"), ([False, "yes"], "wrong: the true answer is yes")],
+    "lossNote": [
+        ([2, 1.5], "This mask did not raise the query loss (2.000 with the video, 1.500 with the mask),"
+                   " although the ascent climbs it.")
+    ],
+    "undetectedNote": [
+        ([["owl"]], "The question names “owl”, which no track is called: it was not detected, or is not"
+                    " there, so no mask can be chosen for it."),
+        ([["owl", "elk"]], "The question names “owl” and “elk”, which no tracks are called: they were not"
+                           " detected, or are not there, so no masks can be chosen for them."),
+    ],
+    "lossText": [([1, 2], "1.000 given the video, 2.000 given the counterfactual (nats per token).")],
+    "confidenceNote": [
+        ([{"starts": 0.25, "continues": 0.1}],
+         "Beside each name stands the mean confidence of its detections. A track needs one of at least"
+         " 0.25, the detector's threshold, and goes on with detections of 0.1 or more.")
+    ],
+    "noObjects": [
+        ([True, True], "No objects were found: only the frame mask is used."),
+        ([False, True], "looking for objects …"),
+        ([False, False], "The run ended before it had looked for objects."),
+    ],
+    "divergenceText": [
+        ([-1, "MACD", "x"], "Both ways of decoding give the same answer."),
+        ([1, "Baseline", ""], "The answers diverge at token 2: there Baseline ends."),
+        ([0, "", "A constant does."], "The answers diverge at token 1. A constant does."),
+    ],
+    "turnText": [
+        ([2, {"ends": True, "ended": True, "text": "x"}],
+         "With these, the answer ends before token 3; the path diverges there."),
+        ([2, {"ends": False, "ended": True, "text": "x"}],
+         "With these, the answer goes on with x instead of ending; the path diverges there."),
+        ([2, {"ends": False, "ended": False, "text": "x"}],
+         "With these, token 3 becomes x; the path diverges there."),
+    ],
+    "notRescored": [
+        (["mean"], "Answers of the rule mean are not scored again by α and β; each token shows the weights"
+                   " it was chosen with.")
+    ],
+    "tokenTitle": [([0, 7, True], "here the answers diverge"), ([0, 7, False], "token 1, id 7")],
+    "effectText": [([-0.5], "hiding this object alone: −0.50 to its log p")],
+    "rankedEffect": [([0.5, 2], "hiding it alone: +0.50 to this token's log p (rank 2)")],
+    "viewName": [(["macd", 0], "V_d"), (["macd", 1], "V′′"), (["vcd", 0], "V′")],
+    "candidatesNote": [
+        ([answer(), step(), AT], "Token 2: score = (1+α)·logit(V) − α·logit(V_d), α 2, β 0.1"),
+        ([answer("vcd", "mean"), step(2, [-1, 0.5]), AT],
+         "Token 2: score = 2.000·logit(V) − 1.000·logit(V′) + 0.500·logit(V′′), rule mean"),
+        ([answer("baseline", "plain"), step(0, repeats={"penalty": 1.1}), AT],
+         "Token 2 of the baseline: greedy on the video as it is, then the model's repetition penalty 1.1"
+         " on tokens of the prompt and the answer so far"),
+        ([answer("olm", "head"), step(0), AT], "Token 2 of olm: the video as it is under the rule head"),
+        ([answer("olm", "plain"), step(0), AT], "Token 2 of olm: greedy on the video as it is"),
+    ],
+    "flipText": [
+        ([0, 0.1, [{"alpha": 0, "row": {"text": "no"}}], 20],
+         "Token 1 with β 0.1: no at α 0, and no α up to 20 changes it."),
+        ([0, 0, [{"alpha": 0, "row": {"text": "no"}}, {"alpha": 1.5, "row": {"text": "yes"}},
+                 {"alpha": 3, "row": {"text": "x"}}], 20],
+         "Token 1 with β 0: no at α 0, yes from α 1.500, x from α 3.000."),
+    ],
+    "noBoundary": [
+        (["mean"], "Only the linear rule has a boundary over α and β, and this answer is of mean.")
+    ],
+    "stepName": [
+        ([0, 3], "ascent: before step 1 of 3"), ([3, 3], "ascent: end, after 3 steps"),
+        ([1, 1], "ascent: end, after 1 step"),
+    ],
+    "stepText": [
+        ([TRACE, at_step([1, 0, 0.4], 2, True)],
+         "query loss 2.000 given V_d · masked: 1 dog +0.600 · partly masked: 4 bus +0.100 ·"
+         " kept: 2 cat −0.400 (strength − r0)"),
+        ([TRACE, at_step([1, 1, 1], 2, False)],
+         "query loss 2.000 at these strengths · masked: 1 dog +0.600, 2 cat −0.400 and 4 bus +0.100"
+         " (strength − r0)"),
+        ([TRACE | {"tracks": []}, at_step([], None, True)], ""),
+    ],
+    "strengthSummary": [
+        ([TRACE, [1, 0, 0.5]],
+         "Strength by ascent step: 1 dog from 0.4 to 1.000, 2 cat from 0.4 to 0.000, 4 bus from 0.4 to 0.500."
+         " Grey: frame groups. The level line is r0 = 0.4."),
+        ([TRACE | {"tracks": []}, []],
+         "Strength by ascent step: no objects. Grey: frame groups. The level line is r0 = 0.4."),
+    ],
+    "lossSummary": [
+        ([[1, 2, 3]], "Query loss by ascent step, given the masks at their strengths: from 1.000 to 3.000"
+                      " nats per token.")
+    ],
+    "controlText": [
+        (report(0, [True], reversed=False),
+         "One random mask of the same area was drawn, and it chooses “yes”. The reversed gradient does not"
+         f" choose “yes”. {RULE}"),
+        (report(0, [True, False, False], blank=True, mask_all=True),
+         "1 of the 3 random masks of the same area chooses “yes”, as MACD does. A blank video and masking"
+         f" every object choose “yes”, as MACD does. {RULE}"),
+        (report(None, [False, False, True], blank=False),
+         "MACD's masks do not change the answer. 2 of the 3 random masks of the same area change it. A"
+         " blank video changes it."),
+        (report(None, [True], blank=True),
+         "MACD's masks do not change the answer. One random mask of the same area was drawn, and it does"
+         " not change it. A blank video does not change it."),
+    ],
+    "controlChoice": [
+        ([{"same": True, "text": "a b"}, True], "the same answer"),
+        ([{"same": True, "text": "a b"}, False], "a␣b"),
+        ([{"same": False, "text": "a b"}, True], "a␣b"),
+    ],
+    "controlCost": [
+        ([21, 2500], "21 control views in 2.5 s; each is decoded with MACD's α and β up to this token.")
+    ],
+    "compareWithRandom": [
+        ([None], "Compare with random masks"), ([1500], "Compare with random masks (about 1.5 s)")
+    ],
+    "occlusionNote": [
+        ([None], "Natural logarithms; the answer is the baseline's."),
+        ([-0.5], "Natural logarithms; the answer is the baseline's. Rank correlation of gradient and"
+                 " measured change: −0.50."),
+    ],
+    "knockOutText": [
+        ([TRACKS, knocked("yes"), False],
+         ["Without 1 dog: ", "“yes” stays the same; this token's probability 75.0 % → 25.0 %, its logit 1.50"
+                             " → −0.50 (9 vision tokens, layers 2–5)."]),
+        ([TRACKS, knocked("no", box=[0, 0, 1, 1], layers=[3, 3]), True],
+         ["Without region 0, 0, 1, 1: ", "“yes” → “no”; this token's probability 75.0 % → 25.0 %, its lead"
+                                         " 1.50 → −0.50 (9 vision tokens, layer 3)."]),
+        ([TRACKS, knocked("yes", track=9, layers=[3, 3]), False],
+         ["Without object 9: ", "“yes” stays the same; this token's probability 75.0 % → 25.0 %, its logit"
+                                " 1.50 → −0.50 (9 vision tokens, layer 3)."]),
+    ],
+    "tokenName": [(["a b", 1, "MACD"], "a␣b, token 2 of MACD")],
+    "evidenceText": [
+        (["x", None, [1, -2]], "For x: its logit is 1.00 given V and −2.00 given V_d."),
+        (["x", "a b", [1, 2]], "For x: its lead over a␣b is 1.00 given V and 2.00 given V_d."),
+    ],
+    "noEvidence": [
+        (["", True, "z"], "Choose a token."), (["x", True, "z"], "Nothing was measured of x yet."),
+        (["x", False, "z"], "The trace holds nothing of x. Measured were: z."),
+    ],
+    "measuredTokens": [
+        ([{"evidence": [{"target": {"text": "x", "index": 0, "answer": "macd"}},
+                        {"target": {"text": "y", "index": 1, "answer": "gone"}}],
+           "answers": {"macd": {"title": "MACD"}}}],
+         "x (token 1 of MACD), y (token 2 of gone)")
+    ],
+    "lensName": [(["a b"], "probability of a␣b")],
+    "costText": [([20], "about 0.1 s"), ([500], "about 0.5 s"), ([2600], "about 3 s")],
+    "colourRange": [
+        (["2", True, False], "−2 against to 2 for the token, logits a cell; the same for all three"),
+        (["2", False, True], "0 to 2, of the row's attention a cell; the same for all three"),
+    ],
+    "evidenceChecks": [
+        ([{"agreement": []}, "a", [{"sanity": 0.5}, None], None],
+         ["Rank correlation with the map for a head of random weights: +0.50 under V, not known under V_d."
+          " Near 1, the map does not depend on the token."]),
+        ([{"agreement": [{"first": "a", "second": "b", "view": "video", "correlation": 0.25},
+                         {"first": "b", "second": "a", "view": "counterfactual", "correlation": None},
+                         {"first": "b", "second": "c", "view": "video", "correlation": 1}]},
+          "a", [{"sanity": None}, {"sanity": -1}], "NAMES"],
+         ["Rank correlation with the map for a head of random weights: not known under V, −1.00 under V_d."
+          " Near 1, the map does not depend on the token.",
+          "Agreement (rank correlation of magnitudes): with bee +0.25 under V, not known under V_d."]),
+    ],
+    "viewText": [
+        ([{"kind": "masks"}, {"frame": 0, "token": 0, "drawable": True}],
+         "the frames behind the masks, as the model read them"),
+        ([{"kind": "blank"}, {"frame": 0, "token": 0, "drawable": False}],
+         "a video without content (its pixels are not stored in this trace)"),
+        ([{"kind": "no-video"}, {"frame": 0, "token": 0, "drawable": False}],
+         "the question alone, without a video"),
+        ([{"kind": "noise"}, {"frame": 0, "token": 0, "drawable": True}],
+         "the noise that the model read, cut off at black and white"),
+        ([{"kind": "frames", "frames": [0, 2]}, {"frame": 0, "token": 0, "drawable": True}],
+         "sees only frames 1, 3"),
+        ([{"kind": "frames", "frames": [0, 2]}, {"frame": 1, "token": 0, "drawable": True}],
+         "frame 2 is left out · sees only frames 1, 3"),
+        ([{"kind": "pruned", "layer": 3, "ratio": 0.5}, {"frame": 0, "token": 1, "drawable": True}],
+         "token 2: all pixels, but from decoder layer 3 on only 50.0 % of the vision tokens"),
+        ([{"kind": "own", "caption": "blurred"}, {"frame": 0, "token": 0, "drawable": True}], "blurred"),
+    ],
+    "comparison": [
+        (["Yes.", "yes"], "agrees"), (["no", "Yes"], "flipped"), (["a dog", "yes"], "changed")
+    ],
+    "viewSuffix": [([0], ""), ([1], ", view 2")],
+    "votesText": [([{}], ""), ([{"yes": 2, "no": 1}], " votes: yes: 2, no: 1")],
+    "secondViewLabel": [
+        (["VCD", 0, ""], "Second view of VCD, frame 1"), (["VCD", 1, "x"], "Second view of VCD, frame 2: x")
+    ],
+    "sharedText": [
+        ([3, {}], "Seed 3. Shared between methods: nothing; “ms added” leaves that out, “ms in all” is from"
+                  " the prompt to the answer. Peak memory: tensors alive for the method, weights included."),
+        ([3, {"a": 2, "b": 1}],
+         "Seed 3. Shared between methods: a 2×, b 1×; “ms added” leaves that out, “ms in all” is from"
+         " the prompt to the answer. Peak memory: tensors alive for the method, weights included."),
+    ],
+    "frameText": [([1, [0, 0.5]], "frame 2 of 2 · 0.50 s")],
+    "outsideText": [([0], ""), ([1], " · outside of objects masked at 1")],
+    "frameSummary": [
+        ([0, 4, [], "", []], "Frame 1 of 4: no tracked objects. Shown: the frame alone."),
+        ([1, 4, ["1 dog, kept", "2 cat"], " · x", ["Boxes", "Levels"]],
+         "Frame 2 of 4: 1 dog, kept; 2 cat · x. Shown: Boxes, Levels."),
+    ],
+    "frameMaskText": [
+        ([0, LEVELS, 0], "frame 1: kept"), ([1, LEVELS, 0.4], "frame 2: masked at 0.4"),
+        ([1, LEVELS, 1], "frame 2: masked at 1"),
+    ],
+    "editText": [
+        ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),
+        ([TRACE, {"kind": "frames", "track": 1, "level": 0.4}], "frames 3, 4: level 0.4"),
+        ([TRACE, {"kind": "drop", "track": 9}], "object 9 dropped"),
+        ([TRACE, {"kind": "merge", "track": 1, "other": 9}], "object 9 merged into 1 dog"),
+        ([TRACE, {"kind": "label", "track": 1, "label": "wolf"}], "object 1 called wolf"),
+        ([TRACE, {"kind": "brush", "track": 1, "erase": True}], "1 dog: mask erased by hand"),
+        ([TRACE, {"kind": "brush", "track": 9, "erase": False}], "object 9: mask drawn by hand"),
+        ([TRACE, {"kind": "add", "label": "owl"}], "added owl"),
+    ],
+    "editsOfMacd": [
+        (["VCD"], "Changes by hand are made to MACD's mask, not to VCD: choose MACD as the contrast.")
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(bare):
+    """Function → what it gives for the arguments of each of its cases."""
+    given = {name: [arguments for arguments, _ in cases] for name, cases in CASES.items()}
+    script = """(given) => {
+      const strings = %s, names = new Map([["b", "Bee"]]);
+      const own = (value) => (value === "NAMES" ? names : value ?? (value === null ? null : undefined));
+      const ask = (name) => given[name].map((all) => strings[name](...all.map(own)));
+      const functions = Object.keys(strings).filter((name) => typeof strings[name] === "function");
+      return Object.fromEntries(functions.map((name) => [name, name in given ? ask(name) : null]));
+    }"""
+    return bare.evaluate(script % bundle(JS / "strings.js"), given)
+
+
+def test_every_function_of_the_catalogue_has_its_cases(said):
+    assert {name for name, texts in said.items() if texts is None} == set()
+    assert set(CASES) <= set(said)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_sentence_says_what_is_so(said, name):
+    assert said[name] == [expected for _, expected in CASES[name]]
