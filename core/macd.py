@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions
+from macd_studio.core.options import AscentOptions, ContrastOptions, DecodeOptions, MaskOptions
 from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.types import AscentStep, Counterfactual, StepWeights, TokenStep
 
@@ -169,12 +169,14 @@ def gradient_at(
 def gradient_ascent(
     view: MaskCompositor,
     options: AscentOptions,
-    gradient: Callable[[Tensor, Tensor], tuple[float, Tensor, Tensor]],
+    loss: Callable[[Tensor], Tensor],
+    gradient: Callable[..., tuple[float, Tensor, Tensor]] = gradient_at,
 ) -> Iterator[AscentStep]:
     """Equation 6, step by step: r ← clamp(r + η·∇_r L, 0, 1); r (K,) and r_f (G,) start at r0.
 
-    gradient: as `gradient_at` gives it; `core.masking.ascent.ascend` chooses it by the options.
-    Strengths are float64, so that small steps near r0 do not vanish in rounding.
+    loss: L of a video; the paper's is `query_loss`. gradient: another than the exact one.
+    `core.masking.ascent.ascend` chooses both by the options. Strengths are float64, so that small
+    steps near r0 do not vanish in rounding.
     """
     import torch
 
@@ -186,8 +188,8 @@ def gradient_ascent(
         for n in (len(view.objects), groups)
     )
     for index in range(options.steps):
-        loss, g, gf = gradient(r, rf)
-        yield AscentStep(index, loss, *(to_host(z) for z in (r, g, rf, gf)))
+        value, g, gf = gradient(view, loss, r, rf)
+        yield AscentStep(index, value, *(to_host(z) for z in (r, g, rf, gf)))
         r, rf = (r + options.eta * g).clamp(0, 1), (rf + options.eta * gf).clamp(0, 1)
 
 
@@ -252,6 +254,17 @@ def contrast_weights(
 ) -> StepWeights:
     """Equation 8: s(t) = (1 + α)·logit(t|V) − α·logit(t|V_d), where equation 9 lets t through."""
     return StepWeights(1 + alpha, (-alpha,), cut_floor(base, beta, head))
+
+
+@dataclass(frozen=True)
+class LinearContrast:
+    """Equations 8 and 9 as what the loop asks of a rule: how each view is weighed."""
+
+    contrast: ContrastOptions
+
+    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
+        """The same weights for every token."""
+        return contrast_weights(base, self.contrast.alpha, self.contrast.beta, self.contrast.head)
 
 
 def cut_floor(base: Logits, beta: float, head: Head = "probability") -> float:

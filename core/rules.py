@@ -14,7 +14,7 @@ import numpy as np
 
 from macd_studio.core.decoding.contrast import log_partition
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import Float64Array, Logits, contrast_weights, cut_floor
+from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.question import require_yes_no, word_tokens
 from macd_studio.core.types import StepWeights
@@ -87,24 +87,18 @@ class Plain(ScoreRule):
 
 
 @dataclass(frozen=True)
-class Linear(ScoreRule):
+class Linear(LinearContrast, ScoreRule):
     """(1 + α)·z − α·z′ where p ≥ β·max p; with `head` "raw" where z ≥ β·max z (the MACD paper, eq.
     8 and 9; VCD, arXiv 2311.16922; TCD cuts by raw logits).
     """
 
     name = "linear"
     title = "Linear contrast"
-    contrast: ContrastOptions
 
     @classmethod
     def create(cls, setting: Setting) -> Self:
         """α, β and cut of the view."""
         return cls(setting.contrast)
-
-    def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
-        """The same weights for every token: `core.macd.contrast_weights`."""
-        c = self.contrast
-        return contrast_weights(base, c.alpha, c.beta, c.head)
 
     @property
     def constant(self) -> ContrastOptions | None:

@@ -266,6 +266,28 @@ def test_basics_import_nothing_of_ours_but_basics():
                 assert name.removeprefix("core.") in BASICS
 
 
+def test_no_module_imports_private_names_of_another():
+    for path in [p for house in HOUSES for p in sources(house)]:
+        for node in statements(ast.parse(path.read_text()), typing=True):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("macd_studio"):
+                private = [a.name for a in node.names if a.name[0] == "_" and a.name[:2] != "__"]
+                assert not private, f"{path.relative_to(ROOT)} imports {private}"
+
+
+def test_no_imports_go_in_a_circle():
+    """Of what is imported when a module is: imports inside functions wait until they are called."""
+    waiting = {}
+    for path in [
+        p for house in ("core", "viewer", "ratings", "toyworld", "evals") for p in sources(house)
+    ]:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        waiting[name] = set(imports(path, typing=False, functions=False)) - {name}
+    while waiting:
+        ready = {name for name, needs in waiting.items() if not needs & waiting.keys()}
+        assert ready, f"in a circle, or above one: {sorted(waiting)}"
+        waiting = {n: needs for n, needs in waiting.items() if n not in ready}
+
+
 def test_app_is_short():
     assert len((ROOT / "app.py").read_text().splitlines()) <= 60
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -107,37 +109,49 @@ def ascend(
     """The steps of `core.macd.gradient_ascent` with the loss and the gradient that `options` name.
 
     own_answer: see `objective_loss`. base: V as `read_base` gave it, so that frames no mask touches
-    are not read again. Where objects share one strength, dL/dr of that one is Σ_k ∂L/∂r_k at equal
-    r_k, and every entry holds it; so the strengths stay equal from step to step. Raises
+    are not read again. Where objects share one strength, they stay equal from step to step. Raises
     BlindGradient if no gradient depends on the video, NumericalError if one is not finite, and
     OptionError for masks that take the objects' gradients (`MaskOptions.check_trainable`).
     """
     if len(view.objects) and view.outside is not None:
         view.options.check_trainable()
 
-    def loss(video: Tensor) -> Tensor:
-        reuse, changed = (None, None) if base is None else (base.state, view.changed_frames())
-        low_memory = options.memory == "low"
-        return objective_loss(
-            lm, view.encoded, video, options.objective, own_answer, low_memory, reuse, changed
-        )
-
-    def exact(r: Tensor, rf: Tensor) -> tuple[float, Tensor, Tensor]:
-        value, g, gf = gradient_at(view, loss, r, rf)
-        return value, g.sum().expand_as(g) if options.strengths == "shared" else g, gf
-
-    def at_zero(r: Tensor, rf: Tensor) -> tuple[float, Tensor, Tensor]:
+    reads: dict[str, Any] = {
+        "low_memory": options.memory == "low",
+        "reuse": None if base is None else base.state,
+        "changed_frames": None if base is None else view.changed_frames(),
+    }
+    loss = partial(query_loss, lm, view.encoded, **reads)
+    if options.objective != "query":
+        own: dict[str, Any] = {"objective": options.objective, "own_answer": own_answer}
+        loss = partial(objective_loss, lm, view.encoded, **own, **reads)
+    gradient: Callable[..., tuple[float, Tensor, Tensor]] = gradient_at
+    if options.gradient == "base":
         plain = base or read_base(lm, view.encoded, options)
-        assert plain.slope is not None
-        assert plain.state.query_logits is not None
-        g, gf = slopes_at_zero(view, plain.slope, options.strengths == "shared")
-        value = to_float(loss_of(plain.state.query_logits[0], view.encoded))
-        return value, g.double(), gf.double()
-
-    gradient = at_zero if options.gradient == "base" else exact
-    for step in gradient_ascent(view, options, gradient):
+        gradient = partial(_base_gradient, plain, options.strengths == "shared")
+    elif options.strengths == "shared":
+        gradient = _shared_gradient
+    for step in gradient_ascent(view, options, loss, gradient):
         check_step(step)
         yield step
+
+
+def _shared_gradient(
+    view: MaskCompositor, loss: Callable[[Tensor], Tensor], r: Tensor, rf: Tensor
+) -> tuple[float, Tensor, Tensor]:
+    """Of one strength that all objects share: Σ_k ∂L/∂r_k at equal r_k, in every entry."""
+    value, g, gf = gradient_at(view, loss, r, rf)
+    return value, g.sum().expand_as(g), gf
+
+
+def _base_gradient(
+    base: BaseRead, shared: bool, view: MaskCompositor, *_: object
+) -> tuple[float, Tensor, Tensor]:
+    """The approximation "base": L of V, and the slope where every strength is 0."""
+    assert base.slope is not None
+    assert base.state.query_logits is not None
+    g, gf = slopes_at_zero(view, base.slope, shared)
+    return to_float(loss_of(base.state.query_logits[0], view.encoded)), g.double(), gf.double()
 
 
 def slopes_at_zero(
