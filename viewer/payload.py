@@ -68,7 +68,7 @@ def payload(
     trace: Trace | None,
     state: dict[str, Any] | None = None,
     frames: bool = True,
-    former: Trace | None = None,
+    previous: Trace | None = None,
     link: str = "",
     files: dict[str, str] | None = None,
     redo: bool = False,
@@ -77,7 +77,7 @@ def payload(
     """What the viewer shows. frames=False leaves the source frames out, when it has them already.
 
     What the model read comes with a state that is not running: a run would send it many times.
-    former: the trace before the last change by hand, whose answer is shown beside. link: address
+    previous: the trace before the last change by hand, whose answer is shown beside. link: address
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
     whether it is the trace of a "run" or of an "example". redo: whether a change by hand was taken
     back that can be made again. costs: milliseconds of measurements as far as they were timed here,
@@ -91,8 +91,8 @@ def payload(
         out["trace"]["redo"] = redo
         out["trace"]["evidence_ms"] = (costs or {}).get("evidence")
         out["trace"]["controls_ms"] = (costs or {}).get("controls")
-        if former is not None and "macd" in former.answers:
-            out["trace"]["former"] = _answer(former.answers["macd"], former.truth)
+        if previous is not None and "macd" in previous.answers:
+            out["trace"]["previous"] = _answer(previous.answers["macd"], previous.truth)
         if trace.status == "complete" and (trace.answers or trace.options.masks_only):
             out["trace"]["again"] = _again(trace, link)
     return out

@@ -36,7 +36,7 @@ export function mountPage({ element, props, trigger, watch }) {
   const show = () => {
     viewer.attach(place());
     const { value } = props;
-    const stages = (value.constants ?? viewer.state.agreed)?.stages ?? [];
+    const stages = (value.constants ?? viewer.state.receivedConstants)?.stages ?? [];
     viewer.update(value.status ? { ...value, status: form.observe(value.status, stages) } : value);
     restorer.observe(props.value);
     history.observe(props.value);

@@ -195,7 +195,7 @@ export class TabRestorer {
       tab: this.tab,
       user: this.user,
       run: trace.run,
-      untouched: Boolean(trace.again?.link) && !trace.edits.length && !trace.former,
+      untouched: Boolean(trace.again?.link) && !trace.edits.length && !trace.previous,
       name: name ? name[1] : "trace.macd",
       savedAt: Date.now(),
       content,

@@ -34,7 +34,7 @@ def bring_about(page, state):
         case "whatif":
             page.locator(".mv-whatif > summary").click()
             page.evaluate(
-                "(data) => window.viewer.update(data)", payload(trace, former=trace, redo=True)
+                "(data) => window.viewer.update(data)", payload(trace, previous=trace, redo=True)
             )
             page.locator(".mv-object").first.click()
             page.get_by_role("button", name="Draw mask").click()

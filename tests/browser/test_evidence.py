@@ -250,7 +250,7 @@ def test_what_is_kept_of_a_map_is_bounded_however_close_the_zoom(bare):
           heat.paint(context, "video", frame, 1, { x: 0, y: 0, w, h: w / 2 });
         }
       }
-      return [...heat.kept.values()].map((c) => c.width * c.height);
+      return [...heat.cache.values()].map((c) => c.width * c.height);
     }""".replace("heats()", bundle(JS / "heat.js")),
     )
     assert 10 < len(kept) < 80

@@ -119,7 +119,7 @@ def test_redo_stands_beside_undo(bare):
     assert redo.is_disabled()
     page.keyboard.press("r")
     assert sent(page) == []
-    open_tools(bare, trace, former=trace, redo=True)
+    open_tools(bare, trace, previous=trace, redo=True)
     assert undo.is_enabled()
     redo.click()
     assert [a["do"] for a in sent(page)] == ["redo"]

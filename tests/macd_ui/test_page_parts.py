@@ -276,7 +276,7 @@ def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store
         (shown,) = handlers.changes.act(action, "", "me")
         assert not shown["viewer"]["status"]["error"]
         view = shown["viewer"]["trace"]
-        return [edit["label"] for edit in view["edits"]], view["redo"], "former" in view
+        return [edit["label"] for edit in view["edits"]], view["redo"], "previous" in view
 
     assert ask("redo") == ([], False, False)
     session.change(first)

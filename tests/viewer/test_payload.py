@@ -33,9 +33,9 @@ def sent():
     """Interface → objects of it that Python sends."""
     trace = small_trace()
     files = {"trace": "a", "page": "b", "of": "run"}
-    out = payload(trace, files=files, former=trace, link="?example=x")
+    out = payload(trace, files=files, previous=trace, link="?example=x")
     shown = out["trace"]
-    answers = [*shown["answers"].values(), shown["former"]]
+    answers = [*shown["answers"].values(), shown["previous"]]
     steps = [step for answer in answers for step in answer["tokens"]]
     return {
         "Payload": [out],

@@ -109,8 +109,8 @@ export class AskEvidence {
    * @returns {Evidence | undefined}
    */
   choose(step, measured) {
-    const { shown, method } = this.state;
-    const token = `${shown.run} ${method} ${step?.index} ${step?.token}`;
+    const { loaded, method } = this.state;
+    const token = `${loaded.run} ${method} ${step?.index} ${step?.token}`;
     if (token !== this.token) {
       this.token = token;
       this.offer(step, measured);
@@ -145,7 +145,7 @@ export class AskEvidence {
    * @param {Evidence | undefined} evidence what is shown
    */
   draw(step, evidence) {
-    const { shown: trace, track, method, busy } = this.state;
+    const { loaded: trace, track, method, busy } = this.state;
     if (this.root.hidden) return;
     const able = Boolean(step) && ANSWERS.includes(method);
     const chosen = track === null ? null : trace.tracks[track];
@@ -188,14 +188,14 @@ export class AskEvidence {
   }
 
   knockOutObject() {
-    const { shown, track } = this.state;
-    if (track !== null) this.knockOut({ knock_out: [String(shown.tracks[track].id)] });
+    const { loaded, track } = this.state;
+    if (track !== null) this.knockOut({ knock_out: [String(loaded.tracks[track].id)] });
   }
 
   /** @param {Partial<EvidenceRequest>} what */
   knockOut(what) {
-    const { shown, method, token } = this.state;
-    const measured = shown.evidence.some(({ target }) => target.answer === method && target.index === token
+    const { loaded, method, token } = this.state;
+    const measured = loaded.evidence.some(({ target }) => target.answer === method && target.index === token
       && (target.against_text ?? "") === this.against.value);
     const maps = measured ? { maps: false, lens: false } : { maps: true, kinds: AT_FIRST, lens: true };
     this.ask({ ...maps, ...what, knock_out_layers: this.outLayers.value.trim() });

@@ -128,9 +128,9 @@ export class Beside {
    * @param {Trace} trace
    */
   fill(select, trace) {
-    const names = Object.keys(trace.answers), former = select.value;
+    const names = Object.keys(trace.answers), previous = select.value;
     select.replaceChildren(...names.map((name) => el("option", { value: name }, trace.answers[name].title)));
-    select.value = names.includes(former) ? former : names.includes("macd") ? "macd" : names[0] || "";
+    select.value = names.includes(previous) ? previous : names.includes("macd") ? "macd" : names[0] || "";
   }
 
   draw() {
@@ -283,10 +283,10 @@ export class Compare {
     const names = this.views.map(({ name }) => name);
     this.drawnFor = "";
     this.screens.forEach((screen, i) => {
-      const former = screen.choice.value;
+      const previous = screen.choice.value;
       screen.choice.replaceChildren(...this.views.map(({ name, title }) => el("option", { value: name }, title)));
-      screen.choice.value = names.includes(former)
-        ? former : names[Math.min(i, names.length - 1)] ?? "";
+      screen.choice.value = names.includes(previous)
+        ? previous : names[Math.min(i, names.length - 1)] ?? "";
     });
     this.drawRows(trace);
     this.shared.textContent = sharedText(trace.seed, trace.shared);

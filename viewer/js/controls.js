@@ -19,14 +19,14 @@ export class Controls {
   constructor(state, send) {
     this.state = state;
     this.text = el("p", { class: "mv-controls-text" });
-    this.draws = el("div", { class: "mv-draws", role: "img" });
+    this.outcomes = el("div", { class: "mv-draws", role: "img" });
     this.cost = el("p", { class: "mv-note" });
     this.ask = el("button", {
       type: "button", class: "mv-button", on: { click: () => send({ do: "controls" }) },
     });
     this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
     this.root = el("section", { class: "mv-controls", "aria-label": TEXT.choiceOfMasks },
-      el("h3", {}, TEXT.choiceOfMasks), this.text, this.draws, this.ask, this.error, this.cost);
+      el("h3", {}, TEXT.choiceOfMasks), this.text, this.outcomes, this.ask, this.error, this.cost);
   }
 
   /** @param {Trace} trace */
@@ -38,10 +38,10 @@ export class Controls {
     this.ask.textContent = compareWithRandom(trace.controls_ms);
     this.text.textContent = report ? controlText(report) : "";
     this.cost.textContent = report ? controlCost(report.outcomes.length, report.milliseconds) : "";
-    this.draws.hidden = !report;
+    this.outcomes.hidden = !report;
     if (!report) return;
-    this.draws.setAttribute("aria-label", this.text.textContent);
-    this.draws.replaceChildren(...report.outcomes.map((outcome) => {
+    this.outcomes.setAttribute("aria-label", this.text.textContent);
+    this.outcomes.replaceChildren(...report.outcomes.map((outcome) => {
       const choice = controlChoice(outcome, report.index === null);
       return el("span", {
         class: `mv-draw${outcome.same ? " mv-draw-same" : ""}`,

@@ -197,14 +197,14 @@ export class EvidencePanel {
 
   /** @returns {TokenStep | undefined} the chosen token */
   get step() {
-    const { shown, method, token } = this.state;
-    return shown.answers[method]?.tokens[token];
+    const { loaded, method, token } = this.state;
+    return loaded.answers[method]?.tokens[token];
   }
 
   // What was measured of the chosen token; rather than the chosen candidate where that was.
   measured() {
-    const { shown, method, token } = this.state;
-    const mine = shown.evidence.filter(({ target }) => target.answer === method && target.index === token);
+    const { loaded, method, token } = this.state;
+    const mine = loaded.evidence.filter(({ target }) => target.answer === method && target.index === token);
     return this.ask.choose(this.step, mine);
   }
 
@@ -215,7 +215,7 @@ export class EvidencePanel {
    * @param {string} kind
    */
   heat(evidence, kind) {
-    const key = `${this.state.shown.evidence.indexOf(evidence)} ${kind}`;
+    const key = `${this.state.loaded.evidence.indexOf(evidence)} ${kind}`;
     const heat = this.heats.get(key) || new Heat(evidence, kind);
     this.heats.set(key, heat);
     return heat;
@@ -244,7 +244,7 @@ export class EvidencePanel {
     const { method } = this.state;
     const step = this.step;
     this.shown.hidden = !evidence;
-    const name = step ? tokenName(step.text, step.index, this.state.shown.answers[method].title) : "";
+    const name = step ? tokenName(step.text, step.index, this.state.loaded.answers[method].title) : "";
     if (!evidence) {
       this.words.textContent = noEvidence(name, this.ask.able(trace), measuredTokens(trace));
       return;

@@ -31,14 +31,14 @@ export class Flips {
     this.plot = el("div", { class: "mv-flipplot" }, el("span", { class: "mv-axis-down", "aria-hidden": "true" }, "β"), this.down, this.grid,
       this.across, el("span", { class: "mv-axis-across", "aria-hidden": "true" }, "α"));
     this.legend = el("p", { class: "mv-legend" });
-    this.keep = el("button", {
+    this.save = el("button", {
       type: "button", class: "mv-toggle",
       on: { click: () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })) },
     }, TEXT.saveSVG);
     this.root = el("details", { class: "mv-flips" },
       el("summary", {}, TEXT.decisionBoundary), this.words, this.plot,
       this.axis,
-      this.legend, this.keep);
+      this.legend, this.save);
     this.root.addEventListener("toggle", () => this.draw());
   }
 
@@ -48,7 +48,7 @@ export class Flips {
     this.root.hidden = !step || !step.others.length;
     if (!answer || !step || this.root.hidden || !this.root.open) return;
     const able = takesAlpha(answer);
-    for (const part of [this.plot, this.axis, this.legend, this.keep]) part.hidden = !able;
+    for (const part of [this.plot, this.axis, this.legend, this.save]) part.hidden = !able;
     if (!able) {
       this.words.textContent = noBoundary(answer.rule);
       return;

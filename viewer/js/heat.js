@@ -76,7 +76,7 @@ export class Heat {
     /** @type {Map<string, HTMLCanvasElement>} */
     this.drawn = new Map();
     /** @type {Map<string, HTMLCanvasElement>} */
-    this.kept = new Map();
+    this.cache = new Map();
   }
 
   /** @param {HeatView} view */
@@ -146,18 +146,18 @@ export class Heat {
    */
   enlarged(picture, key, width, height) {
     const name = `${key} ${width} ${height}`;
-    const canvas = this.kept.get(name) || el("canvas", { width, height });
-    if (!this.kept.delete(name)) {
+    const canvas = this.cache.get(name) || el("canvas", { width, height });
+    if (!this.cache.delete(name)) {
       const context = contextOf(canvas);
       context.imageSmoothingEnabled = true;
       context.drawImage(picture, 0, 0, width, height);
     }
-    this.kept.set(name, canvas); // the last one used is the last one to go
+    this.cache.set(name, canvas); // the last one used is the last one to go
     let pixels = 0;
-    for (const { width: w, height: h } of this.kept.values()) pixels += w * h;
-    for (const [oldest, { width: w, height: h }] of this.kept) {
+    for (const { width: w, height: h } of this.cache.values()) pixels += w * h;
+    for (const [oldest, { width: w, height: h }] of this.cache) {
       if (pixels <= KEPT_PIXELS) break;
-      this.kept.delete(oldest);
+      this.cache.delete(oldest);
       pixels -= w * h;
     }
     return canvas;

@@ -94,7 +94,7 @@ export class Painter {
    */
   paint(context, alphaOf, colour) {
     const [red, green, blue] = colour;
-    const [w, h] = this.state.shown.size;
+    const [w, h] = this.state.loaded.size;
     const layer = new ImageData(w, h);
     for (let i = 0; i < w * h; i++) {
       layer.data[4 * i] = red;
@@ -113,7 +113,7 @@ export class Painter {
    * @param {FrameMasks} masks
    */
   drawSoft(context, masks) {
-    const { shown: { tracks }, track } = this.state;
+    const { loaded: { tracks }, track } = this.state;
     masks.objects.forEach((mask, k) => {
       if (!mask) return;
       const strength = track === null || track === k ? 0.6 : 0.15;
@@ -130,7 +130,7 @@ export class Painter {
    * @param {FrameMasks} masks
    */
   drawLevels(context, levels, masks) {
-    const { tracks, final, mask, levels: names } = this.state.shown;
+    const { tracks, final, mask, levels: names } = this.state.loaded;
     /** @type {Tag[]} */
     const tags = [];
     if (mask.frame_mask !== "off" && final && final.frame_level.length) {
@@ -182,7 +182,7 @@ export class Painter {
 
   /** @param {CanvasRenderingContext2D} context */
   drawBoxes(context) {
-    const { shown: { tracks }, constants, frame, track, hover } = this.state;
+    const { loaded: { tracks }, constants, frame, track, hover } = this.state;
     /** @type {Tag[]} */
     const tags = [];
     this.eachBox((k, x, y, w, h) => {
@@ -245,13 +245,13 @@ export class Painter {
    * @returns {Outline | null}
    */
   outline(k) {
-    const { shown: trace, frame } = this.state;
+    const { loaded: trace, frame } = this.state;
     return outlineOf(trace.tracks[k], frame, trace.mask);
   }
 
   /** @param {(k: number, x: number, y: number, w: number, h: number) => void} draw */
   eachBox(draw) {
-    const { shown: { tracks }, frame } = this.state;
+    const { loaded: { tracks }, frame } = this.state;
     const { x, y, w, h } = this.area();
     tracks.forEach((track, k) => {
       const box = track.boxes[frame];

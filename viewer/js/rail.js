@@ -90,7 +90,7 @@ export class Rail {
   }
 
   draw() {
-    const { shown: trace, track, hover, frame } = this.state;
+    const { loaded: trace, track, hover, frame } = this.state;
     if (this.step !== this.state.step && trace.tracks.length) this.fill(trace);
     for (const button of all(this.list, ".mv-object")) {
       const k = Number(button.dataset.track);
@@ -103,8 +103,8 @@ export class Rail {
 
   // Measured effects on the chosen token of the baseline's answer, the largest first.
   rank() {
-    const { shown, method, token } = this.state;
-    const changes = shown.occlusion && method === "baseline" ? shown.occlusion.token_change : [];
+    const { loaded, method, token } = this.state;
+    const changes = loaded.occlusion && method === "baseline" ? loaded.occlusion.token_change : [];
     const isMeasured = changes.length > 0 && token < changes[0].length;
     const effect = isMeasured ? changes.map((row) => row[token]) : [];
     const order = effect.map((_, k) => k).sort((a, b) => Math.abs(effect[b]) - Math.abs(effect[a]));

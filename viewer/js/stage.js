@@ -28,7 +28,7 @@ export class Lanes {
   }
 
   load() {
-    const { shown: trace, constants: { states: names } } = this.state;
+    const { loaded: trace, constants: { states: names } } = this.state;
     const rows = trace.tracks.map((track, k) =>
       el("div", { class: "mv-lane", "data-track": k },
         el("span", { class: "mv-lane-name" }, trackName(track)),
@@ -45,7 +45,7 @@ export class Lanes {
 
   /** @param {(i: number) => HTMLElement} make */
   cells(make) {
-    return this.state.shown.times.map((_, i) => {
+    return this.state.loaded.times.map((_, i) => {
       const cell = make(i);
       cell.addEventListener("click", () => this.state.set({ frame: i, playing: false }));
       return cell;
@@ -54,7 +54,7 @@ export class Lanes {
 
   // The frame mask's level of each frame; a pattern, because a cell may be too narrow for a number.
   fillStrip() {
-    const { shown: trace, step } = this.state;
+    const { loaded: trace, step } = this.state;
     this.step = step;
     this.marked = null;
     this.strip.replaceChildren(...this.cells((i) => {
@@ -106,7 +106,7 @@ export class Stage {
     this.maskCache = new Map();
     this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1" });
     this.painter = new Painter(state, () => this.area());
-    this.zoom = new Zoom(this.canvas, () => { if (state.trace) state.set({}); }, () => state.draws);
+    this.zoom = new Zoom(this.canvas, () => { if (state.trace) state.set({}); }, () => state.isDrawing);
     this.caption = el("div", { class: "mv-caption" });
     this.note = el("p", { class: "mv-note", hidden: true });
     this.tools = el("div", { class: "mv-tools" }); // tools for the picture are next to it
@@ -126,7 +126,7 @@ export class Stage {
       type: "button", class: "mv-toggle", "aria-pressed": "true",
       on: { click: () => state.set({ loop: !state.loop }) },
     }, TEXT.loop);
-    this.keep = el("button", {
+    this.save = el("button", {
       type: "button", class: "mv-toggle",
       on: { click: () => savePicture(this.canvas, `frame-${state.frame + 1}.png`) },
     }, TEXT.savePNG);
@@ -141,7 +141,7 @@ export class Stage {
         el("div", { class: "mv-under" }, this.caption, this.zoom.root), this.note),
       this.tools,
       el("div", { class: "mv-moves" }, this.layers,
-        el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.keep),
+        el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.save),
         this.lanes.root));
     this.buildLayers();
     new ResizeObserver(() => this.measure()).observe(this.canvas.parentElement ?? this.root);
@@ -206,14 +206,14 @@ export class Stage {
 
   // The model's frames, where there are pictures of them.
   modelFrames() {
-    const { model } = this.state.shown;
+    const { model } = this.state.loaded;
     return model && model.frames.length ? model : null;
   }
 
   // The canvas has the shape of what it shows.
   fitCanvas() {
     const model = this.modelView() && this.modelFrames();
-    const [width, height] = model ? model.size : this.state.shown.source;
+    const [width, height] = model ? model.size : this.state.loaded.source;
     const scale = this.side / Math.max(width, height);
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
     if (this.canvas.width !== w || this.canvas.height !== h) {
@@ -267,7 +267,7 @@ export class Stage {
    * @param {number} frame
    */
   secondView(shown, frame) {
-    const { model } = this.state.shown;
+    const { model } = this.state.loaded;
     return this.image((shown && shown[frame]) || (model && model.frames[frame]));
   }
 
@@ -277,7 +277,7 @@ export class Stage {
    * @param {Layer} layer
    */
   whyNot(layer) {
-    const { shown: trace, contrast, step } = this.state;
+    const { loaded: trace, contrast, step } = this.state;
     const name = contrast ? contrast.title : TEXT.theSecondView;
     if (layer === "levels" && !trace.final) return WHY_NOT.levels;
     if (layer === "levels" && !hasLevelsOf(trace, contrast)) return WHY_NOT.otherLevels(name);
@@ -301,7 +301,7 @@ export class Stage {
    * @param {boolean} model whether the picture on show is the model's frame
    */
   drawOther(context, answer, model) {
-    const { shown: trace, frame, token, method } = this.state;
+    const { loaded: trace, frame, token, method } = this.state;
     const read = this.modelFrames(), [second] = answer.second_views;
     if (!read || !second) return "";
     const [width, height] = read.size, [x0, y0, x1, y1] = read.content;
@@ -322,7 +322,7 @@ export class Stage {
    * @returns {FrameMasks}
    */
   masks(frame) {
-    const masks = this.maskCache.get(frame) || frameMasks(this.state.shown, frame);
+    const masks = this.maskCache.get(frame) || frameMasks(this.state.loaded, frame);
     this.maskCache.set(frame, masks);
     return masks;
   }
@@ -350,7 +350,7 @@ export class Stage {
     context.scale(place.w / width, place.h / height);
     for (const paint of this.overlays) paint(context);
     context.restore();
-    if (layers.soft || this.state.draws) this.painter.drawSoft(context, this.masks(frame));
+    if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
     if (layers.levels && hasLevelsOf(trace, contrast)) this.painter.drawLevels(context, levels, this.masks(frame));
     if (layers.boxes) this.painter.drawBoxes(context);
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
@@ -360,7 +360,7 @@ export class Stage {
     this.play.setAttribute("aria-label", playing ? TEXT.pause : TEXT.play);
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
     for (const [key, button] of this.toggles) {
-      button.setAttribute("aria-pressed", String(layers[key] || (key === "soft" && this.state.draws)));
+      button.setAttribute("aria-pressed", String(layers[key] || (key === "soft" && this.state.isDrawing)));
       const why = this.whyNot(key);
       button.disabled = why !== "";
       button.title = why;
@@ -396,7 +396,7 @@ export class Stage {
 
   /** @param {FrameLevels} levels */
   describe(levels) {
-    const { shown: trace, frame } = this.state;
+    const { loaded: trace, frame } = this.state;
     const masked = outsideText(levels.frame);
     this.caption.textContent = frameText(frame, trace.times) + masked + (this.modelView() && trace.model ? ` · ${trace.model.fit}` : "");
     const names = trace.tracks.flatMap((t, k) => (t.boxes[frame]

@@ -36,14 +36,14 @@ export function references(trace) {
 }
 
 /**
- * The names of both: the wished ones where the trace has them, else `baseline` and `macd`, else the
+ * The names of both: the selectedPair ones where the trace has them, else `baseline` and `macd`, else the
  * first; null where there is none.
  *
  * @param {Trace} trace
- * @param {Pair} wished what the reader chose; null where nothing was chosen
+ * @param {Pair} selectedPair what the reader chose; null where nothing was chosen
  * @returns {Pair}
  */
-export function choosePair(trace, wished) {
+export function choosePair(trace, selectedPair) {
   /** @type {(answers: Answer[], wish: string | null, usual: string) => string | null} */
   const pick = (answers, wish, usual) => {
     const names = answers.map((a) => a.method);
@@ -51,8 +51,8 @@ export function choosePair(trace, wished) {
     return choice ?? names[0] ?? null;
   };
   return {
-    reference: pick(references(trace), wished.reference, "baseline"),
-    contrast: pick(contrasts(trace), wished.contrast, "macd"),
+    reference: pick(references(trace), selectedPair.reference, "baseline"),
+    contrast: pick(contrasts(trace), selectedPair.contrast, "macd"),
   };
 }
 
@@ -129,7 +129,7 @@ export class State {
     /** @type {Trace | null} */
     this.trace = null;
     /** @type {Constants | null} */
-    this.agreed = null;
+    this.receivedConstants = null;
     /** Whether the trace belongs to a run that goes on. */
     this.running = false;
     this.frame = 0;
@@ -142,7 +142,7 @@ export class State {
     this.method = "macd";
     this.picked = false;
     /** @type {Pair} the answers that the reader chose to see side by side */
-    this.wished = { reference: null, contrast: null };
+    this.selectedPair = { reference: null, contrast: null };
     this.playing = false;
     this.speed = 1;
     this.loop = true;
@@ -164,32 +164,32 @@ export class State {
   }
 
   /** Whether a press on the picture draws. */
-  get draws() {
+  get isDrawing() {
     return this.tool !== null && this.tool !== "click";
   }
 
   /** @returns {Trace} */
-  get shown() {
+  get loaded() {
     if (!this.trace) throw new Error("no trace is shown");
     return this.trace;
   }
 
   /** @returns {Answer | undefined} the answer of one view that others are compared with */
   get reference() {
-    const { reference } = choosePair(this.shown, this.wished);
-    return reference === null ? undefined : this.shown.answers[reference];
+    const { reference } = choosePair(this.loaded, this.selectedPair);
+    return reference === null ? undefined : this.loaded.answers[reference];
   }
 
   /** @returns {Answer | undefined} the answer of two views that is looked at */
   get contrast() {
-    const { contrast } = choosePair(this.shown, this.wished);
-    return contrast === null ? undefined : this.shown.answers[contrast];
+    const { contrast } = choosePair(this.loaded, this.selectedPair);
+    return contrast === null ? undefined : this.loaded.answers[contrast];
   }
 
   /** @returns {Constants} */
   get constants() {
-    if (!this.agreed) throw new Error("no payload has come yet");
-    return this.agreed;
+    if (!this.receivedConstants) throw new Error("no payload has come yet");
+    return this.receivedConstants;
   }
 }
 
@@ -211,7 +211,7 @@ const LAYERS = /** @type {Layer[]} */ (["boxes", "soft", "levels", "counter", "m
  * @param {Rule | null} rule
  */
 export function writeHash(state, rule) {
-  const { shown: trace, frame, track, token, method, layers, contrast, reference, wished } = state;
+  const { loaded: trace, frame, track, token, method, layers, contrast, reference, selectedPair } = state;
   const parts = new URLSearchParams({ run: trace.run, frame: String(frame + 1), of: method, token: String(token + 1) });
   if (track !== null) parts.set("object", String(trace.tracks[track].id));
   parts.set("layers", LAYERS.filter((layer) => layers[layer]).join("."));
@@ -219,8 +219,8 @@ export function writeHash(state, rule) {
     parts.set("alpha", String(rule.alpha));
     parts.set("beta", String(rule.beta));
   }
-  if (wished.contrast && contrast) parts.set("contrast", contrast.method);
-  if (wished.reference && reference) parts.set("reference", reference.method);
+  if (selectedPair.contrast && contrast) parts.set("contrast", contrast.method);
+  if (selectedPair.reference && reference) parts.set("reference", reference.method);
   return `#${parts}`;
 }
 
@@ -245,8 +245,8 @@ export function readHash(hash, trace) {
   if (frame !== null) changes.frame = frame;
   const object = trace.tracks.findIndex((t) => String(t.id) === parts.get("object"));
   if (object >= 0) changes.track = object;
-  const wished = { reference: named("reference"), contrast: named("contrast") };
-  if (wished.reference || wished.contrast) changes.wished = wished;
+  const selectedPair = { reference: named("reference"), contrast: named("contrast") };
+  if (selectedPair.reference || selectedPair.contrast) changes.selectedPair = selectedPair;
   const method = named("of");
   const token = method === null ? null : index("token", trace.answers[method].tokens.length);
   if (method !== null && token !== null) Object.assign(changes, { method, token, picked: true });

@@ -38,11 +38,11 @@ export class Steps {
 
   /** How many steps the ascent took; the place after the last is its end. */
   get last() {
-    return this.state.shown.steps.length;
+    return this.state.loaded.steps.length;
   }
 
   load() {
-    const { shown: trace } = this.state;
+    const { loaded: trace } = this.state;
     this.root.hidden = !trace.steps.length || !trace.final;
     this.drawn = "";
     if (this.root.hidden) return;
@@ -89,7 +89,7 @@ export class Steps {
   }
 
   draw() {
-    const { shown: trace, step, contrast } = this.state;
+    const { loaded: trace, step, contrast } = this.state;
     if (!trace.steps.length || !trace.final) return;
     this.root.hidden = !hasLevelsOf(trace, contrast);
     const key = `${step} ${this.playing}`;

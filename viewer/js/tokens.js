@@ -23,7 +23,7 @@ export class Tokens {
     this.rule = null;
     this.scored = ""; // the answer that `rule` scores
     this.version = 0;
-    this.spoken = "";
+    this.divergenceNote = "";
     this.drawn = "";
     /** @type {(Answer | undefined)[]} the reference and the contrast that the strips were built for */
     this.built = [];
@@ -71,7 +71,7 @@ export class Tokens {
    * @param {Partial<Pair>} names
    */
   choose(names) {
-    this.state.wished = { ...this.state.wished, ...names };
+    this.state.selectedPair = { ...this.state.selectedPair, ...names };
     const { contrast, reference } = this.state;
     this.state.set({
       token: Math.max(0, this.divergence()), picked: false, tool: null,
@@ -177,7 +177,7 @@ export class Tokens {
   build(trace) {
     const { reference, contrast } = this.state;
     const answers = this.answers();
-    const parts = this.divergence();
+    const divergesAt = this.divergence();
     this.version += 1;
     this.built = [reference, contrast];
     this.choices.reference.select.value = reference?.method ?? "";
@@ -191,9 +191,9 @@ export class Tokens {
     this.live.hidden = !two || !able;
     this.reason.textContent = two && !able && contrast
       ? notRescored(contrast.rule) : "";
-    this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, parts)));
-    if (trace.former && contrast?.method === "macd") this.strips.append(this.formerStrip(trace.former));
-    this.verdict.textContent = this.spoken = this.say(answers, parts);
+    this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, divergesAt)));
+    if (trace.previous && contrast?.method === "macd") this.strips.append(this.previousStrip(trace.previous));
+    this.verdict.textContent = this.divergenceNote = this.say(answers, divergesAt);
   }
 
   /** @param {Send} send */
@@ -218,7 +218,7 @@ export class Tokens {
       this.sliders[name].shown.textContent = rule[name].toFixed(2);
     }
     let left = -1, instead = "", ended = false;
-    const ends = endTokens(this.state.shown);
+    const ends = endTokens(this.state.loaded);
     answer.tokens.forEach((step, i) => {
       if (left >= 0 || !step.others.length) return;
       const { rows, chosen } = rescore(step, rule.alpha, rule.beta, answer.head);
@@ -238,7 +238,7 @@ export class Tokens {
     }
     this.verdict.textContent = moved && left >= 0
       ? turnText(left, { ends: ended, ended: left === endOf(answer), text: instead })
-      : this.spoken;
+      : this.divergenceNote;
     const why = this.whyNotAgain();
     this.again.hidden = !this.state.server || !moved;
     this.again.textContent = left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues;
@@ -257,34 +257,34 @@ export class Tokens {
 
   /**
    * @param {Answer[]} answers
-   * @param {number} parts
+   * @param {number} divergesAt
    */
-  say(answers, parts) {
+  say(answers, divergesAt) {
     const whole = answers.length === 2 && answers[1].finished;
     if (this.state.running && !whole) return answers.length ? TEXT.decoding : "";
     if (answers.length < 2) return "";
-    const ending = answers.find((answer) => parts === endOf(answer));
-    return divergenceText(parts, ending?.title ?? "", answers[1].constant ?? "");
+    const ending = answers.find((answer) => divergesAt === endOf(answer));
+    return divergenceText(divergesAt, ending?.title ?? "", answers[1].constant ?? "");
   }
 
   /**
    * @param {Answer} answer
-   * @param {number} parts
+   * @param {number} divergesAt
    */
-  strip(answer, parts) {
+  strip(answer, divergesAt) {
     return el("div", { class: "mv-strip", "data-method": answer.method },
       el("span", { class: "mv-strip-name" }, answer.title),
       el("div", { class: "mv-strip-tokens" }, answer.tokens.map((step, i) =>
         el("button", {
           type: "button", "data-index": i,
-          class: `mv-token${i === parts ? " mv-parts" : ""}`,
-          title: tokenTitle(i, step.token, i === parts),
+          class: `mv-token${i === divergesAt ? " mv-parts" : ""}`,
+          title: tokenTitle(i, step.token, i === divergesAt),
           on: { click: () => this.state.set({ token: i, method: answer.method, picked: true }) },
         }, visible(step.text)))));
   }
 
   /** @param {Answer} answer */
-  formerStrip(answer) {
+  previousStrip(answer) {
     return el("div", { class: "mv-strip mv-former" },
       el("span", { class: "mv-strip-name" }, TEXT.MACDBeforeEdit),
       el("div", { class: "mv-strip-tokens" },
@@ -293,7 +293,7 @@ export class Tokens {
   }
 
   draw() {
-    const { shown: trace, token, method, hover, track, busy, reference, contrast, ends } = this.state;
+    const { loaded: trace, token, method, hover, track, busy, reference, contrast, ends } = this.state;
     if (this.built[0] !== reference || this.built[1] !== contrast) this.build(trace);
     const { alpha, beta } = this.rule || {};
     const key = [this.version, token, method, hover, track, busy, alpha, beta, ends].join(" ");
@@ -319,7 +319,7 @@ export class Tokens {
 
   // Underlines the baseline's tokens by what hiding the object in hand alone does to each.
   lightEffects() {
-    const { shown: trace, hover, track } = this.state;
+    const { loaded: trace, hover, track } = this.state;
     const k = hover ?? track;
     const changes = trace.occlusion && k !== null ? trace.occlusion.token_change[k] : [];
     const colour = k === null ? "" : trace.tracks[k].colour;

@@ -96,7 +96,7 @@ export interface Trace {
   shared: Record<string, number>;
   seed: number;
   warnings: string[];
-  former?: Answer;
+  previous?: Answer;
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
   again?: { command?: string; snippet?: string; link?: string };

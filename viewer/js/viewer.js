@@ -99,7 +99,7 @@ export class Viewer {
     const { send } = this.host;
     if (!send || this.state.busy) return;
     this.hold(true);
-    send({ ...action, run: this.state.shown.run });
+    send({ ...action, run: this.state.loaded.run });
   }
 
   /** @param {DragEvent} event */
@@ -123,7 +123,7 @@ export class Viewer {
   update(payload) {
     if (!payload || !payload.status) return;
     if (payload.constants) {
-      this.state.agreed = payload.constants;
+      this.state.receivedConstants = payload.constants;
       this.legend.load(payload.constants);
     }
     this.showStatus(payload.status);
@@ -148,22 +148,22 @@ export class Viewer {
 
   /** @param {Trace} trace */
   load(trace) {
-    const former = this.state.trace;
-    if (former && former.run === trace.run) this.keepPictures(trace, former);
-    const fresh = !former || former.run !== trace.run;
+    const previous = this.state.trace;
+    if (previous && previous.run === trace.run) this.reusePictures(trace, previous);
+    const fresh = !previous || previous.run !== trace.run;
     this.state.trace = trace;
     if (fresh) {
-      const wished = { reference: null, contrast: null };
-      Object.assign(this.state, { frame: 0, track: null, token: 0, tool: null, step: null, picked: false, wished });
+      const selectedPair = { reference: null, contrast: null };
+      Object.assign(this.state, { frame: 0, track: null, token: 0, tool: null, step: null, picked: false, selectedPair });
     }
-    const same = former && former.tracks.length === trace.tracks.length;
-    if (fresh || !same) this.state.hover = null; // the pointer rests on an index of the former objects
+    const same = previous && previous.tracks.length === trace.tracks.length;
+    if (fresh || !same) this.state.hover = null; // the pointer rests on an index of the previous objects
     if (this.state.step !== null && this.state.step >= trace.steps.length) this.state.step = null;
     const { contrast, reference } = this.state;
     const shown = [contrast, reference].map((answer) => answer?.method);
     if (!this.state.picked || !shown.includes(this.state.method)) this.state.method = shown.find(Boolean) ?? "macd";
-    if (former && !fresh && this.state.track !== null) { // the same object, at its new index
-      const chosen = former.tracks[this.state.track];
+    if (previous && !fresh && this.state.track !== null) { // the same object, at its new index
+      const chosen = previous.tracks[this.state.track];
       const now = trace.tracks.findIndex((t) => chosen && t.id === chosen.id);
       this.state.track = now < 0 ? null : now;
     }
@@ -187,12 +187,12 @@ export class Viewer {
    * A payload without pictures belongs to those that came before.
    *
    * @param {Trace} trace
-   * @param {Trace} former
+   * @param {Trace} previous
    */
-  keepPictures(trace, former) {
-    if (!trace.frames.length) trace.frames = former.frames;
-    if (trace.model && former.model && !trace.model.frames.length) {
-      trace.model = { ...trace.model, frames: former.model.frames };
+  reusePictures(trace, previous) {
+    if (!trace.frames.length) trace.frames = previous.frames;
+    if (trace.model && previous.model && !trace.model.frames.length) {
+      trace.model = { ...trace.model, frames: previous.model.frames };
     }
   }
 
@@ -203,7 +203,7 @@ export class Viewer {
    */
   open(method) {
     const { state } = this;
-    const answer = state.shown.answers[method];
+    const answer = state.loaded.answers[method];
     const two = isContrast(answer);
     state.step = null; // the pixels of a second view are those of the end
     this.tokens.choose({ [two ? "contrast" : "reference"]: method });
@@ -213,9 +213,9 @@ export class Viewer {
   }
 
   followAnswer() {
-    const parts = this.tokens.divergence();
+    const divergesAt = this.tokens.divergence();
     const { picked, contrast } = this.state;
-    if (!picked && parts >= 0 && contrast) Object.assign(this.state, { token: parts, method: contrast.method });
+    if (!picked && divergesAt >= 0 && contrast) Object.assign(this.state, { token: divergesAt, method: contrast.method });
   }
 
   /** @param {Status} status */
@@ -301,7 +301,7 @@ export class Viewer {
       event.preventDefault();
       return;
     }
-    if ((event.key === "u" && trace.former) || (event.key === "r" && trace.redo)) {
+    if ((event.key === "u" && trace.previous) || (event.key === "r" && trace.redo)) {
       this.commit({ do: event.key === "u" ? "undo" : "redo" });
       return;
     }

@@ -29,8 +29,8 @@ export class WhatIf {
     this.state = state;
     this.send = send;
     this.stage = stage;
-    this.shown = ""; // what the controls were drawn for
-    this.shownFrames = "";
+    this.drawnFor = ""; // what the controls were drawn for
+    this.drawnFrames = "";
     this.object = el("div", { class: "mv-edit mv-edit-object" });
     this.frame = el("div", { class: "mv-edit mv-edit-frames" });
     this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.brush });
@@ -84,7 +84,7 @@ export class WhatIf {
     this.draw();
     this.stage.draw();
     if (!box) return;
-    name.value = `object ${1 + Math.max(0, ...this.state.shown.tracks.map((t) => t.id))}`;
+    name.value = `object ${1 + Math.max(0, ...this.state.loaded.tracks.map((t) => t.id))}`;
     name.maxLength = this.state.constants.edit.label;
     this.preview([[box[0], box[1]], [box[2], box[3]]], "box");
     name.focus();
@@ -119,7 +119,7 @@ export class WhatIf {
       /** @type {HTMLButtonElement} */ (control).disabled = now;
     }
     const { trace } = this.state;
-    this.undo.disabled = now || !trace?.former;
+    this.undo.disabled = now || !trace?.previous;
     this.redo.disabled = now || !trace?.redo;
   }
 
@@ -137,8 +137,8 @@ export class WhatIf {
       ? TEXT.runAgainHint
       : TEXT.chooseObjectOrFrames;
     const key = JSON.stringify([trace.run, track, chosen && chosen.label, trace.tracks.length, trace.final.level]);
-    if (key !== this.shown) {
-      this.shown = key;
+    if (key !== this.drawnFor) {
+      this.drawnFor = key;
       this.object.replaceChildren(...(chosen && track !== null ? this.objectControls(trace, chosen, trace.final.level[track]) : []));
     }
     this.drawFrames(trace, frame);
@@ -147,7 +147,7 @@ export class WhatIf {
       button.hidden = (name === "draw" || name === "erase") && !chosen;
     }
     this.size.hidden = tool !== "draw" && tool !== "erase";
-    this.stage.canvas.classList.toggle("mv-tool", this.state.draws);
+    this.stage.canvas.classList.toggle("mv-tool", this.state.isDrawing);
     this.stage.canvas.classList.toggle("mv-clicks", tool === "click");
     if (this.pending) this.preview([[this.pending[0], this.pending[1]], [this.pending[2], this.pending[3]]], "box");
     this.busy(this.state.busy);
@@ -158,7 +158,7 @@ export class WhatIf {
    * @param {(level: number) => void} change
    */
   levels(now, change) {
-    const { levels, r0 } = this.state.shown;
+    const { levels, r0 } = this.state.loaded;
     return el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.level },
       levels.map(({ value, name }) => {
         const level = value ?? r0;
@@ -205,8 +205,8 @@ export class WhatIf {
     this.frame.hidden = !levels.length || group < 0;
     const level = levels[group];
     const key = `${trace.run} ${group} ${level}`;
-    if (this.frame.hidden || key === this.shownFrames) return;
-    this.shownFrames = key;
+    if (this.frame.hidden || key === this.drawnFrames) return;
+    this.drawnFrames = key;
     this.frame.replaceChildren(
       el("span", { class: "mv-edit-name" }, `frames ${frameNumbers(trace.groups[group])}`),
       this.levels(level, (chosen) => this.edit({ kind: "frames", track: group, level: chosen })));
@@ -220,7 +220,7 @@ export class WhatIf {
     const place = (e) => this.stage.toSource(e);
     canvas.addEventListener("pointerdown", (e) => {
       if (this.stage.zoom.fingers.size > 1) line = null; // two fingers zoom
-      if (!this.state.draws || this.state.busy || !e.isPrimary) return;
+      if (!this.state.isDrawing || this.state.busy || !e.isPrimary) return;
       if (this.pending) this.name(null);
       this.state.set({ playing: false }); // the stroke belongs to the frame it was begun on
       line = [place(e)];
@@ -288,7 +288,7 @@ export class WhatIf {
 
   /** @param {Point[]} line */
   commit(line) {
-    const { tool, track, shown: { tracks }, frame, constants: { edit: { side } } } = this.state;
+    const { tool, track, loaded: { tracks }, frame, constants: { edit: { side } } } = this.state;
     if (tool === "box") {
       const xs = line.map((p) => p[0]), ys = line.map((p) => p[1]);
       /** @type {Box} */

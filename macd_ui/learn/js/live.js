@@ -9,7 +9,7 @@ import { Viewer } from "../../../viewer/js/viewer.js";
 
 /** Goal → whether it is reached, from what is shown now and the frames that were. @type {Record<string, (state: State, seen: Set<number>) => boolean>} */
 const GOALS = {
-  frames: (state, seen) => seen.size >= state.shown.times.length,
+  frames: (state, seen) => seen.size >= state.loaded.times.length,
   object: (state) => state.track !== null,
   counterfactual: (state) => state.layers.counter,
   token: (state) => state.picked,
