@@ -193,6 +193,7 @@ class MethodContext:
         masks = self.masks(mask)
         if not len(masks.objects) and masks.outside is None:
             return
+        self.lm.need("gradient")
         if options.gradient == "half":
             half = self._half_size(mask)
             yield from ascend(self.lm, half, options, own_answer=self.own_answer)

@@ -337,6 +337,7 @@ def sid(context: MethodContext) -> SecondView:
     """
     from macd_studio.core.backbones.base import Prune
 
+    context.lm.need("prune")
     options = context.options.sid
     state = context.prefill(context.encoded.video, Prune(options.layer, options.ratio))
     grid = context.encoded.token_grid

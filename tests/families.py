@@ -39,9 +39,8 @@ TEMPLATE = (
 HIDDEN = 64
 
 
-def tokenizer(family: str) -> tf.PreTrainedTokenizerFast:
-    """A byte-level BPE of 400 tokens with the family's special ones."""
-    special = PLAIN + OF_FAMILY["qwen" if family.startswith("qwen") else family]
+def train_tokenizer(special: list[str], **extra: str) -> tf.PreTrainedTokenizerFast:
+    """A byte-level BPE of 400 tokens with these special ones, PLAIN first."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
@@ -50,6 +49,17 @@ def tokenizer(family: str) -> tf.PreTrainedTokenizerFast:
         vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     core.train_from_iterator([TEXT], trainer)
+    return tf.PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<|pad|>",
+        eos_token="<|im_end|>",
+        additional_special_tokens=special[1:],
+        extra_special_tokens=extra,
+    )
+
+
+def tokenizer(family: str) -> tf.PreTrainedTokenizerFast:
+    """The tokenizer of a family, with its special tokens."""
     extra = {}
     if family == "internvl":
         extra = {
@@ -58,13 +68,8 @@ def tokenizer(family: str) -> tf.PreTrainedTokenizerFast:
             "context_image_token": "<IMG_CONTEXT>",
             "video_token": "<video>",
         }
-    return tf.PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        pad_token="<|pad|>",
-        eos_token="<|im_end|>",
-        additional_special_tokens=special[1:],
-        extra_special_tokens=extra,
-    )
+    own = OF_FAMILY["qwen" if family.startswith("qwen") else family]
+    return train_tokenizer(PLAIN + own, **extra)
 
 
 def _text(**more):
@@ -179,18 +184,23 @@ def _parts(family: str):
     return config, tf.SmolVLMForConditionalGeneration, own
 
 
+def draw_weights(model):
+    """Random weights from a seed; what starts at zero would hide a wrong gradient."""
+    generator = torch.Generator().manual_seed(1)
+    for weight in model.parameters():
+        if weight.ndim > 1:
+            scale = weight.shape[-1] ** -0.5 if weight.ndim == 2 else 0.05
+            weight.data = torch.randn(weight.shape, generator=generator) * scale
+    return model
+
+
 @cache
 def tiny(family: str, dtype: torch.dtype = torch.float32):
     """The family's adapter around a random model; the same weights at every call."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     config, model_class, processor = _parts(family)
     torch.manual_seed(0)
-    model = model_class(config).eval()
-    generator = torch.Generator().manual_seed(1)
-    for weight in model.parameters():  # what starts at zero would hide a wrong gradient
-        if weight.ndim > 1:
-            scale = weight.shape[-1] ** -0.5 if weight.ndim == 2 else 0.05
-            weight.data = torch.randn(weight.shape, generator=generator) * scale
+    model = draw_weights(model_class(config).eval())
     model.generation_config.eos_token_id = config.text_config.eos_token_id
     info = BackboneInfo(family, family, 0, "cpu", str(dtype))
     return adapter_of(family)(model.to(dtype), processor, info)

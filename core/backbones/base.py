@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.host import to_host
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
 
@@ -196,10 +196,30 @@ class Watched:
     lens: list[Tensor] = field(default_factory=list)
 
 
+CAPABILITIES = {
+    "gradient": "the loss of its questions cannot be differentiated with respect to its pixels",
+    "reuse": "what two views share is computed for each of them",
+    "prune": "its vision tokens cannot be left out",
+    "attention": "the attention of its layers cannot be read or blocked",
+    "lens": "what its layers hold cannot be read out",
+}
+"""What a model may be able to do → what it means where it is not."""
+
+
 class VideoLM(ABC):
-    """A frozen video language model that can be differentiated with respect to its pixels."""
+    """A frozen video language model, mostly differentiable with respect to its pixels."""
 
     info: BackboneInfo
+    capabilities: frozenset[str] = frozenset(CAPABILITIES)
+    """Of CAPABILITIES. What is missing makes a run cost more, or a method not applicable."""
+
+    def need(self, capability: str) -> None:
+        """Raises NotApplicable, with the reason, where the model lacks a capability."""
+        if capability not in self.capabilities:
+            raise NotApplicable(
+                f"not with {self.info.name}: {CAPABILITIES[capability]}",
+                "Choose another method or another backbone",
+            )
 
     @abstractmethod
     def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:

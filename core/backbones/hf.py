@@ -23,7 +23,6 @@ from macd_studio.core.backbones.base import (
     DecodeState,
     Encoded,
     Prune,
-    VideoLM,
     VisionCache,
     Watch,
     Watched,
@@ -37,12 +36,12 @@ from macd_studio.core.backbones.caches import (
     map_cache,
     select_rows,
 )
-from macd_studio.core.backbones.generation import end_tokens, repetition_penalty
+from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed, hidden_among, pruned, watched
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.prompt import (
+    TokenizerLM,
     metadata_of,
-    placeholders,
     query_positions,
     read_prompt,
     render_prompt,
@@ -57,11 +56,10 @@ from macd_studio.core.backbones.sizes import (
 )
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import Fit
-from macd_studio.core.question import control_strings, refuse_special
 from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 
-class HfVideoLM(VideoLM):
+class HfVideoLM(TokenizerLM):
     """A transformers model with its processor; parameters are frozen.
 
     pixels: name of the model's pixel input. query_prefix: what the processor writes between the
@@ -81,15 +79,9 @@ class HfVideoLM(VideoLM):
             repetition_penalty=repetition_penalty(model.generation_config, info.name),
         )
         self.model = model.eval().requires_grad_(False)
-        self.processor, self.tokenizer = processor, processor.tokenizer
+        super().__init__(processor, model.generation_config)
         self.device, self.dtype = model.device, model.dtype
         self.mean, self.std = (torch.tensor(z) for z in (video.image_mean, video.image_std))
-        self._ends = end_tokens(model.generation_config, self.tokenizer.eos_token_id)
-        added, special = self.tokenizer.get_added_vocab(), self.tokenizer.all_special_tokens
-        self._controls = control_strings(special, added, placeholders(processor))
-        ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
-        unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
-        self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
     # what a family says. `out` is what the processor gave for one clip and one prompt
 
@@ -183,11 +175,6 @@ class HfVideoLM(VideoLM):
         """Hidden states → logits."""
         return self.model.get_output_embeddings()
 
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        """The generation config's and the tokenizer's end tokens."""
-        return self._ends
-
     def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
         """See `VideoLM.preprocess`."""
         native = self.native_frames(clip)
@@ -260,10 +247,6 @@ class HfVideoLM(VideoLM):
             vision_tokens=int((ids[0] == self.vision_token).sum()),
             notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
         )
-
-    def refuse_control_tokens(self, text: str) -> None:
-        """Raises QuestionError for text that is, or becomes, anything but plain text."""
-        refuse_special(text, self._controls, self.tokens(text), self._control_ids)
 
     def query_logits(
         self,
@@ -486,15 +469,3 @@ class HfVideoLM(VideoLM):
             state.prune,
             hidden=hidden_among(state.inputs["vision"], unseen),
         )
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `VideoLM.text`."""
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
-
-    def tokens(self, text: str) -> list[int]:
-        """See `VideoLM.tokens`."""
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    def token_text(self, token: int) -> str:
-        """See `VideoLM.token_text`."""
-        return str(self.tokenizer.decode([token]))

@@ -13,7 +13,14 @@ import torch
 import transformers
 from huggingface_hub.errors import GatedRepoError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoProcessor
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoModelForMultimodalLM,
+    AutoProcessor,
+    PretrainedConfig,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
 from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
 
@@ -137,12 +144,16 @@ class _Source:
             "trust_remote_code": False,
             "local_files_only": self.local or not self.online,
         }
-        config = AutoConfig.from_pretrained(self.source, revision=self.revision or None, **safe)
+        try:
+            config = AutoConfig.from_pretrained(self.source, revision=self.revision or None, **safe)
+        except ValueError:
+            self._refuse_own_code(safe)
+            raise
         family = config.model_type
-        if family not in FAMILIES:
+        if family not in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES:
             raise UnsupportedBackbone(
-                f"{self.name!r} is of the family {family!r}",
-                f"Choose a model of {', '.join(FAMILIES)}",
+                f"{self.name!r} is of the family {family!r}, which does not read video and text",
+                "Choose a model that transformers loads for images, video and text",
             )
         check_memory(self.name, needed_gb(self.source), where, dtype)
         if self.local:
@@ -155,6 +166,16 @@ class _Source:
 
         folder = fetch(self.source, self.revision, progress, self.online, check=fits)
         return folder, family
+
+    def _refuse_own_code(self, safe: dict[str, Any]) -> None:
+        """Raises UnsupportedBackbone for a family that transformers does not hold itself."""
+        revision = self.revision or None
+        config, _ = PretrainedConfig.get_config_dict(self.source, revision=revision, **safe)
+        if "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING:
+            raise UnsupportedBackbone(
+                f"{self.name!r} needs code of its own from its repository, which is never run",
+                "Choose a model that transformers holds itself, mostly named with -hf",
+            )
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -220,7 +241,9 @@ def load_backbone(
     with source.explained():
         folder, family = source.fetch(where, dtype, progress)
         check_generation(folder, name)
-        model_class: Any = getattr(transformers, FAMILIES[family][0])
+        model_class: Any = AutoModelForMultimodalLM
+        if family in FAMILIES:
+            model_class = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
         with reading_weights(progress):
             model = model_class.from_pretrained(
@@ -243,7 +266,11 @@ def load_backbone(
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
-    return adapter_of(family)(model.to(where), processor, info)
+    if family in FAMILIES:
+        return adapter_of(family)(model.to(where), processor, info)
+    from macd_studio.core.backbones.contract import adapt_model
+
+    return adapt_model(model.to(where), processor, info, progress)
 
 
 def pinned(name: str) -> tuple[str, str]:

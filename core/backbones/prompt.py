@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from transformers.video_utils import VideoMetadata
 
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.backbones.generation import end_tokens
 from macd_studio.core.errors import MacdError, UnsupportedBackbone
+from macd_studio.core.question import control_strings, refuse_special
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.validation import shown
 
 MAX_TEMPLATE = 100_000
 """Characters that a chat template may write around a question."""
+
+
+class TokenizerLM(VideoLM):
+    """A model whose words are those of a processor's tokenizer."""
+
+    def __init__(self, processor: Any, generation_config: Any) -> None:
+        self.processor, self.tokenizer = processor, processor.tokenizer
+        self._ends = end_tokens(generation_config, self.tokenizer.eos_token_id)
+        added = self.tokenizer.get_added_vocab()
+        special = self.tokenizer.all_special_tokens
+        self._controls = control_strings(special, added, placeholders(processor))
+        ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
+        unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
+        self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The generation config's and the tokenizer's end tokens."""
+        return self._ends
+
+    def refuse_control_tokens(self, text: str) -> None:
+        """Raises QuestionError for text that is, or becomes, anything but plain text."""
+        refuse_special(text, self._controls, self.tokens(text), self._control_ids)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `VideoLM.text`."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
+
+    def tokens(self, text: str) -> list[int]:
+        """See `VideoLM.tokens`."""
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def token_text(self, token: int) -> str:
+        """See `VideoLM.token_text`."""
+        return str(self.tokenizer.decode([token]))
 
 
 def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
@@ -70,6 +108,62 @@ def template_errors() -> Iterator[None]:
         raise UnsupportedBackbone(
             f"the backbone's chat template cannot be used ({reason})", REPAIR
         ) from error
+
+
+MARK = "\ue000"
+"""Stands for a message's text while its template is taken apart; of Unicode's private area."""
+
+
+def split_prompt(processor: Any, content: list[dict[str, Any]]) -> tuple[str, str]:
+    """What the chat template writes before the text of a message, and after it.
+
+    Found by rendering another text, so that a question which repeats words of the template is no
+    riddle. Raises UnsupportedBackbone where the template changes with the text, or repeats it.
+    """
+    prompt = render_prompt(processor, content)
+    marked = render_prompt(processor, [*content[:-1], content[-1] | {"text": MARK}])
+    head, _, tail = marked.partition(MARK)
+    text = content[-1]["text"]
+    if MARK in tail or prompt != head + text + tail:
+        if prompt != head + text.strip() + tail:  # some templates trim it
+            raise UnsupportedBackbone(
+                "the backbone's chat template changes or repeats the question", REPAIR
+            )
+    return head, tail
+
+
+def query_at(
+    tokenizer: Any, head: str, rest: str, ids: list[int], question: str, before: str = ""
+) -> list[int]:
+    """Positions in `ids` of the tokens that hold `question` and of no others.
+
+    head: the rendered prompt before the text of the message; rest: from there on; before: text that
+    precedes the question in it; ids: the final input ids, media tokens expanded. The end of the
+    prompt, from the text on or from one of the words before it, is tokenized by itself and must
+    equal the end of `ids`. Raises UnsupportedBackbone where none does.
+    """
+    cuts = [len(head)]
+    for i in range(len(head) - 1, max(-1, len(head) - MOST_BEFORE), -1):
+        if head[i] in "<\n >|[":
+            cuts.append(i)
+    for cut in cuts:
+        tail = head[cut:] + rest
+        encoded = tokenizer(tail, add_special_tokens=False, return_offsets_mapping=True)
+        tail_ids: list[int] = encoded["input_ids"]
+        offset = len(ids) - len(tail_ids)
+        if offset < 0 or ids[offset:] != tail_ids:
+            continue
+        start = len(head) - cut + len(before)
+        end = start + len(question)
+        spans: list[tuple[int, int]] = encoded["offset_mapping"]
+        return [offset + i for i, (a, b) in enumerate(spans) if b > start and a < end and b > a]
+    raise UnsupportedBackbone(
+        "the prompt's end tokenizes differently by itself", "Report the tokenizer's name"
+    )
+
+
+MOST_BEFORE = 200
+"""Characters before a message's text among which the end of the prompt may begin."""
 
 
 def query_positions(

@@ -48,10 +48,12 @@ class Kind:
 
     measure: the map of a case under the view of that name. once, per_object, per_patch: what it
     costs, in readings of one view; what shares its first frames and is read in a batch takes 0.6.
+    needs: what the model must be able to do, of `backbones.base.CAPABILITIES`.
     """
 
     title: str
     measure: Callable[[EvidenceCase, str], Measured]
+    needs: str = ""
     once: float = 0.0
     per_object: float = 0.0
     per_patch: float = 0.0
@@ -184,8 +186,8 @@ def _spread_losses(case: EvidenceCase, view: str, batches: Iterable[list[Piece]]
 
 
 KINDS = {
-    "gradient": Kind("Input × gradient", gradient, once=4.5),
-    "attention": Kind("Attention", attention, once=LENS),
+    "gradient": Kind("Input × gradient", gradient, "gradient", once=4.5),
+    "attention": Kind("Attention", attention, "attention", once=LENS),
     "occlusion": Kind("Occlusion by object", occlusion, per_object=0.6),
     "occlusion-grid": Kind("Occlusion by patch", occlusion_grid, per_patch=0.6),
 }

@@ -14,7 +14,7 @@ from macd_studio.core.evidence.case import EvidenceCase
 from macd_studio.core.evidence.kinds import Measured, find_kind
 from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_layers_out
 from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
-from macd_studio.core.evidence.options import EvidenceOptions, read_layers
+from macd_studio.core.evidence.options import DEFAULT_KINDS, EvidenceOptions, read_layers
 from macd_studio.core.evidence.records import (
     VIEWS,
     Agreement,
@@ -115,6 +115,7 @@ def open_case(
 ) -> EvidenceCase:
     """What is to be measured, checked against the trace and its model."""
     trace, lm, context = bench.trace, bench.lm, bench.context
+    options = _possible(options, lm)
     track_ids = [t.id for t in trace.tracks]
     for track in options.track_ids():
         if track not in track_ids:
@@ -133,6 +134,26 @@ def open_case(
     read_layers(options.knock_out_layers, lm.depth)
     bench.check_weights()
     return EvidenceCase(context, target, prefix, views, options, layers, stopped)
+
+
+def _possible(options: EvidenceOptions, lm: VideoLM) -> EvidenceOptions:
+    """The options without what is measured by default and the model cannot give.
+
+    Raises NotApplicable for a kind or a knock-out that was asked for and cannot be had.
+    """
+    needed = {kind: find_kind(kind).needs for kind in options.chosen_kinds}
+    for kind in options.kinds if options.kinds != DEFAULT_KINDS else ():
+        if needed[kind]:
+            lm.need(needed[kind])
+    if options.knock_out or options.boxes:
+        lm.need("attention")
+    kinds = [k for k in options.chosen_kinds if needed[k] in {"", *lm.capabilities}]
+    return replace(
+        options,
+        kinds=tuple(kinds) if options.maps else options.kinds,
+        maps=options.maps and bool(kinds),
+        lens=options.lens and "lens" in lm.capabilities,
+    )
 
 
 def _target(trace: Trace, lm: VideoLM, options: EvidenceOptions) -> tuple[Target, list[int]]:

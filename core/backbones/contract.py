@@ -1,0 +1,289 @@
+"""What a model must do so that its masks, gradients and answers can be trusted: checked at load.
+
+On a drawn clip of two frames, in seconds. A model whose processor is not affine, whose views
+disturb each other or whose answers are not those of its own `generate` is refused; one whose
+gradient alone is wrong is used without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.universal import UniversalVLM
+from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.types import ModelFrames, Progress
+
+QUESTION = "Is there a red square in the video?"
+FRAMES, SIDE = 2, 112
+TOKENS = 4
+"""Length of the answers that are compared."""
+STEPS = (0.003, 0.01, 0.03, 0.1)
+"""Of the central differences: one of them must agree. A coarse one suits rounding, a fine one a
+mixture of experts, whose routes change with the mask."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """affine, logits: largest difference, relative to the largest value; gradient: relative."""
+
+    affine: float
+    logits: float
+    gradient: float
+
+
+TOLERANCES = {
+    torch.float64: Tolerance(1e-5, 1e-6, 0.02),
+    torch.float32: Tolerance(1e-4, 1e-3, 0.1),
+    torch.float16: Tolerance(5e-3, 0.05, 0.5),
+    torch.bfloat16: Tolerance(2e-2, 0.1, 0.5),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: whether it holds, and what was found."""
+
+    name: str
+    holds: bool
+    found: str
+
+
+MEANING = {
+    "affine": "a mask on a frame is not a mask on what the model reads, so nothing here would be"
+    " true of it",
+    "question": "the question's tokens are not found in the prompt, so its loss cannot be taken",
+    "mask": "hiding half of the video does not change the question's loss",
+    "generate": "its answers here would not be those of its own generate",
+    "rows": "a view's logits change with the views beside it",
+    "gradient": "the strengths would not follow the loss; methods that need no gradient still work",
+}
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The checks of a model, in order."""
+
+    checks: tuple[Check, ...] = field(default=())
+
+    def failed(self) -> tuple[Check, ...]:
+        """Those that do not hold."""
+        return tuple(c for c in self.checks if not c.holds)
+
+
+def adapt_model(
+    model: Any, processor: Any, info: BackboneInfo, progress: Progress | None = None
+) -> UniversalVLM:
+    """The universal adapter of a model that keeps the contract; without "gradient" where it must.
+
+    Raises UnsupportedBackbone, see `check_model`.
+    """
+    lm = UniversalVLM(model, processor, info)
+    lm.contract = check_model(lm, progress)
+    failed = {c.name for c in lm.contract.failed()}
+    if "picture" in failed:
+        lm.writes_pictures = False
+    if "gradient" in failed:
+        lm.capabilities = lm.capabilities - {"gradient"}
+    return lm
+
+
+def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
+    """Runs every check. Raises UnsupportedBackbone, by name of the check, for all but two.
+
+    Without a sound "gradient" a model still reads and answers; where "picture" does not hold, a
+    single frame is handed over as a video.
+
+    progress: told which check runs.
+    """
+    case = _Case(lm)
+    checks = []
+    todo: dict[str, Callable[[], Check]] = {
+        "question": case.question,
+        "affine": case.affine,
+        "mask": case.mask,
+        "generate": case.generate,
+        "rows": case.rows,
+        "picture": case.picture,
+        "gradient": case.gradient,
+    }
+    for name, run in todo.items():
+        if progress is not None:
+            progress.begin(f"Checking {lm.info.name}: {name}")
+        check = run()
+        if not check.holds and name not in ("gradient", "picture"):
+            raise UnsupportedBackbone(
+                f"{lm.info.name} fails the check {name!r} ({check.found}): {MEANING[name]}",
+                "Choose another backbone",
+            )
+        checks.append(check)
+    return Contract(tuple(checks))
+
+
+def _drawn(frames: int = FRAMES) -> ModelFrames:
+    """A red square that moves over coloured tiles."""
+    grain = np.random.default_rng(0).integers(40, 216, (frames, SIDE // 8, SIDE // 8, 3), np.uint8)
+    pixels = grain.repeat(8, 1).repeat(8, 2)
+    third = SIDE // 3
+    for t in range(frames):
+        left = third * t
+        pixels[t, third : 2 * third, left : left + third] = (220, 30, 30)
+    times = np.arange(frames, dtype=np.float64) * 0.5
+    return ModelFrames(pixels, times, frames * 0.5, (0, 0, SIDE, SIDE), 1.0)
+
+
+class _Case:
+    def __init__(self, lm: UniversalVLM) -> None:
+        self.lm = lm
+        self.tolerance = TOLERANCES.get(lm.dtype, TOLERANCES[torch.bfloat16])
+        self.encoded = lm.encode_frames(_drawn(), QUESTION)
+
+    @property
+    def video(self) -> Tensor:
+        return self.encoded.video
+
+    def question(self) -> Check:
+        """The positions of the question hold its text."""
+        ids = self.encoded.input_ids[0][self.encoded.query].tolist()
+        found = str(self.lm.tokenizer.decode(ids)).strip()
+        return Check("question", found == QUESTION, repr(found[:80]))
+
+    def affine(self) -> Check:
+        """P(0.3 a + 0.7 b) = 0.3 P(a) + 0.7 P(b)."""
+        return self._affine("affine", self.encoded)
+
+    def picture(self) -> Check:
+        """So it is for a single frame, which goes another way where there is one."""
+        if not self.lm.writes_pictures:
+            return Check("picture", False, "read as a video of one frame")
+        try:
+            return self._affine("picture", self.lm.encode_frames(_drawn(1), QUESTION))
+        except UnsupportedBackbone as error:
+            return Check("picture", False, str(error)[:120])
+
+    @torch.no_grad()
+    def _affine(self, name: str, encoded: Encoded) -> Check:
+        a, b = encoded.video, encoded.video.flip(-1)
+        mixed, one, two = (_pixels(self.lm, encoded, v) for v in (0.3 * a + 0.7 * b, a, b))
+        off = (mixed - (0.3 * one + 0.7 * two)).abs().max() / one.abs().max().clamp_min(1e-9)
+        changed = bool((one != two).any())
+        holds = changed and float(off) <= self.tolerance.affine
+        return Check(name, holds, f"off by {float(off):.1e}" if changed else "pixels ignored")
+
+    @torch.no_grad()
+    def mask(self) -> Check:
+        """Hiding a half changes the loss."""
+        before, after = (float(self._loss(z)) for z in self._strengths((0.0, 0.0), (1.0, 0.0)))
+        return Check("mask", before != after, f"{before:.4f} and {after:.4f}")
+
+    @torch.no_grad()
+    def generate(self) -> Check:
+        """Greedy tokens without contrast are those of `model.generate`; a tie is no difference."""
+        lm, encoded = self.lm, self.encoded
+        own = self._greedy(lm.prefill(encoded, self.video))
+        kwargs = lm.generate_inputs(encoded, self.video)
+        given = lm.model.generate(
+            input_ids=encoded.input_ids, **kwargs, max_new_tokens=TOKENS, do_sample=False,
+            num_beams=1, repetition_penalty=1.0, output_logits=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        theirs = given.sequences[0, encoded.input_ids.shape[1] :].tolist()
+        for i, (mine, its) in enumerate(zip(own, theirs, strict=False)):
+            if mine == its:
+                continue
+            logits = given.logits[i][0].float()
+            gap = float((logits[its] - logits[mine]).abs() / logits.abs().max().clamp_min(1e-9))
+            return Check("generate", gap <= self.tolerance.logits, f"{own} here, {theirs} there")
+        return Check("generate", True, f"{len(own)} tokens equal")
+
+    def _greedy(self, state: Any) -> list[int]:
+        tokens: list[int] = []
+        while True:
+            tokens.append(int(state.logits[0].argmax()))
+            if len(tokens) == TOKENS or tokens[-1] in self.lm.end_tokens:
+                return tokens
+            state = self.lm.step(state, tokens[-1:])
+
+    @torch.no_grad()
+    def rows(self) -> Check:
+        """Two views decoded together give what each gives alone."""
+        lm, encoded = self.lm, self.encoded
+        views = [self.video, self.video.flip(-1)]
+        both = lm.prefill(encoded, torch.stack(views))
+        first, tokens = both.logits, both.logits.argmax(-1).tolist()
+        then = lm.step(both, tokens).logits
+        off = 0.0
+        for row, view in enumerate(views):
+            one = lm.prefill(encoded, view)
+            pairs = ((first, one.logits), (then, lm.step(one, [tokens[row]]).logits))
+            for together, alone in pairs:
+                scale = alone.abs().max().clamp_min(1e-9)
+                off = max(off, float((together[row] - alone[0]).abs().max() / scale))
+        return Check("rows", off <= self.tolerance.logits, f"off by {off:.1e}")
+
+    def gradient(self) -> Check:
+        """The derivatives of the loss by two strengths are the central differences."""
+        try:
+            at = torch.tensor([0.5, 0.5], dtype=torch.float64, requires_grad=True)
+            (exact,) = torch.autograd.grad(self._loss(at), at)
+        except RuntimeError as error:  # an operation without a derivative
+            return Check("gradient", False, str(error).splitlines()[0][:120])
+        if not bool(exact.isfinite().all()):
+            return Check("gradient", False, "not finite")
+        found = list(self._differences(exact))
+        if not found:
+            return Check("gradient", True, "not checked: it is smaller than rounding")
+        return Check("gradient", min(found) <= self.tolerance.gradient, f"off by {min(found):.1%}")
+
+    @torch.no_grad()
+    def _differences(self, exact: Tensor) -> Iterator[float]:
+        """How far the derivatives are from the differences of each step, relative to the larger.
+
+        Steps whose differences drown in the rounding of the loss are left out.
+        """
+        scale = float(exact.abs().max())
+        for step in STEPS:
+            found, rounding = [], 0.0
+            for k in range(2):
+                ends = []
+                for sign in (1, -1):
+                    at = [0.5, 0.5]
+                    at[k] += sign * step
+                    ends.append(float(self._loss(torch.tensor(at, dtype=torch.float64))))
+                found.append((ends[0] - ends[1]) / (2 * step))
+                rounding = max(rounding, 8 * torch.finfo(self.lm.dtype).eps * abs(ends[0]) / step)
+            if rounding > self.tolerance.gradient * scale:
+                continue
+            numeric = torch.tensor(found, dtype=torch.float64)
+            yield float((exact.cpu() - numeric).abs().max()) / scale
+
+    @staticmethod
+    def _strengths(*pairs: tuple[float, float]) -> list[Tensor]:
+        return [torch.tensor(pair, dtype=torch.float64) for pair in pairs]
+
+    def _loss(self, strengths: Tensor) -> Tensor:
+        """The question's loss with the left and the right half faded to the mean colour."""
+        video = self.video
+        if self.lm.dtype == torch.float64:
+            video = video.double()
+        left = torch.zeros(video.shape[-1], dtype=video.dtype, device=video.device)
+        left[: len(left) // 2] = 1
+        r = strengths.to(video)
+        mask = r[0] * left + r[1] * (1 - left)
+        faded = video * (1 - mask)
+        logits = self.lm.query_logits(self.encoded, faded).log_softmax(-1)
+        ids = self.encoded.input_ids[0][self.encoded.query]
+        return -logits[torch.arange(len(ids), device=ids.device), ids].mean()
+
+
+def _pixels(lm: UniversalVLM, encoded: Encoded, video: Tensor) -> Tensor:
+    """The pixel inputs as one vector, in float32."""
+    inputs = lm.pixel_inputs(encoded, video)
+    given = encoded.inputs
+    made = [v for k, v in inputs.items() if isinstance(v, Tensor) and v is not given.get(k)]
+    return torch.cat([v.float().flatten() for v in made if v.is_floating_point()])

@@ -1,0 +1,478 @@
+"""Any model that transformers loads for video and text, through its own processor and decoding.
+
+A video processor is affine in the frames it is given. So masks are blended on the frames, and the
+model's processor does the rest, with a graph back to the masks; no family needs pixel code here.
+Decoding goes through the model's own `prepare_inputs_for_generation` and cache, as `generate` does.
+What it costs: every view is read whole, one after another, and nothing is shared between views;
+the families of `load.FAMILIES` do better.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from macd_studio.core.backbones.base import (
+    BackboneInfo,
+    DecodeState,
+    Encoded,
+    Prune,
+    normalise,
+    widen,
+)
+from macd_studio.core.backbones.generation import repetition_penalty
+from macd_studio.core.backbones.hooks import checkpointed
+from macd_studio.core.backbones.positions import positions_of
+from macd_studio.core.backbones.prompt import (
+    TokenizerLM,
+    metadata_of,
+    query_at,
+    render_prompt,
+    split_prompt,
+    template_errors,
+    unknown_words,
+)
+from macd_studio.core.backbones.sizes import at_least
+from macd_studio.core.errors import UnsupportedBackbone
+from macd_studio.core.options import Fit
+from macd_studio.core.types import Clip, ModelFrames
+
+TIMES_ON_AN_AXIS = ("qwen2_vl", "qwen2_5_vl")
+"""Families whose positions transformers gets wrong after a video; see `positions`."""
+VISION_TOKENS = ("video_token_id", "image_token_id", "video_token_index", "image_token_index")
+
+
+@dataclass(eq=False)
+class _Row:
+    """One view that is being decoded. ids: (1, L) all tokens so far; kwargs: the model's own."""
+
+    ids: Tensor
+    kwargs: dict[str, Any]
+    encoded: Encoded | None
+    video: Tensor | None
+
+    def copy(self) -> _Row:
+        """A row that can go on by itself."""
+        cache = deepcopy(self.kwargs.get("past_key_values"))
+        return replace(self, kwargs=self.kwargs | {"past_key_values": cache})
+
+
+class UniversalVLM(TokenizerLM):
+    """A model of `AutoModelForMultimodalLM` with its `AutoProcessor`; parameters are frozen."""
+
+    capabilities = frozenset({"gradient"})
+    contract: Any = None
+    """What was found of it at load, a `contract.Contract`; None where it was not checked."""
+
+    def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
+        video = getattr(processor, "video_processor", None)
+        video = video or getattr(processor, "image_processor", None)
+        if video is None:
+            raise UnsupportedBackbone(
+                f"the processor of {info.name} reads neither video nor pictures",
+                "Choose a model that reads video",
+            )
+        penalty = repetition_penalty(model.generation_config, info.name)
+        self.info = replace(info, repetition_penalty=penalty)
+        self.model = model.eval().requires_grad_(False)
+        super().__init__(processor, model.generation_config)
+        self.device, self.dtype = model.device, model.dtype
+        ones = ([0.0] * 3, [1.0] * 3)
+        own = (getattr(video, "image_mean", None), getattr(video, "image_std", None))
+        stats = own if own[0] and own[1] and len(own[0]) == 3 else ones
+        self.mean, self.std = (torch.tensor(z, dtype=torch.float32) for z in stats)
+
+    @cached_property
+    def _accepts(self) -> frozenset[str]:
+        """Names that the model's forward pass takes."""
+        return frozenset(inspect.signature(self.model.forward).parameters)
+
+    @cached_property
+    def _vision_ids(self) -> Tensor:
+        config = self.model.config
+        ids = {getattr(config, name, None) for name in VISION_TOKENS} - {None}
+        return torch.tensor(sorted(ids), device=self.device)
+
+    @property
+    def depth(self) -> int:
+        """See `VideoLM.depth`."""
+        return int(self.model.config.get_text_config(decoder=True).num_hidden_layers)
+
+    def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
+        """The clip's own frames: the model's processor sees them as they are, whatever `fit` is."""
+        height, width = clip.frames.shape[1:3]
+        content = (0, 0, width, height)
+        stretch = (width / height) / (clip.size[0] / clip.size[1])
+        return ModelFrames(clip.frames, clip.times, clip.duration, content, stretch)
+
+    def encode_frames(
+        self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
+    ) -> Encoded:
+        """See `VideoLM.encode_frames`. `gather` is empty: the processor lays pixels out."""
+        text = before + question + suffix
+        self.refuse_control_tokens(text)
+        count = len(frames.pixels)
+        as_video = self._reads_video(count)
+        media = [{"type": "video"}] if as_video else [{"type": "image"}] * count
+        head, tail = split_prompt(self.processor, [*media, {"type": "text", "text": text}])
+        prompt = head + text + tail
+        rgb = at_least(frames.pixels, self._min_frames) if as_video else frames.pixels
+        given = torch.from_numpy(np.array(rgb)).permute(0, 3, 1, 2)
+        about = metadata_of(frames, len(rgb))
+        how: dict[str, Any] = {"images": [list(given)]}
+        if as_video:
+            how = {
+                "videos": self._nested(given),
+                "video_metadata": [about],
+                "do_sample_frames": False,
+            }
+        with template_errors():
+            out = dict(self.processor(text=[prompt], return_tensors="pt", **how))
+        ids = out.pop("input_ids").to(self.device)
+        query = query_at(self.tokenizer, head, text + tail, ids[0].tolist(), question, before)
+        vision = torch.isin(ids[0], self._vision_ids)
+        if not vision[: query[0]].any() or vision[query[0] :].any():
+            raise UnsupportedBackbone(
+                "the chat template puts the question before the video, so its loss cannot see"
+                " pixels",
+                "Use a template with the video first",
+            )
+        inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in out.items()}
+        return Encoded(
+            question=question,
+            prompt=prompt,
+            input_ids=ids,
+            query=torch.tensor(query, device=self.device),
+            video=normalise(frames.pixels, self.mean, self.std).to(self.device),
+            frames=frames,
+            gather=torch.empty(0, dtype=torch.long),
+            mean=self.mean.to(self.device),
+            std=self.std.to(self.device),
+            groups=self._groups(inputs, count),
+            inputs=inputs | {"about": about if as_video else None},
+            vision_tokens=int(vision.sum()),
+            notes=unknown_words(self.tokenizer, ids[0, query].tolist(), question),
+        )
+
+    def _reads_video(self, frames: int) -> bool:
+        """Whether frames are handed over as a video; a single one is a picture where it can be."""
+        if getattr(self.processor, "video_processor", None) is None:
+            return False
+        if getattr(self.processor, "image_processor", None) is None:
+            return True
+        return frames > 1 or not self.writes_pictures
+
+    @cached_property
+    def writes_pictures(self) -> bool:
+        """Whether the chat template knows pictures; false where `contract` found it wanting."""
+        text = [{"type": "text", "text": "?"}]
+        try:
+            without = render_prompt(self.processor, text)
+            return render_prompt(self.processor, [{"type": "image"}, *text]) != without
+        except UnsupportedBackbone:
+            return False
+
+    @property
+    def _min_frames(self) -> int:
+        return int(getattr(self.processor.video_processor, "temporal_patch_size", 1) or 1)
+
+    def _nested(self, video: Tensor) -> list[Any]:
+        """One prompt's videos as the processor takes them."""
+        return [[video]] if self.model.config.model_type == "smolvlm" else [video]
+
+    def _groups(self, inputs: Mapping[str, Any], count: int) -> tuple[tuple[int, ...], ...]:
+        """Frames of each temporal patch: from the grid of the video where there is one."""
+        grid = inputs.get("video_grid_thw")
+        patches = int(grid[0, 0]) if grid is not None and len(grid) == 1 else count
+        each = max(1, -(-count // patches))
+        return tuple(tuple(range(i, min(i + each, count))) for i in range(0, count, each))
+
+    def pixel_inputs(self, encoded: Encoded, video: Tensor) -> dict[str, Any]:
+        """What the model's own processor makes of a view (T, 3, H, W), with its graph."""
+        exact = video if video.dtype == torch.float64 else video.float()
+        rgb = exact * encoded.std[:, None, None] + encoded.mean[:, None, None]
+        about = encoded.inputs["about"]
+        if about is None:
+            out = self.processor.image_processor(list(rgb), do_rescale=False, return_tensors="pt")
+        else:
+            rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
+            out = self.processor.video_processor(
+                [rgb],
+                do_rescale=False,
+                do_sample_frames=False,
+                video_metadata=[about],
+                return_tensors="pt",
+            )
+        given = {k: v for k, v in encoded.inputs.items() if isinstance(v, Tensor)}
+        found = {}
+        for name, value in out.items():
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                continue
+            place = name if name in given else _by_shape(given, value)
+            if place is not None:
+                found[place] = value.reshape(given[place].shape).to(self.dtype)
+        if not found:
+            raise UnsupportedBackbone(
+                f"the processor of {self.info.name} gives pixels that its model does not take",
+                "Choose another backbone",
+            )
+        return {k: v for k, v in encoded.inputs.items() if k != "about"} | found
+
+    def generate_inputs(self, encoded: Encoded, video: Tensor) -> dict[str, Any]:
+        """What `model.generate` takes beside the prompt's ids to answer as this adapter does."""
+        inputs = self.pixel_inputs(encoded, video)
+        kwargs = {k: v for k, v in inputs.items() if k in self._accepts or k in _PER_TOKEN}
+        if self.model.config.model_type in TIMES_ON_AN_AXIS:
+            kwargs["position_ids"] = self._positions(encoded.input_ids, inputs)
+        return {k: v for k, v in kwargs.items() if v is not None}
+
+    def _positions(self, ids: Tensor, kwargs: dict[str, Any]) -> Tensor | None:
+        """Explicit positions of a prompt, as `generate` would give them, or as they should be."""
+        if "position_ids" not in self._accepts:
+            return None
+        kind = self.model.config.model_type
+        if kind in TIMES_ON_AN_AXIS and (grid := kwargs.get("video_grid_thw")) is not None:
+            t, h, w = grid[0].tolist()
+            merge = self.model.config.vision_config.spatial_merge_size
+            step = 1.0
+            if kind == "qwen2_5_vl":
+                per_second = self.model.config.vision_config.tokens_per_second
+                seconds = kwargs.get("second_per_grid_ts")
+                step = float(seconds[0] if seconds is not None else 1.0) * per_second
+            is_video = torch.isin(ids[0], self._vision_ids).cpu().numpy()
+            advance = bool(getattr(self.model.config, "spatial_advance", False))
+            three = positions_of(is_video, (t, h // merge, w // merge), step, advance)
+            return three[:, None].to(self.device)
+        own: Tensor = self.model._prepare_position_ids_for_generation(
+            ids, kwargs | {"input_ids": ids}
+        )
+        return own
+
+    def _begin(self, ids: Tensor, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The model's further inputs for a prompt."""
+        kwargs = {k: v for k, v in inputs.items() if k in self._accepts or k == "attention_mask"}
+        position_ids = self._positions(ids, dict(inputs))
+        if position_ids is not None:
+            kwargs["position_ids"] = position_ids
+        mask = kwargs.get("attention_mask")
+        if mask is not None and bool((mask == 1).all()):
+            kwargs["attention_mask"] = None
+        return kwargs
+
+    def _read(
+        self, ids: Tensor, inputs: Mapping[str, Any], keep: Tensor, cached: bool
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Logits (n, V) at the positions `keep` (n,) of a whole prompt, and what goes on from it.
+
+        cached: whether a cache is filled.
+        """
+        kwargs = self._begin(ids, inputs) | {"use_cache": cached}
+        if cached:
+            text = self.model.config.get_text_config(decoder=True)
+            kwargs["past_key_values"] = DynamicCache(config=text)
+        some = {"logits_to_keep": keep} if "logits_to_keep" in self._accepts else {}
+        given = self.model.prepare_inputs_for_generation(
+            ids, is_first_iteration=True, **kwargs, **some
+        )
+        out = self.model(**given, return_dict=True)
+        logits = out.logits[0] if out.logits.shape[1] == len(keep) else out.logits[0, keep]
+        if cached:
+            kwargs = self.model._update_model_kwargs_for_generation(out, kwargs)
+        return widen(logits), kwargs
+
+    def query_logits(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        low_memory: bool = False,
+        reuse: DecodeState | None = None,
+        changed_frames: Tensor | None = None,
+    ) -> Tensor:
+        """See `VideoLM.query_logits`; everything is read anew."""
+        inputs = self.pixel_inputs(encoded, video)
+        with checkpointed(self.model) if low_memory else nullcontext():
+            logits, _ = self._read(encoded.input_ids, inputs, encoded.query - 1, cached=False)
+        return logits
+
+    def prefill(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        prune: Prune | None = None,
+        reuse: DecodeState | None = None,
+        graph: bool = False,
+    ) -> DecodeState:
+        """See `VideoLM.prefill`; views are read one after another, and nothing is taken over."""
+        if prune is not None:
+            self.need("prune")
+        views = video if video.ndim == 5 else video[None]
+        last = encoded.input_ids.shape[1] - 1
+        keep = torch.cat([encoded.query - 1, encoded.query.new_tensor([last])])
+        rows, logits = [], []
+        for view in views:
+            with nullcontext() if graph else torch.no_grad():
+                inputs = self.pixel_inputs(encoded, view)
+                read, kwargs = self._read(encoded.input_ids, inputs, keep, cached=not graph)
+            if graph:
+                with torch.no_grad():
+                    plain = self.pixel_inputs(encoded, view.detach())
+                    _, kwargs = self._read(encoded.input_ids, plain, keep, cached=True)
+            logits.append(read)
+            rows.append(_Row(encoded.input_ids, kwargs, encoded, view.detach()))
+        both = torch.stack(logits)
+        return DecodeState(
+            logits=both[:, -1].detach(),
+            cache=rows,
+            length=last + 1,
+            prompt=last + 1,
+            query_logits=both[:, :-1],
+            prompt_tokens=tuple(encoded.input_ids[0].tolist()),
+        )
+
+    @torch.no_grad()
+    def prefill_text(self, question: str) -> DecodeState:
+        """See `VideoLM.prefill_text`: the model's chat template around text alone."""
+        self.refuse_control_tokens(question)
+        prompt = render_prompt(self.processor, [{"type": "text", "text": question}])
+        out = dict(self.processor(text=[prompt], return_tensors="pt"))
+        ids = out.pop("input_ids").to(self.device)
+        inputs = {k: v.to(self.device) for k, v in out.items() if isinstance(v, Tensor)}
+        keep = torch.tensor([ids.shape[1] - 1], device=self.device)
+        logits, kwargs = self._read(ids, inputs, keep, cached=True)
+        rows = [_Row(ids, kwargs, None, None)]
+        return DecodeState(logits, rows, ids.shape[1], ids.shape[1])
+
+    @torch.no_grad()
+    def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
+        """See `VideoLM.step`."""
+        rows, logits = [], []
+        for row, token in zip(state.cache, tokens, strict=True):
+            ids = torch.cat([row.ids, row.ids.new_tensor([[token]])], 1)
+            given = self.model.prepare_inputs_for_generation(
+                ids, next_sequence_length=1, **row.kwargs
+            )
+            out = self.model(**given, return_dict=True)
+            kwargs = self.model._update_model_kwargs_for_generation(out, dict(row.kwargs))
+            rows.append(replace(row, ids=ids, kwargs=kwargs))
+            logits.append(widen(out.logits[0, -1]))
+        return DecodeState(torch.stack(logits), rows, state.length + 1, state.prompt)
+
+    def join(self, states: Sequence[DecodeState]) -> DecodeState:
+        """See `VideoLM.join`."""
+        first = states[0]
+        if any(s.length != first.length for s in states):
+            raise ValueError("only states of one length can be joined")
+        logits = torch.cat([s.logits for s in states])
+        return DecodeState(logits, [r.copy() for s in states for r in s.cache], first.length,
+                           first.prompt)  # fmt: skip
+
+    def select(self, state: DecodeState, rows: Sequence[int]) -> DecodeState:
+        """See `VideoLM.select`."""
+        return replace(
+            state,
+            logits=state.logits[list(rows)],
+            cache=[state.cache[r].copy() for r in rows],
+            query_logits=None,
+        )
+
+    def crop(self, state: DecodeState, length: int) -> DecodeState:
+        """See `VideoLM.crop`; what cannot be cropped, such as a recurrent state, is read again."""
+        return replace(
+            state,
+            cache=[self._cropped(row, length) for row in state.cache],
+            length=length,
+            query_logits=None,
+        )
+
+    def _cropped(self, row: _Row, length: int) -> _Row:
+        lost = row.ids.shape[1] - length
+        kwargs = dict(row.kwargs)
+        cache = kwargs["past_key_values"]
+        if lost and not all(type(z).__name__ == "DynamicLayer" for z in cache.layers):
+            return self._read_again(row, length)
+        kwargs["past_key_values"] = cache = deepcopy(cache)
+        if lost:
+            cache.crop(-lost)
+            for name in ("position_ids", "token_type_ids", "mm_token_type_ids", "attention_mask"):
+                if (value := kwargs.get(name)) is not None:
+                    kwargs[name] = value[..., : value.shape[-1] - lost]
+        return replace(row, ids=row.ids[:, :length], kwargs=kwargs)
+
+    @torch.no_grad()
+    def _read_again(self, row: _Row, length: int) -> _Row:
+        """The row as it was, from its prompt and the tokens after it."""
+        ids = row.ids[:, :length]
+        if row.encoded is None or row.video is None:
+            inputs: Mapping[str, Any] = {}
+        else:
+            inputs = self.pixel_inputs(row.encoded, row.video)
+        prompt = row.encoded.input_ids.shape[1] if row.encoded is not None else length
+        start, more = ids[:, :prompt], ids[:, prompt:]
+        inputs = {
+            k: v[..., : start.shape[1]] if k in _PER_TOKEN and isinstance(v, Tensor) else v
+            for k, v in inputs.items()
+        }
+        keep = torch.tensor([start.shape[1] - 1], device=self.device)
+        logits, kwargs = self._read(start, inputs, keep, cached=True)
+        one = DecodeState(logits, [replace(row, ids=start, kwargs=kwargs)], start.shape[1], prompt)
+        for token in more[0].tolist():
+            one = self.step(one, [token])
+        again: _Row = one.cache[0]
+        return again
+
+    def answer_hidden(
+        self,
+        encoded: Encoded,
+        video: Tensor,
+        answer: Sequence[int] = (),
+        low_memory: bool = False,
+        reuse: DecodeState | None = None,
+    ) -> Tensor:
+        """Logits (B, V) of the token after `answer`: heads differ too much to be split off."""
+        longer = self.continue_prompt(encoded, answer) if answer else encoded
+        views = video if video.ndim == 5 else video[None]
+        keep = torch.tensor([longer.input_ids.shape[1] - 1], device=self.device)
+        rows = []
+        for view in views:
+            inputs = self._lengthened(self.pixel_inputs(encoded, view), len(answer))
+            with checkpointed(self.model) if low_memory else nullcontext():
+                rows.append(self._read(longer.input_ids, inputs, keep, cached=False)[0])
+        return torch.cat(rows)
+
+    def read_out(self, hidden: Tensor) -> Tensor:
+        """What `answer_hidden` gives are logits already."""
+        return hidden
+
+    def continue_prompt(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
+        """See `VideoLM.continue_prompt`."""
+        longer = super().continue_prompt(encoded, tokens)
+        return replace(longer, inputs=self._lengthened(dict(encoded.inputs), len(tokens)))
+
+    @staticmethod
+    def _lengthened(inputs: dict[str, Any], n: int) -> dict[str, Any]:
+        """Inputs of one value a token, for n more tokens of text."""
+        for name, value in _PER_TOKEN.items():
+            if isinstance(given := inputs.get(name), Tensor):
+                more = given.new_full((*given.shape[:-1], n), value)
+                inputs = inputs | {name: torch.cat([given, more], -1)}
+        return inputs
+
+
+_PER_TOKEN = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0}
+"""Inputs of one value a token, and that of text."""
+
+
+def _by_shape(given: Mapping[str, Tensor], value: Tensor) -> str | None:
+    """The one float input with as many values, which the processor calls by another name."""
+    fits = [k for k, v in given.items() if v.is_floating_point() and v.numel() == value.numel()]
+    return fits[0] if len(fits) == 1 else None

@@ -1,0 +1,257 @@
+"""Models without code of their own: what they must do, what they are refused for, a whole run."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import macd_studio as macd
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
+from macd_studio.core.backbones.universal import UniversalVLM
+from macd_studio.core.errors import MacdError, NotApplicable, UnsupportedBackbone
+from tests.fakes import clip
+from tests.families import NAMES as NATIVE
+from tests.families import tiny
+from tests.universal_families import FAMILIES
+from tests.universal_models import PICTURES, parts, row, universal
+
+DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
+QUESTION = "Is there a dog in the video?"
+# one of each structure; the others are run by `make test-all`
+SAMPLED = {
+    "llava_onevision",
+    "video_llama_3",
+    "qwen3_5",
+    "glm4v_moe",
+    "exaone4_5",
+    "molmo2",
+    "llava",
+}
+SHORT = {"ascent": {"steps": 1}, "decode": {"max_tokens": 3}}
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def each(names, sampled=SAMPLED):
+    return [n if n in sampled else pytest.param(n, marks=pytest.mark.long) for n in names]
+
+
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES]))
+def test_a_family_keeps_the_contract_as_the_docs_say(name):
+    assert row(name) in DOCS.read_text()
+    assert "| yes |" in row(name)
+
+
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"qwen3_5", "exaone4_5"}))
+def test_a_state_can_be_cropped_joined_and_selected(name):
+    """A recurrent state and a sliding window too, which cannot be cropped, only read again."""
+    lm = universal(name)
+    encoded = lm.encode(clip(4, 64), QUESTION)
+    start = lm.prefill(encoded, encoded.video)
+    state, tokens = lm.select(start, [0]), []
+    for _ in range(4):
+        tokens.append(int(state.logits[0].argmax()))
+        state = lm.step(state, tokens[-1:])
+    again = lm.crop(state, start.prompt + 2)
+    for token in tokens[2:]:
+        again = lm.step(again, [token])
+    assert torch.allclose(again.logits, state.logits, atol=1e-4)
+    other = lm.step(lm.crop(start, start.prompt), [(tokens[0] + 1) % 300])
+    one = lm.step(lm.crop(start, start.prompt), tokens[:1])
+    both = lm.select(lm.join([other, one]), [1, 0, 1])
+    assert torch.allclose(both.logits[0], one.logits[0], atol=1e-5)
+    assert torch.equal(both.logits[0], both.logits[2])
+    both = lm.step(both, tokens[1:2] * 3)
+    alone = lm.step(one, tokens[1:2])
+    assert torch.allclose(both.logits[[0, 2]], alone.logits.expand(2, -1), atol=1e-4)
+    with pytest.raises(ValueError, match="one length"):
+        lm.join([both, start])
+
+
+def native_frames(name, lm):
+    """Frames that the processor reads as they are, without another resizing."""
+    if name == "smolvlm":
+        lm.processor.video_processor.size = lm.processor.video_processor.max_image_size
+    return tiny(name).preprocess(clip(4, 96))
+
+
+@pytest.mark.parametrize("name", each(NATIVE, {"qwen2_5_vl", "internvl"}))
+def test_it_equals_the_family_s_own_code(name):
+    own, lm = tiny(name), universal(name)
+    frames = native_frames(name, lm)
+    a, b = (z.encode_frames(frames, QUESTION, suffix=" yes") for z in (own, lm))
+    assert torch.equal(a.input_ids, b.input_ids)
+    assert torch.equal(a.query, b.query)
+    assert a.groups == b.groups
+    assert torch.equal(a.video, b.video)
+    one, two = own.prefill(a, a.video), lm.prefill(b, b.video)
+    assert torch.allclose(one.query_logits, two.query_logits, atol=1e-4)
+    for _ in range(4):
+        assert torch.allclose(one.logits, two.logits, atol=1e-4)
+        token = int(one.logits[0].argmax())
+        assert token == int(two.logits[0].argmax())
+        one, two = own.step(one, [token]), lm.step(two, [token])
+
+    def gradient(model, encoded):
+        video = encoded.video.clone().requires_grad_()
+        logits = model.query_logits(encoded, video).log_softmax(-1)
+        ids = encoded.input_ids[0][encoded.query]
+        (slope,) = torch.autograd.grad(-logits[range(len(ids)), ids].mean(), video)
+        return slope
+
+    exact, found = gradient(own, a), gradient(lm, b)
+    assert (exact - found).abs().max() <= 1e-3 * exact.abs().max()
+
+
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"llava_onevision"}))
+def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
+    """Trace, compare, change, evidence, save and reopen, with the weights of a folder."""
+    model, processor = parts(name)
+    model.save_pretrained(tmp_path / "model")
+    processor.save_pretrained(tmp_path / "model")
+    lm = load_backbone(str(tmp_path / "model"), "cpu")
+    assert isinstance(lm, UniversalVLM)
+    assert lm.contract.failed() == () or {c.name for c in lm.contract.failed()} == {"picture"}
+    trace = macd.compare(
+        toy_mp4, QUESTION, ["vcd", "sid", "random-mask"], backbone=lm, detector=toy_detector,
+        video={"frames": 4}, **SHORT,
+    )  # fmt: skip
+    assert set(trace.answers) == {"baseline", "macd", "vcd", "random-mask"}
+    assert "vision tokens cannot be left out" in trace.skipped["sid"]
+    seen = macd.evidence(trace, token=1, backbone=lm)
+    kinds = {m.kind for m in seen.evidence[0].maps}
+    assert kinds == {"gradient", "occlusion"} if trace.tracks else kinds == {"gradient"}
+    with pytest.raises(NotApplicable, match="attention"):
+        macd.evidence(trace, token=1, backbone=lm, kinds="attention")
+    again = macd.load(macd.save(seen, tmp_path / "run.macd"))
+    assert again.answers["macd"].text == trace.answers["macd"].text
+    assert "srcdoc" in again._repr_html_()
+
+
+# what is refused, and what is used with less
+
+
+@pytest.fixture
+def lm():
+    """One universal adapter, whose methods a test may replace."""
+    return universal("llava_onevision")
+
+
+def refused(lm, name):
+    with pytest.raises(UnsupportedBackbone) as error:
+        check_model(lm)
+    assert f"fails the check {name!r}" in error.value.cause
+    assert MEANING[name] in error.value.cause
+
+
+def change_pixels(lm, monkeypatch, change):
+    inner = lm.pixel_inputs
+
+    def pixel_inputs(encoded, video):
+        found = inner(encoded, video)
+        return found | {"pixel_values_videos": change(found["pixel_values_videos"])}
+
+    monkeypatch.setattr(lm, "pixel_inputs", pixel_inputs)
+
+
+def test_a_processor_that_is_not_affine_is_refused(lm, monkeypatch):
+    change_pixels(lm, monkeypatch, lambda z: z.clamp(-0.5, 0.5))
+    refused(lm, "affine")
+
+
+def test_a_processor_that_ignores_pixels_is_refused(lm, monkeypatch):
+    change_pixels(lm, monkeypatch, torch.ones_like)
+    refused(lm, "affine")
+
+
+def test_answers_that_are_not_those_of_generate_are_refused(lm, monkeypatch):
+    inner = lm.step
+
+    def step(state, tokens):
+        found = inner(state, tokens)
+        return replace(found, logits=found.logits.roll(1, -1))
+
+    monkeypatch.setattr(lm, "step", step)
+    refused(lm, "generate")
+
+
+def test_views_that_disturb_each_other_are_refused(lm, monkeypatch):
+    inner = lm.prefill
+
+    def prefill(encoded, video, **how):
+        found = inner(encoded, video, **how)
+        return replace(found, logits=found.logits.mean(0, keepdim=True).expand_as(found.logits))
+
+    monkeypatch.setattr(lm, "prefill", prefill)
+    refused(lm, "rows")
+
+
+def test_a_question_that_is_not_found_is_refused(lm, monkeypatch):
+    inner = lm.encode_frames
+
+    def encode_frames(*words, **how):
+        found = inner(*words, **how)
+        return replace(found, query=found.query[1:])
+
+    monkeypatch.setattr(lm, "encode_frames", encode_frames)
+    refused(lm, "question")
+
+
+def test_without_a_sound_gradient_it_is_used_without_ascent(lm, monkeypatch, toy_mp4, toy_detector):
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, z):
+            return z.clone()
+
+        @staticmethod
+        def backward(ctx, slope):
+            return -slope
+
+    inner = UniversalVLM.pixel_inputs
+
+    def pixel_inputs(self, encoded, video):
+        return inner(self, encoded, Wrong.apply(video) if video.requires_grad else video)
+
+    monkeypatch.setattr(UniversalVLM, "pixel_inputs", pixel_inputs)
+    found = adapt_model(lm.model, lm.processor, lm.info)
+    assert [c.name for c in found.contract.failed()] == ["gradient"]
+    assert "gradient" not in found.capabilities
+    how = {"backbone": found, "detector": toy_detector, "video": {"frames": 4}, **SHORT}
+    with pytest.raises(NotApplicable, match="cannot be differentiated"):
+        macd.trace(toy_mp4, QUESTION, **how)
+
+
+@pytest.mark.parametrize(("config", "named"), [
+    ({"model_type": "bert"}, "family 'bert', which does not read video"),
+    ({"model_type": "llama"}, "family 'llama', which does not read video"),
+    ({"model_type": "clip"}, "family 'clip', which does not read video"),
+    ({"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, "code of its own"),
+])  # fmt: skip
+def test_other_models_are_refused_before_weights_are_read(config, named, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(MacdError) as error:
+        load_backbone(str(tmp_path), "cpu")
+    assert named in error.value.cause
+    assert error.value.remedy
+
+
+def test_half_of_a_folder_is_refused(tmp_path):
+    model, _ = parts("llava_onevision")
+    model.save_pretrained(tmp_path)  # no processor
+    with pytest.raises(MacdError) as error:
+        load_backbone(str(tmp_path), "cpu")
+    assert "holds no complete model" in error.value.cause
+
+
+def test_a_question_with_a_special_token_is_refused(lm):
+    with pytest.raises(MacdError, match="<video>"):
+        lm.encode(clip(2, 64), "Is <video> a dog?")
+
+
+def test_words_of_the_template_in_the_question_do_not_confuse(lm):
+    for question in ("user", "assistant user assistant", "Is there a dog? user"):
+        encoded = lm.encode(clip(2, 64), question, suffix=" yes no")
+        ids = encoded.input_ids[0][encoded.query].tolist()
+        assert lm.tokenizer.decode(ids).strip() == question

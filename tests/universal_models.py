@@ -1,0 +1,166 @@
+"""Models without code of their own, built; and the table of docs/backbones.md from their checks."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import transformers as tf
+from transformers import AutoConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as CLASSES
+
+from macd_studio.core.backbones.base import BackboneInfo
+from macd_studio.core.backbones.contract import check_model
+from macd_studio.core.backbones.universal import UniversalVLM
+from tests.families import NAMES as NATIVE
+from tests.families import PLAIN, TEMPLATE, draw_weights, tiny, train_tokenizer
+from tests.universal_families import FAMILIES, TEXT, VISION, Family
+
+PICTURES: dict[str, Family] = {
+    "llava": Family(
+        "pictures only",
+        ("<image>",),
+        "<image>\n",
+        lambda ids: {
+            "text_config": TEXT | {"model_type": "llama"},
+            "vision_config": VISION
+            | {"model_type": "clip_vision_model", "image_size": 56, "patch_size": 14},
+            "image_token_index": ids["<image>"],
+            "image_seq_length": 16,
+        },
+        lambda words, template: tf.LlavaProcessor(
+            image_processor=tf.CLIPImageProcessor(
+                size={"height": 56, "width": 56}, crop_size={"height": 56, "width": 56}
+            ),
+            tokenizer=words,
+            patch_size=14,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,
+            chat_template=template,
+        ),
+    ),
+    "gemma3": Family(
+        "pictures only, sliding window, bidirectional over pixels",
+        ("<start_of_image>", "<end_of_image>", "<image_soft_token>"),
+        "<start_of_image>",
+        lambda ids: {
+            "text_config": TEXT
+            | {
+                "sliding_window": 16,
+                "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+            },
+            "vision_config": VISION
+            | {"model_type": "siglip_vision_model", "image_size": 56, "patch_size": 14},
+            "mm_tokens_per_image": 4,
+            "boi_token_index": ids["<start_of_image>"],
+            "eoi_token_index": ids["<end_of_image>"],
+            "image_token_index": ids["<image_soft_token>"],
+        },
+        lambda words, template: tf.Gemma3Processor(
+            image_processor=tf.Gemma3ImageProcessor(size={"height": 56, "width": 56}),
+            tokenizer=words,
+            image_seq_length=4,
+            chat_template=template,
+        ),
+        (
+            ("boi_token", "<start_of_image>"),
+            ("eoi_token", "<end_of_image>"),
+            ("image_token", "<image_soft_token>"),
+        ),
+    ),
+    "idefics3": Family(
+        "pictures only, tiles",
+        ("<fake_token_around_image>", "<image>", "<global-img>", "<end_of_utterance>"),
+        "<image>",
+        lambda ids: {
+            "text_config": TEXT | {"model_type": "llama"},
+            "vision_config": VISION | {"image_size": 56, "patch_size": 14},
+            "image_token_id": ids["<image>"],
+            "scale_factor": 2,
+        },
+        lambda words, template: tf.Idefics3Processor(
+            image_processor=tf.Idefics3ImageProcessor(
+                size={"longest_edge": 56}, max_image_size={"longest_edge": 56}
+            ),
+            tokenizer=words,
+            image_seq_len=4,
+            chat_template=template,
+        ),
+    ),
+}
+
+
+@cache
+def parts(name: str) -> tuple[Any, Any]:
+    """A tiny random model and its processor; the same weights at every call."""
+    family = (FAMILIES | PICTURES)[name]
+    words = train_tokenizer([*PLAIN, *family.special], **dict(family.named))
+    config = AutoConfig.for_model(name, **family.config(words.get_vocab()))
+    model = draw_weights(getattr(tf, CLASSES[name])(config).eval())
+    model.generation_config.eos_token_id = 2
+    both = "{% if c.type == 'video' %}VIDEO{% elif c.type == 'image' %}IMAGE"
+    template = TEMPLATE.replace("{% if c.type == 'video' %}VIDEO", both)
+    picture = family.video.replace("video", "image").replace("VIDEO", "IMAGE")
+    template = template.replace("VIDEO", family.video).replace("IMAGE", picture)
+    return model, family.processor(words, template)
+
+
+def universal(name: str) -> UniversalVLM:
+    """The universal adapter around a tiny random model; of tests/families.py too."""
+    if name in NATIVE:
+        own = tiny(name)
+        return UniversalVLM(own.model, own.processor, own.info)
+    model, processor = parts(name)
+    count = sum(p.numel() for p in model.parameters())
+    return UniversalVLM(
+        model, processor, BackboneInfo(f"tiny {name}", name, count, "cpu", "float32")
+    )
+
+
+STRUCTURES = {
+    "qwen2_vl": "packed patches with a grid, three axes",
+    "qwen2_5_vl": "packed patches with a grid, times on an axis, windows",
+    "qwen3_vl": "timestamps, deep features",
+    "internvl": "one picture a frame, pooled",
+    "smolvlm": "one picture a frame, times in words",
+    "llava_next_video": "one picture a frame, pooled",
+}
+"""Of the families with code of their own."""
+
+HEADER = (
+    "family",
+    "structure",
+    "gradient",
+    "pictures",
+    "SID",
+    "attention, lens",
+    "shared work",
+)
+
+
+def row(name: str) -> str:
+    """What one family can do, as a line of docs/backbones.md; each "yes" is run."""
+    lm = universal(name)
+    contract = check_model(lm)
+    gradient = next(c for c in contract.checks if c.name == "gradient")
+    structure = STRUCTURES.get(name) or (FAMILIES | PICTURES)[name].structure
+    own = name in NATIVE
+    picture = next(c for c in contract.checks if c.name == "picture")
+    cells = (
+        f"`{name}`",
+        structure,
+        "yes" if gradient.holds else f"no: {gradient.found}",
+        "yes" if picture.holds else "as a video of one frame",
+        *["yes" if own else "no"] * 3,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def table() -> str:
+    """All rows, as docs/backbones.md holds them: `python -m tests.universal_models`."""
+    head = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
+    return "\n".join([*head, *map(row, (*NATIVE, *FAMILIES, *PICTURES))])
+
+
+if __name__ == "__main__":
+    print(table())
