@@ -1,7 +1,7 @@
 // @ts-check
 // What to measure of a token's evidence: kinds of maps, and what the answer may not attend to.
 
-import { all, el } from "./dom.js";
+import { all, button, el, errorLine } from "./dom.js";
 import { TEXT, costText, trackName } from "./strings.js";
 import { visible } from "./text.js";
 
@@ -15,11 +15,7 @@ const AT_FIRST = ["gradient", "attention"];
 const ANSWERS = ["macd", "baseline"]; // whose tokens can be measured
 
 export class AskEvidence {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   * @param {Stage} stage
-   */
+  /** @param {State} state @param {Send} send @param {Stage} stage */
   constructor(state, send, stage) {
     this.state = state;
     this.send = send;
@@ -33,14 +29,14 @@ export class AskEvidence {
     this.patches = el("select", { "aria-label": TEXT.patches, on: { change: () => this.tellCost() } },
       PATCHES.map((size) => el("option", { value: size, selected: size === "4x4" }, size)));
     this.layers = this.field(TEXT.attentionLayers, TEXT.all, 8);
-    this.measure = this.button(TEXT.measure, () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true }));
+    this.measure = button(TEXT.measure, () => this.ask({ kinds: this.chosenKinds(), maps: true, lens: true }));
     this.cost = el("span", { class: "mv-note" });
     this.outLayers = this.field(TEXT.blockedLayers, TEXT.all, 8);
-    this.outObject = this.button(TEXT.knockOutTheObject, () => this.knockOutObject());
+    this.outObject = button(TEXT.knockOutTheObject, () => this.knockOutObject());
     this.region = this.field(TEXT.regionShares, "0.1,0.2,0.5,0.9", 15);
-    this.mark = this.button(TEXT.markIt, () => this.setMarking(!this.marking));
-    this.outRegion = this.button(TEXT.knockOutTheRegion, () => this.knockOut({ boxes: [this.region.value.trim()] }));
-    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
+    this.mark = button(TEXT.markIt, () => this.setMarking(!this.marking));
+    this.outRegion = button(TEXT.knockOutTheRegion, () => this.knockOut({ boxes: [this.region.value.trim()] }));
+    this.error = errorLine();
     this.root = el("div", { class: "mv-evidence-ask" },
       el("div", { class: "mv-edit" }, el("label", {}, `${TEXT.ratherThanLabel} `, this.against), this.kinds,
         el("label", {}, `${TEXT.patchesLabel} `, this.patches), el("label", {}, `${TEXT.attentionOfLayers} `, this.layers),
@@ -53,19 +49,7 @@ export class AskEvidence {
     this.watch();
   }
 
-  /**
-   * @param {string} name
-   * @param {() => void} action
-   */
-  button(name, action) {
-    return el("button", { type: "button", class: "mv-button", on: { click: action } }, name);
-  }
-
-  /**
-   * @param {string} name
-   * @param {string} example
-   * @param {number} size
-   */
+  /** @param {string} name @param {string} example @param {number} size */
   field(name, example, size) {
     return el("input", { type: "text", "aria-label": name, placeholder: example, size, maxlength: 100 });
   }
@@ -140,10 +124,7 @@ export class AskEvidence {
     }
   }
 
-  /**
-   * @param {TokenStep | undefined} step
-   * @param {Evidence | undefined} evidence what is shown
-   */
+  /** @param {TokenStep | undefined} step @param {Evidence | undefined} evidence what is shown */
   draw(step, evidence) {
     const { loaded: trace, track, method, busy } = this.state;
     if (this.root.hidden) return;

@@ -2,7 +2,7 @@
 // Side by side: methods of one trace, whose answers are aligned with the reference, with what each second
 // view shows, time and memory; and another run next to the current one, token by token.
 
-import { contextOf, el } from "./dom.js";
+import { button, contextOf, el, scrolled } from "./dom.js";
 import { verdictMark } from "./headline.js";
 import { drawSecondView } from "./paint.js";
 import { divergence, endOf } from "./state.js";
@@ -79,10 +79,7 @@ export function probabilityOf(answer, index) {
 const SIDE = 480; // long side of the pictures, in pixels
 
 export class Beside {
-  /**
-   * @param {State} state
-   * @param {Stage} stage
-   */
+  /** @param {State} state @param {Stage} stage */
   constructor(state, stage) {
     this.state = state;
     this.stage = stage;
@@ -94,9 +91,9 @@ export class Beside {
     }));
     this.choices = [TEXT.answerOfThisRun, TEXT.answerOfTheOtherRun].map((name) =>
       el("select", { "aria-label": name, on: { change: () => { this.built = ""; state.set({}); } } }));
-    this.facts = el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": TEXT.bothRuns });
-    this.tokens = el("div", { class: "mv-scroll mv-aligned", tabindex: "0", role: "region", "aria-label": TEXT.answersTokenByToken });
-    this.close = el("button", { type: "button", class: "mv-button", on: { click: () => this.show(null) } }, TEXT.close);
+    this.facts = scrolled(TEXT.bothRuns, "mv-table");
+    this.tokens = scrolled(TEXT.answersTokenByToken, "mv-aligned");
+    this.close = button(TEXT.close, () => this.show(null));
     this.root = el("section", { class: "mv-beside", "aria-label": TEXT.twoRuns, hidden: true },
       el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.twoRuns), this.close),
       el("div", { class: "mv-screens" }, this.screens.map(({ canvas, caption }) => el("figure", {}, canvas, caption))),
@@ -123,10 +120,7 @@ export class Beside {
     this.fill(this.choices[0], trace);
   }
 
-  /**
-   * @param {HTMLSelectElement} select
-   * @param {Trace} trace
-   */
+  /** @param {HTMLSelectElement} select @param {Trace} trace */
   fill(select, trace) {
     const names = Object.keys(trace.answers), previous = select.value;
     select.replaceChildren(...names.map((name) => el("option", { value: name }, trace.answers[name].title)));
@@ -146,11 +140,7 @@ export class Beside {
     this.tokens.replaceChildren(...(answers[0] && answers[1] ? [this.aligned(answers[0], answers[1])] : []));
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Trace} other
-   * @param {number} at the other's frame
-   */
+  /** @param {Trace} trace @param {Trace} other @param {number} at the other's frame */
   drawFrames(trace, other, at) {
     const { frame } = this.state, { canvas: large } = this.stage;
     const [mine, theirs] = this.screens;
@@ -180,10 +170,7 @@ export class Beside {
     });
   }
 
-  /**
-   * @param {Answer} first
-   * @param {Answer} second
-   */
+  /** @param {Answer} first @param {Answer} second */
   aligned(first, second) {
     const pairs = alignTokens(first.tokens.map((t) => t.text), second.tokens.map((t) => t.text));
     /** @type {(name: string, answer: Answer, place: 0 | 1) => HTMLElement} */
@@ -194,29 +181,21 @@ export class Beside {
         const same = other !== null && first.tokens[/** @type {number} */ (pair[0])].text === second.tokens[/** @type {number} */ (pair[1])].text;
         const p = probabilityOf(answer, i);
         const text = visible(answer.tokens[i].text);
-        const inner = place ? el("span", { class: "mv-token" }, text) : el("button", {
-          type: "button", class: "mv-token", on: { click: () => this.state.set({ token: i, method: answer.method, picked: true }) },
-        }, text);
+        const inner = place ? el("span", { class: "mv-token" }, text) : button(text, () => this.state.set({ token: i, method: answer.method, picked: true }), { class: "mv-token" });
         return el("td", { class: same ? "" : "mv-differs" }, inner, el("small", {}, p === null ? "" : ` ${percent(p)}`));
       }));
     return el("table", {}, el("tbody", {}, row(TEXT.thisRunLabel, first, 0), row(TEXT.theOtherRunLabel, second, 1)));
   }
 }
 
-/**
- * @param {HTMLCanvasElement} canvas
- * @param {number[]} size
- */
+/** @param {HTMLCanvasElement} canvas @param {number[]} size */
 function fit(canvas, [width, height]) {
   const scale = SIDE / Math.max(width, height);
   const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
 }
 
-/**
- * @param {Trace} trace
- * @param {Trace} other
- */
+/** @param {Trace} trace @param {Trace} other */
 function factsTable(trace, other) {
   /** @type {[string, (t: Trace) => string][]} */
   const facts = [
@@ -259,10 +238,7 @@ export class Compare {
     this.root = el("section", { class: "mv-compare", "aria-label": TEXT.methods, hidden: true },
       el("h3", {}, TEXT.methods),
       el("div", { class: "mv-screens" }, this.screens.map((s) => s.root)),
-      el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": TEXT.methodsTable },
-        el("table", { class: "mv-methods" },
-          el("thead", {}, this.heads),
-          this.rows)),
+      scrolled(TEXT.methodsTable, "", el("table", { class: "mv-methods" }, el("thead", {}, this.heads), this.rows)),
       this.shared);
   }
 
@@ -301,11 +277,7 @@ export class Compare {
     this.rows.replaceChildren(...Object.values(trace.answers).map((a) => this.row(trace, a, reference)));
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Answer} answer
-   * @param {Answer | undefined} base
-   */
+  /** @param {Trace} trace @param {Answer} answer @param {Answer | undefined} base */
   row(trace, answer, base) {
     const at = !base || answer === base ? -1 : divergence(answer, base);
     const shown = answer.tokens.filter((_, i) => this.state.ends || i === at || i !== endOf(answer) || i === 0);
@@ -327,10 +299,8 @@ export class Compare {
       el("td", {}, answer.ms.toFixed(0)),
       el("td", {}, answer.total_ms ? answer.total_ms.toFixed(0) : ""),
       el("td", {}, answer.memory_mb ? answer.memory_mb.toFixed(0) : ""),
-      el("td", {}, !answer.tokens.length ? "" : el("button", {
-        type: "button", class: "mv-button", "aria-pressed": String(opened), "aria-label": LABELS.open(answer.title),
-        on: { click: () => this.open(answer.method) },
-      }, opened ? TEXT.shown : TEXT.open)));
+      el("td", {}, !answer.tokens.length ? "" : button(opened ? TEXT.shown : TEXT.open, () => this.open(answer.method),
+        { "aria-pressed": String(opened), "aria-label": LABELS.open(answer.title) })));
   }
 
   draw() {
@@ -344,12 +314,7 @@ export class Compare {
     }
   }
 
-  /**
-   * @param {Screen} screen
-   * @param {NamedView} named
-   * @param {Trace} trace
-   * @param {number} frame
-   */
+  /** @param {Screen} screen @param {NamedView} named @param {Trace} trace @param {number} frame */
   drawView({ canvas, caption }, named, trace, frame) {
     const [width, height] = trace.model ? trace.model.size : trace.source;
     const scale = 480 / Math.max(width, height);
@@ -361,10 +326,7 @@ export class Compare {
   }
 }
 
-/**
- * @param {Answer} answer
- * @returns {NamedView[]}
- */
+/** @param {Answer} answer @returns {NamedView[]} */
 function viewsOf(answer) {
   const { method, title } = answer;
   return answer.second_views.map((one, k) => {

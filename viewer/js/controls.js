@@ -2,7 +2,7 @@
 // What is measured of a trace as a whole: MACD's choice beside controls, the effect of masking each object
 // alone, and regions to mask where the object that was asked about was not detected.
 
-import { el } from "./dom.js";
+import { button, el, errorLine, scrolled } from "./dom.js";
 import { CONTROL_NAMES, HEADS, TEXT, capitalized, compareWithRandom, controlChoice, controlCost, controlText, occlusionNote, trackName } from "./strings.js";
 import { signed } from "./text.js";
 
@@ -12,19 +12,14 @@ import { signed } from "./text.js";
 // Would any mask do the same? Compares MACD's choice with random masks, trivial ones, and a constant.
 
 export class Controls {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   */
+  /** @param {State} state @param {Send} send */
   constructor(state, send) {
     this.state = state;
     this.text = el("p", { class: "mv-controls-text" });
     this.outcomes = el("div", { class: "mv-draws", role: "img" });
     this.cost = el("p", { class: "mv-note" });
-    this.ask = el("button", {
-      type: "button", class: "mv-button", on: { click: () => send({ do: "controls" }) },
-    });
-    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
+    this.ask = button("", () => send({ do: "controls" }));
+    this.error = errorLine();
     this.root = el("section", { class: "mv-controls", "aria-label": TEXT.choiceOfMasks },
       el("h3", {}, TEXT.choiceOfMasks), this.text, this.outcomes, this.ask, this.error, this.cost);
   }
@@ -59,17 +54,12 @@ export class Controls {
 // The occlusion report: the measured effect of masking each object alone, with its gradient.
 
 export class OcclusionPanel {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   */
+  /** @param {State} state @param {Send} send */
   constructor(state, send) {
     this.state = state;
-    this.ask = el("button", {
-      type: "button", class: "mv-button", on: { click: () => send({ do: "occlusion" }) },
-    }, TEXT.measureEachObject);
+    this.ask = button(TEXT.measureEachObject, () => send({ do: "occlusion" }));
     this.body = el("div", {});
-    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
+    this.error = errorLine();
     this.hint = el("p", { class: "mv-note" },
       TEXT.occlusionHint);
     this.root = el("section", { class: "mv-occlusion", "aria-label": TEXT.measuredEffectOfEachObject },
@@ -91,16 +81,13 @@ export class OcclusionPanel {
     this.ask.disabled = now;
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {OcclusionReport} report
-   */
+  /** @param {Trace} trace @param {OcclusionReport} report */
   table(trace, report) {
     const widest = Math.max(...report.loss_change.map(Math.abs), 1e-9);
     const head = HEADS.occlusion(trace.approximate);
     return [
       el("p", { class: "mv-verdict" }, `${capitalized(report.verdict)}.`),
-      el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": TEXT.measuredEffects },
+      scrolled(TEXT.measuredEffects, "mv-table",
         el("table", {},
           el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))),
           el("tbody", {}, trace.tracks.map((track, k) => el("tr", { "data-track": k },
@@ -133,16 +120,11 @@ export function differenceBar(value, widest) {
 const DETECTORS = [["grid", TEXT.equalCells], ["motion", TEXT.whatMoves]];
 
 export class Regions {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   */
+  /** @param {State} state @param {Send} send */
   constructor(state, send) {
     this.state = state;
     this.words = el("span", { class: "mv-note" });
-    this.buttons = DETECTORS.map(([detector, name]) => el("button", {
-      type: "button", class: "mv-button", on: { click: () => send({ do: "detect", detector }) },
-    }, name));
+    this.buttons = DETECTORS.map(([detector, name]) => button(name, () => send({ do: "detect", detector })));
     this.root = el("div", { class: "mv-edit mv-regions", hidden: true }, this.words, this.buttons);
   }
 

@@ -30,16 +30,28 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-/**
- * @param {Node} node
- * @param {Child[]} children
- */
+/** @param {Node} node @param {Child[]} children */
 function append(node, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(node, child);
     else node.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
   }
+}
+
+/** @param {Child} text @param {() => void} action @param {Record<string, any>} attributes */
+export function button(text, action, attributes = {}) {
+  return el("button", { type: "button", class: "mv-button", on: { click: action }, ...attributes }, text);
+}
+
+/** A place for the error of an action, beside what started it. */
+export function errorLine() {
+  return el("p", { class: "mv-error", role: "alert", hidden: true });
+}
+
+/** What scrolls by itself where it is too wide. @param {string} label @param {string} name of its class @param {...Child} children */
+export function scrolled(label, name, ...children) {
+  return el("div", { class: `mv-scroll ${name}`.trim(), tabindex: "0", role: "region", "aria-label": label }, children);
 }
 
 /**
@@ -74,10 +86,7 @@ export function saveFile(name, content) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-/**
- * @param {HTMLCanvasElement} canvas
- * @param {string} name
- */
+/** @param {HTMLCanvasElement} canvas @param {string} name */
 export function savePicture(canvas, name) {
   canvas.toBlob((blob) => { if (blob) saveFile(name, blob); }, "image/png");
 }

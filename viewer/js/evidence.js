@@ -3,7 +3,7 @@
 // the figures next to them. What is stored in the trace needs no server.
 
 import { AskEvidence } from "./ask-evidence.js";
-import { all, contextOf, el } from "./dom.js";
+import { all, button, contextOf, el, scrolled } from "./dom.js";
 import { Heat, HEAT_VIEWS, paintBar } from "./heat.js";
 import { plot, polyline, svg } from "./plots.js";
 import { HEADS, LABELS, TEXT, colourRange, evidenceChecks, evidenceText, groupName, knockOutText, lensName, measuredTokens, noEvidence, tokenName, trackName } from "./strings.js";
@@ -28,11 +28,7 @@ export class EvidenceReport {
     this.root = el("div", { class: "mv-evidence-report" }, this.shares, this.checks, this.knockOuts, this.lens);
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Evidence} evidence
-   * @param {string} kind
-   */
+  /** @param {Trace} trace @param {Evidence} evidence @param {string} kind */
   build(trace, evidence, kind) {
     const maps = ["video", "counterfactual"].map((view) => evidence.maps.find((m) => m.kind === kind && m.view === view));
     const [video, counter] = maps;
@@ -45,22 +41,18 @@ export class EvidenceReport {
     if (evidence.lens) this.drawLens(evidence);
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {EvidenceMap} video
-   * @param {EvidenceMap | undefined} counter
-   */
+  /** @param {Trace} trace @param {EvidenceMap} video @param {EvidenceMap | undefined} counter */
   table(trace, video, counter) {
     /** @type {(name: string, of: (map: EvidenceMap) => number, choose: (() => void) | null, data: object) => HTMLElement} */
     const row = (name, of, choose, data) => {
       const [v, d] = [of(video), counter ? of(counter) : null];
       return el("tr", data,
-        el("th", { scope: "row" }, choose ? el("button", { type: "button", class: "mv-link", on: { click: choose } }, name) : name),
+        el("th", { scope: "row" }, choose ? button(name, choose, { class: "mv-link" }) : name),
         el("td", {}, percent(v)), el("td", {}, d === null ? "" : percent(d)),
         el("td", {}, d === null ? "" : `${signed(100 * (v - d), 1)}`));
     };
     const { state } = this;
-    return el("div", { class: "mv-scroll mv-table", tabindex: "0", role: "region", "aria-label": TEXT.sharesOfTheMap },
+    return scrolled(TEXT.sharesOfTheMap, "mv-table",
       el("table", {},
         el("thead", {}, el("tr", {}, HEADS.shares.map((h) => el("th", { scope: "col" }, h)))),
         el("tbody", {},
@@ -125,11 +117,7 @@ function lensPlot({ video, counterfactual }, token) {
 const SCREEN_SIDE = 240; // long side of the three pictures, in pixels
 
 export class EvidencePanel {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   * @param {Stage} stage
-   */
+  /** @param {State} state @param {Send} send @param {Stage} stage */
   constructor(state, send, stage) {
     this.state = state;
     this.stage = stage;
@@ -144,12 +132,8 @@ export class EvidencePanel {
     this.words = el("p", { class: "mv-note" });
     this.kinds = el("select", { "aria-label": TEXT.kindOfMap, on: { change: () => { this.kind = this.kinds.value; this.again(); } } });
     this.views = el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.mapOf },
-      HEAT_VIEWS.map(([view, name]) => el("button", {
-        type: "button", class: "mv-button", "data-view": view, on: { click: () => { this.view = view; this.again(); } },
-      }, name)));
-    this.toggle = el("button", {
-      type: "button", class: "mv-toggle", on: { click: () => { this.on = !this.on; this.again(); } },
-    }, TEXT.onThePicture);
+      HEAT_VIEWS.map(([view, name]) => button(name, () => { this.view = view; this.again(); }, { "data-view": view })));
+    this.toggle = button(TEXT.onThePicture, () => { this.on = !this.on; this.again(); }, { class: "mv-toggle" });
     this.opacity = el("input", {
       type: "range", min: 0.1, max: 1, step: 0.05, value: 0.7, "aria-label": TEXT.opacityOfTheMap,
       on: { input: () => state.set({}) },
@@ -236,10 +220,7 @@ export class EvidencePanel {
     this.report.mark(frame);
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Evidence | undefined} evidence
-   */
+  /** @param {Trace} trace @param {Evidence | undefined} evidence */
   build(trace, evidence) {
     const { method } = this.state;
     const step = this.step;
@@ -268,10 +249,7 @@ export class EvidencePanel {
     this.report.build(trace, evidence, this.kind);
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Evidence} evidence
-   */
+  /** @param {Trace} trace @param {Evidence} evidence */
   drawScreens(trace, evidence) {
     const { frame } = this.state;
     const [width, height] = trace.source, scale = SCREEN_SIDE / Math.max(width, height);

@@ -1,7 +1,7 @@
 // @ts-check
 // Where the choice of one token changes: exact α, and a map over α and β. From stored logits alone.
 
-import { el, saveFile } from "./dom.js";
+import { button, el, saveFile } from "./dom.js";
 import { plot, svg } from "./plots.js";
 import { flipPoints, flipRow } from "./rescore.js";
 import { takesAlpha } from "./state.js";
@@ -31,10 +31,7 @@ export class Flips {
     this.plot = el("div", { class: "mv-flipplot" }, el("span", { class: "mv-axis-down", "aria-hidden": "true" }, "β"), this.down, this.grid,
       this.across, el("span", { class: "mv-axis-across", "aria-hidden": "true" }, "α"));
     this.legend = el("p", { class: "mv-legend" });
-    this.save = el("button", {
-      type: "button", class: "mv-toggle",
-      on: { click: () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })) },
-    }, TEXT.saveSVG);
+    this.save = button(TEXT.saveSVG, () => saveFile("flips.svg", new Blob([this.svg], { type: "image/svg+xml" })), { class: "mv-toggle" });
     this.root = el("details", { class: "mv-flips" },
       el("summary", {}, TEXT.decisionBoundary), this.words, this.plot,
       this.axis,
@@ -76,12 +73,7 @@ export class Flips {
     this.down.replaceChildren(...ticksDown(betas).map((j) => el("span", { style: { top: middle(j, betas.length) } }, betas[j])));
   }
 
-  /**
-   * @param {TokenStep} step
-   * @param {Answer} answer
-   * @param {number} alpha
-   * @param {number} beta
-   */
+  /** @param {TokenStep} step @param {Answer} answer @param {number} alpha @param {number} beta */
   drawMap(step, answer, alpha, beta) {
     const { constants } = this.state;
     const { flips: { alphas, betas }, colours } = constants;

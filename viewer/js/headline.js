@@ -50,11 +50,7 @@ function logitText(baseline, macd) {
   }));
 }
 
-/**
- * @param {Trace} trace
- * @param {Answer} baseline
- * @param {Answer} macd
- */
+/** @param {Trace} trace @param {Answer} baseline @param {Answer} macd */
 function outcome(trace, baseline, macd) {
   const same = baseline.text === macd.text;
   const answers = same ? [[TEXT.baselineAndMACD, macd]] : [[TEXT.baseline, baseline], ["MACD", macd]];

@@ -54,10 +54,7 @@ export function colourOf(share, signed) {
 
 /** One token's maps of one kind, ready to be drawn. */
 export class Heat {
-  /**
-   * @param {Evidence} evidence
-   * @param {string} kind
-   */
+  /** @param {Evidence} evidence @param {string} kind */
   constructor(evidence, kind) {
     this.kind = kind;
     this.extent = evidence.extent;

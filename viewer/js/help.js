@@ -1,7 +1,7 @@
 // @ts-check
 // Help: terms that explain themselves, the legend, a tour, the keys, and how to run the same again.
 
-import { all, el } from "./dom.js";
+import { all, button, el } from "./dom.js";
 import { KEYS, SIGNS, TERMS, TEXT, TOUR, capitalized, levelDrawing, levelSign } from "./strings.js";
 
 /** @import { Constants, Layer, Trace } from "./types" */
@@ -38,10 +38,9 @@ export class Tips {
    * @param {string} meaning
    */
   term(text, name, meaning) {
-    const button = el("button", { type: "button", class: "mv-term" }, text);
-    this.explain(button, name, meaning);
-    button.addEventListener("click", () => this.show(button, this.tip(name, meaning)));
-    return button;
+    const host = button(text, () => this.show(host, this.tip(name, meaning)), { class: "mv-term" });
+    this.explain(host, name, meaning);
+    return host;
   }
 
   /**
@@ -88,10 +87,7 @@ export class Tips {
     return tip;
   }
 
-  /**
-   * @param {HTMLElement} host
-   * @param {HTMLElement} tip
-   */
+  /** @param {HTMLElement} host @param {HTMLElement} tip */
   show(host, tip) {
     clearTimeout(this.leaving);
     if (this.open !== tip) this.hide();
@@ -219,10 +215,7 @@ const STEPS = [
 ];
 
 export class Tour {
-  /**
-   * @param {State} state
-   * @param {() => HTMLElement} root where the spots are looked for
-   */
+  /** @param {State} state @param {() => HTMLElement} root where the spots are looked for */
   constructor(state, root) {
     this.state = state;
     this.find = root;
@@ -231,23 +224,15 @@ export class Tour {
     this.spot = undefined;
     this.title = el("strong", { class: "mv-tour-title" });
     this.text = el("p", {});
-    this.back = this.button(TEXT.back, () => this.show(this.at - 1));
-    this.next = this.button(TEXT.next, () => this.show(this.at + 1));
-    this.open = this.button(TEXT.tour, () => this.show(0));
+    this.back = button(TEXT.back, () => this.show(this.at - 1));
+    this.next = button(TEXT.next, () => this.show(this.at + 1));
+    this.open = button(TEXT.tour, () => this.show(0));
     this.open.classList.add("mv-tour-open");
     this.root = el("div", {
       class: "mv-tour", role: "dialog", "aria-label": TEXT.tour, "aria-live": "polite", hidden: true,
       on: { keydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") this.show(-1); } },
     }, this.title, this.text,
-    el("div", { class: "mv-tour-buttons" }, this.back, this.next, this.button(TEXT.close, () => this.show(-1))));
-  }
-
-  /**
-   * @param {string} name
-   * @param {() => void} act
-   */
-  button(name, act) {
-    return el("button", { type: "button", class: "mv-button", on: { click: act } }, name);
+    el("div", { class: "mv-tour-buttons" }, this.back, this.next, button(TEXT.close, () => this.show(-1))));
   }
 
   /** @param {number} at the step to show; any other number closes the tour */
@@ -295,28 +280,25 @@ export class Reproduce {
     /** @type {(title: string, text: string) => HTMLElement} */
     const block = (title, text) => el("div", {},
       el("div", { class: "mv-block-head" }, el("h3", {}, title),
-        el("button", {
-          type: "button", class: "mv-button",
-          on: { click: (/** @type {MouseEvent} */ e) => copied(/** @type {HTMLElement} */ (e.target), text) },
-        }, TEXT.copy)),
+        copyButton(text)),
       el("pre", { tabindex: "0" }, text));
     this.body.replaceChildren(block(TEXT.command, command), block(TEXT.python, snippet));
     if (link) this.body.append(block(TEXT.linkToThisExample, new URL(link, this.base).href));
   }
 }
 
-/**
- * @param {HTMLElement} button
- * @param {string} text
- */
-async function copied(button, text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = TEXT.copied;
-  } catch {
-    button.textContent = TEXT.selectAndCopyByHand;
-  }
-  setTimeout(() => { button.textContent = TEXT.copy; }, 2000);
+/** @param {string} text that it copies */
+function copyButton(text) {
+  const copy = button(TEXT.copy, async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = TEXT.copied;
+    } catch {
+      copy.textContent = TEXT.selectAndCopyByHand;
+    }
+    setTimeout(() => { copy.textContent = TEXT.copy; }, 2000);
+  });
+  return copy;
 }
 
 export class Help {
@@ -324,7 +306,7 @@ export class Help {
     this.root = el("dialog", { class: "mv-help", "aria-label": TEXT.keys },
       el("h3", {}, TEXT.keys),
       el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])),
-      el("button", { type: "button", class: "mv-button", on: { click: () => this.root.close() } }, TEXT.close));
+      button(TEXT.close, () => this.root.close()));
   }
 
   toggle() {

@@ -188,10 +188,7 @@ function trackMask(track, frame, width, height, recipe) {
   return mask;
 }
 
-/**
- * @param {(Float32Array | null)[]} masks
- * @param {number} n
- */
+/** @param {(Float32Array | null)[]} masks @param {number} n */
 function largest(masks, n) {
   const out = new Float32Array(n);
   for (const mask of masks) {
@@ -235,11 +232,7 @@ export function frameMasks(trace, frame) {
   return { objects: recipe.overlap === "normalise" ? shareOverlap(trace, raw, n) : raw, outside };
 }
 
-/**
- * @param {Trace} trace
- * @param {(Float32Array | null)[]} raw
- * @param {number} n
- */
+/** @param {Trace} trace @param {(Float32Array | null)[]} raw @param {number} n */
 function shareOverlap(trace, raw, n) {
   const present = raw.flatMap((mask, k) => (mask
     ? [{ mask, out: new Float32Array(n), weight: Math.max(trace.tracks[k].confidence, 1e-6), k }] : []));

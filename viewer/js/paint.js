@@ -77,10 +77,7 @@ const FRAME_COLOUR = "#3a424b"; // of the frame mask's tag
 const FRAME_SPACING = 40; // pixels between its stripes, wider than those of objects
 
 export class Painter {
-  /**
-   * @param {State} state
-   * @param {() => Area} area where the source frame lies
-   */
+  /** @param {State} state @param {() => Area} area where the source frame lies */
   constructor(state, area) {
     this.state = state;
     this.area = area;
@@ -108,10 +105,7 @@ export class Painter {
     context.drawImage(this.buffer, x, y, across, down);
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {FrameMasks} masks
-   */
+  /** @param {CanvasRenderingContext2D} context @param {FrameMasks} masks */
   drawSoft(context, masks) {
     const { loaded: { tracks }, track } = this.state;
     masks.objects.forEach((mask, k) => {
@@ -240,10 +234,7 @@ export class Painter {
     }
   }
 
-  /**
-   * @param {number} k
-   * @returns {Outline | null}
-   */
+  /** @param {number} k @returns {Outline | null} */
   outline(k) {
     const { loaded: trace, frame } = this.state;
     return outlineOf(trace.tracks[k], frame, trace.mask);
@@ -359,10 +350,7 @@ function writeTags(context, tags) {
   }
 }
 
-/**
- * @param {Area} a
- * @param {Area} b
- */
+/** @param {Area} a @param {Area} b */
 function overlap(a, b) {
   return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 }

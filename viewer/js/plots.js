@@ -30,10 +30,7 @@ export function svg(tag, attributes, ...children) {
   return node;
 }
 
-/**
- * @param {Element} node
- * @param {Record<string, string | number>} attributes
- */
+/** @param {Element} node @param {Record<string, string | number>} attributes */
 export function setAttributes(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
 }

@@ -52,11 +52,7 @@ export class Rail {
     this.list.replaceChildren(...trace.tracks.map((track, k) => this.row(trace, track, k)));
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Track} track
-   * @param {number} k
-   */
+  /** @param {Trace} trace @param {Track} track @param {number} k */
   row(trace, track, k) {
     const { step } = this.state;
     const gradient = trace.steps.length ? trace.steps[step ?? 0].gradient[k] : null;

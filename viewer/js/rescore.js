@@ -64,13 +64,7 @@ function penalty(step) {
   return (i, score) => (before.has(i) ? (score < 0 ? score * repeats.penalty : score / repeats.penalty) : score);
 }
 
-/**
- * @param {number} baseTop
- * @param {number} alpha
- * @param {number} beta
- * @param {Head} head
- * @returns {StepWeights}
- */
+/** @param {number} baseTop @param {number} alpha @param {number} beta @param {Head} head @returns {StepWeights} */
 function linearWeights(baseTop, alpha, beta, head) {
   const floor = head === "raw" ? beta * baseTop : beta > 0 ? baseTop + Math.log(beta) : null;
   return { base: 1 + alpha, others: [-alpha], floor, bias: [] };

@@ -2,7 +2,7 @@
 // The canvas: one frame with its layers, what moves through the frames, and the timeline under it with a
 // lane for each object and one for the frame mask.
 
-import { all, contextOf, el, savePicture } from "./dom.js";
+import { all, button, contextOf, el, savePicture } from "./dom.js";
 import { frameMasks, levelsAt } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
@@ -115,21 +115,12 @@ export class Stage {
       type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": TEXT.frame,
       on: { input: () => state.set({ frame: Number(this.scrub.value), playing: false }) },
     });
-    this.play = el("button", {
-      type: "button", class: "mv-play", "aria-label": TEXT.play,
-      on: { click: () => state.set({ playing: !state.playing }) },
-    });
+    this.play = button("", () => state.set({ playing: !state.playing }), { class: "mv-play", "aria-label": TEXT.play });
     this.speed = el("select", {
       "aria-label": TEXT.speed, on: { change: () => state.set({ speed: Number(this.speed.value) }) },
     }, [0.5, 1, 2, 4].map((v) => el("option", { value: v, selected: v === 1 }, `${v}×`)));
-    this.loop = el("button", {
-      type: "button", class: "mv-toggle", "aria-pressed": "true",
-      on: { click: () => state.set({ loop: !state.loop }) },
-    }, TEXT.loop);
-    this.save = el("button", {
-      type: "button", class: "mv-toggle",
-      on: { click: () => savePicture(this.canvas, `frame-${state.frame + 1}.png`) },
-    }, TEXT.savePNG);
+    this.loop = button(TEXT.loop, () => state.set({ loop: !state.loop }), { class: "mv-toggle", "aria-pressed": "true" });
+    this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`), { class: "mv-toggle" });
     this.lanes = new Lanes(state);
     /** @type {Map<Layer, HTMLButtonElement>} */
     this.toggles = new Map();
@@ -158,12 +149,10 @@ export class Stage {
 
   buildLayers() {
     for (const [key, name] of LAYERS) {
-      const button = el("button", {
-        type: "button", class: "mv-toggle", "aria-pressed": "false",
-        on: { click: () => this.state.set({ layers: { ...this.state.layers, [key]: !this.state.layers[key] } }) },
-      }, name);
-      this.toggles.set(key, button);
-      this.layers.append(button);
+      const switchLayer = () => this.state.set({ layers: { ...this.state.layers, [key]: !this.state.layers[key] } });
+      const toggle = button(name, switchLayer, { class: "mv-toggle", "aria-pressed": "false" });
+      this.toggles.set(key, toggle);
+      this.layers.append(toggle);
     }
   }
 
@@ -317,10 +306,7 @@ export class Stage {
     return note;
   }
 
-  /**
-   * @param {number} frame
-   * @returns {FrameMasks}
-   */
+  /** @param {number} frame @returns {FrameMasks} */
   masks(frame) {
     const masks = this.maskCache.get(frame) || frameMasks(this.state.loaded, frame);
     this.maskCache.set(frame, masks);

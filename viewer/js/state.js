@@ -268,10 +268,7 @@ export function readHash(hash, trace) {
 }
 
 export class Address {
-  /**
-   * @param {State} state
-   * @param {Place} place
-   */
+  /** @param {State} state @param {Place} place */
   constructor(state, place) {
     this.state = state;
     this.place = place;

@@ -2,7 +2,7 @@
 // The ascent, step by step: strengths, the levels they would become, and the query loss. Moving along
 // it shows the masks of that step on the picture.
 
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
 import { plot, polyline, scalesOf, setAttributes, svg } from "./plots.js";
 import { hasLevelsOf } from "./state.js";
@@ -23,7 +23,7 @@ export class Steps {
     this.playing = false;
     this.shownAt = 0;
     this.drawn = "";
-    this.play = el("button", { type: "button", class: "mv-play", on: { click: () => this.toggle() } });
+    this.play = button("", () => this.toggle(), { class: "mv-play" });
     this.slider = el("input", {
       type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": TEXT.ascentStep,
       on: { input: () => this.move(Number(this.slider.value)) },

@@ -2,7 +2,7 @@
 // Answers as aligned token strips, and what stood behind one token under both views.
 
 import { differenceBar } from "./controls.js";
-import { all, el } from "./dom.js";
+import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { Flips } from "./flips.js";
 import { rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
@@ -13,10 +13,7 @@ import { fixed, percent, signed, visible } from "./text.js";
 /** @import { State } from "./state.js" */
 
 export class Tokens {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   */
+  /** @param {State} state @param {Send} send */
   constructor(state, send) {
     this.state = state;
     /** @type {Rule | null} */
@@ -29,10 +26,8 @@ export class Tokens {
     this.built = [];
     this.choices = { reference: this.choice("reference"), contrast: this.choice("contrast") };
     this.pair = el("div", { class: "mv-pair" }, Object.values(this.choices).map((c) => c.root));
-    this.ends = el("button", {
-      type: "button", class: "mv-toggle", "aria-pressed": "false", title: TEXT.endTokensHint,
-      on: { click: () => state.set({ ends: !state.ends }) },
-    }, TEXT.endTokens);
+    this.ends = button(TEXT.endTokens, () => state.set({ ends: !state.ends }),
+      { class: "mv-toggle", "aria-pressed": "false", title: TEXT.endTokensHint });
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
@@ -40,13 +35,10 @@ export class Tokens {
       alpha: this.slider("alpha", "α"),
       beta: this.slider("beta", "β"),
     };
-    this.again = el("button", {
-      type: "button", class: "mv-button", hidden: true,
-      on: { click: () => this.continueDecoding(send) },
-    }, TEXT.continueDecodingFromHere);
+    this.again = button(TEXT.continueDecodingFromHere, () => this.continueDecoding(send), { hidden: true });
     this.live = el("div", { class: "mv-live" }, Object.values(this.sliders).map((s) => s.root), this.again);
     this.reason = el("p", { class: "mv-note" });
-    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
+    this.error = errorLine();
     this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; state.set({}); });
     this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
       el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
@@ -79,10 +71,7 @@ export class Tokens {
     });
   }
 
-  /**
-   * @param {keyof Rule} name
-   * @param {string} sign
-   */
+  /** @param {keyof Rule} name @param {string} sign */
   slider(name, sign) {
     const input = el("input", {
       type: "range", min: 0, "aria-label": sign,
@@ -103,10 +92,7 @@ export class Tokens {
     this.state.set({});
   }
 
-  /**
-   * @param {Answer} answer
-   * @returns {Rule}
-   */
+  /** @param {Answer} answer @returns {Rule} */
   ruleOf(answer) {
     return answer === this.state.contrast && this.rule ? this.rule : answer;
   }
@@ -159,10 +145,7 @@ export class Tokens {
     this.draw();
   }
 
-  /**
-   * @param {keyof Pair} place
-   * @param {Answer[]} answers
-   */
+  /** @param {keyof Pair} place @param {Answer[]} answers */
   fill(place, answers) {
     const { select, root } = this.choices[place];
     select.replaceChildren(...answers.map((a) => el("option", { value: a.method }, a.title)));
@@ -255,10 +238,7 @@ export class Tokens {
     return [...all(this.strips, "button.mv-token")].filter((button) => methodOf(button) === answer.method);
   }
 
-  /**
-   * @param {Answer[]} answers
-   * @param {number} divergesAt
-   */
+  /** @param {Answer[]} answers @param {number} divergesAt */
   say(answers, divergesAt) {
     const whole = answers.length === 2 && answers[1].finished;
     if (this.state.running && !whole) return answers.length ? TEXT.decoding : "";
@@ -267,10 +247,7 @@ export class Tokens {
     return divergenceText(divergesAt, ending?.title ?? "", answers[1].constant ?? "");
   }
 
-  /**
-   * @param {Answer} answer
-   * @param {number} divergesAt
-   */
+  /** @param {Answer} answer @param {number} divergesAt */
   strip(answer, divergesAt) {
     return el("div", { class: "mv-strip", "data-method": answer.method },
       el("span", { class: "mv-strip-name" }, answer.title),
@@ -332,10 +309,7 @@ export class Tokens {
     }
   }
 
-  /**
-   * @param {Answer} answer
-   * @param {TokenStep} step
-   */
+  /** @param {Answer} answer @param {TokenStep} step */
   rows(answer, step) {
     const two = step.others.length > 0;
     const { alpha, beta } = this.ruleOf(answer);
@@ -348,7 +322,7 @@ export class Tokens {
     const note = candidatesNote(answer, step, { alpha, beta });
     return [
       el("p", { class: "mv-note" }, note),
-      el("div", { class: "mv-scroll", tabindex: "0", role: "region", "aria-label": TEXT.candidates },
+      scrolled(TEXT.candidates, "",
         el("table", { class: "mv-candidates", role: "table" },
           el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head.map((h) => el("th", { scope: "col", role: "columnheader" }, h)))),
           el("tbody", { role: "rowgroup" }, shown.map((i) => candidateRow(rows[i], step, {

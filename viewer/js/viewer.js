@@ -4,7 +4,7 @@
 
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
 import { Help, Legend, Reproduce, Tour } from "./help.js";
@@ -24,10 +24,7 @@ const WIDTHS = [
 ];
 
 export class Viewer {
-  /**
-   * @param {Element} root
-   * @param {Host} host
-   */
+  /** @param {Element} root @param {Host} host */
   constructor(root, host = {}) {
     this.host = host;
     this.state = new State(() => this.draw(), Boolean(host.send));
@@ -59,9 +56,7 @@ export class Viewer {
     this.question = el("h2", { class: "mv-question" });
     this.body = el("div", { class: "mv-body", hidden: true },
       el("div", { class: "mv-head" }, this.question, this.tour.open,
-        el("button", {
-          type: "button", class: "mv-button", "aria-label": TEXT.keys, on: { click: () => this.help.toggle() },
-        }, "?")),
+        button("?", () => this.help.toggle(), { "aria-label": TEXT.keys })),
       this.badge, this.headline.root, this.regions.root, this.controls.root,
       el("div", { class: "mv-columns" },
         el("div", { class: "mv-main" }, this.stage.root, this.steps.root, this.evidence.root),

@@ -2,7 +2,7 @@
 // What if: levels, masks and objects changed by hand. Sends one change at a time; the server runs
 // what it invalidates and answers with a new trace.
 
-import { all, contextOf, el } from "./dom.js";
+import { all, button, contextOf, el, errorLine } from "./dom.js";
 import { TEXT, editText, editsOfMacd, frameNumbers, trackName } from "./strings.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
@@ -20,11 +20,7 @@ const HINTS = {
 };
 
 export class WhatIf {
-  /**
-   * @param {State} state
-   * @param {Send} send
-   * @param {Stage} stage
-   */
+  /** @param {State} state @param {Send} send @param {Stage} stage */
   constructor(state, send, stage) {
     this.state = state;
     this.send = send;
@@ -35,16 +31,16 @@ export class WhatIf {
     this.frame = el("div", { class: "mv-edit mv-edit-frames" });
     this.tools = el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.brush });
     this.toolButtons = new Map(TOOLS.map(([tool, name]) => [tool,
-      this.button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));
+      button(name, () => this.state.set({ tool: this.state.tool === tool ? null : tool }))]));
     this.radius = el("input", { type: "range", min: 0.02, max: 0.2, step: 0.01, value: 0.06, "aria-label": TEXT.brushSize });
-    this.undo = this.button(TEXT.undo, () => send({ do: "undo" }));
-    this.redo = this.button(TEXT.redo, () => send({ do: "redo" }));
+    this.undo = button(TEXT.undo, () => send({ do: "undo" }));
+    this.redo = button(TEXT.redo, () => send({ do: "redo" }));
     this.naming = this.prompt();
     /** @type {Box | null} a new object that waits for its name */
     this.pending = null;
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
-    this.error = el("p", { class: "mv-error", role: "alert", hidden: true });
+    this.error = errorLine();
     this.size = el("label", { class: "mv-size" }, `${TEXT.size} `, this.radius);
     this.tools.append(...this.toolButtons.values(), this.size);
     this.root = el("details", { class: "mv-whatif" },
@@ -52,14 +48,6 @@ export class WhatIf {
       el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.changes }, this.undo, this.redo), this.done);
     stage.tools.append(this.root);
     this.watchCanvas(stage.canvas);
-  }
-
-  /**
-   * @param {string} name
-   * @param {() => void} action
-   */
-  button(name, action) {
-    return el("button", { type: "button", class: "mv-button", on: { click: action } }, name);
   }
 
   // Asks what a new object is called, once its box is drawn.
@@ -72,7 +60,7 @@ export class WhatIf {
         keydown: (/** @type {KeyboardEvent} */ e) => { if (e.key === "Escape") this.name(null); },
       },
     }, el("label", {}, `${TEXT.nameOfTheNewObject} `, name),
-    el("button", { type: "submit", class: "mv-button" }, TEXT.add), this.button(TEXT.cancel, () => this.name(null)));
+    el("button", { type: "submit", class: "mv-button" }, TEXT.add), button(TEXT.cancel, () => this.name(null)));
     return { root, name };
   }
 
@@ -153,27 +141,17 @@ export class WhatIf {
     this.busy(this.state.busy);
   }
 
-  /**
-   * @param {number} now
-   * @param {(level: number) => void} change
-   */
+  /** @param {number} now @param {(level: number) => void} change */
   levels(now, change) {
     const { levels, r0 } = this.state.loaded;
     return el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.level },
       levels.map(({ value, name }) => {
         const level = value ?? r0;
-        return el("button", {
-          type: "button", class: "mv-button", "aria-pressed": String(now === level),
-          on: { click: () => { if (level !== now) change(level); } },
-        }, `${level} ${name}`);
+        return button(`${level} ${name}`, () => { if (level !== now) change(level); }, { "aria-pressed": String(now === level) });
       }));
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {Track} chosen
-   * @param {number} level
-   */
+  /** @param {Trace} trace @param {Track} chosen @param {number} level */
   objectControls(trace, chosen, level) {
     const name = el("input", { type: "text", maxlength: this.state.constants.edit.label, value: chosen.label, "aria-label": TEXT.nameOfTheObject });
     name.value = chosen.label;
@@ -190,15 +168,12 @@ export class WhatIf {
     const controls = [
       el("span", { class: "mv-edit-name" }, trackName(chosen)),
       this.levels(level, (other) => this.edit({ kind: "level", track: chosen.id, level: other })),
-      name, merge, this.button(TEXT.drop, () => this.edit({ kind: "drop", track: chosen.id })),
+      name, merge, button(TEXT.drop, () => this.edit({ kind: "drop", track: chosen.id })),
     ];
     return others.length ? controls : controls.filter((control) => control !== merge);
   }
 
-  /**
-   * @param {Trace} trace
-   * @param {number} frame
-   */
+  /** @param {Trace} trace @param {number} frame */
   drawFrames(trace, frame) {
     const group = trace.groups.findIndex((g) => g.includes(frame));
     const levels = trace.final ? trace.final.frame_level : [];
@@ -260,10 +235,7 @@ export class WhatIf {
     this.edit({ kind: "level", track: trace.tracks[k].id, level: trace.final.level[k] === highest ? lowest : highest });
   }
 
-  /**
-   * @param {Point[]} line
-   * @param {Tool | null} tool
-   */
+  /** @param {Point[]} line @param {Tool | null} tool */
   preview(line, tool = this.state.tool) {
     const { canvas } = this.stage;
     const context = contextOf(canvas);

@@ -1,7 +1,7 @@
 // @ts-check
 // A closer look at the picture: by buttons, keys, Ctrl and the wheel, or two fingers.
 
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { TEXT } from "./strings.js";
 
 /** @import { Point } from "./types" */
@@ -28,9 +28,9 @@ export class Zoom {
     /** @type {Map<number, Point>} where the fingers are, in shares of the canvas */
     this.fingers = new Map();
     this.travelled = 0;
-    this.out = this.button("−", TEXT.zoomOut, () => this.by(1 / FACTOR));
-    this.reset = this.button("100 %", TEXT.wholePicture, () => this.whole());
-    this.in = this.button("+", TEXT.zoomIn, () => this.by(FACTOR));
+    this.out = button("−", () => this.by(1 / FACTOR), { "aria-label": TEXT.zoomOut, title: TEXT.zoomOut });
+    this.reset = button("100 %", () => this.whole(), { "aria-label": TEXT.wholePicture, title: TEXT.wholePicture });
+    this.in = button("+", () => this.by(FACTOR), { "aria-label": TEXT.zoomIn, title: TEXT.zoomIn });
     this.root = el("span", { class: "mv-zoom", role: "group", "aria-label": TEXT.zoom }, this.out, this.reset, this.in);
     canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     canvas.addEventListener("pointerdown", (e) => this.press(e));
@@ -39,15 +39,6 @@ export class Zoom {
       canvas.addEventListener(end, (e) => this.fingers.delete(/** @type {PointerEvent} */ (e).pointerId));
     }
     this.show();
-  }
-
-  /**
-   * @param {string} text
-   * @param {string} name
-   * @param {() => void} act
-   */
-  button(text, name, act) {
-    return el("button", { type: "button", class: "mv-button", "aria-label": name, title: name, on: { click: act } }, text);
   }
 
   /**
@@ -66,10 +57,7 @@ export class Zoom {
     this.set(1, [0.5, 0.5]);
   }
 
-  /**
-   * @param {number} scale
-   * @param {Point} centre
-   */
+  /** @param {number} scale @param {Point} centre */
   set(scale, centre) {
     this.scale = Math.min(LARGEST, Math.max(1, scale));
     const half = 0.5 / this.scale;
@@ -126,10 +114,7 @@ export class Zoom {
     return true;
   }
 
-  /**
-   * @param {MouseEvent} event
-   * @returns {Point}
-   */
+  /** @param {MouseEvent} event @returns {Point} */
   share(event) {
     const box = this.canvas.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
