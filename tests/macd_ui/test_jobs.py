@@ -288,6 +288,18 @@ def test_form_and_trace_agree_or_the_page_says_so(handlers, store, make_video, t
     assert "no example" in handlers.form.visit("nowhere", "newer")["viewer"]["status"]["message"]
 
 
+def test_a_tab_that_was_reloaded_keeps_the_trace_that_it_has_opened(handlers):
+    form, other = handlers.form, handlers.view.examples[2]
+    list(form.open_trace(str(other.trace), "me"))
+    session = handlers.store.sessions.open("me")
+    held, before = session.form, session.current
+    for name in (None, handlers.view.examples[1].name):
+        assert set(form.visit(name, "me")) == {"note"}
+        assert (session.form, session.current) == (held, before)
+        assert session.form is held
+    assert "no example" not in str(form.visit("nowhere", "me"))
+
+
 def test_a_link_to_a_run_opens_it_or_says_that_it_is_not_here(handlers):
     example = handlers.view.examples[2]
     run = identity(example.load_trace())

@@ -1,6 +1,7 @@
 """What sessions keep: one bound for all, who gives first, and a page that works all the same."""
 
 import gc
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,8 +13,9 @@ from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import DetectorError, TraceError
 from macd_studio.core.media.video import MAX_SIDE
 from macd_studio.core.options import VideoOptions
-from macd_studio.core.traces.bundle import pack, save
+from macd_studio.core.traces.bundle import pack, save, unpack
 from macd_studio.core.types import Clip
+from macd_studio.macd_ui import traces
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.queues import NEAR
 from macd_studio.macd_ui.serving.identity import COOKIE, browser_key
@@ -25,6 +27,7 @@ from macd_studio.viewer import identity
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_jobs import states, until, values
 from tests.macd_ui.test_page_parts import BROWSER, get
+from tests.macd_ui.test_store import SOON_S
 from tests.security.test_trace_bomb import MOST_MB
 from tests.small_trace import small_trace
 
@@ -93,6 +96,7 @@ def test_what_was_not_used_for_longest_goes_first(budget):
     keep(budget, sessions[0], 3)  # used again
     keep(budget, sessions[3], 3)
     assert [kept(s)[0] for s in sessions] == [3, 0, 3, 3]
+    assert not any(s.busy.locked() for s in sessions)  # who gave something can run again
     assert budget.total <= budget.memory
 
 
@@ -103,6 +107,46 @@ def test_who_keeps_more_than_an_equal_share_gives_first(budget):
     keep(budget, large, 5, bench=4)
     assert kept(small) == (2, 0)
     assert kept(large) == (0, 4)  # its clip is read again sooner than its bench is made
+
+
+def test_of_what_was_used_at_the_same_time_the_cheapest_to_make_again_goes_first(budget):
+    session = Session("a")
+    keep(budget, session, 6, bench=6)
+    assert kept(session) == (0, 6)
+    session.show(small_trace())
+    budget.memory = 1
+    budget.rebalance(session)
+    assert kept(session) == (0, 0)
+    assert session.current.in_memory is None
+
+
+def test_only_so_many_traces_are_read_back_at_once(tmp_path, monkeypatch):
+    now, most, reading, free = 0, 0, threading.Semaphore(0), threading.Event()
+
+    def slow(content):
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        reading.release()
+        free.wait()
+        now -= 1
+        return unpack(content)
+
+    monkeypatch.setattr(traces, "unpack", slow)
+    stored = [StoredTrace(small_trace()) for _ in range(MAX_OPENING + 2)]
+    for one in stored:
+        one.move_to_file(tmp_path)
+    threads = [threading.Thread(target=one.get) for one in stored]
+    for thread in threads:
+        thread.start()
+    for _ in range(MAX_OPENING):
+        reading.acquire()
+    threads[-1].join(SOON_S)  # the others wait, however long
+    free.set()
+    for thread in threads:
+        thread.join()
+    assert most == MAX_OPENING
+    assert all(one.in_memory is not None for one in stored)
 
 
 def test_what_a_job_uses_stays_until_it_ends(budget):

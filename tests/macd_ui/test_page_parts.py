@@ -292,6 +292,15 @@ def test_redo_comes_back_to_what_undo_left_until_something_else_is_changed(store
     for _ in range(30):
         session.change(third)
     assert len(session.undo_stack) == MAX_UNDO
+    assert session.undo_stack[-1].number == session.current.number - 1  # the oldest went
+    session.bench = made_before = object()
+    session.redo()  # there is nothing to come back to
+    assert session.bench is made_before
+    session.undo()
+    assert session.bench is None  # it was made for another trace
+    session.bench = made_before
+    session.redo()
+    assert session.bench is None
     session.undo()
     session.show(trace)
     assert not session.redo_stack

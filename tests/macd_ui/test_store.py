@@ -1,10 +1,12 @@
-"""What all visitors share: which models stay loaded, and sessions that many threads ask for."""
+"""What all visitors share: models and files that stay, sessions that many threads ask for."""
 
 import threading
 
 import pytest
 
 from macd_studio.macd_ui.models import MAX_LOADED
+from macd_studio.macd_ui.quota import QuotaError
+from macd_studio.macd_ui.sites import Recent
 from macd_studio.macd_ui.store import Store
 
 SOON_S = 0.2
@@ -55,6 +57,85 @@ def test_a_model_that_is_there_is_had_while_another_is_loaded(store):
     free.set()
     loading.join()
     assert store.models.get(("backbone", "b"), pytest.fail) == "b"
+
+
+def test_a_model_that_two_runs_wait_for_is_loaded_once(store):
+    started, free, loads = threading.Event(), threading.Event(), []
+
+    def slow():
+        loads.append(1)
+        started.set()
+        free.wait()
+        return "a"
+
+    runs = [
+        threading.Thread(target=lambda: store.models.get(("backbone", "a"), slow)) for _ in range(2)
+    ]
+    for run in runs:
+        run.start()
+    started.wait()
+    runs[1].join(SOON_S)
+    free.set()
+    for run in runs:
+        run.join()
+    assert loads == [1]
+
+
+def test_the_values_used_last_stay():
+    recent = Recent(2)
+    recent.put("a", 1)
+    recent.put("b", 2)
+    assert recent.get("a") == 1  # so that "b" is the one that was not used for longest
+    recent.put("c", 3)
+    assert (recent.get("a"), recent.get("b"), recent.get("c")) == (1, None, 3)
+    recent.put("a", 4)  # once more, in its own place
+    recent.put("d", 5)
+    assert (recent.get("a"), recent.get("c"), recent.get("d")) == (4, None, 5)
+
+
+def test_many_threads_share_recent_values():
+    recent, faults = Recent(1), []
+
+    def use(name):
+        try:
+            for i in range(2000):
+                recent.put((name, i), i)
+                assert recent.get((name, i)) in (None, i)
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=use, args=[name]) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (faults, len(recent._values)) == ([], 1)
+
+
+def test_a_closing_server_opens_no_session_and_finds_the_open_ones(store):
+    session = store.sessions.open("tab")
+    store.sessions.closing = True
+    assert store.sessions.open("tab") is session
+    with pytest.raises(QuotaError, match="about to stop"):
+        store.sessions.open("other")
+    with pytest.raises(QuotaError, match="about to stop"), store.sessions.call("me"):
+        pytest.fail("a call was taken")
+    assert store.closing
+
+
+def test_a_tab_that_comes_back_is_no_longer_left(store):
+    session = store.sessions.open("tab")
+    store.sessions.grace_s = 0.0
+    store.sessions.leave("tab")
+    assert store.sessions.open("tab") is session
+    store.sessions.grace_s = 3600.0
+    assert store.sessions.forget_expired() == 0
+    store.sessions.leave("tab")
+    store.sessions.grace_s = -1.0
+    assert store.sessions.forget_expired() == 1
+    assert session.gone
+    assert session.stop.is_set()
+    assert store.sessions.find("tab") is None
 
 
 def test_two_requests_of_a_new_tab_get_one_session(store, monkeypatch):
