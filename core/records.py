@@ -1,23 +1,22 @@
-"""What a trace records about its clip, its backbone and its detector, as typed plain data.
+"""What a trace records about its clip, backbone, detector and changes by hand, as plain data.
 
-The fields carry the rules that `core.traces.schema` checks a trace file by.
+Any field of a clip, a backbone or a detector may be missing in a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
+from macd_studio.core.description import COUNT, LINE, NAME, PATH, PLAIN, TEXT, as_object, stored
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.validation import Flag, Many, Maybe, Number, Words, ruled, rules_of
+from macd_studio.core.validation import Flag, Many, Maybe, Number, rules_of
 
 RECORDED = "recorded"
 """The family of a backbone whose trace another program computed, see `core.recording`."""
-NAME, LINE, TEXT = Words(200), Words(2000), Words(100_000)
-COUNT = Number(0, 10**9, whole=True)
 PENALTY = Number(0.01, 100)
-_PATH, _SIDE = Words(4096), Number(1, 2**16, whole=True)
+_SIDE = Number(1, 2**16, whole=True)
 _DETECT = rules_of(DetectOptions)
 
 
@@ -56,43 +55,59 @@ class Record:
         } | dict(self.extra)
 
 
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True)
+class RecordOf(Generic[R]):
+    """The rule of an object of the fields of a record, any of which may be missing."""
+
+    kind: type[R]
+
+    def read(self, value: Any, path: str) -> R:
+        """The record; keys that it does not know are its `extra`."""
+        rules = rules_of(self.kind)
+        row = as_object(value, path)
+        return self.kind.from_dict(
+            {n: rules.get(n, PLAIN).read(v, f"{path}.{n[:40]}") for n, v in row.items()}
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClipRecord(Record):
-    """The analysed file. duration: seconds; width, height: pixels of the upright source frames.
+    """The analysed file."""
 
-    sha256: of the file, or of the frames where another program gave only those. title: the one that
-    the file carries.
-    """
-
-    name: str = ruled("", _PATH)
-    sha256: str = ruled("", NAME)
-    duration: float = ruled(0.0, Number(0.0, 1e9))
-    width: int = ruled(0, _SIDE)
-    height: int = ruled(0, _SIDE)
-    title: str = ruled("", LINE)
+    name: str = stored(PATH, "of the file", "")
+    sha256: str = stored(NAME, "of the file, or of the frames if there is no file", "")
+    duration: float = stored(Number(0.0, 1e9), "seconds", 0.0)
+    width: int = stored(_SIDE, "pixels of an upright source frame", 0)
+    height: int = stored(_SIDE, "likewise", 0)
+    title: str = stored(LINE, "the one that the file carries", "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneRecord(Record):
-    """The backbone that answered: the fields of `core.backbones.base.BackboneInfo`, and the prompt.
+    """The backbone that answered: as `core.backbones.base.BackboneInfo` has it, with the prompt."""
 
-    pixel_mean: RGB in [0, 1], what the model reads as zero; empty where it is not known.
-    repetition_penalty: what lowered the scores of tokens that came before; 1 where nothing did.
-    """
-
-    name: str = ruled("", _PATH)
-    family: str = ruled("", NAME)
-    parameters: int = ruled(0, Number(0, 10**15, whole=True))
-    device: str = ruled("", NAME)
-    dtype: str = ruled("", NAME)
-    revision: str = ruled("", NAME)
-    domain: str = ruled("", LINE)
-    domain_title: str = ruled("", NAME)
-    resample: str = ruled("", NAME)
-    cap_pixels_per_frame: bool | None = ruled(None, Maybe(Flag()))
-    prompt: str = ruled("", TEXT)
-    pixel_mean: tuple[float, ...] = ruled((), Many(Number(-1e6, 1e6), 0, 16))
-    repetition_penalty: float = ruled(1.0, PENALTY)
+    name: str = stored(PATH, "of its weights", "")
+    family: str = stored(NAME, "of the architecture", "")
+    parameters: int = stored(Number(0, 10**15, whole=True), "how many weights", 0)
+    device: str = stored(NAME, "what it ran on", "")
+    dtype: str = stored(NAME, "of its weights", "")
+    revision: str = stored(NAME, "of its weights", "")
+    domain: str = stored(LINE, "what it was trained on, where that is narrow", "")
+    domain_title: str = stored(NAME, "the title of clips of that kind", "")
+    resample: str = stored(NAME, "the filter that frames are resized with", "")
+    cap_pixels_per_frame: bool | None = stored(
+        Maybe(Flag()), "whether each frame is limited; null where the family does not limit", None
+    )
+    prompt: str = stored(TEXT, "the whole prompt", "")
+    pixel_mean: tuple[float, ...] = stored(
+        Many(Number(-1e6, 1e6), 0, 16), "RGB in [0, 1], what it reads as zero, if known", ()
+    )
+    repetition_penalty: float = stored(
+        PENALTY, "what lowered the scores of tokens that came before; 1 where nothing did", 1.0
+    )
 
     @property
     def is_recorded(self) -> bool:
@@ -102,21 +117,61 @@ class BackboneRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorRecord(Record):
-    """The detector and the `DetectOptions` it was called with.
+    """The detector and the `DetectOptions` it was called with."""
 
-    image_size: long side that it really saw, pixels; None if it does not say. frames: how many it
-    was shown; fps: how dense they were, None for one frame.
+    name: str = stored(LINE, "of the detector", "")
+    confidence: float = stored(_DETECT["confidence"], "of a detection that starts a track", 0.0)
+    low: float = stored(_DETECT["low"], "of a detection that continues one", 0.0)
+    image_size: int | None = stored(
+        Maybe(_SIDE), "long side that it really saw, pixels; null if it does not say", None
+    )
+    max_per_frame: int = stored(_DETECT["max_per_frame"], "most detections in a frame", 0)
+    classes: tuple[str, ...] = stored(_DETECT["classes"], "what it looked for; empty for all", ())
+    prompt: str = stored(_DETECT["prompt"], "what it was asked for, in words", "")
+    frames: int = stored(COUNT, "how many frames it was shown", 0)
+    fps: float | None = stored(
+        Maybe(Number(0.0, 1e6)), "how dense they were, null for one frame", None
+    )
+
+
+EDIT_FIELDS = {
+    "level": ("track", "level"),
+    "frames": ("track", "level"),
+    "drop": ("track",),
+    "merge": ("track", "other"),
+    "label": ("track", "label"),
+    "brush": ("track", "frame", "points", "radius", "erase"),
+    "add": ("label", "box"),
+}
+"""The kinds of changes by hand, and the fields of an `Edit` that each of them uses."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change by hand; `core.whatif.edits` reads and checks it.
+
+    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
+    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
+    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
+    `box`, called `label`. Tracks are named by their id.
     """
 
-    name: str = ruled("", LINE)
-    confidence: float = ruled(0.0, _DETECT["confidence"])
-    low: float = ruled(0.0, _DETECT["low"])
-    image_size: int | None = ruled(None, Maybe(_SIDE))
-    max_per_frame: int = ruled(0, _DETECT["max_per_frame"])
-    classes: tuple[str, ...] = ruled((), _DETECT["classes"])
-    prompt: str = ruled("", _DETECT["prompt"])
-    frames: int = ruled(0, COUNT)
-    fps: float | None = ruled(None, Maybe(Number(0.0, 1e6)))
+    kind: str
+    track: int = 0
+    other: int = 0
+    level: float = 0.0
+    label: str = ""
+    frame: int = 0
+    points: tuple[tuple[float, float], ...] = ()
+    radius: float = 0.05
+    erase: bool = False
+    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as `core.whatif.edits.read_edit` takes them."""
+        values = {name: getattr(self, name) for name in EDIT_FIELDS[self.kind]}
+        lists = {"points": [list(p) for p in self.points], "box": list(self.box)}
+        return {"kind": self.kind} | {n: lists.get(n, v) for n, v in values.items()}
 
 
 NO_CLIP = ClipRecord.from_dict({})

@@ -5,17 +5,45 @@ backbone), C candidate tokens, H×W pixels of a source frame, h×w pixels of a m
 Boxes are x0 y0 x1 y1 in shares of the source frame, [0, 1]; NaN where a track is lost.
 """
 
+# ruff: noqa: RUF009  (`stored` makes fields, as `dataclasses.field` does)
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.evidence.records import Evidence
-from macd_studio.core.options import MaskOptions, RunOptions
+from macd_studio.core.description import (
+    COUNT,
+    FRAME,
+    LARGE,
+    LINE,
+    MAX_LOGIT,
+    MAX_RINGS,
+    NAME,
+    REAL,
+    SHARE,
+    TEXT,
+    Array,
+    ByName,
+    Exactly,
+    Line,
+    Row,
+    Rows,
+    Stored,
+    apart,
+    stored,
+)
+from macd_studio.core.evidence.records import (
+    MAX_EVIDENCE,
+    ControlReport,
+    Evidence,
+    OcclusionReport,
+)
+from macd_studio.core.options import ContrastOptions, MaskOptions, RunOptions
 from macd_studio.core.records import (
     NO_BACKBONE,
     NO_CLIP,
@@ -23,9 +51,12 @@ from macd_studio.core.records import (
     BackboneRecord,
     ClipRecord,
     DetectorRecord,
+    Edit,
+    RecordOf,
 )
 from macd_studio.core.repeats import Repeats
-from macd_studio.core.view_records import View
+from macd_studio.core.validation import Flag, Maybe, Number, Part, Words, rules_of
+from macd_studio.core.view_records import AnyView, View
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -35,6 +66,7 @@ Outline = tuple[Floats, ...]
 """Closed polygons (P, 2), one for each part that is seen."""
 
 LOST, INTERPOLATED, SEEN = 0, 1, 2
+_CONTRAST = rules_of(ContrastOptions)
 
 
 @dataclass
@@ -86,19 +118,25 @@ class Clip:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelFrames:
+class ModelFrames(Stored):
     """The frames as a backbone reads them: resized by its own rule, 8 bits per channel.
 
-    pixels: (T, h, w, 3) RGB 0-255. times: (T,) seconds. duration: of the clip, seconds.
-    content: x0 y0 x1 y1, the pixels of a model frame that show the source frame; what lies outside
-    is padding. stretch: how much wider the source appears than it is, 1 where its shape is kept.
+    pixels: (T, h, w, 3) RGB 0-255. times: (T,) seconds.
     """
 
     pixels: Pixels
     times: NDArray[np.float64]
-    duration: float
-    content: tuple[int, int, int, int]
-    stretch: float = 1.0
+    duration: float = stored(Number(0.0, 1e9), "of the clip, seconds")
+    content: tuple[int, int, int, int] = stored(
+        Exactly(Number(0, 2**16, whole=True), 4, 4),
+        "x0 y0 x1 y1, the pixels of a model frame that show the source frame; the rest is padding",
+    )
+    stretch: float = stored(
+        Number(1e-3, 1e3),
+        "how much wider the source appears than it is, 1 where its shape is kept",
+        1.0,
+        needed=True,
+    )
 
     def __post_init__(self) -> None:
         if self.pixels.ndim != 4 or self.pixels.shape[-1] != 3 or self.pixels.dtype != np.uint8:
@@ -145,36 +183,42 @@ class Detections:
 
 
 @dataclass(frozen=True, eq=False)
-class Stroke:
-    """A line that was brushed onto a track's mask; it is carried along with the track's box.
+class Stroke(Stored):
+    """A line that was brushed onto a track's mask; it is carried along with the track's box."""
 
-    points: (N, 2) in shares of the box, 0 0 its upper left corner; they may lie outside. radius:
-    in shares of the frame's short side. erase: takes away from the mask instead of adding to it.
-    """
-
-    points: Floats
-    radius: float
-    erase: bool = False
+    points: Floats = stored(
+        Line(), "(N, 2) in shares of the box, 0 0 its upper left corner; they may lie outside"
+    )
+    radius: float = stored(Number(0.0, 10.0), "in shares of the frame's short side")
+    erase: bool = stored(
+        Flag(), "takes away from the mask instead of adding to it", False, needed=True
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
-    """One object through the clip, read off at the sampled frames.
+class Track(Stored):
+    """One object through the clip, read off at the sampled frames."""
 
-    boxes: (T, 4) in [0, 1], NaN where lost. state: (T,) LOST, INTERPOLATED or SEEN.
-    confidence: mean score of its sightings. frames_seen: sightings on the dense frames. brush:
-    what was drawn by hand on its mask, in order. outlines: T of them in shares of the box, None
-    where only the box is known; empty where it always is.
-    """
-
-    id: int
-    label: str
-    confidence: float
-    boxes: Floats
-    state: NDArray[np.int8]
-    frames_seen: int
-    brush: tuple[Stroke, ...] = ()
-    outlines: tuple[Outline | None, ...] = ()
+    id: int = stored(COUNT, "from 1, most important first (confidence × sightings)")
+    label: str = stored(NAME, "class name")
+    confidence: float = stored(SHARE, "mean detector score of its sightings")
+    boxes: Floats = stored(
+        Array("T 4", lost=True, digits=5, kept="f4"),
+        "x0 y0 x1 y1 in shares of the source frame, NaN where the track is lost",
+    )
+    state: NDArray[np.int8] = stored(
+        Array("T", 0, SEEN, whole=True, kept="i1"), "0 lost, 1 interpolated, 2 seen"
+    )
+    frames_seen: int = stored(COUNT, "sightings on the dense frames")
+    brush: tuple[Stroke, ...] = stored(
+        Rows(Stroke, 200), "what was drawn by hand on its mask, in order", ()
+    )
+    outlines: tuple[Outline | None, ...] = stored(
+        Exactly(Maybe(Exactly(Line(4), 0, MAX_RINGS))),
+        "polygons of its parts on each frame in shares of the box, null where only the box is"
+        " known; empty where it always is",
+        (),
+    )
 
     def outline(self, frame: int) -> Outline | None:
         """Its outline on a sampled frame, in shares of the box; None: the box itself."""
@@ -190,139 +234,31 @@ class MaskSet:
 
 
 @dataclass(frozen=True, eq=False)
-class AscentStep:
-    """One step: strengths before it, and the query loss and its gradient there.
-
-    strength, gradient: (K,) float64; frame_strength, frame_gradient: (G,) float64; loss: nats.
-    """
+class AscentStep(Stored):
+    """One step of the ascent: strengths before it, and the query loss and its gradient there."""
 
     index: int
-    loss: float
-    strength: NDArray[np.float64]
-    gradient: NDArray[np.float64]
-    frame_strength: NDArray[np.float64]
-    frame_gradient: NDArray[np.float64]
+    loss: float = stored(Array(), "nats per token")
+    strength: NDArray[np.float64] = stored(Array("K"), "of the objects")
+    gradient: NDArray[np.float64] = stored(Array("K"), "∂L/∂r of the objects")
+    frame_strength: NDArray[np.float64] = stored(Array("G?"), "of the frame groups")
+    frame_gradient: NDArray[np.float64] = stored(Array("G?"), "∂L/∂r of the frame groups")
 
 
 @dataclass(frozen=True, eq=False)
-class Counterfactual:
-    """Where the ascent ended, and the level each strength became.
+class Counterfactual(Stored):
+    """Where the ascent ended, and the level each strength became."""
 
-    strength, margin, level: (K,); frame_*: (G,). margin = strength − r0, signed, unclamped by τ.
-    base_loss, loss: query loss given V and given V_d, nats; None until both were prefilled.
-    """
-
-    strength: NDArray[np.float64]
-    margin: NDArray[np.float64]
-    level: NDArray[np.float64]
-    frame_strength: NDArray[np.float64]
-    frame_margin: NDArray[np.float64]
-    frame_level: NDArray[np.float64]
-    base_loss: float | None = None
-    loss: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class OcclusionReport:
-    """The measured effect of masking each object alone, with its gradient.
-
-    gradient: (K,) dL/dr at the first ascent step. loss_change: (K,) query loss with only that
-    object hidden less that of the video, nats. odds_change: (K,) change of the log-odds of the
-    baseline answer as a whole. token_change: (K, A) change of the log probability of each of its
-    tokens. correlation: Spearman's, of gradient with loss_change; None below three objects or where
-    one of them is constant. verdict: in plain words, whether the gradient's choice is supported.
-    """
-
-    gradient: NDArray[np.float64]
-    loss_change: NDArray[np.float64]
-    odds_change: NDArray[np.float64]
-    token_change: NDArray[np.float64]
-    correlation: float | None
-    verdict: str
-
-
-EDIT_FIELDS = {
-    "level": ("track", "level"),
-    "frames": ("track", "level"),
-    "drop": ("track",),
-    "merge": ("track", "other"),
-    "label": ("track", "label"),
-    "brush": ("track", "frame", "points", "radius", "erase"),
-    "add": ("label", "box"),
-}
-"""The kinds of changes by hand, and the fields of an `Edit` that each of them uses."""
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One change by hand; `core.whatif.edits` reads and checks it.
-
-    level: `track` gets `level`. frames: frame group `track` (counted from 0) gets `level`. drop:
-    `track` goes. merge: `other` becomes part of `track`. label: `track` is called `label`. brush:
-    `points` (N, 2), in shares of the frame, on frame `frame` of `track`. add: a still object with
-    `box`, called `label`. Tracks are named by their id.
-    """
-
-    kind: str
-    track: int = 0
-    other: int = 0
-    level: float = 0.0
-    label: str = ""
-    frame: int = 0
-    points: tuple[tuple[float, float], ...] = ()
-    radius: float = 0.05
-    erase: bool = False
-    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, as `core.whatif.edits.read_edit` takes them."""
-        values = {name: getattr(self, name) for name in EDIT_FIELDS[self.kind]}
-        lists = {"points": [list(p) for p in self.points], "box": list(self.box)}
-        return {"kind": self.kind} | {n: lists.get(n, v) for n, v in values.items()}
-
-
-CONTROL_NAMES = ("random", "mask-all", "reversed", "blank")
-"""Of the views that a `ControlReport` compares with: random masks, and methods' views."""
-RANDOM_MASKS = 20
-"""Random masks that a `ControlReport` draws."""
-
-
-@dataclass(frozen=True)
-class ControlOutcome:
-    """What one control view chooses where MACD's answer leaves the baseline's.
-
-    name: one of CONTROL_NAMES. text: its token's exact text. same: MACD's choice. index: of
-    that token; before the report's index where the control leaves MACD's answer earlier.
-    """
-
-    name: str
-    text: str
-    same: bool
-    index: int
-
-
-@dataclass(frozen=True)
-class ControlReport:
-    """Controls to compare MACD's own masks with.
-
-    index: the first token at which MACD's answer differs from the baseline's, None where they
-    agree. Then `same` means that a control agrees with both over the whole answer. macd, baseline:
-    the token's text there, of the last token where they agree. outcomes: random masks first.
-    constant: the smallest amount which, added to the logit of MACD's token given the video, makes
-    it the baseline's choice (0 where they agree). milliseconds: what the report took.
-    """
-
-    index: int | None
-    macd: str
-    baseline: str
-    outcomes: tuple[ControlOutcome, ...]
-    constant: float
-    milliseconds: float
-
-    def random(self) -> tuple[int, int]:
-        """Random masks that do the same, and all of them."""
-        drawn = [o.same for o in self.outcomes if o.name == "random"]
-        return sum(drawn), len(drawn)
+    strength: NDArray[np.float64] = stored(Array("K"), "of the objects after the last step")
+    margin: NDArray[np.float64] = stored(Array("K"), "strength − r0, signed, unclamped by τ")
+    level: NDArray[np.float64] = stored(Array("K", 0, 1), "what the strengths became")
+    frame_strength: NDArray[np.float64] = stored(Array("G?"), "of the frame groups")
+    frame_margin: NDArray[np.float64] = stored(Array("G?"), "their strength − r0")
+    frame_level: NDArray[np.float64] = stored(Array("G?", 0, 1), "what their strengths became")
+    base_loss: float | None = stored(
+        Maybe(REAL), "query loss given V, nats per token; null until both views were read", None
+    )
+    loss: float | None = stored(Maybe(REAL), "query loss given V_d", None)
 
 
 @dataclass(frozen=True)
@@ -340,113 +276,169 @@ class StepWeights:
 
 
 @dataclass(frozen=True, eq=False)
-class TokenStep:
+class TokenStep(Stored):
     """One decoded token with its candidates under both views.
 
-    candidates: (C,) token ids, best base logit first; base: (C,) their logits; others: (C,) those
-    of each second view; *_log_z: log partition over the whole vocabulary, so that
-    p(t) = exp(logit − log_z) is exact; texts: (C,) the candidates' exact text. With one second view
-    they hold the winner for any α in [0, 20] and β in [0, 1], with several the choice. floor: every
-    token whose base logit is at least this is among them (−inf: all are; inf: not known), so
-    probabilities over a head that ends above it are exact, and upper bounds over one that reaches
-    below. hidden: (N,) vision tokens that the first second view did not see, None where it hides
-    none. weights: how it was scored; None where the answer's α, β and cut say so. repeats: what a
-    repetition penalty lowers.
+    With one second view the candidates hold the winner for any α in [0, 20] and β in [0, 1], with
+    several the choice. texts: (C,) their exact text. others: (C,) logits of each second view, and
+    others_log_z their partitions. hidden: (N,) vision tokens that the first second view did not
+    see, None where it hides none. weights: how it was scored; None where the answer's α, β and cut
+    say so. repeats: what a repetition penalty lowers.
     """
 
     index: int
-    token: int
-    text: str
-    candidates: Ints
-    texts: tuple[str, ...]
-    base: Floats
-    base_log_z: float
+    token: int = stored(Array(whole=True), "id of the chosen token")
+    text: str = apart("its exact text")
+    candidates: Ints = stored(Array("C", whole=True), "token ids, best base logit first")
+    texts: tuple[str, ...] = apart("their exact texts")
+    base: Floats = stored(
+        Array("C", -MAX_LOGIT, MAX_LOGIT, digits=5, kept="f4"), "the candidates' logits given V"
+    )
+    base_log_z: float = stored(
+        Array(least=-MAX_LOGIT, most=MAX_LOGIT),
+        "log partition over the whole vocabulary, so that p = exp(logit − log_z) is exact",
+    )
     others: tuple[Floats, ...] = ()
     others_log_z: tuple[float, ...] = ()
     hidden: NDArray[np.bool_] | None = None
-    floor: float = -np.inf
+    floor: float = stored(
+        Array(lost=True),
+        "every token whose base logit is at least this is a candidate (−∞: all are; ∞: not known),"
+        " so probabilities over a head that ends above it are exact, and upper bounds below",
+        -np.inf,
+    )
     weights: StepWeights | None = None
     repeats: Repeats | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class ShownView:
+class ShownView(Stored):
     """What a second view was. shown: its frames as the model read them, (T, h, w, 3).
 
     None where it has the pixels of the first view, or none at all.
     """
 
-    view: View
+    view: View = stored(AnyView(), "its kind, with plain numbers")
     shown: Pixels | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """One method's answer. finished: the model ended it itself, not the token limit.
+class Answer(Stored):
+    """One method's answer. tokens: the end token included."""
 
-    rule: how the views were scored, see core.rules; alpha, beta and head, which logits the cut
-    compares, are those of the rule "linear". votes: normalised answer → samples that gave it.
-    ms: time that it added to the run, in which the first method to need a shared piece pays for it;
-    total_ms: of everything it needs, from the prompt to the answer. memory_mb: peak of the tensors
-    alive for it, weights included.
-    """
-
-    method: str
-    text: str
-    tokens: tuple[TokenStep, ...]
-    finished: bool
-    alpha: float = 0.0
-    beta: float = 0.0
-    head: str = "probability"
-    rule: str = "linear"
-    votes: dict[str, int] = field(default_factory=dict)
-    second_views: tuple[ShownView, ...] = ()
-    ms: float = 0.0
-    total_ms: float = 0.0
-    memory_mb: float = 0.0
+    method: str = stored(Words(100, 1), "the method's name")
+    text: str = stored(TEXT, "the answer")
+    tokens: tuple[TokenStep, ...] = apart("its tokens, the end token included")
+    finished: bool = stored(Flag(), "whether the model ended it itself, not the token limit")
+    alpha: float = stored(_CONTRAST["alpha"], "α of the linear rule", 0.0, needed=True)
+    beta: float = stored(_CONTRAST["beta"], "β of the linear rule", 0.0, needed=True)
+    head: str = stored(
+        _CONTRAST["head"], "which logits its cut compares", "probability", needed=True
+    )
+    rule: str = stored(
+        Words(100, 1), "how the views were scored, a name in `core.rules`", "linear", needed=True
+    )
+    votes: dict[str, int] = stored(
+        ByName(Number(0, 10**6, whole=True), 1000, TEXT),
+        "of self-consistency: normalised answer → samples that gave it",
+        dict,
+        needed=True,
+    )
+    second_views: tuple[ShownView, ...] = stored(
+        Rows(ShownView, 9, "{}_"), "what each second view was", (), needed=True
+    )
+    ms: float = stored(
+        REAL, "time it added to the run: the first to need a shared piece pays for it", 0.0,
+        needed=True,
+    )  # fmt: skip
+    total_ms: float = stored(
+        REAL, "time of everything it needs, from the prompt to the answer", 0.0, needed=True
+    )
+    memory_mb: float = stored(
+        REAL, "peak of the tensors alive for it, weights included", 0.0, needed=True
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Stored):
     """Everything computed for one clip and one question; figures and pages only read this.
 
-    frames: (T, H, W, 3), the source frames in their true shape, for display. model_frames: what the
-    backbone read, exactly; None before a backbone was asked. groups: the frames of each temporal
-    patch. options: what the run was done with, without `edits`, the changes by hand that followed
-    in this order. clip, backbone, detector: see core.records; keys that a newer version wrote there
-    are their `extra`. timings_ms: by stage.
-    status: "complete", or "stopped: STAGE" when the run was cancelled there. shared: how often
-    a piece of work served another method. skipped: method → why it does not apply to the question.
-    truth: the right answer, empty where it is not known.
+    frames: (T, H, W, 3), the source frames in their true shape, for display. options: what the run
+    was done with, without `edits`, the changes by hand that followed in this order.
+    unknown_options: those of a newer version, which are kept by their part and name.
     """
 
-    question: str
-    frames: Pixels
-    times: NDArray[np.float64]
-    groups: tuple[tuple[int, ...], ...]
-    clip: ClipRecord = NO_CLIP
-    backbone: BackboneRecord = NO_BACKBONE
-    detector: DetectorRecord = NO_DETECTOR
+    question: str = stored(Words(10_000), "the question as asked")
+    frames: Pixels = apart("the source frames in their true shape")
+    times: NDArray[np.float64] = stored(Array("T", digits=5), "seconds")
+    groups: tuple[tuple[int, ...], ...] = stored(
+        Exactly(Exactly(FRAME, 1)), "the frames of each temporal patch of the backbone"
+    )
+    clip: ClipRecord = stored(RecordOf(ClipRecord), "the analysed file", NO_CLIP, needed=True)
+    backbone: BackboneRecord = stored(
+        RecordOf(BackboneRecord), "the model that answered", NO_BACKBONE, needed=True
+    )
+    detector: DetectorRecord = stored(
+        RecordOf(DetectorRecord), "the detector and its options", NO_DETECTOR, needed=True
+    )
     options: RunOptions = field(default_factory=RunOptions)
     edits: tuple[Edit, ...] = ()
-    model_frames: ModelFrames | None = None
-    mask: MaskOptions = field(default_factory=MaskOptions)
-    tracks: tuple[Track, ...] = ()
-    steps: tuple[AscentStep, ...] = ()
-    counterfactual: Counterfactual | None = None
-    occlusion: OcclusionReport | None = None
-    controls: ControlReport | None = None
-    evidence: tuple[Evidence, ...] = ()
-    answers: dict[str, Answer] = field(default_factory=dict)
-    timings_ms: dict[str, float] = field(default_factory=dict)
-    peak_memory_mb: float = 0.0
-    warnings: tuple[str, ...] = ()
-    seed: int = 0
-    shared: dict[str, int] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    truth: str = ""
-    status: str = "complete"
-    versions: dict[str, str] = field(default_factory=dict)
+    unknown_options: Mapping[str, Any] = field(default_factory=dict)
+    model_frames: ModelFrames | None = stored(
+        Maybe(Row(ModelFrames)), "what the backbone read; null before it was asked", None,
+        needed=True,
+    )  # fmt: skip
+    mask: MaskOptions = stored(
+        Part(MaskOptions()), "the recipe of the masks", MaskOptions, needed=True
+    )
+    tracks: tuple[Track, ...] = stored(Rows(Track, 4096), "the objects", (), needed=True)
+    steps: tuple[AscentStep, ...] = stored(
+        Rows(AscentStep, 10_000, "step_", listed=False), "the ascent", ()
+    )
+    counterfactual: Counterfactual | None = stored(
+        Maybe(Row(Counterfactual, "final_")), "where it ended", None
+    )
+    occlusion: OcclusionReport | None = stored(
+        Maybe(Row(OcclusionReport, "occlusion_")),
+        "the measured effect of masking each object alone; null until it was measured",
+        None,
+    )
+    controls: ControlReport | None = stored(
+        Maybe(Row(ControlReport)), "whether other masks do what MACD's do; null likewise", None
+    )
+    evidence: tuple[Evidence, ...] = stored(
+        Rows(Evidence, MAX_EVIDENCE, "evidence{}_"), "where the evidence for a token lies", ()
+    )
+    answers: dict[str, Answer] = stored(
+        Rows(Answer, 100, "answer{}_", by="method"), "by method", dict, needed=True
+    )
+    timings_ms: dict[str, float] = stored(ByName(REAL), "milliseconds by stage", dict, needed=True)
+    peak_memory_mb: float = stored(
+        Number(0.0, LARGE),
+        "peak memory: of the GPU if one was used, else of the process",
+        0.0,
+        needed=True,
+    )
+    warnings: tuple[str, ...] = stored(
+        Exactly(TEXT, 0, 1000),
+        "what was repaired, left out, or must be known to read the result",
+        (),
+        needed=True,
+    )
+    seed: int = stored(rules_of(RunOptions)["seed"], "the seed", 0, needed=True)
+    shared: dict[str, int] = stored(
+        ByName(COUNT), "how many further methods each piece of work served", dict, needed=True
+    )
+    skipped: dict[str, str] = stored(
+        ByName(TEXT, 100), "methods that do not apply to the question → why", dict, needed=True
+    )
+    truth: str = stored(LINE, "the right answer, where somebody knows it; else empty", "")
+    status: str = stored(
+        NAME, "`complete`, or `stopped: STAGE` where the run was cancelled", "complete", needed=True
+    )
+    versions: dict[str, str] = stored(
+        ByName(NAME), "of the libraries that a result depends on", dict, needed=True
+    )
 
     def __repr__(self) -> str:
         answers = ", ".join(f"{name}: {answer.text!r}" for name, answer in self.answers.items())

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
+
+from macd_studio.core.description import (
+    COUNT,
+    FRAME,
+    LINE,
+    NAME,
+    PLAIN,
+    REAL,
+    Exactly,
+    Table,
+    as_object,
+    build,
+    stored,
+)
+from macd_studio.core.validation import Flag, Many, Maybe, Number, Rule, rules_of
+
+_REALS, _FRAMES = Exactly(REAL), Exactly(FRAME)
+_PLACEMENT: dict[str, Rule] = {
+    "area_ratio": REAL,
+    "scale": REAL,
+    "unmoved": Many(COUNT),
+    "tries": COUNT,
+}
 
 
 @dataclass(frozen=True)
 class View:
-    """Base of the records. kind: its name in a trace file."""
+    """Base of the records. kind: its name in a trace file. extra: keys that are not known here."""
 
     kind: ClassVar[str] = ""
+    extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values with the kind, without what is None; `view_from` reads them."""
+        """Plain values with the kind, without what is None; `AnyView` reads them."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
-        return {"kind": self.kind} | values
+        del values["extra"]
+        return {"kind": self.kind} | values | dict(self.extra)
 
 
 @dataclass(frozen=True)
@@ -28,35 +53,35 @@ class NoView(View):
 
 @dataclass(frozen=True)
 class MaskedView(View):
-    """The video behind masks.
-
-    level: (K,) of the objects; frame_level: (G,) of the frame groups, empty without a frame mask.
-    boxes: (K, T) boxes or None where a track is lost, if they are not those of the tracks. random:
-    how a random placement came out, see `core.masking.random_masks`. frames: those left in, if not
-    all.
-    """
+    """The video behind masks."""
 
     kind = "masks"
-    level: tuple[float, ...] = ()
-    frame_level: tuple[float, ...] = ()
-    swept: bool = False
-    frame_mask: str = "outside"
-    boxes: tuple[tuple[tuple[float, ...] | None, ...], ...] | None = None
-    random: Mapping[str, Any] | None = None
-    frames: tuple[int, ...] | None = None
+    level: tuple[float, ...] = stored(_REALS, "(K,) of the objects", ())
+    frame_level: tuple[float, ...] = stored(
+        _REALS, "(G,) of the frame groups, empty without a frame mask", ()
+    )
+    swept: bool = stored(Flag(), "whether boxes cover what lies between frames", False)
+    frame_mask: str = stored(NAME, "where the frame mask lies", "outside")
+    boxes: tuple[tuple[tuple[float, ...] | None, ...], ...] | None = stored(
+        Exactly(Exactly(Maybe(Exactly(REAL, 4, 4)))),
+        "(K, T) boxes or null where a track is lost, if they are not those of the tracks",
+        None,
+    )
+    random: Mapping[str, Any] | None = stored(
+        Table(_PLACEMENT), "how a random placement came out, see `core.masking.random_masks`", None
+    )
+    frames: tuple[int, ...] | None = stored(_FRAMES, "those left in, if not all", None)
 
 
 @dataclass(frozen=True)
 class NoisedView(View):
-    """The video under noise. scale: of the whole clip; or over "global", "object" or "frame" a
-    trained one: level (K,), frame_level (G,).
-    """
+    """The video under noise: of one scale, or of trained ones."""
 
     kind = "noise"
-    scale: float | None = None
-    over: str | None = None
-    level: tuple[float, ...] | None = None
-    frame_level: tuple[float, ...] | None = None
+    scale: float | None = stored(REAL, "of the whole clip", None)
+    over: str | None = stored(NAME, "what has a scale of its own", None)
+    level: tuple[float, ...] | None = stored(_REALS, "(K,) scales of the objects", None)
+    frame_level: tuple[float, ...] | None = stored(_REALS, "(G,) of the frame groups", None)
 
 
 @dataclass(frozen=True)
@@ -64,20 +89,21 @@ class FramesView(View):
     """Some of the sampled frames."""
 
     kind = "frames"
-    frames: tuple[int, ...] = ()
+    frames: tuple[int, ...] = stored(_FRAMES, "their indices", ())
 
 
 @dataclass(frozen=True)
 class PrunedTokensView(View):
-    """All pixels, but few vision tokens from one decoder layer on.
-
-    ratio: share of them that stay; grid: vision tokens by temporal patch, row and column.
-    """
+    """All pixels, but few vision tokens from one decoder layer on."""
 
     kind = "pruned"
-    layer: int = 0
-    ratio: float = 1.0
-    grid: tuple[int, int, int] = (1, 1, 1)
+    layer: int = stored(COUNT, "from which on", 0)
+    ratio: float = stored(REAL, "share of the vision tokens that stay", 1.0)
+    grid: tuple[int, int, int] = stored(
+        Exactly(Number(1, 2**20, whole=True), 3, 3),
+        "vision tokens by temporal patch, row and column",
+        (1, 1, 1),
+    )
 
 
 @dataclass(frozen=True)
@@ -102,11 +128,12 @@ class OtherView(View):
     """
 
     name: str = ""
-    caption: str = ""
+    caption: str = stored(LINE, "what the viewer says of it", "")
 
     def as_dict(self) -> dict[str, Any]:
         """The name is stored as its kind."""
-        return {"kind": self.name} | ({"caption": self.caption} if self.caption else {})
+        caption = {"caption": self.caption} if self.caption else {}
+        return {"kind": self.name} | caption | dict(self.extra)
 
 
 KINDS: dict[str, type[View]] = {
@@ -117,14 +144,28 @@ KINDS: dict[str, type[View]] = {
 }  # fmt: skip
 
 
-def view_from(values: Mapping[str, Any]) -> View:
-    """The record that `as_dict` wrote, from values that have been checked."""
-    kind = KINDS.get(values.get("kind", "none"))
-    if kind is None:
-        return OtherView(values["kind"], values.get("caption", ""))
-    names = {f.name for f in fields(kind)}
-    return kind(**{n: _frozen(v) for n, v in values.items() if n in names})
+class AnyView:
+    """The rule of a view of any kind. Its kind may be missing; keys are those of all kinds."""
+
+    def read(self, value: Any, path: str) -> View:
+        """The record of its kind, an `OtherView` of one that is not known."""
+        row = as_object(value, path)
+        name = NAME.read(row.get("kind", NoView.kind), f"{path}.kind")
+        kind = KINDS.get(name, OtherView)
+        rest = {n: v for n, v in row.items() if n != "kind"}
+        known = {n: v for n, v in rest.items() if n in rules_of(kind)}
+        made: View = build(kind, known, path)
+        if isinstance(made, OtherView):
+            made = replace(made, name=name)
+        rules = view_rules()
+        extra = {
+            n: rules.get(n, PLAIN).read(v, f"{path}.{n[:40]}")
+            for n, v in rest.items()
+            if n not in known
+        }
+        return replace(made, extra={n: rest[n] for n in extra})
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+def view_rules() -> dict[str, Rule]:
+    """The rules of the fields of all kinds."""
+    return {n: rule for kind in (*KINDS.values(), OtherView) for n, rule in rules_of(kind).items()}

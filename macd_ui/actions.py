@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import KINDS, LENS, readings, readings_of
 from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options
-from macd_studio.core.evidence.records import VIEWS
-from macd_studio.core.types import RANDOM_MASKS, Edit, Trace
+from macd_studio.core.evidence.records import RANDOM_MASKS, VIEWS
+from macd_studio.core.records import Edit
+from macd_studio.core.types import Trace
 from macd_studio.macd_ui.estimate import Estimator, Work, work_of_trace
 
 if TYPE_CHECKING:

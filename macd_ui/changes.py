@@ -7,7 +7,8 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import Cancelled, TraceError
-from macd_studio.core.types import Edit, Trace
+from macd_studio.core.records import Edit
+from macd_studio.core.types import Trace
 from macd_studio.core.whatif.redecodable import redecodable
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.actions import (

@@ -10,8 +10,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.options import RunOptions
-from macd_studio.core.types import RANDOM_MASKS, Clip, Trace
+from macd_studio.core.types import Clip, Trace
 
 STAGES = ("video", "detect", "track", "load", "ascent", "views", "decode")
 DEFAULT_LENGTH = 12.0

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import VideoNotFound
+from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import clean_question
-from macd_studio.core.types import RANDOM_MASKS, Clip, Trace
+from macd_studio.core.types import Clip, Trace
 from macd_studio.macd_ui import sentences, zerogpu
 from macd_studio.macd_ui.clips import file_stamp, read_beside
 from macd_studio.macd_ui.estimate import STAGES, Work, work_of, work_of_options, work_of_trace

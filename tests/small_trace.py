@@ -9,10 +9,13 @@ import numpy as np
 
 from macd_studio.core.evidence.records import (
     Agreement,
+    ControlOutcome,
+    ControlReport,
     Evidence,
     EvidenceMap,
     KnockOut,
     Lens,
+    OcclusionReport,
     Target,
 )
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
@@ -21,11 +24,8 @@ from macd_studio.core.traces.summary import as_json, as_table, as_text
 from macd_studio.core.types import (
     Answer,
     AscentStep,
-    ControlOutcome,
-    ControlReport,
     Counterfactual,
     ModelFrames,
-    OcclusionReport,
     ShownView,
     StepWeights,
     Stroke,
@@ -145,7 +145,13 @@ def token(index, two=False, hidden=None):
 
 def as_schema_4(manifest, members):
     """The parts of a file as the former writer left them: the first second view stood apart."""
-    manifest["schema"] = 4
+    manifest |= {"schema": 4, "model": manifest.pop("model_frames"), "losses": None}
+    if end := manifest.pop("counterfactual"):
+        manifest["losses"] = [end["base_loss"], end["loss"]]
+    if report := manifest["occlusion"]:
+        manifest["occlusion"] = [report["correlation"], report["verdict"]]
+    for name in [n for n in members if n.endswith("_values.npy")]:
+        members[name.replace("_values", "")] = members.pop(name)
     for i, answer in enumerate(manifest["answers"]):
         views = answer.pop("second_views")
         answer |= {"two_views": bool(views), **(views[0] if views else {"view": {"kind": "none"}})}

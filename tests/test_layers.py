@@ -65,7 +65,7 @@ LAZY_IMPORTS = {
 """File → what it may import against the rules, inside a function only: when it is first called."""
 HEAVY = {"torch", "transformers", "ultralytics"}
 BASICS = {
-    "types", "records", "errors", "options", "validation", "words", "view_records",
+    "types", "description", "records", "errors", "options", "validation", "words", "view_records",
     "evidence", "evidence.records", "repeats",
 }  # fmt: skip
 WITHOUT_TORCH = {
@@ -95,16 +95,15 @@ WITHOUT_TORCH = {
     "rules",
     "views",
     "question",
+    "description",
     "traces.archive",
     "traces.bundle",
-    "traces.evidence",
-    "traces.controls",
+    "traces.codec",
     "traces.container",
     "traces.migrations",
     "traces.format",
     "traces.read",
     "traces.write",
-    "traces.schema",
     "traces.summary",
     "traces.reproduce",
     "whatif.constant",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.description import as_row
 from macd_studio.core.evidence.records import Evidence, EvidenceMap
 from macd_studio.core.evidence.report import extent
 from macd_studio.core.types import Trace
@@ -33,31 +33,24 @@ def _evidence(one: Evidence, corners: list[float]) -> dict[str, Any]:
         )
         for kind in kinds
     }
-    return {
-        "target": asdict(one.target),
-        "score": list(one.score),
+    return as_row(one) | {
         "layers": [n + 1 for n in one.layers],
         "extent": corners,
         "strongest": strongest,
         "maps": [_map(m) for m in one.maps],
-        "agreement": [asdict(a) for a in one.agreement],
-        "knock_outs": [asdict(k) | {"layers": [n + 1 for n in k.layers]} for k in one.knock_outs],
-        "lens": None if one.lens is None else asdict(one.lens),
+        "knock_outs": [as_row(k) | {"layers": [n + 1 for n in k.layers]} for k in one.knock_outs],
     }
 
 
 def _map(one: EvidenceMap) -> dict[str, Any]:
     scale, values = _packed(one.values)
-    return {
-        "kind": one.kind,
-        "view": one.view,
+    return as_row(one) | {
         "grid": list(one.values.shape[1:]),
         "scale": scale,
         "values": values,
         "objects": [round(s, 5) for s in one.objects],
         "outside": round(one.outside, 5),
         "groups": [round(s, 5) for s in one.groups],
-        "sanity": one.sanity,
     }
 
 

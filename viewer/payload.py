@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.description import as_row, plain
 from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.masking.masks import REACH
@@ -21,17 +22,8 @@ from macd_studio.core.methods import find_method
 from macd_studio.core.question import nouns
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.traces.reproduce import command, snippet
-from macd_studio.core.traces.summary import answer_as_dict
 from macd_studio.core.truth import OUTSIDE, is_right
-from macd_studio.core.types import (
-    LOST,
-    Answer,
-    ModelFrames,
-    OcclusionReport,
-    Pixels,
-    StepWeights,
-    Trace,
-)
+from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
 from macd_studio.core.whatif.constant import same_by_constant
 from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.whatif.redecodable import why_not_redecode
@@ -98,13 +90,20 @@ def payload(
     return out
 
 
+_OTHERWISE = (
+    "clip", "backbone", "detector", "model_frames", "mask", "tracks", "steps", "counterfactual",
+    "occlusion", "evidence", "answers", "timings_ms", "peak_memory_mb", "skipped", "status",
+    "versions",
+)  # fmt: skip
+"""Fields of a trace that are sent in another form, or are not shown."""
+
+
 def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
     ascent = trace.options.ascent
     counterfactual = trace.counterfactual
     objects_by_hand, frames_by_hand = levels_by_hand(trace)
-    return {
+    return as_row(trace, True, _OTHERWISE) | {
         "run": identity(trace),
-        "question": trace.question,
         "clip": trace.clip.name,
         "backbone": trace.backbone.name,
         "recorded": trace.backbone.is_recorded,
@@ -112,8 +111,6 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "size": _mask_size(trace),
         "frames": [picture_uri(f) for f in trace.frames] if frames else [],
         "model": _model(trace, pixels),
-        "times": _list(trace.times),
-        "groups": [list(g) for g in trace.groups],
         "mask": vars(trace.mask) | {"reach": REACH},
         "thresholds": {"starts": trace.detector.confidence, "continues": trace.detector.low},
         "levels": [asdict(level) for level in ascent.named_levels()],
@@ -124,49 +121,24 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "approximate": ascent.gradient != "exact",
         "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
         "tracks": [
-            {
-                "id": t.id,
-                "label": t.label,
+            as_row(t, True)
+            | {
                 "colour": COLOURS[k % len(COLOURS)],
                 "confidence": round(t.confidence, 6),
-                "state": t.state.tolist(),
-                "brush": [
-                    {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
-                    for s in t.brush
-                ],
-                "outlines": [
-                    None if z is None else [[_list(p) for p in ring] for ring in z]
-                    for z in t.outlines
-                ],
                 "boxes": [
-                    None if s == LOST else _list(b) for b, s in zip(t.boxes, t.state, strict=True)
+                    None if s == LOST else box
+                    for box, s in zip(plain(t.boxes, 5), t.state, strict=True)
                 ],
             }
             for k, t in enumerate(trace.tracks)
         ],
-        "steps": [
-            {
-                "loss": s.loss,
-                "strength": s.strength.tolist(),
-                "gradient": s.gradient.tolist(),
-                "frame_strength": s.frame_strength.tolist(),
-                "frame_gradient": s.frame_gradient.tolist(),
-            }
-            for s in trace.steps
-        ],
+        "steps": [as_row(step, True) for step in trace.steps],
         "final": None
         if counterfactual is None
-        else {
-            "strength": counterfactual.strength.tolist(),
-            "margin": counterfactual.margin.tolist(),
-            "level": counterfactual.level.tolist(),
-            "frame_strength": counterfactual.frame_strength.tolist(),
-            "frame_margin": counterfactual.frame_margin.tolist(),
-            "frame_level": counterfactual.frame_level.tolist(),
+        else as_row(counterfactual, True)
+        | {
             "by_hand": [t.id in objects_by_hand for t in trace.tracks],
             "frame_by_hand": [g in frames_by_hand for g in range(len(counterfactual.frame_level))],
-            "base_loss": counterfactual.base_loss,
-            "loss": counterfactual.loss,
         },
         "answers": {
             name: _answer(a, trace.truth, trace if pixels else None)
@@ -174,17 +146,12 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
             for name, a in trace.answers.items()
         },
         "edits": [edit.as_dict() for edit in trace.edits],
-        "occlusion": None if trace.occlusion is None else _occlusion(trace.occlusion),
-        "controls": None if trace.controls is None else asdict(trace.controls),
+        "occlusion": trace.occlusion and as_row(trace.occlusion, True),
         "evidence": evidence_payload(trace),
         "measurable": can_measure(trace),
         "comparable": can_compare(trace),
-        "truth": trace.truth,
         "badge": _badge(trace),
         "undetected": list(undetected(trace)),
-        "shared": trace.shared,
-        "seed": trace.seed,
-        "warnings": list(trace.warnings),
     }
 
 
@@ -206,17 +173,6 @@ def _again(trace: Trace, link: str) -> dict[str, str]:
         return {"command": command(trace), "snippet": snippet(trace), "link": link}
     except OptionError:  # a trace of other options is still worth looking at
         return {}
-
-
-def _occlusion(report: OcclusionReport) -> dict[str, Any]:
-    return {
-        "gradient": report.gradient.tolist(),
-        "loss_change": report.loss_change.tolist(),
-        "odds_change": report.odds_change.tolist(),
-        "token_change": report.token_change.tolist(),
-        "correlation": report.correlation,
-        "verdict": report.verdict,
-    }
 
 
 def can_compare(trace: Trace) -> bool:
@@ -303,22 +259,18 @@ def _shown(trace: Trace | None, frames: Pixels | None) -> list[str | None] | Non
 
 def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str, Any]:
     """trace: whose model frames the second views' pictures are compared with; None: no pictures."""
-    return answer_as_dict(answer) | {
+    return as_row(answer) | {
         "right": is_right(answer.text, truth) if answer.finished else None,
         "second_views": [
             {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.second_views
         ],
-        "method": answer.method,
         "title": title_of(answer.method),
         "tokens": [
-            {
+            as_row(t, True)
+            | {
                 "index": t.index,
-                "token": t.token,
                 "text": t.text,
-                "candidates": t.candidates.tolist(),
                 "texts": list(t.texts),
-                "base": _list(t.base),
-                "base_log_z": t.base_log_z,
                 "others": [_list(row) for row in t.others],
                 "others_log_z": list(t.others_log_z),
                 "hidden": None if t.hidden is None else _bits(t.hidden),

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from macd_studio import __version__
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, PRESETS, VCD_PRESETS, RunOptions, options_from
-from macd_studio.core.types import Edit
+from macd_studio.core.records import Edit
 from macd_studio.core.validation import Part, help_of, rule_of, shown
 from macd_studio.core.words import visible_json
 

@@ -102,7 +102,7 @@ def _decoded(case: EvidenceCase, opened: DecodeState) -> str:
 
 def read_layers_out(case: EvidenceCase) -> Lens:
     """Under both views; the last layer's probability is the model's own."""
-    return Lens(**{view: _probabilities(case, view) for view in case.views})
+    return Lens(*(_probabilities(case, view) for view in case.views))
 
 
 def _probabilities(case: EvidenceCase, view: str) -> tuple[float, ...]:

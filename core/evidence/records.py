@@ -1,8 +1,10 @@
-"""What was measured of a token's evidence, as plain data: for the trace and its readers.
+"""What was measured on a trace after its run, as plain data: evidence, occlusion and controls.
 
 Axes: T sampled frames, R×C cells of the map's grid, K tracks, G frame groups, L decoder layers.
 The grid spans a model frame, padding included. Imports no torch.
 """
+
+# ruff: noqa: RUF009  (`stored` makes fields, as `dataclasses.field` does)
 
 from __future__ import annotations
 
@@ -11,103 +13,196 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.description import (
+    COUNT,
+    LARGE,
+    NAME,
+    REAL,
+    SHARE,
+    TEXT,
+    Array,
+    Exactly,
+    Row,
+    Rows,
+    Stored,
+    stored,
+)
+from macd_studio.core.validation import Choice, Flag, Maybe, Number, Words
+
 VIEWS = ("video", "counterfactual")
 """What the model is shown: V and V_d."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """The number whose evidence is looked for: a token's logit, or how far it leads another's.
-
-    answer: the method whose tokens come before it. index: of the token, from 0. against: the other
-    candidate, None for the logit alone.
-    """
-
-    answer: str
-    index: int
-    token: int
-    text: str
-    against: int | None = None
-    against_text: str | None = None
+CONTROL_NAMES = ("random", "mask-all", "reversed", "blank")
+"""Of the views that a `ControlReport` compares with: random masks, and methods' views."""
+RANDOM_MASKS = 20
+"""Random masks that a `ControlReport` draws."""
+MAX_EVIDENCE, MAX_MAPS, MAX_CELLS, MAX_LAYERS = 16, 32, 512, 1024
+"""Of a trace, of a token, of a side of a map, of a decoder."""
+MAX_KNOCK_OUTS = 64
+"""Of a token."""
+_ID = Number(0, 2**31 - 1, whole=True)
+_LAYER = Number(0, MAX_LAYERS - 1, whole=True)
+_CORRELATION = Maybe(Number(-1.001, 1.001))
+_SHARE = Number(0.0, 1.001)
+_SHARES, _PAIR = Exactly(_SHARE), Exactly(REAL, 2, 2)
 
 
 @dataclass(frozen=True, eq=False)
-class EvidenceMap:
-    """One kind of evidence under one view.
+class OcclusionReport(Stored):
+    """The measured effect of masking each object alone, with its gradient."""
 
-    values: (T, R, C) float32, in logits, or in shares of attention; what is positive speaks for
-    the token. Cells add up: the sum over an area is the evidence there. objects: (K,) share of the
-    magnitude that lies on each object, which overlap, [0, 1]; outside: on none; groups: (G,) by
-    frame group. sanity: Spearman's of the magnitudes with those for a head of random weights, over
-    cells, objects or patches; near 1, the map does not depend on the token. None below three of
-    them, or where it was not measured.
-    """
-
-    kind: str
-    view: str
-    values: NDArray[np.float32]
-    objects: tuple[float, ...]
-    outside: float
-    groups: tuple[float, ...]
-    sanity: float | None = None
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Spearman's correlation of two kinds' magnitudes; None where one is flat.
-
-    Over the cells where neither is 0.
-    """
-
-    view: str
-    first: str
-    second: str
-    correlation: float | None
+    gradient: NDArray[np.float64] = stored(Array("K"), "∂L/∂r at the first ascent step")
+    loss_change: NDArray[np.float64] = stored(
+        Array("K"), "query loss with only that object hidden less that of the video, nats"
+    )
+    odds_change: NDArray[np.float64] = stored(
+        Array("K"), "change of the log-odds of the whole baseline answer"
+    )
+    token_change: NDArray[np.float64] = stored(
+        Array("K *"), "change of the log probability of each of its tokens"
+    )
+    correlation: float | None = stored(
+        Maybe(REAL),
+        "Spearman's, of gradient with loss change; null below three objects or where one of them"
+        " is constant",
+    )
+    verdict: str = stored(TEXT, "whether the changes support the gradient's choice, in words")
 
 
 @dataclass(frozen=True)
-class KnockOut:
-    """What the answer becomes when its tokens cannot attend to a region's vision tokens.
+class ControlOutcome(Stored):
+    """What one control view chooses where MACD's answer leaves the baseline's."""
 
-    track: the object's id, None for a box. box: x0 y0 x1 y1 in shares of the source frame, on every
-    frame. layers: first and last decoder layer, from 0. tokens: how many vision tokens it holds.
-    before, after: greedy answers to the video. score: the target's number, and probability: the
-    token's, before and after.
-    """
-
-    track: int | None
-    box: tuple[float, float, float, float] | None
-    layers: tuple[int, int]
-    tokens: int
-    before: str
-    after: str
-    score: tuple[float, float]
-    probability: tuple[float, float]
+    name: str = stored(Choice(CONTROL_NAMES), "the control")
+    text: str = stored(TEXT, "the token it chooses")
+    same: bool = stored(
+        Flag(), "whether that is MACD's; where both answers agree, whether the whole answer is"
+    )
+    index: int = stored(
+        COUNT, "which token that is, from 0; an earlier one where the control leaves MACD earlier"
+    )
 
 
 @dataclass(frozen=True)
-class Lens:
-    """(L,) probability of the token as read out after each layer, under V and under V_d."""
+class ControlReport(Stored):
+    """Controls to compare MACD's own masks with."""
 
-    video: tuple[float, ...]
-    counterfactual: tuple[float, ...]
+    index: int | None = stored(
+        Maybe(COUNT), "the first token where MACD's answer differs, from 0; null where both agree"
+    )
+    macd: str = stored(TEXT, "MACD's token there; the last one where both agree")
+    baseline: str = stored(TEXT, "the baseline's")
+    outcomes: tuple[ControlOutcome, ...] = stored(
+        Rows(ControlOutcome, 1000), "every control, random masks first"
+    )
+    constant: float = stored(
+        Number(0.0, LARGE),
+        "the smallest amount which, added to the logit of MACD's token given the video, makes it"
+        " the baseline's choice",
+    )
+    milliseconds: float = stored(REAL, "what the comparison took")
+
+    def random(self) -> tuple[int, int]:
+        """Random masks that do the same, and all of them."""
+        drawn = [o.same for o in self.outcomes if o.name == "random"]
+        return sum(drawn), len(drawn)
+
+
+@dataclass(frozen=True)
+class Target(Stored):
+    """The number whose evidence is looked for: a token's logit, or how far it leads another's."""
+
+    answer: str = stored(Words(100, 1), "the method whose tokens come before it")
+    index: int = stored(Number(0, 8191, whole=True), "of the token, from 0")
+    token: int = stored(_ID, "its id")
+    text: str = stored(TEXT, "its exact text")
+    against: int | None = stored(
+        Maybe(_ID), "the other candidate; null for the logit alone", None, needed=True
+    )
+    against_text: str | None = stored(Maybe(TEXT), "its text", None, needed=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """Where the evidence for one token lies.
+class EvidenceMap(Stored):
+    """One kind of evidence under one view. Cells add up: the sum over an area is its evidence."""
 
-    score: the target's number under V and V_d. layers: decoder layers, from 0, over which attention
-    is the mean.
-    """
+    kind: str = stored(Words(40, 1), "how it was measured")
+    view: str = stored(Choice(VIEWS), "what the model was shown")
+    values: NDArray[np.float32] = stored(
+        Array("T * *", longest=MAX_CELLS, kept="f4"),
+        "in logits, or in shares of attention; what is positive speaks for the token",
+    )
+    objects: tuple[float, ...] = stored(
+        _SHARES, "(K,) share of the magnitude on each object; objects overlap"
+    )
+    outside: float = stored(_SHARE, "share on none")
+    groups: tuple[float, ...] = stored(_SHARES, "(G,) share by frame group")
+    sanity: float | None = stored(
+        _CORRELATION,
+        "Spearman's of the magnitudes with those for a head of random weights; near 1, the map"
+        " does not depend on the token; null where it was not measured, or below three of them",
+        None,
+        needed=True,
+    )
 
-    target: Target
-    score: tuple[float, float]
-    layers: tuple[int, ...]
-    maps: tuple[EvidenceMap, ...]
-    agreement: tuple[Agreement, ...] = ()
-    knock_outs: tuple[KnockOut, ...] = ()
-    lens: Lens | None = None
+
+@dataclass(frozen=True)
+class Agreement(Stored):
+    """How far two kinds' magnitudes agree, over the cells where neither is 0."""
+
+    view: str = stored(Choice(VIEWS), "what the model was shown")
+    first: str = stored(NAME, "a kind")
+    second: str = stored(NAME, "another")
+    correlation: float | None = stored(_CORRELATION, "Spearman's; null where one is flat")
+
+
+@dataclass(frozen=True)
+class KnockOut(Stored):
+    """What the answer becomes when its tokens cannot attend to a region's vision tokens."""
+
+    track: int | None = stored(Maybe(_ID), "the object's id; null for a box")
+    box: tuple[float, float, float, float] | None = stored(
+        Maybe(Exactly(SHARE, 4, 4)),
+        "x0 y0 x1 y1 in shares of every source frame; null for an object",
+    )
+    layers: tuple[int, int] = stored(Exactly(_LAYER, 2, 2), "first and last decoder layer, from 0")
+    tokens: int = stored(Number(1, 10**7, whole=True), "how many vision tokens it holds")
+    before: str = stored(TEXT, "greedy answer to the video")
+    after: str = stored(TEXT, "the same without the region")
+    score: tuple[float, float] = stored(_PAIR, "the target's number before and after")
+    probability: tuple[float, float] = stored(
+        Exactly(_SHARE, 2, 2), "the token's probability before and after"
+    )
+
+
+@dataclass(frozen=True)
+class Lens(Stored):
+    """(L,) probability of the token as read out after each layer."""
+
+    video: tuple[float, ...] = stored(Exactly(_SHARE, 1, MAX_LAYERS), "under V")
+    counterfactual: tuple[float, ...] = stored(Exactly(_SHARE, 1, MAX_LAYERS), "under V_d")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(Stored):
+    """Where the evidence for one token lies."""
+
+    target: Target = stored(Row(Target), "which token's")
+    score: tuple[float, float] = stored(_PAIR, "the target's number under V and V_d")
+    layers: tuple[int, ...] = stored(
+        Exactly(_LAYER, 0, MAX_LAYERS), "decoder layers, from 0, over which attention is the mean"
+    )
+    maps: tuple[EvidenceMap, ...] = stored(
+        Rows(EvidenceMap, MAX_MAPS, "map{}_", 1), "by kind and view"
+    )
+    agreement: tuple[Agreement, ...] = stored(
+        Rows(Agreement, MAX_MAPS**2), "of pairs of kinds", (), needed=True
+    )
+    knock_outs: tuple[KnockOut, ...] = stored(
+        Rows(KnockOut, MAX_KNOCK_OUTS), "regions that were knocked out", (), needed=True
+    )
+    lens: Lens | None = stored(
+        Maybe(Row(Lens)), "the token's probability by layer", None, needed=True
+    )
 
     def map(self, kind: str, view: str = "video") -> EvidenceMap:
         """The map of a kind under a view. Raises KeyError where it was not measured."""

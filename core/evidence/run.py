@@ -16,6 +16,8 @@ from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_
 from macd_studio.core.evidence.maps import group_shares, rank_correlation, shares
 from macd_studio.core.evidence.options import DEFAULT_KINDS, EvidenceOptions, read_layers
 from macd_studio.core.evidence.records import (
+    MAX_EVIDENCE,
+    MAX_KNOCK_OUTS,
     VIEWS,
     Agreement,
     Evidence,
@@ -24,7 +26,6 @@ from macd_studio.core.evidence.records import (
     Target,
 )
 from macd_studio.core.pipeline import Event
-from macd_studio.core.traces.evidence import MAX_EVIDENCE, MAX_KNOCK_OUTS
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import shown
 from macd_studio.core.whatif.workbench import Workbench

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from macd_studio.core.decoding.steps import make_answer, make_token_step
+from macd_studio.core.description import TEXT
 from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.macd import score_token
 from macd_studio.core.options import ContrastOptions, RunOptions
@@ -21,14 +22,13 @@ from macd_studio.core.recording.arrays import (
     read_shown,
     require,
 )
-from macd_studio.core.records import TEXT
 from macd_studio.core.rules import ScoreRule, Setting, find_rule
-from macd_studio.core.traces.schema import ANSWER, VIEW
 from macd_studio.core.types import Answer, Pixels, ShownView
-from macd_studio.core.validation import Number, Part
-from macd_studio.core.view_records import MaskedView, OtherView, View, view_from
+from macd_studio.core.validation import Number, Part, rules_of
+from macd_studio.core.view_records import AnyView, MaskedView, OtherView, View, view_rules
 from macd_studio.core.words import count
 
+_RULES = rules_of(Answer)
 TokenText = Callable[[int], str] | Mapping[int, str]
 """Token id → its text, such as `lambda i: tokenizer.decode([i])`, or a mapping."""
 MAX_LOGIT, MAX_STEPS, MAX_ANSWERS = 1e6, 8192, 100
@@ -153,7 +153,7 @@ class AnswerReader:
 
     def _answer(self, row: AnswerRecord, path: str) -> Answer:
         fields = read_mapping(row, path, AnswerRecord.__annotations__)
-        name = ANSWER.rules["method"].read(require(fields, path, "name"), f"{path}.name")
+        name = _RULES["method"].read(require(fields, path, "name"), f"{path}.name")
         rows = steps_of_rows(fields, path) if "tokens" in fields else require(fields, path, "steps")
         if not isinstance(rows, Sequence) or not 0 < len(rows) <= MAX_STEPS:
             raise OptionError(
@@ -184,7 +184,7 @@ class AnswerReader:
                 f" the first at token {strays[0] + 1}"
             )
         words = "".join(s.text for s in steps if s.token not in self.end_tokens)
-        text = ANSWER.rules["text"].read(fields.get("text", words), f"{path}.text")
+        text = _RULES["text"].read(fields.get("text", words), f"{path}.text")
         made = make_answer(name, text, steps, self.end_tokens, rule)
         described = fields.get("second_views", [{}] * seconds)
         if not isinstance(described, Sequence) or len(described) != seconds:
@@ -205,8 +205,8 @@ class AnswerReader:
             masked = self.masked if index == 0 else None
             view = masked or OtherView("recorded", "a second view that was not described")
         elif not isinstance(view, View):
-            checked = VIEW.read(read_mapping(view, f"{path}.view", VIEW.rules), f"{path}.view")
-            view = view_from({"kind": ""} | checked)
+            known = read_mapping(view, f"{path}.view", {"kind", *view_rules()})
+            view = AnyView().read({"kind": ""} | known, f"{path}.view")
         shown = fields.get("shown")
         if shown is not None:
             shown = read_shown(shown, f"{path}.shown", self.frames)

@@ -8,10 +8,10 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from macd_studio.core.description import MAX_FRAMES
 from macd_studio.core.errors import OptionError
 from macd_studio.core.media.webp import PICTURE_PIXELS
 from macd_studio.core.traces.format import ALL_PIXELS, MODEL_PIXELS, SOURCE_PIXELS
-from macd_studio.core.traces.schema import FRAMES
 from macd_studio.core.types import Answer, ModelFrames, Pixels
 from macd_studio.core.validation import shown
 
@@ -98,8 +98,8 @@ def read_frames(value: ArrayLike) -> Pixels:
             f"frames are {pixels.dtype} {pixels.shape}",
             "Give RGB pictures as uint8 from 0 to 255, shaped (T, H, W, 3)",
         )
-    if len(pixels) > FRAMES:
-        raise OptionError(f"there are {len(pixels)} frames", f"Give at most {FRAMES}")
+    if len(pixels) > MAX_FRAMES:
+        raise OptionError(f"there are {len(pixels)} frames", f"Give at most {MAX_FRAMES}")
     return pixels
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from macd_studio import __version__
+from macd_studio.core.description import REAL, build
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import ContrastOptions, RunOptions, read_options
 from macd_studio.core.question import clean_question
@@ -25,8 +26,7 @@ from macd_studio.core.recording.arrays import (
     read_vector,
     require,
 )
-from macd_studio.core.records import RECORDED
-from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR, REAL, TRACK
+from macd_studio.core.records import RECORDED, BackboneRecord, ClipRecord, DetectorRecord, RecordOf
 from macd_studio.core.types import LOST, SEEN, Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.validation import Part
 from macd_studio.core.view_records import MaskedView
@@ -153,7 +153,7 @@ def record(
         frames=pixels,
         times=seconds,
         groups=tuple((i,) for i in range(len(pixels))),
-        clip=CLIP.read(
+        clip=RecordOf(ClipRecord).read(
             {
                 "name": clip,
                 "sha256": content,
@@ -164,8 +164,8 @@ def record(
             },
             "clip",
         ),
-        backbone=BACKBONE.read({"name": decoder, "family": RECORDED}, "decoder"),
-        detector=DETECTOR.read({"name": RECORDED} if objects else {}, "detector"),
+        backbone=RecordOf(BackboneRecord).read({"name": decoder, "family": RECORDED}, "decoder"),
+        detector=RecordOf(DetectorRecord).read({"name": RECORDED} if objects else {}, "detector"),
         options=replace(chosen, contrast=contrast) if contrast else chosen,
         model_frames=frames_as_read(pixels, seconds, [*made.values()]),
         mask=chosen.mask,
@@ -229,13 +229,16 @@ def _tracks(tracks: Sequence[TrackRecord | Track], frames: int) -> tuple[Track, 
             )
         boxes = np.where(lost[:, None], np.nan, boxes)
         plain = {name: value for name, value in fields.items() if name != "boxes"}
-        checked = TRACK.read(
-            {"confidence": 1.0} | plain | {"frames_seen": int((~lost).sum())}, path
+        track = build(
+            Track,
+            {"confidence": 1.0} | plain | {"frames_seen": int((~lost).sum())},
+            path,
+            boxes=boxes.astype(np.float32),
+            state=np.where(lost, LOST, SEEN).astype(np.int8),
         )
-        if checked["id"] in {t.id for t in made}:
+        if track.id in {t.id for t in made}:
             raise OptionError(f"{path}.id is that of an earlier track", "Give each its own id")
-        state = np.where(lost, LOST, SEEN).astype(np.int8)
-        made.append(Track(boxes=boxes.astype(np.float32), state=state, **checked))
+        made.append(track)
     return tuple(made)
 
 

@@ -23,7 +23,6 @@ from macd_studio.core.traces.format import (
     Arrays,
     check_values,
 )
-from macd_studio.core.traces.schema import LARGE
 
 Pictures = dict[str, dict[int, bytes]]
 """Frames as they are in the file: by folder, then by index."""
@@ -142,35 +141,3 @@ def _header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if np.lib.format.read_magic(file) != (1, 0):
         raise TraceError("an array in the trace has an unknown header", DAMAGED)
     return np.lib.format.read_array_header_1_0(file)
-
-
-def required(arrays: Arrays, name: str) -> NDArray[Any]:
-    """The array of that name. Raises TraceError where there is none."""
-    if name not in arrays:
-        raise TraceError(f"the trace lacks {name}", DAMAGED)
-    return arrays[name]
-
-
-def shaped(
-    arrays: Arrays,
-    name: str,
-    shape: tuple[int, ...],
-    *,
-    whole: bool = False,
-    lost: bool = False,
-    most: float = LARGE,
-) -> NDArray[Any]:
-    """float64, or int64 if whole; within ± most; finite unless `lost` allows others."""
-    array = required(arrays, name)
-    if array.shape != shape or array.dtype.kind not in ("iu" if whole else "fiu"):
-        raise TraceError(
-            f"{name} in the trace is {array.dtype} {array.shape}, not {shape}", DAMAGED
-        )
-    if whole:
-        sound = (array >= 0) & (array < 2**31)
-    else:
-        array = array.astype(np.float64)
-        sound = (np.abs(array) <= most) | (lost & ~np.isfinite(array))
-    if not sound.all():
-        raise TraceError(f"{name} in the trace is not finite, or out of range", DAMAGED)
-    return array.astype(np.int64) if whole else array

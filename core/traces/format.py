@@ -27,39 +27,17 @@ MAX_VALUES = 600_000
 
 Arrays = dict[str, NDArray[Any]]
 
-STEP_FIELDS = ("strength", "gradient", "frame_strength", "frame_gradient")
-FINAL_FIELDS = (
-    "strength",
-    "margin",
-    "level",
-    "frame_strength",
-    "frame_margin",
-    "frame_level",
-)
-OCCLUSION_FIELDS = ("gradient", "loss_change", "odds_change", "token_change")
-RECORD_FIELDS = ("clip", "backbone", "detector")
-"""Fields of a Trace that are records, see `core.records`; the manifest holds their `as_dict`."""
-PLAIN_FIELDS = (
-    "timings_ms",
-    "peak_memory_mb",
-    "seed",
-    "shared",
-    "skipped",
-    "truth",
-    "status",
-    "versions",
-)
-"""Fields of a Trace that the manifest holds as they are, by the rules of `core.traces.schema`."""
-
 
 def options_as_dict(trace: Trace) -> dict[str, Any]:
-    """The options as plain values, with the changes by hand as `edits` where there are any."""
-    edits = {"edits": [edit.as_dict() for edit in trace.edits]} if trace.edits else {}
-    return trace.options.as_dict() | edits
+    """The options as plain values, with the changes by hand as `edits` where there are any.
 
-
-MAX_SECOND_VIEWS = 9
-"""Of an answer."""
+    Those of a newer version are among them.
+    """
+    options = trace.options.as_dict()
+    for name, unknown in trace.unknown_options.items():
+        known = options.get(name)
+        options[name] = known | unknown if isinstance(known, dict) else unknown
+    return options | ({"edits": [edit.as_dict() for edit in trace.edits]} if trace.edits else {})
 
 
 def check_values(manifest: bytes) -> None:

@@ -49,8 +49,18 @@ def occlusion_report(manifest: dict[str, Any], arrays: Arrays, pictures: Picture
         arrays[name.replace("ledger_", "occlusion_", 1)] = arrays.pop(name)
 
 
-def second_views_as_list(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
-    """4 → 5. Up to schema 4 an answer's first second view stood apart from those after it."""
+def fields_by_name(manifest: dict[str, Any], arrays: Arrays, pictures: Pictures) -> None:
+    """4 → 5. Up to schema 4 an answer's first second view stood apart from those after it.
+
+    And some parts had names of their own.
+    """
+    manifest["model_frames"] = manifest.pop("model")
+    losses, occlusion = manifest.pop("losses"), manifest.get("occlusion")
+    manifest["counterfactual"] = losses and dict(zip(("base_loss", "loss"), losses, strict=True))
+    if occlusion is not None:
+        manifest["occlusion"] = dict(zip(("correlation", "verdict"), occlusion, strict=True))
+    for name in [name for name in arrays if name.startswith("evidence")]:
+        arrays[f"{name}_values"] = arrays.pop(name)
     for i, answer in enumerate(manifest["answers"]):
         first = {"view": answer.pop("view"), "shown": answer.pop("shown", False)}
         views = [first, *answer.pop("further", [])] if answer.pop("two_views") else []
@@ -79,7 +89,7 @@ MIGRATIONS: dict[int, Step] = {
     1: model_frames_apart,
     2: rules_by_name,
     3: occlusion_report,
-    4: second_views_as_list,
+    4: fields_by_name,
 }
 """What brings a manifest of each schema to the next one."""
 

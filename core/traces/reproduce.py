@@ -12,6 +12,7 @@ from macd_studio.core.cli.flags import edit_words, words
 from macd_studio.core.errors import OptionError
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace
+from macd_studio.core.whatif.edits import check_options
 
 
 def command(trace: Trace) -> str:
@@ -112,7 +113,7 @@ def _check_repeatable(trace: Trace) -> None:
         raise OptionError(
             "another program computed this trace", "Run that program to compute it again"
         )
-    trace.options.check_runnable()
+    check_options(trace)
 
 
 def _clip(trace: Trace) -> str:

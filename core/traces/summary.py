@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.cli.flags import edit_words
+from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
 from macd_studio.core.repeats import penalised
@@ -21,11 +22,16 @@ from macd_studio.core.whatif.constant import first_difference, same_by_constant
 from macd_studio.core.whatif.edits import levels_by_hand
 from macd_studio.core.words import count, visible
 
+_OTHERWISE = (
+    "mask", "model_frames", "steps", "counterfactual", "occlusion", "controls", "evidence",
+    "answers", "tracks",
+)  # fmt: skip
+"""Fields of a trace that the summary holds in another form."""
+
 
 def as_json(trace: Trace) -> dict[str, Any]:
     """One plain object; every number finite, boxes null where a track is lost."""
-    return {
-        "question": trace.question,
+    return as_row(trace, without=_OTHERWISE) | {
         "backbone": trace.backbone.as_dict(),
         "detector": trace.detector.as_dict(),
         "clip": trace.clip.as_dict(),
@@ -33,21 +39,14 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "frame_size": _model_size(trace),
         "source_size": [trace.frames.shape[2], trace.frames.shape[1]],
         "content": list(trace.model_frames.content) if trace.model_frames else None,
-        "times": [round(float(t), 4) for t in trace.times],
-        "groups": [list(g) for g in trace.groups],
+        "times": plain(trace.times, 4),
         "tracks": [
-            {
-                "id": t.id,
-                "label": t.label,
+            as_row(t, True, ("state", "brush"))
+            | {
                 "confidence": round(t.confidence, 4),
-                "frames_seen": t.frames_seen,
                 "boxes": [
-                    None if s == LOST else [round(float(x), 5) for x in box]
-                    for box, s in zip(t.boxes, t.state, strict=True)
-                ],
-                "outlines": [
-                    None if z is None else [[[round(float(x), 4) for x in p] for p in r] for r in z]
-                    for z in t.outlines
+                    None if s == LOST else box
+                    for box, s in zip(plain(t.boxes, 5), t.state, strict=True)
                 ],
             }
             for t in trace.tracks
@@ -59,22 +58,13 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "occlusion": (occlusion := _occlusion(trace)),
         "ledger": occlusion,  # its former name, for one version
         "controls": _controls(trace),
-        "truth": trace.truth,
         "badge": OUTSIDE if trace.outside_domain else "",
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
         "answers": {
             name: _answer(a) | {"constant": _constant(trace, a)}
             for name, a in trace.answers.items()
         },
-        "timings_ms": trace.timings_ms,
-        "peak_memory_mb": trace.peak_memory_mb,
-        "warnings": list(trace.warnings),
-        "shared": trace.shared,
-        "skipped": trace.skipped,
-        "status": trace.status,
-        "seed": trace.seed,
         "options": options_as_dict(trace),
-        "versions": trace.versions,
     }
 
 
@@ -128,7 +118,7 @@ def _controls(trace: Trace) -> dict[str, Any] | None:
     if report is None:
         return None
     same, draws = report.random()
-    return asdict(report) | {"random_same": same, "random": draws}
+    return as_row(report) | {"random_same": same, "random": draws}
 
 
 def _occlusion(trace: Trace) -> dict[str, Any] | None:
@@ -151,24 +141,8 @@ def _occlusion(trace: Trace) -> dict[str, Any] | None:
     }
 
 
-def answer_as_dict(answer: Answer) -> dict[str, Any]:
-    """What the summary and the viewer say of an answer alike: all but its tokens."""
-    return {
-        "text": answer.text,
-        "finished": answer.finished,
-        "alpha": answer.alpha,
-        "beta": answer.beta,
-        "head": answer.head,
-        "rule": answer.rule,
-        "votes": answer.votes,
-        "ms": answer.ms,
-        "total_ms": answer.total_ms,
-        "memory_mb": answer.memory_mb,
-    }
-
-
 def _answer(answer: Answer) -> dict[str, Any]:
-    return answer_as_dict(answer) | {
+    return as_row(answer, without=("method",)) | {
         "second_views": [second.view.as_dict() for second in answer.second_views],
         "tokens": [_token(t, answer) for t in answer.tokens],
     }

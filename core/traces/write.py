@@ -8,7 +8,7 @@ import json
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,19 @@ from PIL import Image
 
 from macd_studio.core.errors import TraceError
 from macd_studio.core.media.webp import PICTURE_PIXELS, encode_picture
-from macd_studio.core.traces.evidence import flatten_evidence
+from macd_studio.core.traces.codec import Made, Writer
 from macd_studio.core.traces.format import (
-    FINAL_FIELDS,
     FORMAT,
     MAX_BYTES,
     MAX_ITEMS,
     MAX_MANIFEST,
     MODEL_PIXELS,
-    OCCLUSION_FIELDS,
-    PLAIN_FIELDS,
-    RECORD_FIELDS,
     SCHEMA,
     SOURCE_PIXELS,
-    STEP_FIELDS,
     Arrays,
     options_as_dict,
 )
-from macd_studio.core.types import Answer, ModelFrames, Pixels, StepWeights, TokenStep, Trace
+from macd_studio.core.types import Answer, Pixels, ShownView, StepWeights, TokenStep, Trace
 
 ROOM = 4 * 2**20
 """Of a file's bytes, what is left for the manifest."""
@@ -118,128 +113,57 @@ def _keeps_model_frames(trace: Trace) -> bool:
 
 
 def _flatten(trace: Trace) -> tuple[Arrays, dict[str, Any]]:
-    arrays: Arrays = {"times": trace.times}
-    k, g = len(trace.tracks), len(trace.groups)
-    if k:
-        arrays["boxes"] = np.stack([t.boxes for t in trace.tracks])
-        arrays["state"] = np.stack([t.state for t in trace.tracks])
-    if trace.steps:
-        arrays["step_loss"] = np.array([s.loss for s in trace.steps])
-        for name in STEP_FIELDS:
-            arrays[f"step_{name}"] = np.stack([getattr(s, name) for s in trace.steps])
-    counterfactual = trace.counterfactual
-    if counterfactual:
-        arrays |= {f"final_{n}": getattr(counterfactual, n) for n in FINAL_FIELDS}
-    report = trace.occlusion
-    if report:
-        arrays |= {f"occlusion_{n}": getattr(report, n) for n in OCCLUSION_FIELDS}
+    arrays: Arrays = {}
     pieces: dict[str, str] = {}
-    answers = []
-    for i, a in enumerate(trace.answers.values()):
-        answers.append(_flatten_answer(a, i, arrays, pieces))
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "question": trace.question,
-        "groups": [list(z) for z in trace.groups],
-        "model": _flatten_model(trace.model_frames if _keeps_model_frames(trace) else None),
-        "counts": {"frames": len(trace.frames), "tracks": k, "groups": g},
-        "tracks": [
-            {
-                "id": t.id,
-                "label": t.label,
-                "confidence": t.confidence,
-                "frames_seen": t.frames_seen,
-                "brush": [
-                    {"points": s.points.tolist(), "radius": s.radius, "erase": s.erase}
-                    for s in t.brush
-                ],
-                "outlines": [
-                    None if z is None else [[[round(float(x), 4) for x in p] for p in r] for r in z]
-                    for z in t.outlines
-                ],
-            }
-            for t in trace.tracks
-        ],
-        "losses": [counterfactual.base_loss, counterfactual.loss] if counterfactual else None,
-        "occlusion": [report.correlation, report.verdict] if report else None,
-        "controls": asdict(trace.controls) if trace.controls else None,
-        "answers": answers,
-        "pieces": pieces,
-        "mask": vars(trace.mask),
-    }
-    manifest |= {n: getattr(trace, n).as_dict() for n in RECORD_FIELDS}
-    manifest["options"] = options_as_dict(trace)
-    manifest |= {n: getattr(trace, n) for n in PLAIN_FIELDS}
-    if trace.evidence:
-        manifest["evidence"] = flatten_evidence(trace, arrays)
-    return arrays, manifest | {"warnings": list(trace.warnings)}
+
+    def tokens(answer: Answer, prefix: str) -> Made:
+        for t in answer.tokens:
+            pieces.update(zip(map(str, t.candidates.tolist()), t.texts, strict=True))
+            pieces[str(t.token)] = t.text
+        return {"tokens": len(answer.tokens)} | _flatten_tokens(answer.tokens, prefix, writer)
+
+    writer = Writer(
+        arrays, {Answer: tokens, ShownView: lambda view, _: {"shown": view.shown is not None}}
+    )
+    kept = trace if _keeps_model_frames(trace) else replace(trace, model_frames=None)
+    counts = {
+        "frames": len(trace.frames), "tracks": len(trace.tracks), "groups": len(trace.groups)
+    }  # fmt: skip
+    manifest = {"format": FORMAT, "schema": SCHEMA, "counts": counts} | writer.row(kept)
+    return arrays, manifest | {"pieces": pieces, "options": options_as_dict(trace)}
 
 
-def _flatten_model(frames: ModelFrames | None) -> dict[str, Any] | None:
-    if frames is None:
-        return None
-    return {
-        "content": list(frames.content),
-        "stretch": frames.stretch,
-        "duration": frames.duration,
-    }
+def _flatten_tokens(tokens: Sequence[TokenStep], prefix: str, writer: Writer) -> Made:
+    """The arrays of an answer's tokens; what of them the manifest holds."""
+    if not tokens:
+        return {}
+    arrays = writer.arrays
+    writer.columns(tokens, TokenStep, prefix)
+    arrays[f"{prefix}count"] = np.array([len(t.candidates) for t in tokens])
+    for j in range(len(tokens[0].others)):
+        arrays[f"{prefix}other{j}"] = np.concatenate([t.others[j] for t in tokens])
+        arrays[f"{prefix}other{j}_log_z"] = np.array([t.others_log_z[j] for t in tokens], float)
+    _flatten_weights(tokens, prefix, arrays)
+    hidden = [t.hidden for t in tokens if t.hidden is not None]
+    if len(hidden) == len(tokens):
+        arrays[f"{prefix}hidden"] = np.packbits(np.stack(hidden), axis=1)
+        arrays[f"{prefix}vision_tokens"] = np.array([len(hidden[0])])
+    repeats = [t.repeats for t in tokens if t.repeats is not None]
+    if len(repeats) < len(tokens):
+        return {}
+    arrays[f"{prefix}repeated"] = np.concatenate([r.at for r in repeats]).astype(np.uint8)
+    return {"repetition_penalty": repeats[0].penalty}
 
 
-def _flatten_answer(a: Answer, i: int, arrays: Arrays, pieces: dict[str, str]) -> dict[str, Any]:
-    for t in a.tokens:
-        pieces |= {str(c): p for c, p in zip(t.candidates.tolist(), t.texts, strict=True)}
-        pieces[str(t.token)] = t.text
-    if a.tokens:
-        key = f"answer{i}"
-        arrays[f"{key}_token"] = np.array([t.token for t in a.tokens])
-        arrays[f"{key}_count"] = np.array([len(t.candidates) for t in a.tokens])
-        arrays[f"{key}_candidates"] = np.concatenate([t.candidates for t in a.tokens])
-        arrays[f"{key}_base"] = np.concatenate([t.base for t in a.tokens])
-        arrays[f"{key}_base_log_z"] = np.array([t.base_log_z for t in a.tokens])
-        arrays[f"{key}_floor"] = np.array([t.floor for t in a.tokens])
-        for j in range(len(a.tokens[0].others)):
-            arrays[f"{key}_other{j}"] = np.concatenate([t.others[j] for t in a.tokens])
-            arrays[f"{key}_other{j}_log_z"] = np.array([t.others_log_z[j] for t in a.tokens], float)
-        _flatten_weights(a.tokens, key, arrays)
-        repeats = [t.repeats for t in a.tokens if t.repeats is not None]
-        if len(repeats) == len(a.tokens):
-            arrays[f"{key}_repeated"] = np.concatenate([r.at for r in repeats]).astype(np.uint8)
-        hidden = [t.hidden for t in a.tokens if t.hidden is not None]
-        if len(hidden) == len(a.tokens):
-            arrays[f"{key}_hidden"] = np.packbits(np.stack(hidden), axis=1)
-            arrays[f"{key}_vision_tokens"] = np.array([len(hidden[0])])
-    row: dict[str, Any] = {
-        "method": a.method,
-        "text": a.text,
-        "finished": a.finished,
-        "alpha": a.alpha,
-        "beta": a.beta,
-        "head": a.head,
-        "rule": a.rule,
-        "votes": a.votes,
-        "second_views": [
-            {"view": z.view.as_dict(), "shown": z.shown is not None} for z in a.second_views
-        ],
-        "ms": a.ms,
-        "total_ms": a.total_ms,
-        "memory_mb": a.memory_mb,
-        "tokens": len(a.tokens),
-    }
-    if a.tokens and a.tokens[0].repeats is not None:
-        row["repetition_penalty"] = a.tokens[0].repeats.penalty
-    return row
-
-
-def _flatten_weights(tokens: Sequence[TokenStep], key: str, arrays: Arrays) -> None:
+def _flatten_weights(tokens: Sequence[TokenStep], prefix: str, arrays: Arrays) -> None:
     """How each token was scored, where the answer's α, β and cut do not determine it."""
     weights = [t.weights for t in tokens if t.weights is not None]
     if len(weights) < len(tokens) or all(w == StepWeights() for w in weights):
         return
-    arrays[f"{key}_weights"] = np.array([[w.base, *w.others, w.floor] for w in weights])
+    arrays[f"{prefix}weights"] = np.array([[w.base, *w.others, w.floor] for w in weights])
     bias = [(i, *pair) for i, w in enumerate(weights) for pair in w.bias]
     if bias:
-        arrays[f"{key}_bias"] = np.array(bias, np.float64)
+        arrays[f"{prefix}bias"] = np.array(bias, np.float64)
 
 
 def _npy(array: NDArray[Any]) -> bytes:

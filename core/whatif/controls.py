@@ -17,17 +17,11 @@ from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import repeats_of
 from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.records import RANDOM_MASKS, ControlOutcome, ControlReport
 from macd_studio.core.macd import finalize_ascent, score_token
 from macd_studio.core.masking.ascent import reverse_step
 from macd_studio.core.rules import Linear
-from macd_studio.core.types import (
-    RANDOM_MASKS,
-    Answer,
-    AscentStep,
-    ControlOutcome,
-    ControlReport,
-    Counterfactual,
-)
+from macd_studio.core.types import Answer, AscentStep, Counterfactual
 from macd_studio.core.views import place_randomly
 from macd_studio.core.whatif.constant import first_divergence, smallest_constant
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.types import EDIT_FIELDS, LOST, SEEN, Edit, Stroke, Trace, Track
+from macd_studio.core.records import EDIT_FIELDS, Edit
+from macd_studio.core.types import LOST, SEEN, Stroke, Trace, Track
 from macd_studio.core.validation import Flag, Number, shown
 
 MAX_POINTS, MAX_EDITS = 400, 200
@@ -130,7 +131,7 @@ def check_changeable(trace: Trace) -> None:
             "another program computed this trace, so no model here can change it",
             "Change it in that program, and record it again",
         )
-    trace.options.check_runnable()
+    check_options(trace)
     if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
         raise OptionError("this run was not finished", "Run it again, then change it")
     if trace.model_frames is None:
@@ -138,6 +139,21 @@ def check_changeable(trace: Trace) -> None:
             "this trace does not hold the pixels that the backbone read",
             "Run the clip again to get one that can be changed",
         )
+
+
+def check_options(trace: Trace) -> None:
+    """Raises OptionError where no run here takes the options that the trace was made with."""
+    if trace.unknown_options:
+        names = [
+            f"{part}.{name}" for part, more in trace.unknown_options.items()
+            for name in (more if isinstance(more, dict) else [""])
+        ]  # fmt: skip
+        raise OptionError(
+            f"the trace was made with {shown(names[0].rstrip('.'), 80)}, an option that this"
+            " version does not know",
+            "Change or repeat it with the version that made it",
+        )
+    trace.options.check_runnable()
 
 
 def check_frame_mask(trace: Trace) -> None:

@@ -15,9 +15,9 @@ from scipy.stats import spearmanr
 from macd_studio.core.backbones.base import DecodeState, VideoLM
 from macd_studio.core.backbones.host import to_float, to_host
 from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.records import OcclusionReport
 from macd_studio.core.macd import MaskCompositor, loss_of
 from macd_studio.core.masking.composite import one_by_one
-from macd_studio.core.types import OcclusionReport
 from macd_studio.core.words import count
 
 Float64Array = NDArray[np.float64]

@@ -23,19 +23,12 @@ from macd_studio.core.backbones.base import Encoded, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.macd import Float64Array
 from macd_studio.core.masking.ascent import BaseRead
 from macd_studio.core.pipeline import Event
-from macd_studio.core.types import (
-    EDIT_FIELDS,
-    RANDOM_MASKS,
-    Answer,
-    AscentStep,
-    Counterfactual,
-    Edit,
-    Trace,
-    Track,
-)
+from macd_studio.core.records import EDIT_FIELDS, Edit
+from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
 from macd_studio.core.whatif.controls import measure_controls
 from macd_studio.core.whatif.edits import (
     MAX_EDITS,

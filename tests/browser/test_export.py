@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from macd_studio.core.evidence.records import OcclusionReport
+from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import save
-from macd_studio.core.types import Edit, OcclusionReport, ShownView
+from macd_studio.core.types import ShownView
 from macd_studio.core.view_records import OtherView
 from macd_studio.viewer import standalone
 from tests.core.test_bundle import make_trace

@@ -36,9 +36,9 @@ def test_evidence_comes_back_from_a_file_as_it_was():
                 assert getattr(a, one.name) == getattr(b, one.name), one.name
 
 
-def test_a_trace_without_evidence_has_no_row_of_it():
+def test_a_trace_without_evidence_has_no_array_of_it():
     manifest, members = taken_apart(pack(replace(small_trace(), evidence=())))
-    assert "evidence" not in manifest
+    assert manifest["evidence"] == []
     assert not any("evidence" in name for name in members)
 
 
@@ -55,14 +55,14 @@ def changed(path, value):
 
 def with_array(array):
     def change(manifest, members):
-        members["arrays/evidence0_map0.npy"] = npy(array)
+        members["arrays/evidence0_map0_values.npy"] = npy(array)
 
     return change
 
 
 GOOD = np.zeros((2, 3, 4), np.float32)
 HOSTILE = {
-    "no array": lambda manifest, members: members.pop("arrays/evidence0_map0.npy"),
+    "no array": lambda manifest, members: members.pop("arrays/evidence0_map0_values.npy"),
     "other frames": with_array(GOOD[:1]),
     "another shape": with_array(GOOD[0]),
     "too many cells": with_array(np.zeros((2, 1, 600), np.float32)),

@@ -8,10 +8,15 @@ import pytest
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord
+from macd_studio.core.records import NO_CLIP, BackboneRecord, ClipRecord, DetectorRecord, RecordOf
 from macd_studio.core.traces.bundle import pack, unpack
-from macd_studio.core.traces.schema import BACKBONE, CLIP, DETECTOR
+from macd_studio.core.traces.reproduce import command
+from macd_studio.core.whatif.edits import check_changeable
+from macd_studio.viewer.payload import payload
 from tests.small_trace import as_schema_4, put_together, small_trace, taken_apart
+
+CLIP, BACKBONE = RecordOf(ClipRecord), RecordOf(BackboneRecord)
+DETECTOR = RecordOf(DetectorRecord)
 
 
 def test_what_was_not_recorded_is_not_written():
@@ -82,3 +87,51 @@ def test_a_new_record_is_written_whole():
     record = ClipRecord(name="a", sha256="b", duration=1.0, width=2, height=3)
     assert CLIP.read(record.as_dict(), "clip") == record
     assert record.as_dict()["title"] == ""
+
+
+def places(manifest):
+    """Every object of a manifest that may hold more than this version knows."""
+    yield manifest
+    yield manifest["model_frames"]
+    yield manifest["counterfactual"]
+    yield manifest["occlusion"]
+    yield manifest["controls"]
+    yield from manifest["controls"]["outcomes"]
+    for track in manifest["tracks"]:
+        yield track
+        yield from track["brush"]
+    for answer in manifest["answers"]:
+        yield answer
+        for second in answer["second_views"]:
+            yield second
+            yield second["view"]
+    for found in manifest["evidence"]:
+        yield found
+        yield found["target"]
+        yield found["lens"]
+        for part in ("maps", "agreement", "knock_outs"):
+            yield from found[part]
+
+
+def test_what_a_newer_version_adds_anywhere_is_kept_and_written_back():
+    manifest, members = taken_apart(pack(small_trace()))
+    held = list(places(manifest))
+    for i, row in enumerate(held):
+        row["newer"] = {"at": [i, None]}
+    again, _ = taken_apart(pack(unpack(put_together(manifest, members))))
+    assert [row.get("newer") for row in places(again)] == [row["newer"] for row in held]
+
+
+def test_an_option_of_a_newer_version_is_kept_and_nothing_is_run_with_it():
+    manifest, members = taken_apart(pack(small_trace()))
+    manifest["options"]["ascent"]["momentum"] = 0.9
+    manifest["options"]["warp"] = {"speed": 9}
+    trace = unpack(put_together(manifest, members))
+    assert trace.options == small_trace().options
+    assert trace.to_dict()["options"]["ascent"]["momentum"] == 0.9
+    again, _ = taken_apart(pack(trace))
+    assert again["options"] == manifest["options"]
+    for refused in (check_changeable, command):
+        with pytest.raises(OptionError, match=r"ascent\.momentum"):
+            refused(trace)
+    assert payload(trace)["trace"]["again"] == {}

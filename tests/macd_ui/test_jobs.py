@@ -8,8 +8,8 @@ import pytest
 
 from macd_studio.core.errors import DetectorError, NotAVideo
 from macd_studio.core.media.video import OWN_MACHINE, PUBLIC_SERVER
+from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import save
-from macd_studio.core.types import Edit
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.forms import SETTINGS, RunRequest, difference, differing, run_options
 from macd_studio.macd_ui.handlers import make_handlers

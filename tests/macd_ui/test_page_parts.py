@@ -9,9 +9,9 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.options import RunOptions
+from macd_studio.core.records import Edit
 from macd_studio.core.traces.bundle import save
 from macd_studio.core.traces.summary import as_text
-from macd_studio.core.types import Edit
 from macd_studio.core.validation import Choice, Flag, Number
 from macd_studio.macd_ui.examples import examples
 from macd_studio.macd_ui.files import routes

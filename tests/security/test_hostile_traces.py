@@ -77,6 +77,9 @@ def spoiled(a, index, value):
 SOUND = {
     ("question", str), ("status", str), ("groups", list), ("peak_memory_mb", float),
     ("clip", dict), ("backbone", dict), ("detector", dict), ("answers.1.second_views.0.view", dict),
+    # of a newer version, which may hold more
+    ("options", dict), ("options.ascent", dict), ("options.contrast", dict),
+    ("counterfactual", dict),
 }  # fmt: skip
 REFUSED = {
     # objects in the place of others
@@ -85,7 +88,8 @@ REFUSED = {
                    "mask", "counts", "pieces", "answers", "tracks", "groups", "warnings",
                    "answers.1.second_views.0.view", "answers.1.votes", "options.ascent",
                    "options.contrast",
-                   "model", "losses", "occlusion", "question", "status", "seed", "peak_memory_mb")
+                   "model_frames", "counterfactual", "occlusion", "question", "status", "seed",
+                   "peak_memory_mb")
        for value in (7.5, [[1]], "x", {"a": {"b": 1}})
        if (key, type(value)) not in SOUND
     },
@@ -105,8 +109,10 @@ REFUSED = {
     "r0 is a list": at("options.ascent.r0", []),
     "tau is words": at("options.ascent.tau", "x"),
     "alpha is an object": at("options.contrast.alpha", {}),
-    "an unknown option": at("options.ascent.magic", 1),
-    "an unknown part": at("options.alpha", 3),
+    "a deep unknown option": at("options.ascent.magic", TOO_DEEP),
+    "a long unknown option": at("options.ascent.magic", "x" * 200_000),
+    "an unknown part of many words": at("options.magic", ["x"] * 300_000),
+    "a deep unknown key": at("answers.1.magic", TOO_DEEP),
     "edits are a number": at("options.edits", 5),
     "edits are numbers": at("options.edits", [3]),
     "an edit without fields": at("options.edits", [{"kind": "level"}]),
@@ -170,14 +176,14 @@ REFUSED = {
     "more groups than counted": at("groups", [[0], [1]]),
     "counts of true": at("counts.groups", True),
     "counts below 0": at("counts.tracks", -2),
-    "content outside": at("model.content", [0, 0, 17, 16]),
-    "content of words": at("model.content", ["a", 0, 16, 16]),
-    "stretch of 0": at("model.stretch", 0),
-    "the model's duration": at("model.duration", -1),
-    "losses of words": at("losses", ["a", "b"]),
-    "one loss of two": at("losses", [0.5, None]),
-    "one loss": at("losses", [0.5]),
-    "a verdict that is a number": at("occlusion", [None, 5]),
+    "content outside": at("model_frames.content", [0, 0, 17, 16]),
+    "content of words": at("model_frames.content", ["a", 0, 16, 16]),
+    "stretch of 0": at("model_frames.stretch", 0),
+    "the model's duration": at("model_frames.duration", -1),
+    "losses of words": at("counterfactual.loss", "a"),
+    "one loss of two": at("counterfactual.loss", None),
+    "losses in a list": at("counterfactual", [0.5, 0.6]),
+    "a verdict that is a number": at("occlusion.verdict", 5),
     "controls of another kind": at("controls", ["x"]),
     "a control of no name": at("controls.outcomes.0.name", "somebody"),
     "a control that is perhaps the same": at("controls.outcomes.0.same", 1),
@@ -185,7 +191,7 @@ REFUSED = {
     "controls at token -1": at("controls.index", -1),
     "a truth that is a list": at("truth", ["no"]),
     "a truth of a million letters": at("truth", "n" * 10**6),
-    "a correlation that is words": at("occlusion", ["x", "y"]),
+    "a correlation that is words": at("occlusion.correlation", "x"),
     "a warning that is a number": at("warnings", [5]),
     "a piece that is a number": at("pieces.7", 5),
     "a piece is missing": without("pieces.9"),

@@ -101,7 +101,7 @@ def frames(side, count, models=None, noise=0, views=0):
         members["arrays/times.npy"] = npy(np.arange(count, dtype=float))
         manifest["counts"] = {"frames": count, "tracks": 0, "groups": count}
         manifest["groups"] = [[i] for i in range(count)]
-        manifest |= {"tracks": [], "losses": None, "occlusion": None}
+        manifest |= {"tracks": [], "counterfactual": None, "occlusion": None}
         contrast = manifest["answers"][1]
         members.update({f"arrays/answer{i}_{n[len('arrays/answer1_'):]}": members[n]
                         for i in range(views)
