@@ -230,7 +230,8 @@ def read_everywhere(trace):
         json.dumps(shown, ensure_ascii=False, allow_nan=False),
     ]
     mask = trace.options.mask
-    if mask.frame_mask == "whole" and mask.fusion != "or":  # which no run takes any more
+    taken_no_more = mask.frame_mask == "whole" and mask.fusion != "or"
+    if taken_no_more or trace.unknown_options:  # no run here takes them
         assert not shown["trace"].get("again")
     elif not shown["trace"].get("again"):  # else they are among what is shown
         texts += [command(trace), snippet(trace)]

@@ -135,6 +135,7 @@ export interface Track {
   label: string;
   colour: string;
   confidence: number;
+  frames_seen: number;
   state: number[];
   brush: Stroke[];
   outlines: (Outline | null)[];
