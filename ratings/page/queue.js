@@ -18,8 +18,7 @@ export class Failed extends Error {
 }
 
 /**
- * @param {string} code
- * @param {string} path
+ * @param {string} code @param {string} path
  * @param {unknown} [body] sent as JSON by POST; without it the request is a GET
  * @returns {Promise<Response>} an answer that says yes; raises Failed
  */
@@ -104,10 +103,7 @@ export class Queue {
     addEventListener("visibilitychange", () => this.sendSoon(0));
   }
 
-  /**
-   * Keeps an event, and sends it.
-   * @param {Omit<RatingEvent, "uuid" | "tab" | "count" | "time">} what
-   */
+  /** Keeps an event, and sends it. @param {Omit<RatingEvent, "uuid" | "tab" | "count" | "time">} what */
   add(what) {
     const count = this.count++;
     /** @type {RatingEvent} */

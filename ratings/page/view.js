@@ -63,10 +63,7 @@ const HIGH_END = "5: hides just what is needed";
 /** @typedef {{text: string, kind: "" | "saved" | "waiting"}} Tick */
 
 export class Views {
-  /**
-   * @param {HTMLElement} into
-   * @param {(side: number, rating: number) => void} rate
-   */
+  /** @param {HTMLElement} into @param {(side: number, rating: number) => void} rate */
   constructor(into, rate) {
     this.into = into;
     this.rate = rate;
@@ -132,10 +129,7 @@ export class Views {
     /** @type {HTMLElement | null} */ (view?.querySelector('[role="radio"][tabindex="0"]'))?.focus();
   }
 
-  /**
-   * Arrow keys move along the scale without rating.
-   * @param {HTMLElement} group @param {KeyboardEvent} event
-   */
+  /** Arrow keys move along the scale without rating. @param {HTMLElement} group @param {KeyboardEvent} event */
   walk(group, event) {
     const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!step) return;

@@ -62,11 +62,7 @@ export class AskEvidence {
     this.state.set(now ? { tool: null, playing: false } : {});
   }
 
-  /**
-   * Whether a token of this trace can be measured here.
-   *
-   * @param {Trace} trace
-   */
+  /** Whether a token of this trace can be measured here. @param {Trace} trace */
   able(trace) {
     return this.state.server && trace.measurable;
   }
@@ -87,9 +83,7 @@ export class AskEvidence {
   /**
    * What was measured of a token rather than the chosen candidate. At another token the choice
    * becomes what was measured of it first.
-   *
-   * @param {TokenStep | undefined} step
-   * @param {Evidence[]} measured of the token
+   * @param {TokenStep | undefined} step @param {Evidence[]} measured of the token
    * @returns {Evidence | undefined}
    */
   choose(step, measured) {
@@ -104,9 +98,7 @@ export class AskEvidence {
 
   /**
    * The candidates that the token can be compared with.
-   *
-   * @param {TokenStep | undefined} step
-   * @param {Evidence[]} measured
+   * @param {TokenStep | undefined} step @param {Evidence[]} measured
    */
   offer(step, measured) {
     const others = step ? step.texts.filter((_, i) => step.candidates[i] !== step.token).slice(0, CANDIDATES) : [];
@@ -229,9 +221,7 @@ export class AskEvidence {
 
   /**
    * The region's outline on the picture.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {{ x: number, y: number, w: number, h: number }} area
+   * @param {CanvasRenderingContext2D} context @param {{ x: number, y: number, w: number, h: number }} area
    */
   paint(context, area) {
     const box = this.root.hidden ? null : this.box();

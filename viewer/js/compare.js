@@ -18,10 +18,7 @@ import { percent, signed, visible } from "./text.js";
 /**
  * Pairs of indices so that equal texts stand together where they can, as in the longest common
  * subsequence; null where one answer has no token. Tokens between two common ones face each other.
- *
- * @param {string[]} first
- * @param {string[]} second
- * @returns {[number | null, number | null][]}
+ * @param {string[]} first @param {string[]} second @returns {[number | null, number | null][]}
  */
 export function alignTokens(first, second) {
   const [n, m] = [first.length, second.length];
@@ -52,21 +49,14 @@ export function alignTokens(first, second) {
   return pairs;
 }
 
-/**
- * The sampled frame of a trace that is nearest to a time.
- *
- * @param {number[]} times
- * @param {number} time seconds
- */
+/** The sampled frame of a trace that is nearest to a time. @param {number[]} times @param {number} time seconds */
 export function nearestFrame(times, time) {
   return times.reduce((best, t, i) => (Math.abs(t - time) < Math.abs(times[best] - time) ? i : best), 0);
 }
 
 /**
  * Probability of the chosen token given the video; null where it is not among those stored.
- *
- * @param {Answer} answer
- * @param {number} index
+ * @param {Answer} answer @param {number} index
  */
 export function probabilityOf(answer, index) {
   const step = answer.tokens[index];
@@ -220,8 +210,7 @@ function factsTable(trace, other) {
 
 export class Compare {
   /**
-   * @param {State} state
-   * @param {Stage} stage
+   * @param {State} state @param {Stage} stage
    * @param {(method: string) => void} open shows a method's answer and view in the panels above
    */
   constructor(state, stage, open) {
@@ -337,7 +326,6 @@ function viewsOf(answer) {
 
 /**
  * Small multiples: logit under V minus logit under the second view, of each chosen token.
- *
  * @param {Answer} answer
  */
 function differences(answer) {

@@ -101,12 +101,7 @@ export class OcclusionPanel {
   }
 }
 
-/**
- * A bar around zero: to the right where positive.
- *
- * @param {number} value
- * @param {number} widest
- */
+/** A bar around zero: to the right where positive. @param {number} value @param {number} widest */
 export function differenceBar(value, widest) {
   return el("span", { class: "mv-diff" }, el("span", {
     class: value >= 0 ? "mv-more" : "mv-less",

@@ -56,30 +56,18 @@ export function scrolled(label, name, ...children) {
 
 /**
  * The descendants that match, as elements of HTML.
- *
- * @param {Element} root
- * @param {string} selector
- * @returns {NodeListOf<HTMLElement>}
+ * @param {Element} root @param {string} selector @returns {NodeListOf<HTMLElement>}
  */
 export function all(root, selector) {
   return root.querySelectorAll(selector);
 }
 
-/**
- * A canvas' context; every browser that can run this has one.
- *
- * @param {HTMLCanvasElement} canvas
- */
+/** A canvas' context; every browser that can run this has one. @param {HTMLCanvasElement} canvas */
 export function contextOf(canvas) {
   return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 }
 
-/**
- * Gives a file to the visitor.
- *
- * @param {string} name
- * @param {Blob} content
- */
+/** Gives a file to the visitor. @param {string} name @param {Blob} content */
 export function saveFile(name, content) {
   const link = el("a", { href: URL.createObjectURL(content), download: name });
   link.click();

@@ -62,11 +62,7 @@ export class EvidenceReport {
             () => state.set({ frame: group[0], playing: false }), { "data-frames": group.join(" ") })))));
   }
 
-  /**
-   * Marks the row of the frames on show.
-   *
-   * @param {number} frame
-   */
+  /** Marks the row of the frames on show. @param {number} frame */
   mark(frame) {
     for (const row of all(this.shares, "[data-frames]")) {
       row.classList.toggle("mv-top", (row.dataset.frames || "").split(" ").includes(String(frame)));
@@ -83,8 +79,7 @@ export class EvidenceReport {
 }
 
 /**
- * @param {Trace} trace
- * @param {KnockOut} one
+ * @param {Trace} trace @param {KnockOut} one
  * @param {boolean} lead whether the number is a lead over another candidate
  */
 function knockOut(trace, one, lead) {
@@ -92,12 +87,7 @@ function knockOut(trace, one, lead) {
   return [el("strong", {}, what), change];
 }
 
-/**
- * The token's probability after each decoder layer, under both views.
- *
- * @param {Lens} lens
- * @param {string} token
- */
+/** The token's probability after each decoder layer, under both views. @param {Lens} lens @param {string} token */
 function lensPlot({ video, counterfactual }, token) {
   const n = video.length, every = Math.ceil(n / 8), down = lensName(token);
   const lines = [{ name: "V", values: video, dash: "none" }, { name: "V_d", values: counterfactual, dash: "5 4" }];
@@ -192,12 +182,7 @@ export class EvidencePanel {
     return this.ask.choose(this.step, mine);
   }
 
-  /**
-   * The maps of one kind, decoded once.
-   *
-   * @param {Evidence} evidence
-   * @param {string} kind
-   */
+  /** The maps of one kind, decoded once. @param {Evidence} evidence @param {string} kind */
   heat(evidence, kind) {
     const key = `${this.state.loaded.evidence.indexOf(evidence)} ${kind}`;
     const heat = this.heats.get(key) || new Heat(evidence, kind);
@@ -274,7 +259,6 @@ export class EvidencePanel {
 
   /**
    * The map over the large picture, and the region that is marked there.
-   *
    * @param {CanvasRenderingContext2D} context
    */
   paint(context) {

@@ -14,8 +14,7 @@ import { visible } from "./text.js";
 
 export class Flips {
   /**
-   * @param {State} state
-   * @param {(answer: Answer) => Rule} ruleOf what α and β stand at
+   * @param {State} state @param {(answer: Answer) => Rule} ruleOf what α and β stand at
    * @param {(rule: Rule) => void} choose called with the α and β of a cell that is clicked
    */
   constructor(state, ruleOf, choose = () => {}) {
@@ -105,32 +104,20 @@ export class Flips {
   }
 }
 
-/**
- * Columns that carry a tick: whole α.
- *
- * @param {number[]} alphas
- */
+/** Columns that carry a tick: whole α. @param {number[]} alphas */
 function ticksAcross(alphas) {
   return alphas.flatMap((alpha, i) => (Number.isInteger(alpha) ? [i] : []));
 }
 
-/**
- * Rows that carry a tick: every other one.
- *
- * @param {number[]} betas
- */
+/** Rows that carry a tick: every other one. @param {number[]} betas */
 function ticksDown(betas) {
   return betas.flatMap((_, j) => (j % 2 ? [] : [j]));
 }
 
 /**
  * The map as one SVG text with its legend; `places` are column, row and colour of each cell.
- *
- * @param {[number, number, string][]} places
- * @param {[number, number]} here
- * @param {Named[]} legendEntries
- * @param {string} words
- * @param {Constants} constants
+ * @param {[number, number, string][]} places @param {[number, number]} here @param {Named[]} legendEntries
+ * @param {string} words @param {Constants} constants
  */
 function flipSvg(places, here, legendEntries, words, constants) {
   const { alphas, betas } = constants.flips;

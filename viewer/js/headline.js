@@ -34,9 +34,7 @@ function masksAny({ final, levels }) {
 
 /**
  * How far masking moved the logits of both choices, at the token where the answers differ.
- *
- * @param {Answer} baseline
- * @param {Answer} macd
+ * @param {Answer} baseline @param {Answer} macd
  */
 function logitText(baseline, macd) {
   const index = divergence(baseline, macd);
@@ -61,12 +59,7 @@ function outcome(trace, baseline, macd) {
   ].filter((part) => part !== null));
 }
 
-/**
- * Right or wrong, where the truth is known.
- *
- * @param {Answer} answer
- * @param {string} truth
- */
+/** Right or wrong, where the truth is known. @param {Answer} answer @param {string} truth */
 export function verdictMark(answer, truth) {
   if (answer.right === null) return null;
   const verdict = verdictText(answer.right, truth);
@@ -74,11 +67,7 @@ export function verdictMark(answer, truth) {
     answer.right ? " ✓" : " ✗");
 }
 
-/**
- * What must be known to read the result.
- *
- * @param {Trace} trace
- */
+/** What must be known to read the result. @param {Trace} trace */
 function notes(trace) {
   const { final } = trace;
   const remarks = [];

@@ -19,31 +19,21 @@ const ENLARGED_PIXELS = 2e6; // of one; under a closer zoom the map is drawn whe
 /** Viridis, for maps without a sign, which reads the same in greys. */
 const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
-/**
- * The numbers of a map, frame by frame, row by row.
- *
- * @param {EvidenceMap} map
- */
+/** The numbers of a map, frame by frame, row by row. @param {EvidenceMap} map */
 export function valuesOf(map) {
   const bytes = Uint8Array.from(atob(map.values), (c) => c.charCodeAt(0));
   const view = new DataView(bytes.buffer);
   return Float32Array.from({ length: bytes.length / 2 }, (_, i) => map.scale * view.getInt16(2 * i, true));
 }
 
-/**
- * Whether a map can speak against the token: attention cannot.
- *
- * @param {string} kind
- */
+/** Whether a map can speak against the token: attention cannot. @param {string} kind */
 export function isSigned(kind) {
   return kind !== "attention";
 }
 
 /**
  * The colour of a value that is `share` of the strongest, in [−1, 1].
- *
- * @param {number} share
- * @param {boolean} signed
+ * @param {number} share @param {boolean} signed
  */
 export function colourOf(share, signed) {
   if (signed) return share >= 0 ? FOR : AGAINST;
@@ -83,10 +73,7 @@ export class Heat {
 
   /**
    * The map of a frame as a canvas of one pixel a cell: the stronger, the more opaque.
-   *
-   * @param {HeatView} view
-   * @param {number} frame
-   * @returns {HTMLCanvasElement | null}
+   * @param {HeatView} view @param {number} frame @returns {HTMLCanvasElement | null}
    */
   picture(view, frame) {
     const key = `${view} ${frame}`;
@@ -109,10 +96,7 @@ export class Heat {
 
   /**
    * Draws a frame's map where the source frame lies.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {HeatView} view
-   * @param {number} frame
+   * @param {CanvasRenderingContext2D} context @param {HeatView} view @param {number} frame
    * @param {number} opacity of the strongest cell, [0, 1]
    * @param {{ x: number, y: number, w: number, h: number }} area of the source frame
    */
@@ -135,11 +119,7 @@ export class Heat {
   /**
    * A frame's map in the size in which it is shown; the last ones are kept, as making one takes
    * longer than anything else of a frame.
-   *
-   * @param {HTMLCanvasElement} picture
-   * @param {string} key
-   * @param {number} width
-   * @param {number} height
+   * @param {HTMLCanvasElement} picture @param {string} key @param {number} width @param {number} height
    */
   enlarged(picture, key, width, height) {
     const name = `${key} ${width} ${height}`;
@@ -163,9 +143,7 @@ export class Heat {
 
 /**
  * Draws the colours from the lowest to the highest value on a canvas.
- *
- * @param {HTMLCanvasElement} canvas
- * @param {boolean} signed
+ * @param {HTMLCanvasElement} canvas @param {boolean} signed
  */
 export function paintBar(canvas, signed) {
   const context = contextOf(canvas), { width, height } = canvas;

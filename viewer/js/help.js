@@ -32,10 +32,7 @@ export class Tips {
 
   /**
    * A term within text, as a button.
-   *
-   * @param {string} text
-   * @param {string} name of the term
-   * @param {string} meaning
+   * @param {string} text @param {string} name of the term @param {string} meaning
    */
   term(text, name, meaning) {
     const host = button(text, () => this.show(host, this.tip(name, meaning)), { class: "mv-term" });
@@ -45,10 +42,7 @@ export class Tips {
 
   /**
    * Gives an element that can have the focus the definition of a term.
-   *
-   * @param {HTMLElement} host
-   * @param {string} name of the term
-   * @param {string} meaning
+   * @param {HTMLElement} host @param {string} name of the term @param {string} meaning
    */
   explain(host, name, meaning) {
     const tip = this.tip(name, meaning);
@@ -68,12 +62,7 @@ export class Tips {
     });
   }
 
-  /**
-   * The tip of a term, made when it is first asked for.
-   *
-   * @param {string} name
-   * @param {string} meaning
-   */
+  /** The tip of a term, made when it is first asked for. @param {string} name @param {string} meaning */
   tip(name, meaning) {
     let tip = this.tips.get(name);
     if (!tip) {
@@ -98,11 +87,7 @@ export class Tips {
     this.place();
   }
 
-  /**
-   * Whether a pointer moved since its last event.
-   *
-   * @param {PointerEvent} event
-   */
+  /** Whether a pointer moved since its last event. @param {PointerEvent} event */
   moved({ screenX, screenY }) {
     const before = this.pointer;
     this.pointer = `${screenX},${screenY}`;
@@ -180,11 +165,7 @@ export class Legend {
     });
   }
 
-  /**
-   * Gives column heads, titles, folded parts and signs the definition of their term.
-   *
-   * @param {Element} root
-   */
+  /** Gives column heads, titles, folded parts and signs the definition of their term. @param {Element} root */
   explain(root) {
     this.tips.check();
     for (const part of all(root, PLACES)) {

@@ -10,11 +10,7 @@ function sigmoid(z) {
 
 /**
  * One box [x0, y0, x1, y1] in shares of the frame -> Float32Array(W * H).
- *
- * @param {Box} box
- * @param {number} width
- * @param {number} height
- * @param {MaskRecipe} recipe
+ * @param {Box} box @param {number} width @param {number} height @param {MaskRecipe} recipe
  */
 export function softBox(box, width, height, recipe) {
   const mask = new Float32Array(width * height);
@@ -41,11 +37,7 @@ function hasArea(box) {
 
 /**
  * An outline in shares of its box: core/masking/masks.py soft_outline.
- *
- * @param {Outline} outline
- * @param {Box} box
- * @param {number} width
- * @param {number} height
+ * @param {Outline} outline @param {Box} box @param {number} width @param {number} height
  * @param {MaskRecipe} recipe
  */
 export function softOutline(outline, box, width, height, recipe) {
@@ -78,11 +70,7 @@ export function softOutline(outline, box, width, height, recipe) {
 
 /**
  * Pixels [low, high) of a side of n within reach of a stretch.
- *
- * @param {number} a
- * @param {number} b
- * @param {number} reach
- * @param {number} n
+ * @param {number} a @param {number} b @param {number} reach @param {number} n
  */
 function spanOf(a, b, reach, n) {
   /** @type {(v: number) => number} */
@@ -91,14 +79,8 @@ function spanOf(a, b, reach, n) {
 }
 
 /**
- * @param {Float32Array} far squares of distances, changed
- * @param {number} ax
- * @param {number} ay
- * @param {number} bx
- * @param {number} by
- * @param {number} reach
- * @param {number} width
- * @param {number} height
+ * @param {Float32Array} far squares of distances, changed @param {number} ax @param {number} ay
+ * @param {number} bx @param {number} by @param {number} reach @param {number} width @param {number} height
  */
 function nearEdge(far, ax, ay, bx, by, reach, width, height) {
   const dx = bx - ax, dy = by - ay, scale = 1 / Math.max(dx * dx + dy * dy, 1e-12);
@@ -115,13 +97,8 @@ function nearEdge(far, ax, ay, bx, by, reach, width, height) {
 }
 
 /**
- * @param {Uint8Array} inside changed
- * @param {number} ax
- * @param {number} ay
- * @param {number} bx
- * @param {number} by
- * @param {number} width
- * @param {number} height
+ * @param {Uint8Array} inside changed @param {number} ax @param {number} ay @param {number} bx
+ * @param {number} by @param {number} width @param {number} height
  */
 function crossEdge(inside, ax, ay, bx, by, width, height) {
   const [top, bottom] = spanOf(ay, by, 0, height);
@@ -135,12 +112,7 @@ function crossEdge(inside, ax, ay, bx, by, width, height) {
 
 /**
  * Points in shares of a box, in pixels of the frame.
- *
- * @param {Point[]} points
- * @param {Box} box
- * @param {number} width
- * @param {number} height
- * @returns {Point[]}
+ * @param {Point[]} points @param {Box} box @param {number} width @param {number} height @returns {Point[]}
  */
 function onFrame(points, box, width, height) {
   return points.map(([u, v]) =>
@@ -149,13 +121,8 @@ function onFrame(points, box, width, height) {
 
 /**
  * One stroke of a brush drawn on or erased from a mask: core/masking/masks.py brushed.
- *
- * @param {Float32Array} mask changed
- * @param {Box} box
- * @param {Stroke} stroke
- * @param {number} width
- * @param {number} height
- * @param {MaskRecipe} recipe
+ * @param {Float32Array} mask changed @param {Box} box @param {Stroke} stroke @param {number} width
+ * @param {number} height @param {MaskRecipe} recipe
  */
 function brushed(mask, box, stroke, width, height, recipe) {
   const short = Math.min(width, height);
@@ -172,10 +139,7 @@ function brushed(mask, box, stroke, width, height, recipe) {
 }
 
 /**
- * @param {Track} track
- * @param {number} frame
- * @param {number} width
- * @param {number} height
+ * @param {Track} track @param {number} frame @param {number} width @param {number} height
  * @param {MaskRecipe} recipe
  */
 function trackMask(track, frame, width, height, recipe) {
@@ -199,10 +163,7 @@ function largest(masks, n) {
 
 /**
  * What the mask of a track follows on a frame: its outline in shares of its box, or null: the box.
- *
- * @param {Track} track
- * @param {number} frame
- * @param {MaskRecipe} recipe
+ * @param {Track} track @param {number} frame @param {MaskRecipe} recipe
  */
 export function outlineOf(track, frame, recipe) {
   return recipe.shape === "box" ? null : track.outlines[frame] || null;
@@ -210,10 +171,7 @@ export function outlineOf(track, frame, recipe) {
 
 /**
  * Masks of one frame: { objects: [Float32Array | null per track], outside: Float32Array }.
- *
- * @param {Trace} trace
- * @param {number} frame
- * @returns {FrameMasks}
+ * @param {Trace} trace @param {number} frame @returns {FrameMasks}
  */
 export function frameMasks(trace, frame) {
   const [width, height] = trace.size;
@@ -250,12 +208,7 @@ function shareOverlap(trace, raw, n) {
   return raw.map((_, k) => present.find((p) => p.k === k)?.out || null);
 }
 
-/**
- * A strength's level: core/macd.py quantize_strengths.
- *
- * @param {number} strength
- * @param {Trace} trace
- */
+/** A strength's level: core/macd.py quantize_strengths. @param {number} strength @param {Trace} trace */
 function quantized(strength, { r0, tau, levels: [lowest, between, highest] }) {
   if (between.value === null) return strength; // they stay as the ascent left them
   return (strength > r0 + tau ? highest.value : strength < r0 - tau ? lowest.value : between.value) ?? strength;
@@ -264,10 +217,7 @@ function quantized(strength, { r0, tau, levels: [lowest, between, highest] }) {
 /**
  * What the strengths before a step of the ascent would be as levels; of the frame groups only the few
  * with the largest margin stay masked: core/macd.py frame_levels.
- *
- * @param {Trace} trace
- * @param {number} step
- * @returns {{ objects: number[], frames: number[] }}
+ * @param {Trace} trace @param {number} step @returns {{ objects: number[], frames: number[] }}
  */
 export function levelsOfStep(trace, step) {
   const { strength, frame_strength } = trace.steps[step];
@@ -282,11 +232,7 @@ export function levelsOfStep(trace, step) {
 /**
  * What the objects and one frame are hidden at, as the ascent ended or before one of its steps; at r0
  * as long as no ascent has ended.
- *
- * @param {Trace} trace
- * @param {number} frame
- * @param {number | null} step null: the end
- * @returns {FrameLevels}
+ * @param {Trace} trace @param {number} frame @param {number | null} step null: the end @returns {FrameLevels}
  */
 export function levelsAt(trace, frame, step = null) {
   const group = trace.groups.findIndex((g) => g.includes(frame));
@@ -302,10 +248,7 @@ export function levelsAt(trace, frame, step = null) {
 
 /**
  * M of one frame from levels: core/masking/masks.py combine_masks.
- *
- * @param {Trace} trace
- * @param {FrameMasks} masks
- * @param {FrameLevels} levels
+ * @param {Trace} trace @param {FrameMasks} masks @param {FrameLevels} levels
  */
 export function unionMask(trace, masks, levels) {
   const frameLevel = trace.mask.frame_mask === "off" ? 0 : levels.frame;

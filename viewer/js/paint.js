@@ -14,7 +14,6 @@ import { inkOn, unpackBits } from "./text.js";
 
 /**
  * Whether something of a second view can be drawn: stored pixels, or what it hides of the first's.
- *
  * @param {ShownView} named
  */
 export function isDrawable({ view, shown }) {
@@ -23,14 +22,10 @@ export function isDrawable({ view, shown }) {
 
 /**
  * Draws one frame of a second view over the whole canvas, which has the shape of the model's frames.
- *
  * @param {CanvasRenderingContext2D} context
- * @param {{ answer: Answer, view: View, shown: ShownView["shown"] }} named
- * @param {Trace} trace
- * @param {number} frame
- * @param {CanvasImageSource | null} picture null while it loads
- * @param {number} token whose hidden vision tokens are darkened
- * @returns {string} what is seen, in words
+ * @param {{ answer: Answer, view: View, shown: ShownView["shown"] }} named @param {Trace} trace
+ * @param {number} frame @param {CanvasImageSource | null} picture null while it loads
+ * @param {number} token whose hidden vision tokens are darkened @returns {string} what is seen, in words
  */
 export function drawSecondView(context, { answer, view, shown }, trace, frame, picture, token) {
   const { canvas } = context;
@@ -45,12 +40,8 @@ export function drawSecondView(context, { answer, view, shown }, trace, frame, p
 
 /**
  * Darkens the vision tokens that the second view did not see when it chose a token.
- *
- * @param {CanvasRenderingContext2D} context
- * @param {TokenStep | undefined} step
- * @param {View} view
- * @param {Trace} trace
- * @param {number} frame
+ * @param {CanvasRenderingContext2D} context @param {TokenStep | undefined} step @param {View} view
+ * @param {Trace} trace @param {number} frame
  */
 function darkenHidden(context, step, view, trace, frame) {
   if (!step || !step.hidden || !view.grid) return;
@@ -85,8 +76,7 @@ export class Painter {
   }
 
   /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {(i: number) => number} alphaOf of a pixel, in [0, 1]
+   * @param {CanvasRenderingContext2D} context @param {(i: number) => number} alphaOf of a pixel, in [0, 1]
    * @param {number[]} colour red, green, blue
    */
   paint(context, alphaOf, colour) {
@@ -118,10 +108,7 @@ export class Painter {
   /**
    * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone. The frame
    * mask is hatched alike, in black and white, and has its tag in the lower right corner.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {FrameLevels} levels
-   * @param {FrameMasks} masks
+   * @param {CanvasRenderingContext2D} context @param {FrameLevels} levels @param {FrameMasks} masks
    */
   drawLevels(context, levels, masks) {
     const { tracks, final, mask, levels: names } = this.state.loaded;
@@ -155,8 +142,7 @@ export class Painter {
   }
 
   /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {number} index of the frame mask's level
+   * @param {CanvasRenderingContext2D} context @param {number} index of the frame mask's level
    * @param {Float32Array} outside the frame mask, at the masks' size
    */
   hatchOutside(context, index, outside) {
@@ -197,9 +183,7 @@ export class Painter {
 
   /**
    * Lights up the object that a click would mask.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {number} chosen
+   * @param {CanvasRenderingContext2D} context @param {number} chosen
    */
   drawTarget(context, chosen) {
     this.eachBox((k, x, y, w, h) => {
@@ -214,13 +198,8 @@ export class Painter {
 
   /**
    * The path along an object's outline, or along its box where that is all there is.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {number} k
-   * @param {number} x
-   * @param {number} y
-   * @param {number} w
-   * @param {number} h
+   * @param {CanvasRenderingContext2D} context @param {number} k @param {number} x @param {number} y
+   * @param {number} w @param {number} h
    */
   trace(context, k, x, y, w, h) {
     const outline = this.outline(k);
@@ -253,10 +232,7 @@ export class Painter {
   /**
    * The object at a place of the canvas: of those whose outline holds it the smallest, else of those
    * whose box does; null where there is none. strict: a box counts only where there is no outline.
-   *
-   * @param {number} x
-   * @param {number} y
-   * @returns {number | null}
+   * @param {number} x @param {number} y @returns {number | null}
    */
   under(x, y, strict = false) {
     /** @type {{ k: number, size: number }[]} */
@@ -274,10 +250,7 @@ export class Painter {
 
 /**
  * Whether a point lies in an outline, by the rule of crossings, so that a hole is outside.
- *
- * @param {Outline} outline
- * @param {number} u
- * @param {number} v
+ * @param {Outline} outline @param {number} u @param {number} v
  */
 export function isInside(outline, u, v) {
   let inside = false;
@@ -296,13 +269,8 @@ function rgbOf(hex) {
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
- * @param {number} x
- * @param {number} y
- * @param {number} w
- * @param {number} h
- * @param {1 | -1} direction
- * @param {number} spacing pixels between two stripes
+ * @param {CanvasRenderingContext2D} context @param {number} x @param {number} y @param {number} w
+ * @param {number} h @param {1 | -1} direction @param {number} spacing pixels between two stripes
  */
 function hatch(context, x, y, w, h, direction, spacing = 12) {
   context.beginPath();
@@ -321,9 +289,7 @@ function levelText(level) {
 /**
  * Labels of one size on the screen, however small the canvas is shown. One that would cover another is
  * shortened, unless its object is chosen.
- *
- * @param {CanvasRenderingContext2D} context
- * @param {Tag[]} tags
+ * @param {CanvasRenderingContext2D} context @param {Tag[]} tags
  */
 function writeTags(context, tags) {
   const { canvas } = context;

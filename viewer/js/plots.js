@@ -37,9 +37,7 @@ export function setAttributes(node, attributes) {
 
 /**
  * Scales that fill the frame between its margins; a range without width is drawn at its lower end.
- *
- * @param {Frame} frame
- * @returns {Scales}
+ * @param {Frame} frame @returns {Scales}
  */
 export function scalesOf({ size: [width, height], margins: [top, right, bottom, left], x, y }) {
   /** @type {(range: [number, number], from: number, to: number) => (v: number) => number} */
@@ -49,9 +47,7 @@ export function scalesOf({ size: [width, height], margins: [top, right, bottom, 
 
 /**
  * Axes, and over them what `draw` returns.
- *
- * @param {Frame} frame
- * @param {(scales: Scales) => (Node | string)[]} draw
+ * @param {Frame} frame @param {(scales: Scales) => (Node | string)[]} draw
  */
 export function plot(frame, draw) {
   const { size: [width, height], margins: [top, right, bottom, left], ticks = {}, names = {}, grid = true } = frame;
@@ -76,11 +72,8 @@ export function plot(frame, draw) {
 
 /**
  * A line through values; what lies beyond a limit is drawn at it.
- *
- * @param {[number, number][]} values of x and y
- * @param {Scales} scales
- * @param {Record<string, string | number>} attributes
- * @param {[number, number]} limits of y
+ * @param {[number, number][]} values of x and y @param {Scales} scales
+ * @param {Record<string, string | number>} attributes @param {[number, number]} limits of y
  */
 export function polyline(values, scales, attributes, [low, high] = [-Infinity, Infinity]) {
   const points = values.map(([a, b]) => `${scales.x(a).toFixed(1)},${scales.y(Math.max(low, Math.min(high, b))).toFixed(1)}`);

@@ -44,7 +44,6 @@ export class Rail {
 
   /**
    * The rows as they are before a step of the ascent, or at its end, with the first step's gradients.
-   *
    * @param {Trace} trace
    */
   fill(trace) {

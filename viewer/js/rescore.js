@@ -7,12 +7,7 @@
  * Candidates of one token under both views -> rows with score, probabilities and head membership;
  * A repetition penalty is taken after the contrast. exact: whether every token of the head is stored, so that `after` is exact and not just an upper bound. A token
  * that was scored by another rule than the linear one holds its weights; α, β and head do not count.
- *
- * @param {TokenStep} step
- * @param {number} alpha
- * @param {number} beta
- * @param {Head} head
- * @returns {Rescored}
+ * @param {TokenStep} step @param {number} alpha @param {number} beta @param {Head} head @returns {Rescored}
  */
 export function rescore(step, alpha, beta, head = "probability") {
   const others = step.others.length ? step.others : [step.base];
@@ -53,9 +48,7 @@ export function rescore(step, alpha, beta, head = "probability") {
 
 /**
  * The model's repetition penalty: (place of a candidate, its score) -> its score after it.
- *
- * @param {TokenStep} step
- * @returns {(i: number, score: number) => number}
+ * @param {TokenStep} step @returns {(i: number, score: number) => number}
  */
 function penalty(step) {
   const { repeats } = step;
@@ -74,12 +67,8 @@ function linearWeights(baseTop, alpha, beta, head) {
  * Where the choice changes with α: the upper envelope of the lines b + α(b − c) over the head, as
  * core/decoding/contrast.py flip_points has it. A repetition penalty bends the lines of tokens that came before
  * where they cross 0.
- *
- * @param {TokenStep} step
- * @param {number} beta
- * @param {Head} head
- * @param {number} limit the largest α that is looked at
- * @returns {Flip[]}
+ * @param {TokenStep} step @param {number} beta @param {Head} head
+ * @param {number} limit the largest α that is looked at @returns {Flip[]}
  */
 export function flipPoints(step, beta, head, limit) {
   const { rows } = rescore(step, 0, beta, head);
@@ -108,11 +97,7 @@ export function flipPoints(step, beta, head, limit) {
 
 /**
  * The upper envelope of lines for α from `low` to `high`.
- *
- * @param {Line[]} lines
- * @param {number} low
- * @param {number} high
- * @returns {{ alpha: number, line: Line }[]}
+ * @param {Line[]} lines @param {number} low @param {number} high @returns {{ alpha: number, line: Line }[]}
  */
 function envelope(lines, low, high) {
   /** @type {(line: Line) => number} */
@@ -137,11 +122,7 @@ function envelope(lines, low, high) {
 
 /**
  * The choice at every α of a list that ascends, for one β: read off the exact flips.
- *
- * @param {TokenStep} step
- * @param {number[]} alphas
- * @param {number} beta
- * @param {Head} head
+ * @param {TokenStep} step @param {number[]} alphas @param {number} beta @param {Head} head
  */
 export function flipRow(step, alphas, beta, head) {
   const points = flipPoints(step, beta, head, alphas[alphas.length - 1] + 1);

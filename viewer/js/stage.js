@@ -172,9 +172,7 @@ export class Stage {
 
   /**
    * The picture behind a data URI, decoded once; what waits for it is drawn when it is there.
-   *
-   * @param {string | null | undefined} source
-   * @returns {HTMLImageElement | null}
+   * @param {string | null | undefined} source @returns {HTMLImageElement | null}
    */
   image(source) {
     if (!source) return null;
@@ -212,7 +210,6 @@ export class Stage {
 
   /**
    * Where the source frame lies on the canvas: all of what is shown, or the model frame's content.
-   *
    * @returns {Area}
    */
   area() {
@@ -224,24 +221,14 @@ export class Stage {
     return { x: shown.x + x0 * across, y: shown.y + y0 * down, w: (x1 - x0) * across, h: (y1 - y0) * down };
   }
 
-  /**
-   * A pointer's place in pixels of the canvas.
-   *
-   * @param {MouseEvent} event
-   * @returns {Point}
-   */
+  /** A pointer's place in pixels of the canvas. @param {MouseEvent} event @returns {Point} */
   toCanvas(event) {
     const box = this.canvas.getBoundingClientRect();
     return [((event.clientX - box.left) / box.width) * this.canvas.width,
       ((event.clientY - box.top) / box.height) * this.canvas.height];
   }
 
-  /**
-   * A pointer's place in shares of the source frame.
-   *
-   * @param {MouseEvent} event
-   * @returns {Point}
-   */
+  /** A pointer's place in shares of the source frame. @param {MouseEvent} event @returns {Point} */
   toSource(event) {
     const [x, y] = this.toCanvas(event), area = this.area();
     /** @type {(v: number) => number} */
@@ -251,20 +238,14 @@ export class Stage {
 
   /**
    * What the model read in a frame of a second view: a picture, or null while it loads.
-   *
-   * @param {ShownView["shown"]} shown
-   * @param {number} frame
+   * @param {ShownView["shown"]} shown @param {number} frame
    */
   secondView(shown, frame) {
     const { model } = this.state.loaded;
     return this.image((shown && shown[frame]) || (model && model.frames[frame]));
   }
 
-  /**
-   * Why a layer cannot be shown; empty where it can.
-   *
-   * @param {Layer} layer
-   */
+  /** Why a layer cannot be shown; empty where it can. @param {Layer} layer */
   whyNot(layer) {
     const { loaded: trace, contrast, step } = this.state;
     const name = contrast ? contrast.title : TEXT.theSecondView;
@@ -284,9 +265,7 @@ export class Stage {
 
   /**
    * Draws the second view as it lies in the picture on show; what is seen of it, in words.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {Answer} answer
+   * @param {CanvasRenderingContext2D} context @param {Answer} answer
    * @param {boolean} model whether the picture on show is the model's frame
    */
   drawOther(context, answer, model) {
@@ -371,11 +350,7 @@ export class Stage {
     if (pointed !== hover) this.state.set({ hover: pointed });
   }
 
-  /**
-   * The object under the pointer, as an index of tracks, or null; see Painter.under.
-   *
-   * @param {MouseEvent} event
-   */
+  /** The object under the pointer, as an index of tracks, or null; see Painter.under. @param {MouseEvent} event */
   under(event, strict = false) {
     return this.painter.under(...this.toCanvas(event), strict);
   }

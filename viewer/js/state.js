@@ -7,29 +7,17 @@
 // Which two answers the panels show side by side: one of the video alone, and one that
 // contrasts it with a second view. Pure functions, no DOM.
 
-/**
- * Whether its tokens were chosen from the logits of two views.
- *
- * @param {Answer} answer
- */
+/** Whether its tokens were chosen from the logits of two views. @param {Answer} answer */
 export function isContrast(answer) {
   return answer.tokens.some((t) => t.others.length);
 }
 
-/**
- * The answers that can be the contrast. MACD's is one before its first token came.
- *
- * @param {Trace} trace
- */
+/** The answers that can be the contrast. MACD's is one before its first token came. @param {Trace} trace */
 export function contrasts(trace) {
   return Object.values(trace.answers).filter((a) => isContrast(a) || a.method === "macd");
 }
 
-/**
- * The answers that can be the reference: those of one view that have tokens.
- *
- * @param {Trace} trace
- */
+/** The answers that can be the reference: those of one view that have tokens. @param {Trace} trace */
 export function references(trace) {
   return Object.values(trace.answers).filter((a) =>
     a.method === "baseline" || (a.tokens.length > 0 && a.method !== "macd" && !isContrast(a)));
@@ -38,9 +26,7 @@ export function references(trace) {
 /**
  * The names of both: the selectedPair ones where the trace has them, else `baseline` and `macd`, else the
  * first; null where there is none.
- *
- * @param {Trace} trace
- * @param {Pair} selectedPair what the reader chose; null where nothing was chosen
+ * @param {Trace} trace @param {Pair} selectedPair what the reader chose; null where nothing was chosen
  * @returns {Pair}
  */
 export function choosePair(trace, selectedPair) {
@@ -58,7 +44,6 @@ export function choosePair(trace, selectedPair) {
 
 /**
  * Whether α and β say how an answer was scored; other rules hold the weights of each token.
- *
  * @param {Answer} answer
  */
 export function takesAlpha(answer) {
@@ -67,9 +52,7 @@ export function takesAlpha(answer) {
 
 /**
  * Whether the levels of the trace are those that the answer's second view hides the objects at.
- *
- * @param {Trace} trace
- * @param {Answer | undefined} answer
+ * @param {Trace} trace @param {Answer | undefined} answer
  */
 export function hasLevelsOf(trace, answer) {
   if (!trace.final || !answer) return Boolean(trace.final);
@@ -80,7 +63,6 @@ export function hasLevelsOf(trace, answer) {
 
 /**
  * The place of the token that ended an answer; -1 where it did not end, or holds no tokens.
- *
  * @param {Answer} answer
  */
 export function endOf(answer) {
@@ -90,9 +72,7 @@ export function endOf(answer) {
 /**
  * The first token at which two answers differ, -1 where they agree. Two tokens that end their answers
  * are the same, whatever their ids: no word differs.
- *
- * @param {Answer} one
- * @param {Answer} other
+ * @param {Answer} one @param {Answer} other
  */
 export function divergence(one, other) {
   const shorter = Math.min(one.tokens.length, other.tokens.length);
@@ -103,12 +83,7 @@ export function divergence(one, other) {
   return -1;
 }
 
-/**
- * The ids of the tokens that end an answer of the trace.
- *
- * @param {Trace} trace
- * @returns {Set<number>}
- */
+/** The ids of the tokens that end an answer of the trace. @param {Trace} trace @returns {Set<number>} */
 export function endTokens(trace) {
   return new Set(Object.values(trace.answers).flatMap((answer) => {
     const end = endOf(answer);
@@ -204,12 +179,7 @@ export class State {
 const WAIT_MS = 250; // browsers refuse addresses that change too often
 const LAYERS = /** @type {Layer[]} */ (["boxes", "soft", "levels", "counter", "model"]);
 
-/**
- * What is chosen, as the text after # of an address.
- *
- * @param {State} state
- * @param {Rule | null} rule
- */
+/** What is chosen, as the text after # of an address. @param {State} state @param {Rule | null} rule */
 export function writeHash(state, rule) {
   const { loaded: trace, frame, track, token, method, layers, contrast, reference, selectedPair } = state;
   const parts = new URLSearchParams({ run: trace.run, frame: String(frame + 1), of: method, token: String(token + 1) });
@@ -226,10 +196,7 @@ export function writeHash(state, rule) {
 
 /**
  * What an address says of a trace, checked against it; null where it is about another one.
- *
- * @param {string} hash
- * @param {Trace} trace
- * @returns {{ changes: Partial<State>, rule: Rule | null } | null}
+ * @param {string} hash @param {Trace} trace @returns {{ changes: Partial<State>, rule: Rule | null } | null}
  */
 export function readHash(hash, trace) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
@@ -281,9 +248,7 @@ export class Address {
   /**
    * Takes over what the address says of a trace that has just been shown; `fresh`: and that was not
    * shown before.
-   *
-   * @param {Trace} trace
-   * @param {boolean} fresh
+   * @param {Trace} trace @param {boolean} fresh
    */
   load(trace, fresh) {
     if (!fresh) return;

@@ -51,11 +51,7 @@ export class Steps {
     if (!this.plots.hidden) this.plots.replaceChildren(this.strengthPlot(trace), this.lossPlot(trace));
   }
 
-  /**
-   * Shows the masks before a step; `last` is the end of the ascent.
-   *
-   * @param {number} step
-   */
+  /** Shows the masks before a step; `last` is the end of the ascent. @param {number} step */
   move(step) {
     const { state, last } = this;
     const at = Math.max(0, Math.min(last, step));
@@ -112,7 +108,6 @@ export class Steps {
 
   /**
    * Strengths of the objects, each with its number at the end of its line, and of the frame groups.
-   *
    * @param {Trace} trace
    */
   strengthPlot(trace) {
@@ -141,8 +136,7 @@ export class Steps {
   /**
    * @param {string} title
    * @param {{ name: string, colour: string, dash: string, class: string, values: number[] }[]} rows
-   * @param {SVGElement} cursor
-   * @param {number | null} level drawn across, such as r0
+   * @param {SVGElement} cursor @param {number | null} level drawn across, such as r0
    * @param {string} summary for a screen reader
    */
   plot(title, rows, cursor, level, summary) {
@@ -169,9 +163,7 @@ export class Steps {
 
 /**
  * The levels at a step and the query loss there, in words.
- *
- * @param {Trace} trace
- * @param {number | null} step null: the end
+ * @param {Trace} trace @param {number | null} step null: the end
  */
 function textOfStep(trace, step) {
   const { final, steps } = trace;

@@ -8,11 +8,7 @@ export function signed(x, digits = 2) {
   return (x < 0 ? "−" : "+") + text.replace("-", "−");
 }
 
-/**
- * With the minus sign that `signed` has too, and none before a zero.
- *
- * @param {number} x
- */
+/** With the minus sign that `signed` has too, and none before a zero. @param {number} x */
 export function fixed(x, digits = 2) {
   const text = Math.abs(x).toFixed(digits);
   return x < 0 && Number(text) !== 0 ? `−${text}` : text;
@@ -20,9 +16,7 @@ export function fixed(x, digits = 2) {
 
 /**
  * A gradient of exactly zero is another thing than a small one: the mask reaches no pixel.
- *
- * @param {number | null | undefined} gradient
- * @param {boolean} approximate
+ * @param {number | null | undefined} gradient @param {boolean} approximate
  */
 export function gradientText(gradient, approximate) {
   if (gradient === null || gradient === undefined) return "";
@@ -37,31 +31,21 @@ export function percent(p) {
   return `${(100 * p).toFixed(1)} %`;
 }
 
-/**
- * A token's text with its blanks and ends visible.
- *
- * @param {string} text
- */
+/** A token's text with its blanks and ends visible. @param {string} text */
 export function visible(text) {
   return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
 }
 
 /**
  * Bit i of a base64 text of packed bits, as Python's np.packbits writes them.
- *
- * @param {string} text
- * @param {number} count
+ * @param {string} text @param {number} count
  */
 export function unpackBits(text, count) {
   const bytes = atob(text);
   return Array.from({ length: count }, (_, i) => (bytes.charCodeAt(i >> 3) >> (7 - (i & 7))) & 1);
 }
 
-/**
- * Black or white, whichever is read better on a colour; at least 4.5 : 1 on any.
- *
- * @param {string} colour #rrggbb
- */
+/** Black or white, whichever is read better on a colour; at least 4.5 : 1 on any. @param {string} colour #rrggbb */
 export function inkOn(colour) {
   const [r, g, b] = [1, 3, 5].map((i) => {
     const share = parseInt(colour.slice(i, i + 2), 16) / 255;

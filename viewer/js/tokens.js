@@ -46,7 +46,6 @@ export class Tokens {
 
   /**
    * A list of the answers to choose from for one place of the pair, when there are several.
-   *
    * @param {keyof Pair} place
    */
   choice(place) {
@@ -57,11 +56,7 @@ export class Tokens {
     return { select, root: el("label", { hidden: true }, `${title} `, select) };
   }
 
-  /**
-   * Shows another pair of answers, from where they diverge.
-   *
-   * @param {Partial<Pair>} names
-   */
+  /** Shows another pair of answers, from where they diverge. @param {Partial<Pair>} names */
   choose(names) {
     this.state.selectedPair = { ...this.state.selectedPair, ...names };
     const { contrast, reference } = this.state;
@@ -83,9 +78,7 @@ export class Tokens {
 
   /**
    * Moving α or β scores the stored logits again, in the browser.
-   *
-   * @param {keyof Rule} name
-   * @param {number} value
+   * @param {keyof Rule} name @param {number} value
    */
   move(name, value) {
     if (this.rule) this.rule = { ...this.rule, [name]: value };
@@ -110,7 +103,6 @@ export class Tokens {
 
   /**
    * The last token that is shown and can be chosen: not the one that ends the answer, while hidden.
-   *
    * @param {Answer} answer
    */
   lastShown(answer) {
@@ -121,9 +113,7 @@ export class Tokens {
   /**
    * Whether a token is one that ends its answer and is left out: it holds no words. It stays where the
    * answers diverge there, where it alone is left, and where it is chosen.
-   *
-   * @param {Answer} answer
-   * @param {number} i
+   * @param {Answer} answer @param {number} i
    */
   hidesEnd(answer, i) {
     const { ends, method, token, picked } = this.state;
@@ -152,11 +142,7 @@ export class Tokens {
     root.hidden = answers.length < 2;
   }
 
-  /**
-   * The strips of the pair, and what moves with it.
-   *
-   * @param {Trace} trace
-   */
+  /** The strips of the pair, and what moves with it. @param {Trace} trace */
   build(trace) {
     const { reference, contrast } = this.state;
     const answers = this.answers();
@@ -229,11 +215,7 @@ export class Tokens {
     this.reason.textContent = this.again.hidden ? "" : why;
   }
 
-  /**
-   * The tokens of an answer's strip.
-   *
-   * @param {Answer} answer
-   */
+  /** The tokens of an answer's strip. @param {Answer} answer */
   buttonsOf(answer) {
     return [...all(this.strips, "button.mv-token")].filter((button) => methodOf(button) === answer.method);
   }
@@ -332,20 +314,14 @@ export class Tokens {
   }
 }
 
-/**
- * Which answer's strip a token is in.
- *
- * @param {HTMLElement} button
- */
+/** Which answer's strip a token is in. @param {HTMLElement} button */
 function methodOf(button) {
   return /** @type {HTMLElement | null} */ (button.closest(".mv-strip"))?.dataset.method;
 }
 
 /**
  * Another text for another answer, or one that was scored otherwise.
- *
- * @param {Trace} trace
- * @param {Answer} answer
+ * @param {Trace} trace @param {Answer} answer
  */
 function scoredAnswer(trace, { method, alpha, beta, tokens }) {
   return JSON.stringify([trace.run, method, alpha, beta, tokens.map((t) => [t.token, t.others])]);
@@ -353,12 +329,9 @@ function scoredAnswer(trace, { method, alpha, beta, tokens }) {
 
 /**
  * A candidate as a row of the table; with both views where the token has them.
- *
- * @param {Row} r
- * @param {TokenStep} step
+ * @param {Row} r @param {TokenStep} step
  * @param {{ chosen: boolean, widest: number, before: number, after: number, exact: boolean }} place its ranks, and how it stands to the others
- * @param {string[]} head names of the columns, which a narrow screen shows in every row; there a table
- *   is not a grid of cells, so its roles are written out
+ * @param {string[]} head names of the columns, which a narrow screen shows in every row; there a table is not a grid of cells, so its roles are written out
  */
 export function candidateRow(r, step, { chosen, widest, before, after, exact }, head = []) {
   const two = step.others.length > 0;

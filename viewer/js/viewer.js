@@ -85,11 +85,7 @@ export class Viewer {
     for (const [name, from, below] of WIDTHS) this.root.classList.toggle(name, width >= from && width < below);
   }
 
-  /**
-   * Hands an action to the server, one at a time.
-   *
-   * @param {Action} action
-   */
+  /** Hands an action to the server, one at a time. @param {Action} action */
   commit(action) {
     const { send } = this.host;
     if (!send || this.state.busy) return;
@@ -104,11 +100,7 @@ export class Viewer {
     if (file && this.host.onDrop) this.host.onDrop(file);
   }
 
-  /**
-   * Lights up an object as if it were pointed at; null: none.
-   *
-   * @param {number | null} k
-   */
+  /** Lights up an object as if it were pointed at; null: none. @param {number | null} k */
   point(k) {
     const { trace } = this.state;
     if (trace && (k === null || k < trace.tracks.length)) this.state.set({ hover: k });
@@ -127,11 +119,7 @@ export class Viewer {
     if (payload.trace) this.load({ ...payload.trace });
   }
 
-  /**
-   * While a run or a commit goes on, nothing else can be sent.
-   *
-   * @param {boolean} now
-   */
+  /** While a run or a commit goes on, nothing else can be sent. @param {boolean} now */
   hold(now) {
     this.state.busy = now;
     this.whatif.busy(now);
@@ -178,12 +166,7 @@ export class Viewer {
     this.draw();
   }
 
-  /**
-   * A payload without pictures belongs to those that came before.
-   *
-   * @param {Trace} trace
-   * @param {Trace} previous
-   */
+  /** A payload without pictures belongs to those that came before. @param {Trace} trace @param {Trace} previous */
   reusePictures(trace, previous) {
     if (!trace.frames.length) trace.frames = previous.frames;
     if (trace.model && previous.model && !trace.model.frames.length) {
@@ -193,7 +176,6 @@ export class Viewer {
 
   /**
    * Shows a method's answer in the panels, and its own second view on the picture where it has one.
-   *
    * @param {string} method
    */
   open(method) {

@@ -222,11 +222,7 @@ export class WhatIf {
     });
   }
 
-  /**
-   * Masks an object, or keeps it where it is masked already.
-   *
-   * @param {number | null} k
-   */
+  /** Masks an object, or keeps it where it is masked already. @param {number | null} k */
   toggle(k) {
     const { trace } = this.state;
     if (k === null || !trace || !trace.final) return;

@@ -12,8 +12,7 @@ const DRAGGED_PX = 4; // a longer movement is not a click
 
 export class Zoom {
   /**
-   * @param {HTMLCanvasElement} canvas
-   * @param {() => void} changed called after every change
+   * @param {HTMLCanvasElement} canvas @param {() => void} changed called after every change
    * @param {() => boolean} drawing whether one finger or the mouse draws instead of moving the picture
    */
   constructor(canvas, changed, drawing) {
@@ -43,10 +42,7 @@ export class Zoom {
 
   /**
    * Where the whole picture lies, part of it outside of a canvas of this size.
-   *
-   * @param {number} width
-   * @param {number} height
-   * @returns {Area}
+   * @param {number} width @param {number} height @returns {Area}
    */
   place(width, height) {
     const [w, h] = [width * this.scale, height * this.scale];
@@ -77,9 +73,7 @@ export class Zoom {
 
   /**
    * Zooms around a place of the canvas, which keeps what it shows.
-   *
-   * @param {number} factor
-   * @param {Point} at in shares of the canvas
+   * @param {number} factor @param {Point} at in shares of the canvas
    */
   by(factor, at = [0.5, 0.5]) {
     const scale = Math.min(LARGEST, Math.max(1, this.scale * factor));
@@ -88,21 +82,12 @@ export class Zoom {
     this.set(scale, [centreAt(0), centreAt(1)]);
   }
 
-  /**
-   * Moves the picture by shares of the canvas.
-   *
-   * @param {number} dx
-   * @param {number} dy
-   */
+  /** Moves the picture by shares of the canvas. @param {number} dx @param {number} dy */
   pan(dx, dy) {
     this.set(this.scale, [this.centre[0] - dx / this.scale, this.centre[1] - dy / this.scale]);
   }
 
-  /**
-   * What a key does; false where it does nothing here.
-   *
-   * @param {KeyboardEvent} event
-   */
+  /** What a key does; false where it does nothing here. @param {KeyboardEvent} event */
   key(event) {
     /** @type {Record<string, [number, number]>} */
     const ways = { ArrowLeft: [0.1, 0], ArrowRight: [-0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] };
