@@ -31,7 +31,7 @@ from macd_studio.core.backbones.random_weights import build, depth_of, with_dept
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, decode
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
-from macd_studio.core.planning.plan import QUESTION, sample_clip, sample_tracks
+from macd_studio.core.plan import QUESTION, sample_clip, sample_tracks
 from macd_studio.core.rules import Linear
 from macd_studio.core.types import AscentStep
 from macd_studio.core.views import masked_view
@@ -141,7 +141,7 @@ def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> MethodContext:
 
 
 def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> ViewBatch:
-    """What `core.planning.plan` plans: reading under both views."""
+    """What `core.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
     return ViewBatch(lm, case.base, masked_view(case, masked, case.options.mask).states)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, PLANNED, planned
-from macd_studio.core.planning.plan import plan
+from macd_studio.core.plan import plan
 
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
 BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"

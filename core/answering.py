@@ -43,13 +43,6 @@ class DecodingViews:
         return tuple(state for second in self.seconds for state in second.states)
 
 
-@dataclass(frozen=True)
-class FixedAnswer:
-    """An answer that needs neither a view nor the model."""
-
-    text: str
-
-
 @dataclass(frozen=True, eq=False)
 class AnswerUpdate:
     """An answer as far as it is. batch: the views' caches with its tokens, None after a search."""
@@ -65,20 +58,13 @@ def run_method(context: MethodContext, method: Method) -> Answer:
     Raises NotApplicable where the method cannot answer the question.
     """
     began = time.perf_counter()
-    context.start_method()
-    with context.meter.measure() as cost:
-        views = prepare(context, method)
-    if isinstance(views, FixedAnswer):
-        return Answer(method.name, views.text, (), True)
-    *_, last = answer_events(context, method.name, views, cost, context.needs())
-    return replace(last.answer, ms=round(1000 * (time.perf_counter() - began), 1))
-
-
-def prepare(context: MethodContext, method: Method) -> DecodingViews | FixedAnswer:
-    """The views and the rule of a method. Raises NotApplicable, see `ScoreRule.create`."""
+    context.cache.start_method()
     if method.fixed is not None:
-        return FixedAnswer(method.fixed)
-    return decoding_views(context, method)
+        return Answer(method.name, method.fixed, (), True)
+    with context.meter.measure() as cost:
+        views = decoding_views(context, method)
+    *_, last = answer_events(context, method.name, views, cost, context.cache.needs())
+    return replace(last.answer, ms=round(1000 * (time.perf_counter() - began), 1))
 
 
 def decoding_views(
@@ -109,13 +95,13 @@ def answer_events(
     )
 
     def with_cost(decoded: Answer) -> Answer:
-        whole = context.whole_cost(own, needs)
+        whole = context.cache.whole_cost(own, needs)
         return replace(
             decoded,
             second_views=second_views,
             ms=round(1000 * (whole.seconds - paid_s), 1),
             total_ms=round(1000 * whole.seconds, 1),
-            memory_mb=context.memory_mb(whole),
+            memory_mb=round((context.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1),
         )
 
     lm, rule = context.lm, views.rule
@@ -178,11 +164,11 @@ def macd_events(
     counterfactual: levels already decided, so that no ascent is needed. adjust: changes where
     the ascent ended, for levels set by hand. answers: of "baseline" and "macd", which to decode.
     """
-    context.start_method()
+    context.cache.start_method()
     base = decoding_views(context, METHODS["baseline"])
-    base_needs = context.needs()
+    base_needs = context.cache.needs()
     yield VideoPrefilled()
-    context.start_method()
+    context.cache.start_method()
     mask, options = context.options.mask, context.options.ascent
     if counterfactual is None:
         ended = no_masks()
@@ -193,12 +179,12 @@ def macd_events(
     with context.meter.measure() as cost:
         second = masked_view(context, counterfactual, mask)
         views = decoding_views(context, METHODS["macd"], second)
-    needs = context.needs()
+    needs = context.cache.needs()
     yield CounterfactualPrefilled(
         with_losses(counterfactual, context.encoded, *(views.base, *views.others, views.base)[:2]),
         masked_share(context, counterfactual, mask),
     )
-    read_s = context.whole_cost(Cost(), base_needs).seconds
+    read_s = context.cache.whole_cost(Cost(), base_needs).seconds
     for name in answers:
         if name == "baseline":
             yield from answer_events(context, name, base, Cost(), base_needs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from macd_studio.core.macd import MaskCompositor, finalize_ascent, no_masks
 from macd_studio.core.masking.ascent import BaseRead, OwnAnswer, ascend, read_base, reverse_step
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
-from macd_studio.core.metering import Cost, Meter
+from macd_studio.core.metering import Meter, WorkCache
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import AscentStep, Counterfactual, Track
@@ -31,8 +31,7 @@ class MethodContext:
 
     reuse: the prefill of another question about the same frames, see `read_base`.
 
-    `shared` counts how many methods each piece served that another had made; the first to need a
-    piece pays for it.
+    cache: keeps the results, with what each took, see `WorkCache`.
     """
 
     def __init__(
@@ -46,84 +45,14 @@ class MethodContext:
     ) -> None:
         self.lm, self.encoded, self._reuse = lm, encoded, reuse
         self.tracks, self.options = tracks, options
-        self.shared: dict[str, int] = {}
         self.meter = meter or Meter(lm.info.device)
-        self._used: set[str] | None = None
-        self._computed: set[str] = set()
-        self._done: dict[Hashable, Any] = {}
-        self._costs: dict[Hashable, Cost] = {}
-        self._needs: dict[Hashable, set[Hashable]] = {}
-        self._making: list[set[Hashable]] = [set()]
-
-    def start_method(self) -> None:
-        """From here on another method asks."""
-        self._used, self._computed = set(), set()
-        self._making = [set()]
-
-    def memoize(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
-        """The result of `make`, made at most once for a key."""
-        if (name, key) not in self._done:
-            self._making.append(set())
-            with self.meter.measure() as cost:
-                result = make()
-            self.seed_cache(name, key, result, cost, self._making.pop())
-            self._computed.add(name)
-        self._note_use(name, key)
-        kept: T = self._done[name, key]
-        return kept
-
-    def seed_cache(
-        self,
-        name: str,
-        key: Hashable,
-        result: Any,
-        cost: Cost | None = None,
-        needs: Iterable[Hashable] = (),
-    ) -> None:
-        """Stores a result that was computed elsewhere, with its cost and what it needed."""
-        self._done[name, key] = result
-        self._costs[name, key] = cost or Cost()
-        self._needs[name, key] = set(needs)
-
-    def _note_use(self, name: str, key: Hashable) -> None:
-        if self._used is not None:
-            if name not in self._used | self._computed:
-                self.shared[name] = self.shared.get(name, 0) + 1
-            self._used.add(name)
-        self._making[-1].add((name, key))
-
-    def memory_mb(self, whole: Cost) -> float:
-        """Peak of the tensors alive for what `whole_cost` gave, weights included."""
-        return round((self.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1)
-
-    def needs(self) -> frozenset[Hashable]:
-        """The names of the results that were used since `start_method`."""
-        return frozenset(self._making[0])
-
-    def whole_cost(self, own: Cost, needs: Iterable[Hashable]) -> Cost:
-        """What an answer takes from the prompt on: its own part, and the pieces it needs.
-
-        own: measured around its own work, without the pieces made inside it. A piece counts in full
-        the method that made it, with everything that it needed in turn.
-        """
-        pieces: set[Hashable] = set()
-        waiting = set(needs)
-        while waiting:
-            piece = waiting.pop()
-            pieces.add(piece)
-            waiting |= self._needs.get(piece, set()) - pieces
-        whole = Cost()
-        for piece, cost in self._costs.items():  # in the order in which they were made
-            if piece in pieces:
-                whole.add(cost)
-        whole.add(own)
-        return whole
+        self.cache = WorkCache(self.meter)
 
     @property
     def read(self) -> BaseRead:
         """The video as it is, read as the ascent wants it."""
         options, reuse = self.options.ascent, self._reuse
-        return self.memoize(
+        return self.cache.memoize(
             "base prefill", None, lambda: read_base(self.lm, self.encoded, options, reuse)
         )
 
@@ -156,7 +85,7 @@ class MethodContext:
             masked = self.tracks if tracks is None else tracks
             return self._compositor(self.encoded, masked, options)
 
-        return make() if tracks is not None else self.memoize("masks", options, make)
+        return make() if tracks is not None else self.cache.memoize("masks", options, make)
 
     @staticmethod
     def _compositor(
@@ -173,21 +102,13 @@ class MethodContext:
 
         They are computed once, and only an ascent that was taken to its end is kept.
         """
-        key = (mask, options or self.options.ascent)
-        if ("ascent", key) not in self._done:
-            cost, steps = Cost(), list[AscentStep]()
-            for step in self.meter.each(self._ascend(*key), cost):
-                steps.append(step)
-                yield step
-            needs: list[Hashable] = [("base prefill", None), ("masks", mask)]
-            if key[1].objective != "query":
-                needs.append(("own answer", None))
-            self.seed_cache("ascent", key, tuple(steps), cost, needs)
-            self._computed.add("ascent")
-            self._note_use("ascent", key)
-        else:
-            self._note_use("ascent", key)
-            yield from self._done["ascent", key]
+        mask_and_ascent = mask, options or self.options.ascent
+        needs: list[Hashable] = [("base prefill", None), ("masks", mask)]
+        if mask_and_ascent[1].objective != "query":
+            needs.append(("own answer", None))
+        yield from self.cache.stream(
+            "ascent", mask_and_ascent, lambda: self._ascend(*mask_and_ascent), needs
+        )
 
     def _ascend(self, mask: MaskOptions, options: AscentOptions) -> Iterator[AscentStep]:
         masks = self.masks(mask)
@@ -214,7 +135,7 @@ class MethodContext:
             others = (int(t) for t in first.candidates if t != first.token)
             return OwnAnswer(tuple(tokens) or (first.token,), next(others, first.token))
 
-        return self.memoize("own answer", None, make)
+        return self.cache.memoize("own answer", None, make)
 
     def _half_size(self, mask: MaskOptions) -> MaskCompositor:
         """The same masks over frames of half the size."""
@@ -270,7 +191,7 @@ class MethodContext:
         if any(b <= a for a, b in pairwise(index)):
             raise ValueError(f"frames of a subset must rise, each once: {index}")
         frames = self.encoded.frames.subset(index)
-        return self.memoize(
+        return self.cache.memoize(
             "encoding", index, lambda: self.lm.encode_frames(frames, self.encoded.question)
         )
 

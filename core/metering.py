@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -178,6 +178,104 @@ class Meter:
         alive = self._living.alive
         now, peak, alive.peak = alive.now, alive.peak, alive.now
         return now, peak
+
+
+class WorkCache:
+    """Results that several methods share, each made once, with what it took.
+
+    The first method to need a result pays for it. shared: how many methods each kind of result
+    served that another had made.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.shared: dict[str, int] = {}
+        self._used: set[str] | None = None
+        self._computed: set[str] = set()
+        self._done: dict[Hashable, Any] = {}
+        self._costs: dict[Hashable, Cost] = {}
+        self._needs: dict[Hashable, set[Hashable]] = {}
+        self._making: list[set[Hashable]] = [set()]
+
+    def start_method(self) -> None:
+        """From here on another method asks."""
+        self._used, self._computed = set(), set()
+        self._making = [set()]
+
+    def memoize(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`, made at most once for a key."""
+        if (name, key) not in self._done:
+            self._making.append(set())
+            with self.meter.measure() as cost:
+                result = make()
+            self.put(name, key, result, cost, self._making.pop())
+            self._computed.add(name)
+        self._note_use(name, key)
+        kept: T = self._done[name, key]
+        return kept
+
+    def stream(
+        self,
+        name: str,
+        key: Hashable,
+        make: Callable[[], Iterator[T]],
+        needs: Iterable[Hashable] = (),
+    ) -> Iterator[T]:
+        """The items of `make` as they come, computed once; kept only if all of them were taken."""
+        if (name, key) in self._done:
+            self._note_use(name, key)
+            yield from self._done[name, key]
+            return
+        cost, items = Cost(), list[T]()
+        for item in self.meter.each(make(), cost):
+            items.append(item)
+            yield item
+        self.put(name, key, tuple(items), cost, needs)
+        self._computed.add(name)
+        self._note_use(name, key)
+
+    def put(
+        self,
+        name: str,
+        key: Hashable,
+        result: Any,
+        cost: Cost | None = None,
+        needs: Iterable[Hashable] = (),
+    ) -> None:
+        """Keeps a result that was computed elsewhere, with its cost and what it needed."""
+        self._done[name, key] = result
+        self._costs[name, key] = cost or Cost()
+        self._needs[name, key] = set(needs)
+
+    def _note_use(self, name: str, key: Hashable) -> None:
+        if self._used is not None:
+            if name not in self._used | self._computed:
+                self.shared[name] = self.shared.get(name, 0) + 1
+            self._used.add(name)
+        self._making[-1].add((name, key))
+
+    def needs(self) -> frozenset[Hashable]:
+        """The names of the results that were used since `start_method`."""
+        return frozenset(self._making[0])
+
+    def whole_cost(self, own: Cost, needs: Iterable[Hashable]) -> Cost:
+        """What an answer takes from the prompt on: its own part, and the results it needs.
+
+        own: measured around its own work, without the results made inside it. A result counts in
+        full, whichever method made it, with everything that it needed in turn.
+        """
+        results: set[Hashable] = set()
+        waiting = set(needs)
+        while waiting:
+            result = waiting.pop()
+            results.add(result)
+            waiting |= self._needs.get(result, set()) - results
+        whole = Cost()
+        for result, cost in self._costs.items():  # in the order in which they were made
+            if result in results:
+                whole.add(cost)
+        whole.add(own)
+        return whole
 
 
 PACKAGES = ("torch", "transformers", "ultralytics", "trackers", "supervision", "av", "numpy")

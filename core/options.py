@@ -341,7 +341,7 @@ class RuleOptions(Checked):
 
 @dataclass(frozen=True)
 class PlanOptions(Checked):
-    """Input of `core.planning.plan`. frame_size: side in pixels."""
+    """Input of `core.plan`. frame_size: side in pixels."""
 
     frames: int = whole(8, 1, 512)
     frame_size: int = whole(280, 28, 4096)

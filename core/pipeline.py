@@ -244,7 +244,7 @@ def _compare(run: _Run, context: MethodContext, methods: list[Method]) -> Iterat
             if isinstance(view, MaskedView) and view.random is not None:
                 run.warnings += placement_warnings(view.random)
         answers = run.trace.answers | {method.name: answer}
-        run.update_trace(answers=answers, shared=dict(context.shared))
+        run.update_trace(answers=answers, shared=dict(context.cache.shared))
     if methods:
         run.timed("compare", began)
 

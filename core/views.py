@@ -240,7 +240,7 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
         change = (np.exp(log_p[0]) * (log_p[0] - log_p[1:])).sum(1)
         return np.asarray(np.maximum(change, 0.0), np.float64)
 
-    return context.memoize("measured", mask, measure)
+    return context.cache.memoize("measured", mask, measure)
 
 
 def measured_levels(change: NDArray[np.float64], r0: float) -> NDArray[np.float64]:

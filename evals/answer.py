@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from macd_studio.core.answering import DecodingViews, FixedAnswer, prepare
+from macd_studio.core.answering import DecodingViews, decoding_views
 from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.contrast import score
@@ -131,11 +131,11 @@ def _answer_item(
         try:
             (method,) = find_methods([want.method])
             context.options = with_contrast(own, want.method, want.contrast or (1.0, 0.1))
-            context.start_method()
-            views = prepare(context, method)
-            if isinstance(views, FixedAnswer):
-                yield Row(want.key, item.id, want.method, views.text, reads=0.0)
+            context.cache.start_method()
+            if method.fixed is not None:
+                yield Row(want.key, item.id, want.method, method.fixed, reads=0.0)
             else:
+                views = decoding_views(context, method)
                 ready.append((want, views, count_reads(context, method)))
         except NotApplicable as error:
             yield Row(want.key, item.id, want.method, left_out=error.cause)
@@ -187,7 +187,7 @@ def count_reads(context: MethodContext, method: Method) -> float:
     what other methods share with it counts in full, as if it ran alone.
     """
     reads = 1.0 + SECOND_VIEW_READS * sum(view != "video" for view in method.views)
-    pieces: Any = context.needs()
+    pieces: Any = context.cache.needs()
     for name, key in pieces:
         if name == "ascent":
             reads += ASCENT_READS * key[1].steps

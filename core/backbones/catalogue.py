@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PLANNED = Path(__file__).with_name("planned.json")
-"""`core.planning.plan` of each listed model, 8 frames of 280 × 280; see `bench.planned`."""
+"""`core.plan` of each listed model, 8 frames of 280 × 280; see `bench.planned`."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ CATALOGUE = (
 
 @cache
 def planned(hub_id: str) -> dict[str, Any] | None:
-    """The stored `core.planning.plan.Plan` of a listed model; None for another."""
+    """The stored `core.plan.Plan` of a listed model; None for another."""
     estimates: dict[str, dict[str, Any]] = json.loads(PLANNED.read_text())
     return estimates.get(hub_id)
 

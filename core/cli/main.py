@@ -150,7 +150,7 @@ def _add_plan(commands: Any) -> None:
 
 def _plan(args: argparse.Namespace) -> None:
     PlanOptions(args.frames, args.frame_size, args.steps)  # raises before torch is imported
-    from macd_studio.core.planning.plan import describe, plan
+    from macd_studio.core.plan import describe, plan
 
     estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
     print(json.dumps(estimate) if args.json else describe(estimate))

@@ -19,7 +19,7 @@ from macd_studio.core.figures.style import Backend
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace
 
-NO_FIGURES = ("answers", "pictures", "style")
+NO_FIGURES = ("pictures", "style")
 """Modules of this package that hold no figure."""
 
 

@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 
 from macd_studio.core.decoding.contrast import flip_points, plausibility_mask
 from macd_studio.core.errors import OptionError
-from macd_studio.core.figures.answers import contrast_answer, token_index
-from macd_studio.core.figures.style import COLOURS, no_maths, plain, short, token_name, transparent
+from macd_studio.core.figures.style import (
+    COLOURS,
+    contrast_answer,
+    no_maths,
+    plain,
+    short,
+    token_index,
+    token_name,
+    transparent,
+)
 from macd_studio.core.macd import Head
 from macd_studio.core.types import Trace
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.figures.answers import contrast_answer
 from macd_studio.core.figures.style import (
     COLOURS,
     GREYS,
     HATCHES,
+    contrast_answer,
     no_maths,
     plain,
     short,

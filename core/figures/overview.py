@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.figures.answers import token_index
 from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
 from macd_studio.core.figures.style import (
     COLOURS,
@@ -18,6 +17,7 @@ from macd_studio.core.figures.style import (
     no_maths,
     plain,
     short,
+    token_index,
     token_name,
 )
 from macd_studio.core.figures.style import transparent as transparent_figure

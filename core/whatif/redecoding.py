@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from macd_studio.core.answering import FixedAnswer, prepare
+from macd_studio.core.answering import decoding_views
 from macd_studio.core.backbones.base import DecodeState
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, answer, redecode
@@ -70,14 +70,14 @@ class Redecoder:
             return replace(trace, evidence=evidence, answers=answers, options=options)
         return replace(trace, controls=None, evidence=(), answers=answers, options=options)
 
-    def _rules(self, trace: Trace) -> dict[str, ScoreRule | FixedAnswer | None]:
+    def _rules(self, trace: Trace) -> dict[str, ScoreRule | str | None]:
         """How each answer is scored under the present options; None where that is not known."""
-        rules: dict[str, ScoreRule | FixedAnswer | None] = {}
+        rules: dict[str, ScoreRule | str | None] = {}
         for name in trace.answers:
             try:
                 method = find_method(name)
                 fixed = method.fixed
-                rules[name] = FixedAnswer(fixed) if fixed else method.rule_for(self.context)
+                rules[name] = fixed or method.rule_for(self.context)
             except (OptionError, NotApplicable):
                 rules[name] = None
         return rules
@@ -123,12 +123,11 @@ class Redecoder:
             second = masked_view(context, trace.counterfactual, context.options.mask)
             assert second.state is not None
             return context.base, second.state
-        context.start_method()
+        context.cache.start_method()
         if trace.steps and not trace.edits:  # the ascent of the run need not be taken again
             key = (context.options.mask, context.options.ascent)
-            context.seed_cache("ascent", key, trace.steps)
-        views = prepare(context, method)
-        assert not isinstance(views, FixedAnswer)
+            context.cache.put("ascent", key, trace.steps)
+        views = decoding_views(context, method)
         (built,), (stored,) = views.seconds, trace.answers[method.name].second_views
         if not _is_same_view(built.record, stored.view):
             raise OptionError(

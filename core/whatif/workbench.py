@@ -130,7 +130,7 @@ class Workbench:
         else:
             before_context = self.context
             self.context = MethodContext(self.lm, self.encoded, tracks, self.options)
-            self.context.seed_cache("base prefill", None, before_context.read)
+            self.context.cache.put("base prefill", None, before_context.read)
             self._redecoder = Redecoder(self.context)
             yield from self._compute(now, None)
 

@@ -211,8 +211,8 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     def earlier():
         lm.now += 1e6
 
-    context.start_method()
-    context.memoize("work of another method", None, earlier)
+    context.cache.start_method()
+    context.cache.memoize("work of another method", None, earlier)
     events = list(macd_events(context))
     baseline, macd = (e.answer for e in events if isinstance(e, AnswerUpdate) and e.finished)
     decoding = 100_000 * (len(baseline.tokens) - 1)
@@ -220,4 +220,4 @@ def test_each_answer_pays_for_what_it_takes(monkeypatch):
     decoding = 100_000 * (len(macd.tokens) - 1)
     assert macd.total_ms == 1000 + 3 * 10_000 + 1000 + decoding
     assert macd.ms == macd.total_ms - 1000  # the baseline paid for the video itself
-    assert context.shared == {"base prefill": 1}
+    assert context.cache.shared == {"base prefill": 1}

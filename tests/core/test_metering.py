@@ -65,15 +65,15 @@ def test_a_piece_counts_in_full_for_everybody_who_needs_it():
     case = MethodContext(
         lm, lm.encode(seen, "is it?"), tuple(tracks((0.1, 0.1, 0.5, 0.5))), RunOptions()
     )
-    case.seed_cache("base", None, 1, Cost(3.0, 30, 20))
-    case.seed_cache("other", None, 1, Cost(9.0, 90, 90))
-    case.seed_cache("ascent", None, 2, Cost(5.0, 50, 0), needs=[("base", None)])
-    case.start_method()
-    case.memoize("ascent", None, lambda: pytest.fail("made twice"))
-    whole = case.whole_cost(Cost(1.0, 10), case.needs())
+    case.cache.put("base", None, 1, Cost(3.0, 30, 20))
+    case.cache.put("other", None, 1, Cost(9.0, 90, 90))
+    case.cache.put("ascent", None, 2, Cost(5.0, 50, 0), needs=[("base", None)])
+    case.cache.start_method()
+    case.cache.memoize("ascent", None, lambda: pytest.fail("made twice"))
+    whole = case.cache.whole_cost(Cost(1.0, 10), case.cache.needs())
     assert (whole.seconds, whole.rise_bytes, whole.kept_bytes) == (9.0, 70, 20)
-    case.start_method()
-    assert case.whole_cost(Cost(1.0, 10), case.needs()) == Cost(1.0, 10)
+    case.cache.start_method()
+    assert case.cache.whole_cost(Cost(1.0, 10), case.cache.needs()) == Cost(1.0, 10)
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from macd_studio.core.answering import prepare, run_method
+from macd_studio.core.answering import decoding_views, run_method
 from macd_studio.core.backbones.base import Prune
 from macd_studio.core.backbones.hooks import last_row, pruned
 from macd_studio.core.cli.main import main
@@ -99,18 +99,24 @@ def test_shared_work_is_done_once():
     case = a_case()
     for name in ("baseline", "macd", "reversed", "random-mask"):
         run_method(case, METHODS[name])
-    assert case.shared == {"base prefill": 3, "masks": 1, "ascent": 2}
-    assert case.shared["base prefill"] >= 3
+    assert case.cache.shared == {"base prefill": 3, "masks": 1, "ascent": 2}
+    assert case.cache.shared["base prefill"] >= 3
+
+
+def a_view(case, method):
+    return decoding_views(case, METHODS[method]).seconds[0].record
 
 
 def test_levels_of_the_controls():
     case = a_case()
-    macd, turned = (prepare(case, METHODS[n]).seconds[0].record for n in ("macd", "reversed"))
+    macd, turned = (
+        decoding_views(case, METHODS[n]).seconds[0].record for n in ("macd", "reversed")
+    )
     swap = {0.0: 1.0, 1.0: 0.0, 0.75: 0.75}
     assert list(turned.level) == [swap[x] for x in macd.level]
-    assert prepare(case, METHODS["mask-all"]).seconds[0].record.level == (1.0, 1.0)
-    assert prepare(case, METHODS["macd-fixed"]).seconds[0].record.level == (0.75, 0.75)
-    moved = prepare(case, METHODS["random-mask"]).seconds[0].record
+    assert a_view(case, "mask-all").level == (1.0, 1.0)
+    assert a_view(case, "macd-fixed").level == (0.75, 0.75)
+    moved = a_view(case, "random-mask")
     assert moved.level == macd.level
     assert sorted(moved.frame_level) == sorted(macd.frame_level)
     for before, after in zip(case.tracks, moved.boxes, strict=True):
@@ -125,7 +131,9 @@ def test_levels_of_the_controls():
 def test_random_masks_hide_as_many_pixels_as_macds(fusion, seed):
     options = RunOptions(mask=MaskOptions(fusion=fusion), seed=seed)
     case = a_case(((0.0, 0.1, 0.3, 0.5), (0.5, 0.4, 0.7, 0.9)), options)
-    macd, moved = (prepare(case, METHODS[n]).seconds[0].record for n in ("macd", "random-mask"))
+    macd, moved = (
+        decoding_views(case, METHODS[n]).seconds[0].record for n in ("macd", "random-mask")
+    )
     assert max(macd.level + macd.frame_level) == 1
     boxes = [np.array(b, np.float32) for b in moved.boxes]
     placed = tuple(replace(t, boxes=b) for t, b in zip(case.tracks, boxes, strict=True))
@@ -166,7 +174,7 @@ def test_sids_count_and_tcds_subsets():
     assert tcd_frames(16) == (0, 5, 10, 15)
     assert tcd_frames(16, keep=16) == tuple(range(16))
     case = a_case(options=RunOptions(tcd=TcdOptions(keep=2)))
-    assert prepare(case, METHODS["tcd"]).seconds[0].record.frames == (0, 3)
+    assert a_view(case, "tcd").frames == (0, 3)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS, dimensions_in
 from macd_studio.core.backbones.load import FAMILIES, load_backbone, needed_gb
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.cli.main import main
+from macd_studio.core.dry_run import dry_run
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from macd_studio.core.planning.dry_run import dry_run
-from macd_studio.core.planning.plan import GPUS_GB, KINDS, QUESTION, plan, sample_clip
+from macd_studio.core.plan import GPUS_GB, KINDS, QUESTION, plan, sample_clip
 from tests.families import UNLISTED
 from tests.samples import sampled
 

@@ -1,7 +1,7 @@
 """What a listed backbone takes, known before anything is downloaded: parameters, FLOPs, memory.
 
 The pipeline's own passes run at the true dimensions on tensors without values
-(`core.planning.dry_run`), in bfloat16, the embedded backbone in float32. A peak is the bytes of all
+(`core.dry_run`), in bfloat16, the embedded backbone in float32. A peak is the bytes of all
 tensors that live at once, weights included; the context of the driver and what the allocator wastes
 are added in `fits` only.
 """
@@ -27,11 +27,11 @@ from macd_studio.core.backbones.load import adapter_of, load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
+from macd_studio.core.dry_run import dry_run
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.metering import AliveBytes
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
-from macd_studio.core.planning.dry_run import dry_run
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views import masked_view
 

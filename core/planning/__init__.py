@@ -1,1 +1,0 @@
-"""What a backbone takes at its true size, without loading its weights."""
