@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.types import ModelFrames, Progress
@@ -259,8 +260,7 @@ class _Case:
                 rounding = max(rounding, 8 * torch.finfo(self.lm.dtype).eps * abs(ends[0]) / step)
             if rounding > self.tolerance.gradient * scale:
                 continue
-            numeric = torch.tensor(found, dtype=torch.float64)
-            yield float((exact.cpu() - numeric).abs().max()) / scale
+            yield float(np.abs(to_host(exact) - np.array(found)).max()) / scale
 
     @staticmethod
     def _strengths(*pairs: tuple[float, float]) -> list[Tensor]:
