@@ -249,7 +249,7 @@ class UniversalVLM(TokenizerLM):
                 per_second = self.model.config.vision_config.tokens_per_second
                 seconds = kwargs.get("second_per_grid_ts")
                 step = float(seconds[0] if seconds is not None else 1.0) * per_second
-            is_video = torch.isin(ids[0], self._vision_ids).cpu().numpy()
+            is_video = to_host(torch.isin(ids[0], self._vision_ids))
             advance = bool(getattr(self.model.config, "spatial_advance", False))
             three = positions_of(is_video, (t, h // merge, w // merge), step, advance)
             return three[:, None].to(self.device)
