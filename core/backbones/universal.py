@@ -32,6 +32,7 @@ from macd_studio.core.backbones.base import (
 )
 from macd_studio.core.backbones.generation import repetition_penalty
 from macd_studio.core.backbones.hooks import checkpointed
+from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
