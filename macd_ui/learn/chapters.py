@@ -370,7 +370,10 @@ def fill(content: Any, values: Mapping[str, Value]) -> Any:
     def filled(match: re.Match[str]) -> str:
         key = match[1].strip()
         if key not in values:
-            raise OptionError(f"{{{{{key}}}}} is not known", "See macd_ui/learn/roles.py")
+            raise OptionError(
+                f"{{{{{key}}}}} is not known",
+                "See macd_ui/learn/roles.py; for a figure run python -m macd_ui.learn.figures",
+            )
         value = values[key]
         if match[2] is None:
             return str(value)

@@ -1,17 +1,18 @@
 """The figures of the lessons' text: `python -m macd_ui.learn.figures` writes figures.json.
 
 From docs/toyworld-results (the report and what masking a companion does) and from the paper's main
-table, put to the metric doctor. The chapters name these by their keys; a test holds the file to its
-sources. Run it after the report was made again.
+table, put to the metric doctor. The file holds the values that the chapters name by their keys; a
+test holds it to its sources. Run it after a chapter names another one, or the report was made again.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import Any
 
-from macd_studio.macd_ui.learn.chapters import HERE, Value
+from macd_studio.macd_ui.learn.chapters import CHAPTERS, HERE, Value, placeholders
 
 FILE = HERE / "figures.json"
 RESULTS = HERE.parents[1] / "docs" / "toyworld-results"
@@ -43,8 +44,10 @@ def compute() -> dict[str, Any]:
     companion = json.loads((RESULTS / "companion.json").read_text(encoding="utf-8"))
     former = json.loads((RESULTS / "former-backbone.json").read_text(encoding="utf-8"))
     values = report_values(report) | companion_values(companion) | table_values()
+    values |= former_values(former)
+    named = set[str]().union(*map(placeholders, CHAPTERS.rglob("*.toml")))
     return {
-        "values": values | former_values(former),
+        "values": {key: value for key, value in values.items() if key in named},
         "table": table_rows(),
         "changes": changes(report),
         "paired": {
@@ -239,8 +242,9 @@ def _signed(x: float, digits: int = 1) -> str:
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """The file's text."""
-    return json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    """The file's text, a list of numbers on one line."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ def test_minutes_follow_from_what_there_is_to_read_and_to_do(site):
 def test_methods_on_the_same_questions_are_compared_in_pairs(site):
     """The interval of the difference decides, not whether two intervals overlap."""
     report = json.loads((GUIDE.parent / "toyworld-results" / "report.json").read_text())
-    values = figures()["values"]
+    values = report_values(report)
     cells = {r: {(c["method"], c["against"]): c["delta"] for c in cs}
              for r, cs in report["paired"].items()}  # fmt: skip
     for regime, pairs in cells.items():
