@@ -89,20 +89,14 @@ class Setting:
         return value == self.word if self.word is not None else value
 
 
+_SEARCHES = {
+    "sample": "nucleus sampling", "beam": "beam search", "vote": "self-consistency vote",
+}  # fmt: skip
+_GRADIENTS = {"base": "≈ on the plain video", "half": "≈ on half-size frames"}
 SETTINGS: dict[str, Setting] = {
-    s.name: s
-    for s in (
-        Setting(
-            "search",
-            "decode",
-            "search",
-            "search",
-            {
-                "sample": "nucleus sampling",
-                "beam": "beam search",
-                "vote": "self-consistency vote",
-            },
-        ),
+    setting.name: setting
+    for setting in (
+        Setting("search", "decode", "search", "search", _SEARCHES),
         Setting("seed", "", "seed", "seed"),
         Setting("alpha", "contrast", "alpha", "α contrast strength"),
         Setting("beta", "contrast", "beta", "β plausibility cut"),
@@ -119,13 +113,7 @@ SETTINGS: dict[str, Setting] = {
         Setting("strengths", "ascent", "strengths", "strengths"),
         Setting("swept", "mask", "swept", "sweep masks over time"),
         Setting("low_memory", "ascent", "memory", "low-memory mode (slower)", word="low"),
-        Setting(
-            "gradient",
-            "ascent",
-            "gradient",
-            "gradient",
-            {"base": "≈ on the plain video", "half": "≈ on half-size frames"},
-        ),
+        Setting("gradient", "ascent", "gradient", "gradient", _GRADIENTS),
     )
 }
 """By the name of the widget."""

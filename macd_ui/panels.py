@@ -84,8 +84,8 @@ class AskPanel:
         first, trace = opening or (None, None)
         values = form_values() if trace is None else settings_of(trace)
 
-        def widget(setting: Setting, info: str | None = None) -> gr.components.Component:
-            return widget_of(setting, values[setting.name], info)
+        def widget(name: str, info: str | None = None) -> gr.components.Component:
+            return widget_of(SETTINGS[name], values[name], info)
 
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
@@ -134,29 +134,17 @@ class AskPanel:
                 label=sentences.METHODS,
                 elem_id="methods",
             )
-            search, seed = (widget(SETTINGS[n]) for n in ("search", "seed"))
+            widgets = {n: widget(n) for n in ("search", "seed")}
         with gr.Accordion(sentences.SETTINGS, open=False, elem_id="settings"):
-            with gr.Row():
-                alpha, beta = (widget(SETTINGS[n]) for n in ("alpha", "beta"))
-            with gr.Row():
-                steps = widget(SETTINGS["steps"], _paper("steps"))
-                eta = widget(SETTINGS["eta"], _paper("eta"))
-                tau = widget(SETTINGS["tau"])
-            with gr.Row():
-                frames = widget(SETTINGS["frames"])
-                frames.elem_id = "frames"
-                confidence = widget(SETTINGS["confidence"], _paper("confidence"))
-            masks = {n: widget(SETTINGS[n]) for n in ("fill", "frame_mask")}
-            masks["shape"] = widget(
-                SETTINGS["shape"],
-                sentences.SHAPE_HELP,
-            )
+            for row in (("alpha", "beta"), ("steps", "eta", "tau"), ("frames", "confidence")):
+                with gr.Row():
+                    widgets |= {n: widget(n, _paper(n)) for n in row}
+            widgets["frames"].elem_id = "frames"
+            widgets |= {n: widget(n) for n in ("fill", "frame_mask")}
+            widgets["shape"] = widget("shape", sentences.SHAPE_HELP)
             names = ("fusion", "levels", "strengths", "swept", "low_memory")
-            masks |= {n: widget(SETTINGS[n]) for n in names}
-            gradient = widget(
-                SETTINGS["gradient"],
-                sentences.GRADIENT_HELP,
-            )
+            widgets |= {n: widget(n) for n in names}
+            widgets["gradient"] = widget("gradient", sentences.GRADIENT_HELP)
             backbone, detector = _listed(settings) if settings.public else _free()
         self.fields = {
             "example": self.examples,
@@ -164,17 +152,7 @@ class AskPanel:
             "sampling": self.sampling,
             "question": self.question,
             "methods": methods,
-            "search": search,
-            "seed": seed,
-            "alpha": alpha,
-            "beta": beta,
-            "steps": steps,
-            "eta": eta,
-            "tau": tau,
-            "frames": frames,
-            "confidence": confidence,
-            **masks,
-            "gradient": gradient,
+            **widgets,
             "backbone": backbone,
             "detector": detector,
         }
@@ -226,6 +204,8 @@ def _line(name: str, visible: bool = True) -> gr.HTML:
     )
 
 
+PAPER = ("steps", "eta", "confidence")
+"""Settings whose values in the paper are named."""
 STEPS = {"alpha": 0.1, "beta": 0.01, "eta": 0.01, "tau": 0.0001, "confidence": 0.1}
 """By how much the arrows of a number change it."""
 
@@ -278,9 +258,9 @@ def _listed(settings: ServerSettings) -> tuple[gr.Dropdown, gr.Dropdown]:
     return backbone, detector
 
 
-def _paper(name: str) -> str:
+def _paper(name: str) -> str | None:
     """What the paper tried."""
-    return sentences.paper_values(SWEEPS[name])
+    return sentences.paper_values(SWEEPS[name]) if name in PAPER else None
 
 
 class QuestionsPanel:

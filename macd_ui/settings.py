@@ -236,6 +236,59 @@ def _folder(text: str) -> str:
     return text
 
 
+def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space: bool) -> None:
+    # fmt: off
+    def add(name: str, metavar: str, default: Any, help: str, **more: Any) -> None:
+        parser.add_argument(name, metavar=metavar, default=default, help=help, **more)
+
+    def switch(name: str, default: bool, help: str) -> None:
+        parser.add_argument(name, action="store_true", default=default, help=help)
+
+    host = env.get("GRADIO_SERVER_NAME") or (ANY_ADDRESS[0] if space else "127.0.0.1")
+    add("--host", "HOST", host, "address to listen on (default: %(default)s)")
+    add("--port", "PORT", env.get("GRADIO_SERVER_PORT") or str(PORT),
+        "port to listen on (default: GRADIO_SERVER_PORT or %(default)s)", type=_port)
+    switch("--public", space, "for strangers: models from a list, bounded options, limits for each"
+           " visitor; always on in a Hugging Face Space")
+    add("--allow-host", "NAME", [], "a name or address that the page may be asked for by, beside"
+        " loopback; repeatable", action="append")
+    add("--trusted-proxy", "NETWORK", [], "address or network of a proxy before this server, whose"
+        " X-Forwarded-For, -Host and -Proto are believed; repeatable (default:"
+        " MACD_TRUSTED_PROXIES, separated by commas; on a Space: private networks)",
+        action="append", type=_network_of)
+    add("--auth", "FILE", env.get("MACD_AUTH"), "only users of this file may log in; `python -m"
+        " macd_ui.serving.passwords FILE USER` adds one")
+    for kind in ("backbone", "detector"):
+        listed = f"MACD_{kind.upper()}S"
+        add(f"--{kind}", "NAME", _listed(env.get(listed)), f"a {kind} that visitors of a public"
+            f" page may choose beside {EMBEDDED}; repeatable (default: {listed}, separated by"
+            " commas)", action="append")
+    add("--keep-mb", "N", env.get("MACD_KEEP_MB"), "megabytes of memory that all tabs together may"
+        " keep between clicks; more goes into files or is computed again (default: MACD_KEEP_MB,"
+        " else 512 where others use the server, else 8000)", type=_megabytes)
+    switch("--log-content", False, "write questions, file names and the texts of errors to the log"
+           " too")
+    add("--study", "STUDY.db", env.get("MACD_STUDY"), "let raters rate at /rate: a file of `python"
+        " -m ratings create`; the organiser's page is /organise, and only the organiser sees the"
+        " rest")
+    add("--gallery", "FOLDER", env.get("MACD_GALLERY") or gallery_in(data_folder(env)),
+        "traces that /gallery shows to everybody who sees the page (default: MACD_GALLERY, else"
+        " `gallery` in a Space's bucket, else the shipped examples)", type=_folder)
+    add("--gallery-dataset", "OWNER/NAME", env.get("MACD_GALLERY_DATASET") or None, "a dataset on"
+        " the hub whose traces /gallery shows instead, fetched at the start: for a Space without a"
+        " bucket (default: MACD_GALLERY_DATASET; token: HF_TOKEN)")
+    add("--results", "FOLDER", env.get("MACD_RESULTS") or None, "a report of `python -m evals run`"
+        " that /results shows to everybody who sees the page (default: MACD_RESULTS)", type=_folder)
+    add("--study-dataset", "OWNER/NAME", env.get("MACD_STUDY_DATASET"), "a dataset on the hub that"
+        " keeps the study's ratings: for a Space, whose disk does not last (token: HF_TOKEN)")
+    switch("--study-login", _is_true(env.get("MACD_STUDY_LOGIN")), "whoever signs in with an"
+           " account of the hub may rate, beside those who are invited: for a Space with"
+           " hf_oauth: true")
+    switch("--mcp", False, "serve tools to MCP clients of this machine too, at /gradio_api/mcp/;"
+           " needs the extra packages of requirements-mcp.txt")
+    # fmt: on
+
+
 def read_settings(
     arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
 ) -> ServerSettings:
@@ -249,121 +302,7 @@ def read_settings(
         prog="app.py", description="Serves the page on this machine, or to others."
     )
     add_version(parser)
-    parser.add_argument(
-        "--host",
-        default=env.get("GRADIO_SERVER_NAME") or (ANY_ADDRESS[0] if space else "127.0.0.1"),
-        help="address to listen on (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--port",
-        type=_port,
-        default=env.get("GRADIO_SERVER_PORT") or str(PORT),
-        help="port to listen on (default: GRADIO_SERVER_PORT or %(default)s)",
-    )
-    parser.add_argument(
-        "--public",
-        action="store_true",
-        default=space,
-        help="for strangers: models from a list, bounded options, limits for each visitor; always"
-        " on in a Hugging Face Space",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a name or address that the page may be asked for by, beside loopback; repeatable",
-    )
-    parser.add_argument(
-        "--trusted-proxy",
-        action="append",
-        type=_network_of,
-        default=[],
-        metavar="NETWORK",
-        help="address or network of a proxy before this server, whose X-Forwarded-For, -Host and"
-        " -Proto are believed; repeatable (default: MACD_TRUSTED_PROXIES, separated by commas; on a"
-        " Space: private networks)",
-    )
-    parser.add_argument(
-        "--auth",
-        metavar="FILE",
-        default=env.get("MACD_AUTH"),
-        help="only users of this file may log in; `python -m macd_ui.serving.passwords FILE USER`"
-        " adds one",
-    )
-    for kind in ("backbone", "detector"):
-        parser.add_argument(
-            f"--{kind}",
-            action="append",
-            default=_listed(env.get(f"MACD_{kind.upper()}S")),
-            metavar="NAME",
-            help=f"a {kind} that visitors of a public page may choose beside {EMBEDDED};"
-            f" repeatable (default: MACD_{kind.upper()}S, separated by commas)",
-        )
-    parser.add_argument(
-        "--keep-mb",
-        type=_megabytes,
-        default=env.get("MACD_KEEP_MB"),
-        metavar="N",
-        help="megabytes of memory that all tabs together may keep between clicks; more goes into"
-        " files or is computed again (default: MACD_KEEP_MB, else 512 where others use the server,"
-        " else 8000)",
-    )
-    parser.add_argument(
-        "--log-content",
-        action="store_true",
-        help="write questions, file names and the texts of errors to the log too",
-    )
-    parser.add_argument(
-        "--study",
-        metavar="STUDY.db",
-        default=env.get("MACD_STUDY"),
-        help="let raters rate at /rate: a file of `python -m ratings create`; the organiser's page"
-        " is /organise, and only the organiser sees the rest",
-    )
-    parser.add_argument(
-        "--gallery",
-        type=_folder,
-        metavar="FOLDER",
-        default=env.get("MACD_GALLERY") or gallery_in(data_folder(env)),
-        help="traces that /gallery shows to everybody who sees the page"
-        " (default: MACD_GALLERY, else `gallery` in a Space's bucket, else the shipped examples)",
-    )
-    parser.add_argument(
-        "--gallery-dataset",
-        metavar="OWNER/NAME",
-        default=env.get("MACD_GALLERY_DATASET") or None,
-        help="a dataset on the hub whose traces /gallery shows instead, fetched at the start: for a"
-        " Space without a bucket (default: MACD_GALLERY_DATASET; token: HF_TOKEN)",
-    )
-    parser.add_argument(
-        "--results",
-        type=_folder,
-        metavar="FOLDER",
-        default=env.get("MACD_RESULTS") or None,
-        help="a report of `python -m evals run` that /results shows to everybody who sees the page"
-        " (default: MACD_RESULTS)",
-    )
-    parser.add_argument(
-        "--study-dataset",
-        metavar="OWNER/NAME",
-        default=env.get("MACD_STUDY_DATASET"),
-        help="a dataset on the hub that keeps the study's ratings: for a Space, whose disk does not"
-        " last (token: HF_TOKEN)",
-    )
-    parser.add_argument(
-        "--study-login",
-        action="store_true",
-        default=env.get("MACD_STUDY_LOGIN", "").lower() in ("1", "t", "true"),
-        help="whoever signs in with an account of the hub may rate, beside those who are invited:"
-        " for a Space with hf_oauth: true",
-    )
-    parser.add_argument(
-        "--mcp",
-        action="store_true",
-        help="serve tools to MCP clients of this machine too, at /gradio_api/mcp/; needs the extra"
-        " packages of requirements-mcp.txt",
-    )
+    _add_options(parser, env, space)
     args = parser.parse_args(arguments)
     try:
         proxies = args.trusted_proxy or [
@@ -382,27 +321,23 @@ def read_settings(
     hosts = [*args.allow_host, *_listed(env.get("SPACE_HOST"))]
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
+    same = ("host", "port", "public", "auth", "log_content", "study", "study_dataset", "gallery",
+            "gallery_dataset", "results", "mcp")  # fmt: skip
     return ServerSettings(
-        host=args.host,
-        port=int(args.port),
-        public=args.public,
+        **{name: getattr(args, name) for name in same},
         space=space,
         hosts=tuple(h.lower().strip("[]") for h in hosts),
-        auth=args.auth,
         backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
         detectors=tuple(dict.fromkeys([EMBEDDED, *REGIONS, *args.detector])),
-        log_content=args.log_content,
-        study=args.study,
-        study_dataset=args.study_dataset,
         study_login=args.study is not None and args.study_login,
-        gallery=args.gallery,
-        gallery_dataset=args.gallery_dataset,
-        results=args.results,
         proxies=tuple(proxies or (PRIVATE if space else ())),
         kept_mb=args.keep_mb,
-        mcp=args.mcp,
-        gpu_quota=space and env.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true"),
+        gpu_quota=space and _is_true(env.get("SPACES_ZERO_GPU")),
     )
+
+
+def _is_true(text: str | None) -> bool:
+    return (text or "").lower() in ("1", "t", "true")
 
 
 def _listed(text: str | None) -> list[str]:

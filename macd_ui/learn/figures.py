@@ -2,7 +2,8 @@
 
 From docs/toyworld-results (the report and what masking a companion does) and from the paper's main
 table, put to the metric doctor. The file holds the values that the chapters name by their keys; a
-test holds it to its sources. Run it after a chapter names another one, or the report was made again.
+test holds it to its sources. Run it after a chapter names another one, or the report was made
+again.
 """
 
 from __future__ import annotations
