@@ -15,7 +15,13 @@ from macd_studio.core.backbones.host import to_float
 from macd_studio.core.decoding.batch import decode
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import MaskCompositor, finalize_ascent, no_masks
-from macd_studio.core.masking.ascent import BaseRead, OwnAnswer, ascend, read_base, reverse_step
+from macd_studio.core.masking.ascent import (
+    BasePrefill,
+    OwnAnswer,
+    ascend,
+    prefill_base,
+    reverse_step,
+)
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.metering import Meter, WorkCache
@@ -29,7 +35,7 @@ T = TypeVar("T")
 class MethodContext:
     """One clip and one question, with the work that methods share, done once.
 
-    reuse: the prefill of another question about the same frames, see `read_base`.
+    reuse: the prefill of another question about the same frames, see `prefill_base`.
 
     cache: keeps the results, with what each took, see `WorkCache`.
     """
@@ -49,17 +55,17 @@ class MethodContext:
         self.cache = WorkCache(self.meter)
 
     @property
-    def read(self) -> BaseRead:
+    def base_prefill(self) -> BasePrefill:
         """The video as it is, read as the ascent wants it."""
         options, reuse = self.options.ascent, self._reuse
         return self.cache.memoize(
-            "base prefill", None, lambda: read_base(self.lm, self.encoded, options, reuse)
+            "base prefill", None, lambda: prefill_base(self.lm, self.encoded, options, reuse)
         )
 
     @property
     def base(self) -> DecodeState:
         """The video as it is, prefilled."""
-        return self.read.state
+        return self.base_prefill.state
 
     def prefill(self, video: Tensor, prune: Prune | None = None) -> DecodeState:
         """Another view of the same frames; what it shares with the base is not read again.
@@ -119,7 +125,7 @@ class MethodContext:
             half = self._half_size(mask)
             yield from ascend(self.lm, half, options, own_answer=self.own_answer)
         else:
-            yield from ascend(self.lm, masks, options, self.read, self.own_answer)
+            yield from ascend(self.lm, masks, options, self.base_prefill, self.own_answer)
 
     def own_answer(self) -> OwnAnswer:
         """What plain greedy decoding says, for an ascent that climbs it.
@@ -169,7 +175,7 @@ class MethodContext:
 
     def train(self, view: MaskCompositor, options: AscentOptions) -> Counterfactual:
         """Where an ascent on another compositor's strengths ends; it is not kept."""
-        *_, last = ascend(self.lm, view, options, self.read, self.own_answer)
+        *_, last = ascend(self.lm, view, options, self.base_prefill, self.own_answer)
         return finalize_ascent(last, options)
 
     @torch.no_grad()

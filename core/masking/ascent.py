@@ -70,16 +70,16 @@ def objective_loss(
 
 
 @dataclass(frozen=True, eq=False)
-class BaseRead:
+class BasePrefill:
     """V itself, prefilled. slope: dL/dV (T, 3, H, W) for the gradient "base"."""
 
     state: DecodeState
     slope: Tensor | None = None
 
 
-def read_base(
+def prefill_base(
     lm: VideoLM, encoded: Encoded, options: AscentOptions, reuse: DecodeState | None = None
-) -> BaseRead:
+) -> BasePrefill:
     """Prefills V; with the gradient "base", the way back to its pixels belongs to the same pass.
 
     reuse: the prefill of another question about the same frames, whose video is not read again
@@ -87,7 +87,7 @@ def read_base(
     compute their activations again keep no cache.
     """
     if options.gradient != "base":
-        return BaseRead(lm.prefill(encoded, encoded.video, reuse=reuse))
+        return BasePrefill(lm.prefill(encoded, encoded.video, reuse=reuse))
     video = encoded.video.clone().requires_grad_()
     if options.memory == "low":
         state, loss = lm.prefill(encoded, encoded.video), query_loss(lm, encoded, video, True)
@@ -96,22 +96,22 @@ def read_base(
         assert state.query_logits is not None
         loss = loss_of(state.query_logits[0], encoded)
         state = replace(state, query_logits=state.query_logits.detach())
-    return BaseRead(state, torch.autograd.grad(loss, video)[0])
+    return BasePrefill(state, torch.autograd.grad(loss, video)[0])
 
 
 def ascend(
     lm: VideoLM,
     view: MaskCompositor,
     options: AscentOptions,
-    base: BaseRead | None = None,
+    base: BasePrefill | None = None,
     own_answer: Callable[[], OwnAnswer] | None = None,
 ) -> Iterator[AscentStep]:
     """The steps of `core.macd.gradient_ascent` with the loss and the gradient that `options` name.
 
-    own_answer: see `objective_loss`. base: V as `read_base` gave it, so that frames no mask touches
-    are not read again. Where objects share one strength, they stay equal from step to step. Raises
-    BlindGradient if no gradient depends on the video, NumericalError if one is not finite, and
-    OptionError for masks that take the objects' gradients (`MaskOptions.check_trainable`).
+    own_answer: see `objective_loss`. base: V as `prefill_base` gave it, so that frames no mask
+    touches are not read again. Where objects share one strength, they stay equal from step to step.
+    Raises BlindGradient if no gradient depends on the video, NumericalError if one is not finite,
+    and OptionError for masks that take the objects' gradients (`MaskOptions.check_trainable`).
     """
     if len(view.objects) and view.outside is not None:
         view.options.check_trainable()
@@ -127,7 +127,7 @@ def ascend(
         loss = partial(objective_loss, lm, view.encoded, **own, **reads)
     gradient: Callable[..., tuple[float, Tensor, Tensor]] = gradient_at
     if options.gradient == "base":
-        plain = base or read_base(lm, view.encoded, options)
+        plain = base or prefill_base(lm, view.encoded, options)
         gradient = partial(_base_gradient, plain, options.strengths == "shared")
     elif options.strengths == "shared":
         gradient = _shared_gradient
@@ -145,7 +145,7 @@ def _shared_gradient(
 
 
 def _base_gradient(
-    base: BaseRead, shared: bool, view: MaskCompositor, *_: object
+    base: BasePrefill, shared: bool, view: MaskCompositor, *_: object
 ) -> tuple[float, Tensor, Tensor]:
     """The approximation "base": L of V, and the slope where every strength is 0."""
     assert base.slope is not None

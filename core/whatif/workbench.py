@@ -25,7 +25,7 @@ from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.macd import Float64Array
-from macd_studio.core.masking.ascent import BaseRead
+from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.pipeline import Event
 from macd_studio.core.records import EDIT_FIELDS, Edit
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Trace, Track
@@ -78,7 +78,7 @@ class Workbench:
 
     def check_weights(self) -> None:
         """Raises OptionError where other weights made the trace; reads the video once for it."""
-        _ = self.context.read
+        _ = self.context.base_prefill
 
     def change(self, edit: Edit) -> Generator[Event, None, None]:
         """Runs again what one change invalidates; the last event holds the new trace.
@@ -130,7 +130,7 @@ class Workbench:
         else:
             before_context = self.context
             self.context = MethodContext(self.lm, self.encoded, tracks, self.options)
-            self.context.cache.put("base prefill", None, before_context.read)
+            self.context.cache.put("base prefill", None, before_context.base_prefill)
             self._redecoder = Redecoder(self.context)
             yield from self._compute(now, None)
 
@@ -253,9 +253,9 @@ class TraceContext(MethodContext):
         self._trace: Trace | None = trace
 
     @property
-    def read(self) -> BaseRead:
-        """See `MethodContext.read`."""
-        read = super().read
+    def base_prefill(self) -> BasePrefill:
+        """See `MethodContext.base_prefill`."""
+        read = super().base_prefill
         if self._trace is not None:
             check_same_weights(self._trace, to_host(read.state.logits[0]).astype(np.float64))
             self._trace = None

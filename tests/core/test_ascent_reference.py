@@ -9,11 +9,11 @@ import torch
 from macd_studio.core.errors import BlindGradient, NumericalError, OptionError
 from macd_studio.core.macd import finalize_ascent, no_masks, query_loss
 from macd_studio.core.masking.ascent import (
-    BaseRead,
+    BasePrefill,
     OwnAnswer,
     ascend,
     objective_loss,
-    read_base,
+    prefill_base,
     reverse_step,
 )
 from macd_studio.core.masking.composite import mask_compositor
@@ -128,7 +128,7 @@ def test_the_model_is_asked_for_what_the_options_say():
     assert lm.prefilled == []
     list(ascend(lm, view, AscentOptions(memory="low")))
     assert lm.asked[2:] == [(True, None, None)]
-    base = BaseRead(lm.prefill(view.encoded, view.encoded.video))
+    base = BasePrefill(lm.prefill(view.encoded, view.encoded.video))
     (step,) = ascend(lm, view, AscentOptions(), base)
     low, reuse, changed = lm.asked[-1]
     assert not low
@@ -140,21 +140,21 @@ def test_the_model_is_asked_for_what_the_options_say():
 def test_the_video_is_read_once_and_where_wanted_with_its_slope():
     lm = view_lm()
     encoded, former = a_view(lm).encoded, object()
-    plain = read_base(lm, encoded, AscentOptions(), former)
+    plain = prefill_base(lm, encoded, AscentOptions(), former)
     assert plain.slope is None
     assert lm.prefilled == [(encoded.video, former, False)]
-    again = read_base(lm, encoded, AscentOptions())
+    again = prefill_base(lm, encoded, AscentOptions())
     assert lm.prefilled[1][1] is None
     torch.testing.assert_close(again.state.logits, plain.state.logits)
 
     direct = encoded.video.clone().requires_grad_()
     (expected,) = torch.autograd.grad(query_loss(ByteLM(seed=4), encoded, direct), direct)
     lm.prefilled.clear()
-    one = read_base(lm, encoded, AscentOptions(gradient="base"), former)
+    one = prefill_base(lm, encoded, AscentOptions(gradient="base"), former)
     assert [(graph, reuse) for _, reuse, graph in lm.prefilled] == [(True, None)]
     assert lm.asked == []
     lm.prefilled.clear()
-    two = read_base(lm, encoded, AscentOptions(gradient="base", memory="low"), former)
+    two = prefill_base(lm, encoded, AscentOptions(gradient="base", memory="low"), former)
     assert [(graph, reuse) for _, reuse, graph in lm.prefilled] == [(False, None)]
     assert lm.prefilled[0][0] is encoded.video
     assert lm.asked == [(True, None, None)]
@@ -169,7 +169,7 @@ def test_the_video_is_read_once_and_where_wanted_with_its_slope():
 def test_the_slope_of_the_plain_video_is_that_at_zero(strengths):
     lm = view_lm()
     view, options = a_view(lm), AscentOptions(gradient="base", strengths=strengths)
-    base = read_base(lm, view.encoded, options)
+    base = prefill_base(lm, view.encoded, options)
     lm.prefilled.clear()
     (step,) = ascend(lm, view, options, base)
     assert lm.prefilled == []

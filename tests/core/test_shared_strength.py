@@ -9,7 +9,7 @@ import torch
 from macd_studio.core.answering import run_method
 from macd_studio.core.cli.flags import words
 from macd_studio.core.macd import finalize_ascent, query_loss
-from macd_studio.core.masking.ascent import ascend, read_base
+from macd_studio.core.masking.ascent import ascend, prefill_base
 from macd_studio.core.methods import METHODS
 from macd_studio.core.options import FUSIONS, AscentOptions, RunOptions, options_from
 from macd_studio.core.traces.bundle import load, save
@@ -54,7 +54,7 @@ def test_the_gradient_of_the_plain_video_is_that_at_zero(fusion):
     lm, options = ByteLM(), replace(SHARED, gradient="base")
     # both boxes in one place, so that adding up their slopes would count every pixel twice
     view = a_view(lm, [FOUND[0], replace(FOUND[0], id=1)], fusion=fusion, overlap="raw")
-    (step,) = ascend(lm, view, options, read_base(lm, view.encoded, options))
+    (step,) = ascend(lm, view, options, prefill_base(lm, view.encoded, options))
     none = torch.zeros(2, dtype=torch.float64)
     plain = float(query_loss(lm, view.encoded, view.video(none, none)))
     moved = float(query_loss(lm, view.encoded, view.video(none + 1e-6, none)))

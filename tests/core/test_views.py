@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from macd_studio.core.errors import BlindGradient, OptionError
 from macd_studio.core.macd import finalize_ascent, query_loss
-from macd_studio.core.masking.ascent import ascend, read_base, slopes_at_zero
+from macd_studio.core.masking.ascent import ascend, prefill_base, slopes_at_zero
 from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.options import FUSIONS, AscentOptions, MaskOptions, RunOptions, options_from
@@ -137,7 +137,7 @@ def test_a_loss_blind_to_the_video_is_an_error():
 def test_slopes_at_zero_are_what_each_strength_does_alone(fusion, fill):
     lm = ByteLM()
     view = a_view(lm, FOUND, fusion=fusion, fill=fill)
-    base = read_base(lm, view.encoded, AscentOptions(gradient="base"))
+    base = prefill_base(lm, view.encoded, AscentOptions(gradient="base"))
     objects, frames = slopes_at_zero(view, base.slope)
 
     def loss(r, rf):
@@ -153,11 +153,11 @@ def test_slopes_at_zero_are_what_each_strength_does_alone(fusion, fill):
 def test_the_gradient_of_the_base_pass_is_the_steps():
     lm, options = ByteLM(), AscentOptions(gradient="base")
     view = a_view(lm, FOUND)
-    base = read_base(lm, view.encoded, options)
+    base = prefill_base(lm, view.encoded, options)
     (step,) = ascend(lm, view, options, base)
     (alone,) = ascend(lm, view, options)
     low = replace(options, memory="low")
-    (slower,) = ascend(lm, view, low, read_base(lm, view.encoded, low))
+    (slower,) = ascend(lm, view, low, prefill_base(lm, view.encoded, low))
     np.testing.assert_allclose(step.gradient, slopes_at_zero(view, base.slope)[0].numpy())
     np.testing.assert_allclose(step.gradient, alone.gradient)
     np.testing.assert_allclose(step.gradient, slower.gradient)
@@ -184,7 +184,7 @@ def test_white_cannot_grow_brighter():
     view = a_view(lm, FOUND, fill="additive")
     white = replace(view.encoded, video=torch.ones_like(view.encoded.video))
     view = replace(view, encoded=white)
-    base = read_base(lm, white, AscentOptions(gradient="base"))
+    base = prefill_base(lm, white, AscentOptions(gradient="base"))
     objects, frames = slopes_at_zero(view, base.slope)
     assert not objects.any()
     assert not frames.any()
