@@ -329,14 +329,20 @@ class Answer(Stored):
     method: str = stored(Words(100, 1), "the method's name")
     text: str = stored(TEXT, "the answer")
     tokens: tuple[TokenStep, ...] = apart("its tokens, the end token included")
-    finished: bool = stored(Flag(), "whether the model ended it itself, not the token limit")
-    alpha: float = stored(_CONTRAST["alpha"], "α of the linear rule", 0.0, needed=True)
-    beta: float = stored(_CONTRAST["beta"], "β of the linear rule", 0.0, needed=True)
+    finished: bool = stored(Flag(), "whether the model ended it itself")
+    alpha: float = stored(_CONTRAST["alpha"], "α (0 in the baseline)", 0.0, needed=True)
+    beta: float = stored(_CONTRAST["beta"], "β (0 in the baseline)", 0.0, needed=True)
     head: str = stored(
-        _CONTRAST["head"], "which logits its cut compares", "probability", needed=True
+        _CONTRAST["head"],
+        "what the cut compares: `probability`, or `raw` for TCD's rule on raw logits",
+        "probability",
+        needed=True,
     )
     rule: str = stored(
-        Words(100, 1), "how the views were scored, a name in `core.rules`", "linear", needed=True
+        Words(100, 1),
+        "how the views were scored, a name in `core.rules`; α, β and head are those of `linear`",
+        "linear",
+        needed=True,
     )
     votes: dict[str, int] = stored(
         ByName(Number(0, 10**6, whole=True), 1000, TEXT),
@@ -345,7 +351,10 @@ class Answer(Stored):
         needed=True,
     )
     second_views: tuple[ShownView, ...] = stored(
-        Rows(ShownView, 9, "{}_"), "what each second view was", (), needed=True
+        Rows(ShownView, 9, "{}_"),
+        "its second views, in order; none of a plain answer",
+        (),
+        needed=True,
     )
     ms: float = stored(
         REAL, "time it added to the run: the first to need a shared piece pays for it", 0.0,
@@ -372,7 +381,7 @@ class Trace(Stored):
     frames: Pixels = apart("the source frames in their true shape")
     times: NDArray[np.float64] = stored(Array("T", digits=5), "seconds")
     groups: tuple[tuple[int, ...], ...] = stored(
-        Exactly(Exactly(FRAME, 1)), "the frames of each temporal patch of the backbone"
+        Exactly(Exactly(FRAME, 1)), "the frames of each temporal patch, G lists"
     )
     clip: ClipRecord = stored(RecordOf(ClipRecord), "the analysed file", NO_CLIP, needed=True)
     backbone: BackboneRecord = stored(
@@ -404,7 +413,9 @@ class Trace(Stored):
         None,
     )
     controls: ControlReport | None = stored(
-        Maybe(Row(ControlReport)), "whether other masks do what MACD's do; null likewise", None
+        Maybe(Row(ControlReport)),
+        "whether other masks do what MACD's do; null until measured",
+        None,
     )
     evidence: tuple[Evidence, ...] = stored(
         Rows(Evidence, MAX_EVIDENCE, "evidence{}_"), "where the evidence for a token lies", ()
@@ -437,7 +448,7 @@ class Trace(Stored):
         NAME, "`complete`, or `stopped: STAGE` where the run was cancelled", "complete", needed=True
     )
     versions: dict[str, str] = stored(
-        ByName(NAME), "of the libraries that a result depends on", dict, needed=True
+        ByName(NAME), "versions of the libraries that a result depends on", dict, needed=True
     )
 
     def __repr__(self) -> str:

@@ -72,7 +72,9 @@ class OcclusionReport(Stored):
 class ControlOutcome(Stored):
     """What one control view chooses where MACD's answer leaves the baseline's."""
 
-    name: str = stored(Choice(CONTROL_NAMES), "the control")
+    name: str = stored(
+        Choice(CONTROL_NAMES), "the control: `random`, `mask-all`, `reversed` or `blank`"
+    )
     text: str = stored(TEXT, "the token it chooses")
     same: bool = stored(
         Flag(), "whether that is MACD's; where both answers agree, whether the whole answer is"

@@ -1,31 +1,54 @@
 """What is sent has the types that the scripts are checked against, and says constants once."""
 
 import re
-from dataclasses import replace
+from dataclasses import field, replace
+from functools import cache
 
 import numpy as np
 import pytest
 
+from macd_studio.core import types
+from macd_studio.core.description import NAME, SHARE, Array
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import AscentOptions
 from macd_studio.core.pipeline import STAGES
+from macd_studio.core.traces.bundle import pack
 from macd_studio.core.traces.summary import as_json, as_text
 from macd_studio.core.types import INTERPOLATED, LOST, SEEN
+from macd_studio.core.validation import HELP, RULE
 from macd_studio.core.whatif.edits import LABEL_CHARACTERS, MAX_POINTS, SMALLEST_SIDE, sound_edit
-from macd_studio.viewer import JS, payload
+from macd_studio.viewer import JS, describe, payload
 from macd_studio.viewer.constants import FLIP_ALPHAS, FLIP_BETAS, constants
-from tests.small_trace import small_trace
+from tests.small_trace import small_trace, taken_apart
 
 
+def interfaces(name):
+    """Interface → what it extends, and its body, of one file of types."""
+    text = re.sub(r"/\*.*?\*/", "", (JS / name).read_text(), flags=re.S)
+    found = re.findall(r"export interface (\w+)(?: extends ([^{]+))? \{(.*?)\}\n", text, re.S)
+    return {one: (parent, body) for one, parent, body in found}
+
+
+def fields_of(body):
+    """The fields of an interface's body, and those that may be missing."""
+    while re.search(r"\{[^{}]*\}", body):
+        body = re.sub(r"\{[^{}]*\}", "", body)
+    fields = re.findall(r"(?:^|;)\s*(\w+)(\??):", body, re.M)
+    return {f for f, _ in fields}, {f for f, mark in fields if mark}
+
+
+@cache
 def declared():
     """Interface → the names of its fields, and those that may be missing."""
-    text = re.sub(r"/\*.*?\*/", "", (JS / "types.d.ts").read_text(), flags=re.S)
-    found = {}
-    for name, body in re.findall(r"export interface (\w+) \{(.*?)\}\n", text, re.S):
-        while re.search(r"\{[^{}]*\}", body):
-            body = re.sub(r"\{[^{}]*\}", "", body)
-        fields = re.findall(r"(?:^|;)\s*(\w+)(\??):", body, re.M)
-        found[name] = {f for f, _ in fields}, {f for f, mark in fields if mark}
+    stored = {name: fields_of(body) for name, (_, body) in interfaces("trace.d.ts").items()}
+    found = dict(stored) | {"EvidenceTarget": stored["Target"]}
+    for name, (parent, body) in interfaces("types.d.ts").items():
+        fields, optional = fields_of(body)
+        if parent:
+            inherited, more = stored[re.search(r"Stored\.(\w+)", parent)[1]]
+            picked = set(re.findall(r'"(\w+)"', parent)) if "Pick<" in parent else inherited
+            fields, optional = fields | (inherited & picked), optional | (more & picked)
+        found[name] = fields, optional
     return found
 
 
@@ -143,6 +166,36 @@ def test_levels_and_their_names_come_from_the_trace():
     assert ["set by hand" in line for line in lines] == [True, False]
     free = replace(trace, options=replace(other, ascent=AscentOptions(levels="continuous")))
     assert payload(free)["trace"]["levels"][1]["value"] is None
+
+
+def test_what_follows_from_the_description_is_written():
+    for path, text in describe.written().items():
+        assert path.read_text(encoding="utf-8") == text, f"python -m viewer.describe: {path.name}"
+
+
+def test_a_field_that_is_described_needs_no_other_place(monkeypatch):
+    """It is written and sent, and stands in the types, the schema and the documents."""
+    extended = [
+        (types.TokenStep, "entropy", Array(), "of p"), (types.Track, "hue", SHARE, "its hue"),
+        (types.Trace, "room", NAME, "where it was"),
+    ]  # fmt: skip
+    for kind, name, rule, help in extended:
+        one = field(default=0.0 if name != "room" else "", metadata={RULE: rule, HELP: help})
+        one.name, one._field_type = name, types.Trace.__dataclass_fields__["truth"]._field_type
+        monkeypatch.setitem(kind.__dataclass_fields__, name, one)
+        monkeypatch.setattr(kind, name, one.default, raising=False)
+    assert {"  hue: number;", "  entropy: number;", "  room: string;"} <= set(
+        describe.types().splitlines()
+    )
+    assert "| `tracks[].hue` | its hue |" in describe.summary(describe.SUMMARY.read_text())
+    assert ("arrays/answer0_entropy.npy", "(tokens) of p") in describe.places()
+    assert "room" in describe.json_schema()["properties"]
+    shown, manifest = payload(small_trace())["trace"], taken_apart(pack(small_trace()))
+    assert shown["room"] == manifest[0]["room"] == ""
+    assert shown["tracks"][0]["hue"] == manifest[0]["tracks"][0]["hue"] == 0.0
+    assert shown["answers"]["macd"]["tokens"][0]["entropy"] == 0.0
+    assert "arrays/answer1_entropy.npy" in manifest[1]
+    assert as_json(small_trace())["tracks"][0]["hue"] == 0.0
 
 
 def test_a_trace_without_more_is_sent_too():

@@ -1,5 +1,13 @@
 // What Python sends (viewer/payload.py) and what the modules here hand to each other.
-// tests/viewer/test_types.py compares the payload's types with what Python writes.
+// The fields of a trace are those of ./trace, which Python writes; here stands what the payload adds to them.
+// tests/viewer/test_payload.py compares both with what Python sends.
+
+import type * as Stored from "./trace";
+import type { Box, ControlReport, OcclusionReport, AscentStep, Point, View } from "./trace";
+export type {
+  Agreement, AscentStep, Box, ControlOutcome, ControlReport, KnockOut, Lens, OcclusionReport, Point, Stroke, View,
+} from "./trace";
+export type EvidenceTarget = Stored.Target;
 
 export interface Payload {
   constants: Constants;
@@ -42,9 +50,8 @@ export interface Status {
   where: string;
 }
 
-export interface Trace {
+export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups" | "truth" | "shared" | "seed" | "warnings" | "controls"> {
   run: string;
-  question: string;
   clip: string;
   /** The model that made it. */
   backbone: string;
@@ -54,8 +61,6 @@ export interface Trace {
   size: [number, number];
   frames: string[];
   model: ModelFrames | null;
-  times: number[];
-  groups: number[][];
   mask: MaskRecipe;
   /** Whether another program computed the trace, so that no model here can change it. */
   recorded: boolean;
@@ -77,7 +82,6 @@ export interface Trace {
   answers: Record<string, Answer>;
   edits: Edit[];
   occlusion: OcclusionReport | null;
-  controls: ControlReport | null;
   evidence: Evidence[];
   /** Milliseconds that each kind of map took on this server, "occlusion-grid" by patch, as far as known. */
   evidence_ms: Record<string, number> | null;
@@ -87,15 +91,10 @@ export interface Trace {
   comparable: boolean;
   /** What that took on this server, in milliseconds, as far as known. */
   controls_ms: number | null;
-  /** The right answer; empty where nobody knows it. */
-  truth: string;
   /** What must be seen before anything is believed; empty where there is nothing of the kind. */
   badge: string;
   /** Nouns of the question that no track is called. */
   undetected: string[];
-  shared: Record<string, number>;
-  seed: number;
-  warnings: string[];
   previous?: Answer;
   /** Whether a change by hand that was taken back can be made again. */
   redo?: boolean;
@@ -110,84 +109,33 @@ export interface ModelFrames {
   fit: string;
 }
 
-export interface MaskRecipe {
-  pad: number;
-  feather: number;
+export interface MaskRecipe extends Stored.MaskOptions {
   /** Feather widths from an outline beyond which its mask no longer changes. */
   reach: number;
-  overlap: "normalise" | "raw";
-  swept: boolean;
-  fusion: "max" | "confidence" | "average" | "or";
-  fill: string;
-  frame_mask: "outside" | "whole" | "off";
-  fill_seed: number;
-  shape: "outline" | "box";
 }
 
-/** x0 y0 x1 y1 in shares of the frame. */
-export type Box = [number, number, number, number];
-export type Point = [number, number];
 /** Rings of points in shares of the box. */
 export type Outline = Point[][];
 
-export interface Track {
-  id: number;
-  label: string;
-  colour: string;
-  confidence: number;
-  frames_seen: number;
-  state: number[];
-  brush: Stroke[];
-  outlines: (Outline | null)[];
-  boxes: (Box | null)[];
-}
-
-export interface Stroke { points: Point[]; radius: number; erase: boolean }
-
-export interface AscentStep {
-  loss: number;
-  strength: number[];
-  gradient: number[];
-  frame_strength: number[];
-  frame_gradient: number[];
-}
+export interface Track extends Stored.Track { colour: string }
 
 /** value: null stands for every strength between 0 and 1. */
 export interface Level { value: number | null; name: string }
 
-export interface Counterfactual {
-  strength: number[];
-  margin: number[];
-  level: number[];
-  frame_strength: number[];
-  frame_margin: number[];
-  frame_level: number[];
+export interface Counterfactual extends Stored.Counterfactual {
   /** Whether the level of each object, and of each frame group, was set by hand. */
   by_hand: boolean[];
   frame_by_hand: boolean[];
-  base_loss: number | null;
-  loss: number | null;
 }
 
 export type Head = "probability" | "raw";
 
-export interface Answer {
+export interface Answer extends Stored.Answer {
   /** Whether it is right; null where the truth is not known. */
   right: boolean | null;
-  method: string;
   /** What the method is called. */
   title: string;
-  text: string;
-  finished: boolean;
-  alpha: number;
-  beta: number;
-  head: Head;
-  rule: string;
-  votes: Record<string, number>;
   second_views: ShownView[];
-  ms: number;
-  total_ms: number;
-  memory_mb: number;
   tokens: TokenStep[];
   /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
   constant?: string;
@@ -195,36 +143,20 @@ export interface Answer {
   cannot_redecode?: string;
 }
 
-export interface ShownView {
-  view: View;
+export interface ShownView extends Stored.ShownView {
   /** Its frames; null for one that the model read as it is. */
   shown: (string | null)[] | null;
 }
 
-export interface View {
-  kind: string;
-  level?: number[];
-  caption?: string;
-  frames?: number[];
-  layer?: number;
-  ratio?: number;
-  grid?: [number, number, number];
-}
-
-export interface TokenStep {
+export interface TokenStep extends Stored.TokenStep {
   index: number;
-  token: number;
   text: string;
-  candidates: number[];
   texts: string[];
-  base: number[];
-  base_log_z: number;
   /** As base, of each second view. */
   others: number[][];
   others_log_z: number[];
   hidden: string | null;
-  /** Every token with at least this base logit is a candidate; null: all, or not known. */
-  floor: number | null;
+  /** Whether all tokens are candidates; then floor is null, as it is where it is not known. */
   complete: boolean;
   weights: StepWeights | null;
   repeats: Repeats | null;
@@ -233,19 +165,6 @@ export interface TokenStep {
 /** The model's repetition penalty, and the places of the candidates that came before. */
 export interface Repeats { penalty: number; at: number[] }
 
-export interface ControlOutcome { name: string; text: string; same: boolean; index: number }
-
-/** MACD's masks beside controls, at the first token where its answer differs from the baseline's. */
-export interface ControlReport {
-  /** null: the answers agree. */
-  index: number | null;
-  macd: string;
-  baseline: string;
-  outcomes: ControlOutcome[];
-  constant: number;
-  milliseconds: number;
-}
-
 export interface StepWeights {
   base: number;
   others: number[];
@@ -253,70 +172,24 @@ export interface StepWeights {
   bias: [number, number][];
 }
 
-export interface OcclusionReport {
-  gradient: number[];
-  loss_change: number[];
-  odds_change: number[];
-  token_change: number[][];
-  correlation: number | null;
-  verdict: string;
-}
-
 /** Where the evidence for one token lies: core/evidence/records.py says what each field is. */
-export interface Evidence {
-  target: EvidenceTarget;
-  /** The token's logit, or its lead, under V and under V_d. */
-  score: [number, number];
-  layers: number[];
+export interface Evidence extends Omit<Stored.Evidence, "maps"> {
   /** x0 y0 x1 y1 of a map's outer corners in shares of the source frame. */
   extent: Box;
   /** Kind → the magnitude that is drawn at full strength, under both views. */
   strongest: Record<string, number>;
   maps: EvidenceMap[];
-  agreement: Agreement[];
-  knock_outs: KnockOut[];
-  lens: Lens | null;
-}
-
-export interface EvidenceTarget {
-  answer: string;
-  index: number;
-  token: number;
-  text: string;
-  against: number | null;
-  against_text: string | null;
 }
 
 export type EvidenceView = "video" | "counterfactual";
 
-export interface EvidenceMap {
-  kind: string;
-  view: EvidenceView;
+export interface EvidenceMap extends Omit<Stored.EvidenceMap, "values"> {
   /** Rows and columns of each frame's map. */
   grid: [number, number];
   scale: number;
   /** Frames × grid, in steps of `scale`: 16-bit numbers, low byte first, as base64. */
   values: string;
-  objects: number[];
-  outside: number;
-  groups: number[];
-  sanity: number | null;
 }
-
-export interface Agreement { view: EvidenceView; first: string; second: string; correlation: number | null }
-
-export interface KnockOut {
-  track: number | null;
-  box: Box | null;
-  layers: [number, number];
-  tokens: number;
-  before: string;
-  after: string;
-  score: [number, number];
-  probability: [number, number];
-}
-
-export interface Lens { video: number[]; counterfactual: number[] }
 
 /** What of a token's evidence is asked for: core/evidence/options.py. */
 export interface EvidenceRequest {
