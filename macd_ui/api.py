@@ -59,12 +59,12 @@ def add_api(store: Store) -> None:
         """
         chosen = options_from({} if options is None else options)
         check_limits(chosen)
-        asked = clean_question(question or "")
+        cleaned = clean_question(question or "")
         clip = _uploaded(video)
         caller = str(request.session_hash)
         with store.sessions.call(caller, visitor_of(request)) as session:
             store.uploads.hold(clip, session.key)
-            result = run_call(store, session, clip, asked, chosen)
+            result = run_call(store, session, clip, cleaned, chosen)
         # among the uploads, where it is deleted after some minutes
         folder = Path(tempfile.mkdtemp(dir=store.uploads.folder))
         return as_json(result), str(save(result, folder / "trace.macd"))

@@ -178,8 +178,8 @@ def card(readme: str, backbones: Sequence[str] = ()) -> bytes:
     lines = ["models:", *(f"  - {n}" for n in names), "preload_from_hub:",
              *(f"  - {n}" for n in names)]  # fmt: skip
     first, front, rest = readme.split("---\n", 2)
-    kept = re.sub(r"^(models|preload_from_hub):.*\n([ -].*\n)*", "", front, flags=re.M)
-    return "---\n".join([first, kept + "\n".join(lines) + "\n", rest]).encode("utf-8")
+    others = re.sub(r"^(models|preload_from_hub):.*\n([ -].*\n)*", "", front, flags=re.M)
+    return "---\n".join([first, others + "\n".join(lines) + "\n", rest]).encode("utf-8")
 
 
 def _problem(data: dict[str, Any]) -> str:
@@ -253,20 +253,20 @@ def push(deployment: Deployment) -> str:
 
 def _refused(error: Any, deployment: Deployment) -> tuple[str, str]:
     status = getattr(error.response, "status_code", None)
-    said = visible(str(getattr(error, "server_message", "") or error).splitlines()[0])[:200]
+    message = visible(str(getattr(error, "server_message", "") or error).splitlines()[0])[:200]
     if status == 401:
         return "the hub does not accept the access token", "Run `hf auth login` with a valid one"
     if status == 402:
         return (
-            f"the account may not use {deployment.hardware} ({said})",
+            f"the account may not use {deployment.hardware} ({message})",
             "Choose --hardware cpu-basic, or another plan",
         )
     if status == 403:
         return (
-            f"the access token may not write to {deployment.space} ({said})",
+            f"the access token may not write to {deployment.space} ({message})",
             "Use a token with write access, and a name of your own",
         )
-    return f"the hub refused the deployment ({status}: {said})", "Correct this and try again"
+    return f"the hub refused the deployment ({status}: {message})", "Correct this and try again"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -260,7 +260,7 @@ class FormEvents:
             yield opened
         except MacdError as error:
             yield self.view.show_error(session, error, "open")
-        finally:  # what is in the file is kept by the session now
+        finally:  # the session has what is in the file now
             self.store.uploads.release(key, path)
 
     def _opened(self, session: Session, trace: Trace) -> Updates:

@@ -227,9 +227,9 @@ def as_table() -> str:
     lines = ["| tool | takes | what it does |", "|---|---|---|"]
     for tool in tools(None):  # type: ignore[arg-type]
         about, _, details = inspect.getdoc(tool).partition("\n\n")  # type: ignore[union-attr]
-        told = dict(re.findall(r"^ +(\w+): (.*)$", details, re.M))
+        arguments = dict(re.findall(r"^ +(\w+): (.*)$", details, re.M))
         takes = "<br>".join(
-            f"`{name}`: {told[name]}{'' if p.default is p.empty else ' (may be left out)'}"
+            f"`{name}`: {arguments[name]}{'' if p.default is p.empty else ' (may be left out)'}"
             for name, p in inspect.signature(tool).parameters.items()
         )
         name = getattr(tool, "_mcp_uri_template", tool.__name__)

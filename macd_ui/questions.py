@@ -45,7 +45,7 @@ def read_questions(text: Any) -> list[str]:
 def ask_several(runs: Runs, values: Mapping[str, Any], text: Any, key: str) -> Iterator[Updates]:
     """Runs the form's clip with each question in turn; Stop ends the whole list.
 
-    The update "answers" holds all answers so far. What the model read of the video is kept until
+    The update "answers" holds all answers so far. What the model read of the video stays until
     the last question is answered.
     """
     session = runs.store.sessions.open(key)

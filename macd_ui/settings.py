@@ -195,11 +195,11 @@ def is_loopback(host: str) -> bool:
 
 def check_limits(options: RunOptions) -> None:
     """Raises OptionError where a run asks for more than LIMITS."""
-    asked: dict[str, Any] = {path: reduce(getattr, path.split("."), options) for path in LIMITS}
+    requested: dict[str, Any] = {path: reduce(getattr, path.split("."), options) for path in LIMITS}
     if options.video.at:
-        asked["video.frames"] = len(options.video.at)
+        requested["video.frames"] = len(options.video.at)
     for path, most in LIMITS.items():
-        value = asked[path]
+        value = requested[path]
         if isinstance(value, int | float) and value > most:
             raise OptionError(
                 f"{path} is {value:g}",
@@ -380,6 +380,6 @@ def set_up(folder: Path | None) -> None:
 
 
 def gallery_in(folder: Path | None) -> str | None:
-    """The folder `gallery` of what is kept, if it is there."""
+    """The folder `gallery` of the bucket, if it is there."""
     place = None if folder is None else folder / "gallery"
     return str(place) if place is not None and place.is_dir() else None

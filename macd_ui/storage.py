@@ -1,6 +1,6 @@
 """The files of a running server: one folder, gone when it ends, even if it was killed.
 
-A visitor's uploads are kept as long as their session refers to them. Gradio names an upload by its
+A visitor's uploads stay as long as their session refers to them. Gradio names an upload by its
 content, so two sessions can share a file: it goes when the last of them lets go.
 """
 
@@ -20,7 +20,7 @@ LOCK = "lock"
 NEW_S = 60.0
 """A folder without a lock is that of a server that is just starting, for this long."""
 UNCLAIMED = 5.0
-"""An upload that no session ever referred to is kept for this many times the grace."""
+"""An upload that no session ever referred to stays for this many times the grace."""
 
 
 class ServerFolder:
@@ -99,7 +99,7 @@ class Uploads:
                     self._released.add(path)
 
     def sweep(self) -> None:
-        """Deletes what no session refers to. Files that were never referred to are kept longer."""
+        """Deletes what no session refers to. Files that were never referred to stay longer."""
         now = time.time()
         for path in sorted(self.folder.rglob("*"), reverse=True):  # files before their folders
             try:

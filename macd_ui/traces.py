@@ -72,7 +72,7 @@ class StoredTrace:
         return self._trace
 
     def get(self) -> Trace:
-        """The trace, read from its file where it was put into one. Raises TraceError."""
+        """The trace, read from its file where it was moved to one. Raises TraceError."""
         trace = self._trace
         if trace is not None:
             return trace
@@ -187,8 +187,8 @@ class MemoryBudget:
             self._usage.pop(session, None)
 
     def _measure(self, session: Holder, now: float | None = None) -> None:
-        """Counts what a session keeps; now: it has just used all of it."""
-        former = self._usage.get(session, {})
+        """Counts what a session holds; now: it has just used all of it."""
+        before = self._usage.get(session, {})
         seen: set[int] = set()
         bench = session.bench
         if bench is not None:
@@ -201,7 +201,7 @@ class MemoryBudget:
             "clip": sum(memory_of(clip, seen) for clip in frames),
         }
         self._usage[session] = {
-            what: Usage(size, former[what].used if now is None and what in former else now or 0.0)
+            what: Usage(size, before[what].used if now is None and what in before else now or 0.0)
             for what, size in sizes.items()
             if size
         }

@@ -226,9 +226,9 @@ def _change_in_worker(job: ChangeJob) -> Iterator[Event | MacdError]:
 
     try:
         bench = Workbench(job.trace, _model("backbone", job.backbone))
-        asked = job.action
-        edit = read_edit(asked["edit"], job.trace) if asked["do"] == "edit" else None
-        yield from _lighter(change_events(bench, asked, edit))
+        action = job.action
+        edit = read_edit(action["edit"], job.trace) if action["do"] == "edit" else None
+        yield from _lighter(change_events(bench, action, edit))
     except MacdError as error:
         yield error
 
@@ -361,17 +361,17 @@ def _whole(
 
 def lost_gpu(error: Exception, seconds: int) -> GpuError:
     """Cause and remedy of what `spaces` says, whose messages may hold markup."""
-    said = re.sub(r"<[^>]*>", "", str(getattr(error, "message", "") or error))
-    kind = f"{getattr(error, 'title', '')} {said}".lower()
-    said = " ".join(said.split())[:200].rstrip(".") or type(error).__name__
+    message = re.sub(r"<[^>]*>", "", str(getattr(error, "message", "") or error))
+    kind = f"{getattr(error, 'title', '')} {message}".lower()
+    message = " ".join(message.split())[:200].rstrip(".") or type(error).__name__
     if "quota" in kind or "credits" in kind:
         return GpuError(
-            f"your GPU quota does not cover the {seconds} s that this may take ({said})",
+            f"your GPU quota does not cover the {seconds} s that this may take ({message})",
             "Log in to Hugging Face, choose fewer frames, steps or methods, or come back later",
         )
     if "queue" in kind or "no gpu" in kind:
-        return GpuError(f"no GPU is free now ({said})", "Try again in a minute")
+        return GpuError(f"no GPU is free now ({message})", "Try again in a minute")
     return GpuError(
-        f"the GPU was taken away before the end; {seconds} s were asked for ({said})",
+        f"the GPU was taken away before the end; {seconds} s were asked for ({message})",
         "Run it again, with fewer frames, steps or methods",
     )

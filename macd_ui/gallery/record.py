@@ -2,7 +2,7 @@
 
 LIST is a JSON array (docs/gallery.md). OUT gets a copy of each clip, its trace beside it, an
 `index.json` as in assets/examples and a CREDITS.md: ready for a gallery, for MACD_EXAMPLES_DIR, or
-to be committed. What is in OUT already is kept, so a recording that was interrupted goes on.
+to be committed. What is in OUT already stays, so a recording that was interrupted goes on.
 Exit codes: 0 everything is recorded, 1 some runs failed, 2 bad input.
 """
 
@@ -108,7 +108,7 @@ def record(
     detector: Detector,
     options: RunOptions,
     methods: Sequence[str] = (),
-    tell: Callable[[str], object] = lambda line: None,
+    report: Callable[[str], object] = lambda line: None,
 ) -> list[str]:
     """Runs what is not yet recorded; gives what failed, in lines. The index is written each time.
 
@@ -123,7 +123,7 @@ def record(
         try:
             trace = _recorded(file, entry, lm, options, methods)
             if trace is None:
-                tell(f"{entry.name}: {entry.question}")
+                report(f"{entry.name}: {entry.question}")
                 trace = run_video(
                     entry.video,
                     entry.question,

@@ -208,9 +208,9 @@ def minutes_of(chapter: Chapter, clips: int = 0) -> int:
     spoken = [plain(step.task) for step in chapter.steps]
     minutes = CLIP_MIN * clips + TASK_MIN * sum(bool(step.done) for step in chapter.steps)
     if chapter.prediction is not None:
-        asked = chapter.prediction
-        texts += asked.explanation
-        spoken += [plain(asked.question), *map(plain, asked.options)]
+        texts += chapter.prediction.explanation
+        prediction = chapter.prediction
+        spoken += [plain(prediction.question), *map(plain, prediction.options)]
         minutes += PREDICTION_MIN
     words = sum(len(text.split()) for text in (*spoken, *map(_text_of, texts)))
     return max(1, round(minutes + words / WORDS_PER_MINUTE))

@@ -270,9 +270,9 @@ class Gate:
         content = parsed(body)
         index = content.get("fn_index")
         body = checked(content, cookie, self.store.uploads.folder)
-        asked = FUNCTION.fullmatch(path)
-        if asked and self.framework is not None:
-            kind, name = ("", "") if asked[1] == "queue" else asked.groups()
+        called = FUNCTION.fullmatch(path)
+        if called and self.framework is not None:
+            kind, name = ("", "") if called[1] == "queue" else called.groups()
             if not self.framework.knows_function(name, None if kind == "call/v2" else index):
                 raise Refusal(404, "There is no such function here. /gradio_api/info lists them.")
             limits = self.store.quota.limits

@@ -38,15 +38,15 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        self.told = False
+        self.requested = False
         self.starting = True
 
-    def tell(self, *_: object) -> None:
+    def request(self, *_: object) -> None:
         """The handler: ends a start at once, which otherwise goes on through every import and
         download. Whatever hangs afterwards is written to stderr and ends with the process.
         """
-        if not self.told:
-            self.told = True
+        if not self.requested:
+            self.requested = True
             faulthandler.dump_traceback_later(END_S, exit=True)
         if self.starting:
             self.starting = False  # what comes now is cleaning up
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serves the page as the command line says; returns after SIGTERM or SIGINT."""
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop.tell)
+        signal.signal(number, stop.request)
     try:
         settings = read_settings(arguments)
         set_up(data_folder())
@@ -175,7 +175,7 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
         if not zerogpu.active():
             store.warm_up()  # after the port is open: it would take processor time from the launch
         stop.starting = False
-        while not stop.told:
+        while not stop.requested:
             time.sleep(0.2)
         store.drain(DRAIN_S)
     finally:
@@ -188,4 +188,4 @@ def serve(settings: ServerSettings, stop: Stop) -> None:
             site.close()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0) if stop.told else None  # threads of libraries must not hold it up
+        os._exit(0) if stop.requested else None  # threads of libraries must not hold it up

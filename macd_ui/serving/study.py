@@ -1,6 +1,6 @@
 """The rating study of a server, opened before the page; signing in with an account of the hub.
 
-Raters who sign in need no invitation. Only a hash of the account with the study's key is kept, as
+Raters who sign in need no invitation. Only a hash of the account with the study's key is stored, as
 the rater's code. The routes stand under /rate/hub and have a session cookie of their own.
 """
 

@@ -71,9 +71,9 @@ def test_a_signal_ends_a_start_at_once(ends, monkeypatch, number):
 def test_a_second_signal_does_not_cut_off_the_cleaning_up(ends):
     stop = server.Stop()
     with pytest.raises(server.Stopped):
-        stop.tell()
-    stop.tell()
-    assert stop.told
+        stop.request()
+    stop.request()
+    assert stop.requested
     assert len(ends.limits) == 1
 
 

@@ -25,7 +25,7 @@ def test_the_page_answers_before_the_models_are_loaded(monkeypatch):
 
     def warm_up(store):
         address = f"http://127.0.0.1:{port}/"
-        stop.told = True  # even where nothing answers
+        stop.requested = True  # even where nothing answers
         answered.append(httpx.get(address, timeout=PATIENCE_S, trust_env=False).status_code)
 
     monkeypatch.setattr(Store, "warm_up", warm_up)
