@@ -116,7 +116,6 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "levels": [asdict(level) for level in ascent.named_levels()],
         "r0": ascent.r0,
         "tau": ascent.tau,
-        "continuous": ascent.levels == "continuous",
         "frame_fraction": ascent.frame_fraction,
         "approximate": ascent.gradient != "exact",
         "tracked": bool(trace.tracks or trace.steps or "track" in trace.timings_ms),
@@ -243,7 +242,7 @@ def fit_of(frames: ModelFrames) -> str:
     height, width = frames.size
     by = abs(frames.stretch - 1)
     way = "wider" if frames.stretch > 1 else "narrower"
-    shape = "shape kept" if by < 0.005 else f"stretched {100 * by:.0f} % {way}"
+    shape = "aspect ratio preserved" if by < 0.005 else f"stretched {100 * by:.0f} % {way}"
     return f"{width}×{height} pixels, {shape}{', padded' if frames.padded else ''}"
 
 

@@ -75,9 +75,14 @@ window.viewer.update({text});
 
 def show(page, trace, width=1440, scheme="light", **more):
     """The viewer with this trace in a window of that width; more: see `viewer.payload`."""
+    return show_data(page, payload(trace, **more), width, scheme)
+
+
+def show_data(page, data, width=1440, scheme="light"):
+    """The viewer with a payload."""
     page.set_viewport_size({"width": width, "height": HEIGHT})
     page.goto("about:blank")  # nothing stays of what was shown before
-    page.set_content(page_of(payload(trace, **more), scheme))
+    page.set_content(page_of(data, scheme))
     page.wait_for_function(
         "[...window.viewer.stage.images.values()].every((image) => image.complete)"
     )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from macd_studio.core.macd import quantize_strengths
-from tests.browser.states import STEPS, show, traced
+from macd_studio.viewer import payload
+from tests.browser.states import STEPS, show, show_data, traced
 
 pytestmark = pytest.mark.browser
 
@@ -129,3 +130,47 @@ def test_plots_say_in_words_what_they_draw(bare):
     canvas = page.locator(".mv-stage canvas").get_attribute("aria-label")
     assert canvas.startswith("Frame 1 of 4: 1 dog, ")
     assert "Shown: Boxes, Levels." in canvas
+
+
+def test_levels_and_their_names_are_the_traces(bare):
+    """Another trace's levels and names stand everywhere, and its steps become those levels."""
+    data = payload(traced(objects=3, steps=3))
+    names = ("clear", "veiled", "shut")
+    one = data["trace"]
+    one["r0"] = 0.4
+    one["levels"] = [{"value": v, "name": n} for v, n in zip((0.1, 0.4, 0.9), names, strict=True)]
+    groups = len(one["groups"])
+    by_hand = [True, *[False] * (groups - 1)]
+    one["final"] |= {
+        "level": [0.1, 0.4, 0.9], "by_hand": [False, True, False],
+        "frame_level": [0.9, *[0.1] * (groups - 1)], "frame_by_hand": by_hand,
+    }  # fmt: skip
+    one["steps"][0] |= {"strength": [0.0, 0.4, 1.0]}
+    page = show_data(bare, data)
+    levels = page.locator(".mv-object .mv-level")
+    expected = ["0.1 clear", "0.4 veiled, set by hand", "0.9 shut"]
+    assert levels.all_inner_texts() == expected
+    assert (
+        page.locator(".mv-mechanism")
+        .inner_text()
+        .startswith("The cup was shut; the ball was veiled; outside the objects, ")
+    )
+    signs = page.locator(".mv-legend-list").first.locator("dt:has(.mv-key)").all_text_contents()
+    assert signs == ["0.1", "r0 = 0.4", "0.9"]
+    drawn = page.locator(".mv-legend-list").first.text_content()
+    for name in names:
+        assert f"the object is {name}." in drawn
+    cells = page.locator(".mv-frame-level")
+    assert cells.first.get_attribute("title") == "frame 1: masked at 0.9, set by hand"
+    assert cells.last.get_attribute("title") == "frame 4: clear"
+    assert "mv-full" in cells.first.get_attribute("class")
+    page.locator(".mv-whatif > summary").click()
+    page.locator(".mv-object").first.click()
+    buttons = page.locator(".mv-edit-object .mv-segments button")
+    assert buttons.all_inner_texts() == ["0.1 clear", "0.4 veiled", "0.9 shut"]
+    assert [b.get_attribute("aria-pressed") for b in buttons.all()] == ["true", "false", "false"]
+    page.get_by_label("Ascent step", exact=True).fill("0")
+    assert levels.all_inner_texts() == ["0.1 clear", "0.4 veiled", "0.9 shut"]
+    assert " · shut: 3 cup +0.600 · veiled: 2 ball +0.000 · clear: 1 dog −0.400" in (
+        page.locator(".mv-step-text").inner_text()
+    )

@@ -71,7 +71,7 @@ CASES = {
         ([LEVELS, 1, True], "1 masked, set by hand"),
     ],
     "levelSign": [
-        ([LEVELS[0]], "0"), ([LEVELS[1]], "r0 = 0.4"), ([LEVELS[2]], "1"), ([ANY_BETWEEN[1]], "0 < level < 1")
+        ([LEVELS, 0], "0"), ([LEVELS, 1], "r0 = 0.4"), ([LEVELS, 2], "1"), ([ANY_BETWEEN, 1], "0 < level < 1")
     ],
     "levelDrawing": [
         ([LEVELS, 0], "A dashed outline: the object is kept."),
@@ -291,8 +291,9 @@ CASES = {
          "Frame 2 of 4: 1 dog, kept; 2 cat · x. Shown: Boxes, Levels."),
     ],
     "frameMaskText": [
-        ([0, LEVELS, 0], "frame 1: kept"), ([1, LEVELS, 0.4], "frame 2: masked at 0.4"),
-        ([1, LEVELS, 1], "frame 2: masked at 1"),
+        ([0, LEVELS, 0, True], "frame 1: kept, set by hand"),
+        ([1, LEVELS, 0.4, False], "frame 2: masked at 0.4"),
+        ([1, LEVELS, 1, True], "frame 2: masked at 1, set by hand"),
     ],
     "editText": [
         ([TRACE, {"kind": "level", "track": 2, "level": 1}], "2 cat: level 1"),

@@ -160,7 +160,7 @@ export class Legend {
   /** @param {Trace} trace */
   loadTrace({ levels }) {
     this.levels.forEach(({ sign, drawing }, index) => {
-      sign.textContent = levelSign(levels[index]);
+      sign.textContent = levelSign(levels, index);
       drawing.textContent = levelDrawing(levels, index);
     });
   }

@@ -229,13 +229,18 @@ export function levelsOfStep(trace, step) {
   return { objects: strength.map((r) => quantized(r, trace)), frames };
 }
 
+/** The group of frames that a frame belongs to, as an index. @param {Trace} trace @param {number} frame */
+export function groupOf(trace, frame) {
+  return trace.groups.findIndex((group) => group.includes(frame));
+}
+
 /**
  * What the objects and one frame are hidden at, as the ascent ended or before one of its steps; at r0
  * as long as no ascent has ended.
  * @param {Trace} trace @param {number} frame @param {number | null} step null: the end @returns {FrameLevels}
  */
 export function levelsAt(trace, frame, step = null) {
-  const group = trace.groups.findIndex((g) => g.includes(frame));
+  const group = groupOf(trace, frame);
   if (step !== null) {
     const { objects, frames } = levelsOfStep(trace, step);
     return { objects, frame: frames.length ? frames[group] : 0 };

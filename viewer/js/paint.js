@@ -3,7 +3,7 @@
 // it. Where on the canvas the source frame lies is the stage's matter.
 
 import { contextOf } from "./dom.js";
-import { outlineOf } from "./masks.js";
+import { groupOf, outlineOf } from "./masks.js";
 import { levelIndex, trackName, viewText } from "./strings.js";
 import { inkOn, unpackBits } from "./text.js";
 
@@ -47,7 +47,7 @@ function darkenHidden(context, step, view, trace, frame) {
   if (!step || !step.hidden || !view.grid) return;
   const [patches, rows, columns] = view.grid;
   const hidden = unpackBits(step.hidden, patches * rows * columns);
-  const patch = trace.groups.findIndex((g) => g.includes(frame));
+  const patch = groupOf(trace, frame);
   const { width, height } = context.canvas;
   const [across, down] = [width / columns, height / rows];
   context.fillStyle = "rgba(17, 17, 17, .8)";

@@ -3,7 +3,7 @@
 // lane for each object and one for the frame mask.
 
 import { all, button, contextOf, el, savePicture } from "./dom.js";
-import { frameMasks, levelsAt } from "./masks.js";
+import { frameMasks, groupOf, levelsAt } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
 import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, levelIndex, levelName, outsideText, trackName } from "./strings.js";
@@ -61,7 +61,7 @@ export class Lanes {
       const level = levelsAt(trace, i, step).frame;
       return el("span", {
         class: `mv-cell mv-frame-level ${["", "mv-half", "mv-full"][levelIndex(trace.levels, level)]}`,
-        "data-frame": i, title: frameMaskText(i, trace.levels, level),
+        "data-frame": i, title: frameMaskText(i, trace.levels, level, step === null && Boolean(trace.final?.frame_by_hand[groupOf(trace, i)])),
       });
     }));
   }

@@ -196,9 +196,12 @@ export const levelText = (levels, value, byHand) => {
   return byHand ? `${text}, set by hand` : text;
 };
 
-/** @type {(level: Level) => string} how the legend shows the level at an index: its value, or the range where it has none */
-export const levelSign = ({ value }) =>
-  value === null ? "0 < level < 1" : value > 0 && value < 1 ? `r0 = ${value}` : String(value);
+/** @type {(levels: Level[], index: number) => string} how the legend shows a level: its value, or the range where it has none */
+export const levelSign = (levels, index) => {
+  const { value } = levels[index];
+  if (value === null) return `${levels[0].value} < level < ${levels[2].value}`;
+  return index === 1 ? `r0 = ${value}` : String(value);
+};
 
 /** @type {(levels: Level[], index: number) => string} what the legend says of how a level is drawn */
 export const levelDrawing = (levels, index) => {
@@ -648,9 +651,11 @@ export const outsideText = (level) => level ? ` · outside of objects masked at 
 export const frameSummary = (frame, count, objects, outside, layers) =>
   `Frame ${frame + 1} of ${count}: ${objects.join("; ") || "no tracked objects"}${outside}. Shown: ${layers.join(", ") || "the frame alone"}.`;
 
-/** @type {(frame: number, levels: Level[], value: number) => string} the frame mask in a cell of the timeline */
-export const frameMaskText = (frame, levels, value) =>
-  levelIndex(levels, value) === 0 ? `frame ${frame + 1}: ${levels[0].name}` : `frame ${frame + 1}: masked at ${Number(value.toFixed(3))}`;
+/** @type {(frame: number, levels: Level[], value: number, byHand: boolean) => string} the frame mask in a cell of the timeline */
+export const frameMaskText = (frame, levels, value, byHand) => {
+  const text = levelIndex(levels, value) === 0 ? `frame ${frame + 1}: ${levels[0].name}` : `frame ${frame + 1}: masked at ${Number(value.toFixed(3))}`;
+  return byHand ? `${text}, set by hand` : text;
+};
 
 /** Why a layer cannot be shown; `name`: of the second view. */
 export const WHY_NOT = {

@@ -70,8 +70,6 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   levels: Level[];
   r0: number;
   tau: number;
-  /** Whether strengths stay as the ascent left them instead of becoming levels. */
-  continuous: boolean;
   /** Largest share of frame groups that stay masked. */
   frame_fraction: number;
   approximate: boolean;

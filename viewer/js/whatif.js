@@ -3,6 +3,7 @@
 // what it invalidates and answers with a new trace.
 
 import { all, button, contextOf, el, errorLine } from "./dom.js";
+import { groupOf } from "./masks.js";
 import { TEXT, editText, editsOfMacd, frameNumbers, trackName } from "./strings.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
@@ -175,7 +176,7 @@ export class WhatIf {
 
   /** @param {Trace} trace @param {number} frame */
   drawFrames(trace, frame) {
-    const group = trace.groups.findIndex((g) => g.includes(frame));
+    const group = groupOf(trace, frame);
     const levels = trace.final ? trace.final.frame_level : [];
     this.frame.hidden = !levels.length || group < 0;
     const level = levels[group];
