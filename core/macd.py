@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Logits = NDArray[Any]
 Float64Array = NDArray[np.float64]
 Head = Literal["probability", "raw"]
+Values = TypeVar("Values", "Tensor", Float64Array)
 
 
 # Masks → the counterfactual
@@ -166,13 +167,18 @@ def gradient_at(
     return to_float(value), g, gf
 
 
+def update(strength: Values, gradient: Values, eta: float) -> Values:
+    """Equation 6: r ← r + η·∇_r L, clamped to [0, 1]."""
+    return (strength + eta * gradient).clip(0, 1)
+
+
 def gradient_ascent(
     view: MaskCompositor,
     options: AscentOptions,
     loss: Callable[[Tensor], Tensor],
     gradient: Callable[..., tuple[float, Tensor, Tensor]] = gradient_at,
 ) -> Iterator[AscentStep]:
-    """Equation 6, step by step: r ← clamp(r + η·∇_r L, 0, 1); r (K,) and r_f (G,) start at r0.
+    """The steps, each with what is measured before the update; r (K,) and r_f (G,) start at r0.
 
     loss: L of a video; the paper's is `query_loss`. gradient: another than the exact one.
     `core.masking.ascent.ascend` chooses both by the options. Strengths are float64, so that small
@@ -190,7 +196,7 @@ def gradient_ascent(
     for index in range(options.steps):
         value, g, gf = gradient(view, loss, r, rf)
         yield AscentStep(index, value, *(to_host(z) for z in (r, g, rf, gf)))
-        r, rf = (r + options.eta * g).clamp(0, 1), (rf + options.eta * gf).clamp(0, 1)
+        r, rf = update(r, g, options.eta), update(rf, gf, options.eta)
 
 
 # Strengths → levels
@@ -198,8 +204,8 @@ def gradient_ascent(
 
 def finalize_ascent(last: AscentStep, options: AscentOptions) -> Counterfactual:
     """Takes the last step and turns the strengths into levels."""
-    r = (last.strength + options.eta * last.gradient).clip(0, 1)
-    rf = (last.frame_strength + options.eta * last.frame_gradient).clip(0, 1)
+    r = update(last.strength, last.gradient, options.eta)
+    rf = update(last.frame_strength, last.frame_gradient, options.eta)
     return Counterfactual(
         strength=r,
         margin=r - options.r0,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.decoding.contrast import score as contrast_score
 from macd_studio.core.errors import OptionError
 from macd_studio.core.figures.pictures import as_image, bare_axes, choose_frames, of_content, small
 from macd_studio.core.figures.style import (
@@ -97,7 +98,7 @@ def measure(trace: Trace, frames: Any = None, token: int | None = None) -> Overv
     best = np.argsort(-step.base, kind="stable")[:CANDIDATES]
     own = int(np.flatnonzero(step.candidates == step.token)[0])
     kept = best if own in best else np.array([*best[:-1], own])
-    score = penalised((1 + macd.alpha) * step.base - macd.alpha * other, step.repeats)
+    score = penalised(contrast_score(step.base, other, macd.alpha, 0), step.repeats)
     boxes = np.full((len(at), len(trace.tracks), 4), np.nan, np.float32)
     for k, track in enumerate(trace.tracks):
         boxes[:, k] = track.boxes[list(at)]
