@@ -98,12 +98,12 @@ MUTANTS: dict[str, tuple[str, str]] = {
     "exact above the stored": ("(hasFloor && cut >= Number(step.floor))", "hasFloor"),
     # flips
     "head of the flips": ("rescore(step, 0, beta, head)", "rescore(step, 0, beta)"),
-    "limit of the flips": ("if (first > limit) return flips;", ""),
+    "limit of the flips": ("if (first > high) return found;", ""),
     "second flip": (
-        "(base - r.base) / (r.difference - difference)",
-        "(base - r.base) / r.difference",
+        "(height - line.height) / (line.slope - slope)",
+        "(height - line.height) / line.slope",
     ),
-    "start of the flips": ("r.base > best.base ||", "r.base < best.base ||"),
+    "start of the flips": ("(start(line) > start(best) ||", "(start(line) < start(best) ||"),
     "cell before the flip": ("p.alpha <= a ?", "p.alpha <= a + 0.125 ?"),
     "cell after the flip": ("p.alpha <= a ?", "p.alpha <= a - 0.125 ?"),
     "order of bits": ("7 - (i & 7)", "i & 7"),
@@ -113,10 +113,8 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "one.same !== same)",
     ),
     "controls that do not agree, told as those that do": (
-        "const same = namesOf(outcomes, true), other = namesOf(outcomes, false);\n  return [\n"
-        "    ...(same.length",
-        "const same = namesOf(outcomes, false), other = namesOf(outcomes, true);\n  return [\n"
-        "    ...(same.length",
+        "namesChoose(like, token), namesDoNotChoose(unlike, token)",
+        "namesChoose(unlike, token), namesDoNotChoose(like, token)",
     ),
     "controls that change the answer, told as those that do not": (
         "namesChange(unlike), namesDoNotChange(like)",
