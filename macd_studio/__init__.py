@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from macd_studio.core.door import compare, evidence, trace
     from macd_studio.core.errors import MacdError
+    from macd_studio.core.generate import decoder, wrap
     from macd_studio.core.options import RunOptions
     from macd_studio.core.recording import record
     from macd_studio.core.traces.bundle import load, save
@@ -37,11 +38,13 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
+    "decoder",
     "evidence",
     "load",
     "record",
     "save",
     "trace",
+    "wrap",
 ]
 
 _PLACES = {
@@ -49,11 +52,13 @@ _PLACES = {
     "RunOptions": "options",
     "Trace": "types",
     "compare": "door",
+    "decoder": "generate",
     "evidence": "door",
     "load": "traces.bundle",
     "record": "recording",
     "save": "traces.bundle",
     "trace": "door",
+    "wrap": "generate",
 }
 """Name → the module of `core` that defines it."""
 

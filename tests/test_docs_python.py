@@ -16,13 +16,14 @@ PAGE = (ROOT / "docs" / "python.md").read_text()
 def test_the_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    assert len(snippets) == PAGE.count("```") // 2 == 8
+    assert len(snippets) == PAGE.count("```") // 2 == 9
     names = {}
     for snippet in snippets:
         exec(compile(snippet, "docs/python.md", "exec"), names)
     said = capsys.readouterr().out
     assert f"{BEFORE} → {AFTER}" in said
     assert "100% Both views read" in said
+    assert f"generated: {AFTER}" in said
     assert "there is no option 'mask.fil'" in said
     assert "macd+code" in said
     assert "gradient counterfactual (8, 24, 24)" in said

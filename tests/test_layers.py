@@ -20,6 +20,7 @@ HOUSES = {
 OWNERS = {
     "ultralytics": ["core/objects/detect.py", "toyworld/train_detector.py"],
     "transformers": [
+        "core/generate.py",
         "core/backbones/",
         "core/objects/detect_hf.py",
         "toyworld/",

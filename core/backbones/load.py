@@ -266,11 +266,18 @@ def load_backbone(
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
-    if family in FAMILIES:
-        return adapter_of(family)(model.to(where), processor, info)
+    return adapt(model.to(where), processor, info, progress)
+
+
+def adapt(
+    model: Any, processor: Any, info: BackboneInfo, progress: Progress | None = None
+) -> VideoLM:
+    """A loaded model behind its family's adapter, or checked and behind the universal one."""
+    if info.family in FAMILIES:
+        return adapter_of(info.family)(model, processor, info)
     from macd_studio.core.backbones.contract import adapt_model
 
-    return adapt_model(model.to(where), processor, info, progress)
+    return adapt_model(model, processor, info, progress)
 
 
 def pinned(name: str) -> tuple[str, str]:

@@ -40,11 +40,13 @@ def test_the_exports_are_these():
         "Trace",
         "__version__",
         "compare",
+        "decoder",
         "evidence",
         "load",
         "record",
         "save",
         "trace",
+        "wrap",
     ]
     assert set(macd.__all__) <= set(dir(macd))
     for name in macd.__all__:
