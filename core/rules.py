@@ -51,9 +51,12 @@ class ScoreRule(ABC):
         return None
 
     @classmethod
-    @abstractmethod
     def create(cls, setting: Setting) -> Self:
-        """The rule as the options have it. Raises NotApplicable for a question it cannot score."""
+        """The rule as the options have it; without fields of its own it takes none.
+
+        Raises NotApplicable for a question it cannot score.
+        """
+        return cls()
 
     @abstractmethod
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
@@ -75,11 +78,6 @@ class Plain(ScoreRule):
     name = "plain"
     title = "Plain decoding"
     second_views = 0
-
-    @classmethod
-    def create(cls, setting: Setting) -> Self:
-        """Takes no option."""
-        return cls()
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The base alone."""
@@ -232,11 +230,6 @@ class Crg(ScoreRule):
 
     name = "crg"
     title = "CRG"
-
-    @classmethod
-    def create(cls, setting: Setting) -> Self:
-        """Takes no option; α is 1."""
-        return cls()
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The same weights for every token."""
