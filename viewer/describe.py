@@ -16,6 +16,7 @@ from typing import Any
 from macd_studio.core import description as of
 from macd_studio.core.evidence.records import ControlOutcome, ControlReport, OcclusionReport
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord, RecordOf
+from macd_studio.core.traces.summary import TOKEN_OTHERWISE
 from macd_studio.core.types import Answer, TokenStep, Trace, Track
 from macd_studio.core.validation import (
     HELP,
@@ -53,6 +54,7 @@ IN_SUMMARY: dict[str, type] = {
     "controls.": ControlReport,
     "controls.outcomes[].": ControlOutcome,
     "answers.macd.": Answer,
+    "answers.macd.tokens[].": TokenStep,
 }
 """Objects of the summary whose fields it has from a trace as they are."""
 
@@ -76,18 +78,22 @@ def summary(text: str) -> str:
     A field without a row gets one, after the last row of its object.
     """
     for place, kind in IN_SUMMARY.items():
-        last = None
-        for name, meaning in meanings(kind).items():
-            inner = of.rule_within(rules_of(kind).get(name, of.Array()))
-            if isinstance(inner, of.Array | of.Row | of.Rows | RecordOf | Part) or name == "method":
+        helps = meanings(kind)
+        for name, rule in rules_of(kind).items():
+            inner = of.rule_within(rule)
+            if isinstance(inner, of.Row | of.Rows | RecordOf | Part) or name == "method":
                 continue
-            row = re.compile(rf"^\| `{re.escape(place + name)}` \| .* \|$", re.M)
-            line = f"| `{place}{name}` | {meaning} |"
-            if row.search(text):
-                text = row.sub(line.replace("\\", "\\\\"), text)
-            elif last:
-                text = text.replace(last, f"{last}\n{line}")
-            last = line
+            if isinstance(inner, of.Array) and (kind is not TokenStep or name in TOKEN_OTHERWISE):
+                continue
+            line = f"| `{place}{name}` | {helps[name]} |"
+            rows = {
+                row[1]: row for row in re.finditer(
+                    rf"^\| `{re.escape(place)}([^`.\[]+)` \| .* \|$", text, re.M
+                )
+            }  # fmt: skip
+            old = rows.get(name) or list(rows.values())[-1]
+            new = line if name in rows else f"{old[0]}\n{line}"
+            text = text[: old.start()] + new + text[old.end() :]
     return text
 
 

@@ -27,6 +27,8 @@ _OTHERWISE = (
     "answers", "tracks",
 )  # fmt: skip
 """Fields of a trace that the summary holds in another form."""
+TOKEN_OTHERWISE = ("token", "candidates", "base", "base_log_z", "floor")
+"""Fields of a token that the summary holds in another form, or leaves out."""
 
 
 def as_json(trace: Trace) -> dict[str, Any]:
@@ -156,7 +158,7 @@ def _constant(trace: Trace, answer: Answer) -> dict[str, Any] | None:
 
 def _token(step: TokenStep, answer: Answer) -> dict[str, Any]:
     at = int(np.flatnonzero(step.candidates == step.token)[0])
-    row: dict[str, Any] = {
+    row = as_row(step, True, TOKEN_OTHERWISE) | {
         "id": step.token,
         "text": step.text,
         "logit": float(step.base[at]),

@@ -187,7 +187,9 @@ def test_a_field_that_is_described_needs_no_other_place(monkeypatch):
     assert {"  hue: number;", "  entropy: number;", "  room: string;"} <= set(
         describe.types().splitlines()
     )
-    assert "| `tracks[].hue` | its hue |" in describe.summary(describe.SUMMARY.read_text())
+    summary = describe.summary(describe.SUMMARY.read_text(encoding="utf-8"))
+    assert "| `tracks[].hue` | its hue |" in summary
+    assert "| `answers.macd.tokens[].entropy` | of p |" in summary
     assert ("arrays/answer0_entropy.npy", "(tokens) of p") in describe.places()
     assert "room" in describe.json_schema()["properties"]
     shown, manifest = payload(small_trace())["trace"], taken_apart(pack(small_trace()))
@@ -195,7 +197,9 @@ def test_a_field_that_is_described_needs_no_other_place(monkeypatch):
     assert shown["tracks"][0]["hue"] == manifest[0]["tracks"][0]["hue"] == 0.0
     assert shown["answers"]["macd"]["tokens"][0]["entropy"] == 0.0
     assert "arrays/answer1_entropy.npy" in manifest[1]
-    assert as_json(small_trace())["tracks"][0]["hue"] == 0.0
+    summary = as_json(small_trace())
+    assert (summary["room"], summary["tracks"][0]["hue"]) == ("", 0.0)
+    assert summary["answers"]["macd"]["tokens"][0]["entropy"] == 0.0
 
 
 def test_a_trace_without_more_is_sent_too():
