@@ -143,9 +143,10 @@ def _possible(options: EvidenceOptions, lm: VideoLM) -> EvidenceOptions:
     Raises NotApplicable for a kind or a knock-out that was asked for and cannot be had.
     """
     needed = {kind: find_kind(kind).needs for kind in options.chosen_kinds}
-    for kind in options.kinds if options.kinds != DEFAULT_KINDS else ():
-        if needed[kind]:
-            lm.need(needed[kind])
+    if options.kinds != DEFAULT_KINDS:
+        for kind in set(options.kinds) & set(needed):
+            if needed[kind]:
+                lm.need(needed[kind])
     if options.knock_out or options.boxes:
         lm.need("attention")
     kinds = [k for k in options.chosen_kinds if needed[k] in {"", *lm.capabilities}]

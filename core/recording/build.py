@@ -112,7 +112,7 @@ def record(
 
     >>> import numpy as np
     >>> import macd_studio as macd
-    >>> steps = [{"token": 1, "base": [2.0, 1.9], "counter": [2.0, 0.0]}]
+    >>> steps = [{"token": 1, "base": [2.0, 1.9], "others": [[2.0, 0.0]]}]
     >>> answer = {"name": "mine", "steps": steps, "alpha": 1.0, "beta": 0.1}
     >>> frames = np.zeros((1, 8, 8, 3), np.uint8)
     >>> trace = macd.record(

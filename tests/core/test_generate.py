@@ -60,7 +60,7 @@ NUCLEUS = {"do_sample": True, "top_k": 0, "top_p": 0.8, "temperature": 1.5}
 BEAM = {"do_sample": False, "num_beams": 3}
 
 
-@pytest.mark.parametrize("n", [6, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n", [3, pytest.param(200, marks=pytest.mark.long)])
 def test_the_tokens_are_those_of_compare(world, n):
     ways = [
         (GREEDY, {}),
@@ -69,7 +69,7 @@ def test_the_tokens_are_those_of_compare(world, n):
     ]
     for i, item in enumerate(items(world.bench, n)):
         how, decode = ways[i % len(ways)]
-        method = ("macd", "vcd", "blank+linear")[i // len(ways) % 3]
+        method = ("macd", "vcd", "blank+linear")[(i + i // len(ways)) % 3]
         tokens, _ = generated(world, item, method, seed=7, **how)
         assert tokens == compared(world, item, method, **decode), (item, how)
         assert tokens
