@@ -43,8 +43,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module", autouse=True)
 def _collected():
+    before = len(STARTED)
     yield
-    collect_quietly()
+    if len(STARTED) > before:
+        collect_quietly()
+
+
+STARTED: list[str] = []
+"""Addresses of the servers that this process has started."""
 
 
 @contextmanager
@@ -69,6 +75,10 @@ def serving(settings=None, grace_s=3600.0):
                     quiet=True, **launch_options(store))  # fmt: skip
         store.url = f"http://127.0.0.1:{port}"
         store.page = page
+        if not STARTED:  # what was imported until now is looked through once
+            gc.collect()
+            gc.freeze()
+        STARTED.append(store.url)
         yield store
     finally:
         store.lm.free.set()
@@ -77,7 +87,6 @@ def serving(settings=None, grace_s=3600.0):
         store.close()
         if former is not None:
             os.environ["GRADIO_TEMP_DIR"] = former
-        collect_quietly()
 
 
 def collect_quietly():
