@@ -69,11 +69,14 @@ def run_module(module: str, tests: list[str], reasons: dict[Change, str]) -> Res
 
     Raises `RuntimeError` with the end of the output where the tests fail without a mutant.
     """
+    # in the copy the package holds its parts themselves, not links to them
+    place = f"macd_studio/{module}"
+    tests = [t if t.startswith("tests/") else f"macd_studio/{t}" for t in tests]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        mutants = plant_mutants(Path(folder), module)
-        verdicts = _judge(Path(folder), module, mutants, tests)
+        mutants = plant_mutants(Path(folder), place)
+        verdicts = _judge(Path(folder), place, mutants, tests)
         unnoticed = [mutant for mutant, v in verdicts.items() if v in (SURVIVED, NO_TEST)]
-        changes = describe_changes(Path(folder) / "mutants" / module, unnoticed)
+        changes = describe_changes(Path(folder) / "mutants" / place, unnoticed)
     return Result(
         module,
         len(verdicts),
