@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
+from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
@@ -65,13 +66,6 @@ class RealModels:
         return {"title": self.title, "facts": self.facts}
 
 
-DETECTORS = {
-    "yolo11n": "YOLO11n · 2.6 M parameters · AGPL-3.0",
-    "rt-detr": "RT-DETR R50 · 43 M parameters · Apache-2.0",
-}
-"""Detectors that are offered, with what is known of them in words; the faster first."""
-
-
 def offered(settings: ServerSettings, machine: Machine | None = None) -> RealModels | None:
     """What a visitor is offered by one click; None where the operator listed no real model.
 
@@ -95,7 +89,7 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
     )  # fmt: skip
     facts = sentences.model_facts(
         best.billions, needed_gb(best, here), here.memory_gb, best.licence, best.memory_gb,
-        DETECTORS.get(detector, detector),
+        _facts(detector),
     )  # fmt: skip
     return RealModels(
         best.hub_id, detector, sentences.both_models(best.title, _name(detector)), facts
@@ -123,7 +117,11 @@ def _detector(settings: ServerSettings, machine: Machine | None) -> str | None:
 
 
 def _name(detector: str) -> str:
-    return DETECTORS.get(detector, detector).partition(" · ")[0]
+    return _facts(detector).partition(" · ")[0]
+
+
+def _facts(detector: str) -> str:
+    return DETECTORS[detector].facts if detector in DETECTORS else detector
 
 
 @lru_cache(maxsize=1)

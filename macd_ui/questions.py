@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import MacdError, OptionError
-from macd_studio.core.objects.regions import REGIONS
+from macd_studio.core.objects.registry import named
 from macd_studio.core.question import clean_question
 from macd_studio.core.truth import is_right
 from macd_studio.macd_ui import zerogpu
@@ -120,7 +120,7 @@ def run_with_detector(
     shown = session.current or (runs.view.first and StoredTrace(runs.view.first[1]))
     if (
         not isinstance(name, str)
-        or name not in REGIONS
+        or name not in named("nothing")
         or not shown
         or action.get("run") != shown.run
     ):

@@ -10,6 +10,7 @@ import errno
 from collections.abc import Sequence
 
 from macd_studio.core.errors import Cancelled, MacdError
+from macd_studio.core.objects.registry import listed
 from macd_studio.core.words import count
 
 TITLE = "MACD Studio"
@@ -38,7 +39,7 @@ BACKBONE, DETECTOR, EMBEDDED_MODEL = "Backbone", "Detector", "toyworld · embedd
 TRAJECTORIES = "Strength trajectories"
 SEVERAL, ONE_A_LINE = "Several questions", "One question on each line"
 BACKBONE_HELP = "parameters and memory in bfloat16; a folder or another hub id can be typed"
-DETECTOR_HELP = "toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, or a file"
+DETECTOR_HELP = f"{listed()}, or a file"
 SHAPE_HELP = "outlines come from a detector that segments, such as yolo11n-seg"
 GRADIENT_HELP = "≈ costs less and often gives other signs; MACD is defined by the exact one"
 

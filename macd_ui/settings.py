@@ -19,7 +19,7 @@ from typing import Any
 
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
-from macd_studio.core.objects.regions import REGIONS
+from macd_studio.core.objects.registry import named
 from macd_studio.core.options import RunOptions
 
 PORT = 7860
@@ -126,7 +126,7 @@ class ServerSettings:
     hosts: tuple[str, ...] = ()
     auth: str | None = None
     backbones: tuple[str, ...] = (EMBEDDED,)
-    detectors: tuple[str, ...] = (EMBEDDED, *REGIONS)
+    detectors: tuple[str, ...] = (EMBEDDED, *named("nothing"))
     run_seconds: float = 120.0
     visitor: VisitorLimits = VisitorLimits()
     log_content: bool = False
@@ -328,7 +328,7 @@ def read_settings(
         space=space,
         hosts=tuple(h.lower().strip("[]") for h in hosts),
         backbones=tuple(dict.fromkeys([EMBEDDED, *args.backbone])),
-        detectors=tuple(dict.fromkeys([EMBEDDED, *REGIONS, *args.detector])),
+        detectors=tuple(dict.fromkeys([EMBEDDED, *named("nothing"), *args.detector])),
         study_login=args.study is not None and args.study_login,
         proxies=tuple(proxies or (PRIVATE if space else ())),
         kept_mb=args.keep_mb,

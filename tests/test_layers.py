@@ -122,8 +122,9 @@ WITHOUT_TORCH = {
 STAGES: dict[str, set[str]] = {
     "media.video": {"media"},
     "objects.detect": {"shipped", "objects", "hub"},
+    "objects.registry": set(),
     "objects.regions": set(),
-    "objects.detect_hf": {"fetching", "hub"},
+    "objects.detect_hf": {"fetching", "hub", "objects"},
     "hub": set(),
     "fetching": set(),
     "objects.track": set(),

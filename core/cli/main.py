@@ -31,6 +31,7 @@ from macd_studio.core.cli.flags import (
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS, contrast_of
+from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import ContrastOptions, PlanOptions
 from macd_studio.core.rules import RULES
 from macd_studio.core.traces.bundle import check_target, load, save
@@ -163,8 +164,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
     trace.add_argument(
         "--detector",
         default="toyworld",
-        help="toyworld, yolo11n … yolo11x-seg, rt-detr, d-fine, grounding-dino, grid or motion"
-        " (regions without a class), a file or folder",
+        help=f"{listed()} (grid and motion: regions without a class), a file or folder",
     )
     trace.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     add_flags(trace)

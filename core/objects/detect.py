@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from macd_studio.core.errors import DetectorError
 from macd_studio.core.hub import is_closed
-from macd_studio.core.objects.regions import REGIONS
+from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Detections, Floats, Outline, Pixels, Progress
@@ -30,8 +31,6 @@ BATCH_SECONDS = 0.3
 STRIDE = 32
 POINTS, PARTS = 48, 4
 FILES = (".pt", ".onnx")
-HUB = ("rt-detr", "d-fine", "grounding-dino")
-NAMES = tuple(f"yolo11{size}{kind}" for size in "nsmlx" for kind in ("", "-seg"))
 
 
 class Detector(Protocol):
@@ -160,28 +159,34 @@ def only(detections: Detections, classes: tuple[str, ...]) -> Detections:
 
 
 def load_detector(name: str, device: str = "cpu", progress: Progress | None = None) -> Detector:
-    """A detector by name ("toyworld", "yolo11n" … "yolo11x-seg", "rt-detr", "d-fine",
-    "grounding-dino", "grid", "motion"), by file (.pt, .onnx), or by the folder of a transformers
-    detector.
+    """A detector by its name in `registry.DETECTORS`, by file (.pt, .onnx), or by the folder of a
+    transformers detector.
 
     progress: updated while it is downloaded. Raises DetectorError where the weights are missing or
     unusable.
     """
     check_detector(name)
-    if name in REGIONS:
-        return REGIONS[name]()
-    if name == "toyworld":
-        return Yolo("toyworld", shipped("detector.pt"), device, image_size=192)
     path = Path(name)
     if path.suffix in FILES:
         return Yolo(path.name, path, device)
-    if name in HUB or path.is_dir():
-        from macd_studio.core.objects.detect_hf import load_hf_detector
+    place = DETECTORS[name].make if name in DETECTORS else "detect_hf:load_hf_detector"
+    module, function = place.split(":")
+    make = getattr(import_module(f"macd_studio.core.objects.{module}"), function)
+    made: Detector = make(name, device, progress)
+    return made
 
-        return load_hf_detector(name, device, progress)
-    if progress is not None and not Path(f"{name}.pt").is_file():
+
+def load_embedded(name: str, device: str, progress: Progress | None = None) -> Yolo:
+    """The detector that ships with the project."""
+    return Yolo(name, shipped("detector.pt"), device, image_size=192)
+
+
+def load_yolo(name: str, device: str, progress: Progress | None = None) -> Yolo:
+    """YOLO11 by its name, from this folder or downloaded into it."""
+    path = Path(f"{name}.pt")
+    if progress is not None and not path.is_file():
         progress.begin(f"Looking for {name}, else downloading it")
-    return Yolo(name, Path(f"{name}.pt"), device)
+    return Yolo(name, path, device)
 
 
 def check_detector(name: str) -> None:
@@ -192,11 +197,10 @@ def check_detector(name: str) -> None:
                 f"there is no detector file {shown(name, 200)}",
                 "Give a .pt or .onnx file, or a name such as toyworld or yolo11n",
             )
-    elif name not in ("toyworld", *REGIONS, *HUB, *NAMES) and not os.path.isdir(name):
+    elif name not in DETECTORS and not os.path.isdir(name):
         raise DetectorError(
             f"{shown(name, 200)} is not a known detector",
-            f"Choose toyworld, one of {', '.join((*REGIONS, *HUB, *NAMES))}, or a .pt or .onnx"
-            " file",
+            f"Choose one of {', '.join(DETECTORS)}, or a .pt or .onnx file",
         )
 
 

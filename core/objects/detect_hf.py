@@ -17,19 +17,11 @@ import torch
 from macd_studio.core.errors import DetectorError, MacdError
 from macd_studio.core.fetching import fetch
 from macd_studio.core.hub import reachable
+from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.types import Detections, Pixels, Progress
 
 BATCH = 4
-HUB = {
-    "rt-detr": ("PekingU/rtdetr_r50vd", "df939e661d8c52e80608d1ec566561aabd25a4e7"),
-    "d-fine": ("ustc-community/dfine-small-coco", "f79e65b5fbb33ceb9d3ebba042955d7410c608f8"),
-    "grounding-dino": (
-        "IDEA-Research/grounding-dino-tiny",
-        "a2bb814dd30d776dcf7e30523b00659f4f141c71",
-    ),
-}
-"""Short names of detectors on the hub: id and the revision that is loaded. All Apache-2.0."""
 
 
 class ClosedSet:
@@ -137,7 +129,8 @@ def load_hf_detector(name: str, device: str = "cpu", progress: Progress | None =
     )
     from transformers import AutoConfig, AutoImageProcessor  # isort: skip
 
-    source, revision = HUB.get(name, (name, None))
+    entry = DETECTORS.get(name)
+    source, revision = entry.hub if entry is not None and entry.hub is not None else (name, None)
     local = Path(source).is_dir()
     online = local or reachable()
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}

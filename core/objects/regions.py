@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from macd_studio.core.options import DetectOptions
-from macd_studio.core.types import Detections, Floats, Pixels
+from macd_studio.core.types import Detections, Floats, Pixels, Progress
 
 ROWS, COLUMNS = 4, 4
 """Cells of the grid: as many as tracks are kept by default, with room for none to be cut."""
@@ -146,8 +146,8 @@ def _no_detections() -> Detections:
     return Detections(boxes, np.zeros(0, np.float32), ())
 
 
-REGIONS: dict[str, type[GridDetector] | type[MotionDetector]] = {
-    "grid": GridDetector,
-    "motion": MotionDetector,
-}
-"""Detectors without weights, by name."""
+def load_region(
+    name: str, device: str, progress: Progress | None = None
+) -> GridDetector | MotionDetector:
+    """Regions without a class, which need no weights."""
+    return GridDetector() if name == "grid" else MotionDetector()
