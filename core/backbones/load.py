@@ -253,8 +253,10 @@ def load_backbone(
                 trust_remote_code=False,
                 local_files_only=True,
             )
+        # pictures through PIL would be rounded, and have no gradient
+        backend = {} if family in FAMILIES else {"backend": "torchvision"}
         processor = AutoProcessor.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
+            folder, trust_remote_code=False, local_files_only=True, **backend
         )
     info = BackboneInfo(
         name=name,
@@ -272,7 +274,10 @@ def load_backbone(
 def adapt(
     model: Any, processor: Any, info: BackboneInfo, progress: Progress | None = None
 ) -> VideoLM:
-    """A loaded model behind its family's adapter, or checked and behind the universal one."""
+    """A loaded model behind its family's adapter, or checked and behind the universal one.
+
+    progress: told which check runs. Raises UnsupportedBackbone for a model that fails one.
+    """
     if info.family in FAMILIES:
         return adapter_of(info.family)(model, processor, info)
     from macd_studio.core.backbones.contract import adapt_model

@@ -105,7 +105,7 @@ def test_it_equals_the_family_s_own_code(name):
     assert (exact - found).abs().max() <= 1e-3 * exact.abs().max()
 
 
-@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"llava_onevision"}))
+@pytest.mark.parametrize("name", each([*FAMILIES, *PICTURES], {"llava_onevision", "idefics3"}))
 def test_a_whole_run_from_a_folder(name, tmp_path, toy_mp4, toy_detector):
     """Trace, compare, change, evidence, save and reopen, with the weights of a folder."""
     model, processor = parts(name)
