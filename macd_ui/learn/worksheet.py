@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from macd_studio.macd_ui.learn.chapters import HERE, Block, Chapter, plain, read_strings
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.learn.chapters import (
+    HERE,
+    Block,
+    Chapter,
+    plain,
+    read_chapters,
+    read_strings,
+)
+from macd_studio.macd_ui.learn.roles import all_values, examples_by_role
 from macd_studio.macd_ui.sites import page_frame
 
 GUIDE = HERE.parents[1] / "docs" / "teaching.md"
@@ -86,8 +95,6 @@ def guide(chapters: Sequence[Chapter], path: Path = GUIDE) -> str:
 
 
 if __name__ == "__main__":
-    from macd_studio.macd_ui.examples import SHIPPED
-    from macd_studio.macd_ui.learn.site import Site
-
-    GUIDE.write_text(guide(Site(folders=[SHIPPED]).chapters()), encoding="utf-8")
+    shipped = read_chapters("en", all_values(examples_by_role([SHIPPED])))
+    GUIDE.write_text(guide(shipped), encoding="utf-8")
     print(GUIDE)

@@ -4,14 +4,15 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from macd_studio.core import figures
 from macd_studio.core.answering import run_method
 from macd_studio.core.decoding.contrast import score
 from macd_studio.core.errors import OptionError
-from macd_studio.core.figures import figure_names
 from macd_studio.core.methods import find_method
 from tests.core.test_methods import a_case
 from tests.core.test_recording import steps, told
@@ -201,10 +202,15 @@ def test_what_there_is_none_of_is_refused(recorded):
     ):
         with pytest.raises(OptionError, match=message):
             trace.figure(**asked)
-    assert {"decision", "logits", "strengths"} <= set(figure_names())
 
 
-@pytest.mark.parametrize("name", figure_names())
+def test_every_module_that_measures_is_a_figure():
+    folder = Path(figures.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py") if "def measure(" in path.read_text()}
+    assert set(figures.FIGURES) == modules
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
 def test_no_text_is_taken_for_markup(name):
     trace = small_trace()
     hostile = "<b>${x}$ %{y} $\\frac{"

@@ -12,7 +12,7 @@ import pytest
 
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, TraceError
-from macd_studio.core.figures import figure_names
+from macd_studio.core.figures import FIGURES
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.traces.bundle import load, pack, save, unpack
 from macd_studio.viewer.export import standalone
@@ -308,7 +308,7 @@ def test_what_loads_is_read_everywhere(name, tmp_path, capsys):
         assert not set(text) & set("\x1b\x9b\0\r\u202e\u2066")
     html = standalone(trace)
     html.encode()
-    for figure in figure_names():
+    for figure in FIGURES:
         for backend in ("plotly", "matplotlib"):
             with suppress(OptionError):  # not every trace holds what is drawn
                 trace.figure(figure, backend)
