@@ -1,7 +1,7 @@
 """What goes into the wheel: one package, with `assets/` inside, and what it needs.
 
 requirements.txt names what the whole project needs, for Spaces install nothing else. The page's
-own part of it, and Ray, are extras here; all else about the project is in pyproject.toml.
+own part of it, Ray, and what quantises weights are extras here; all else is in pyproject.toml.
 """
 
 import re
@@ -25,5 +25,6 @@ setup(
     extras_require={
         "page": [needed[name] for name in PAGE],
         "ray": [wanted("requirements-dev.txt")["ray"]],
+        "quantised": [wanted("requirements-dev.txt")[n] for n in ("bitsandbytes", "accelerate")],
     },
 )

@@ -14,6 +14,7 @@ from macd_studio.core.plan import plan
 
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
 BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"
+HELD_BEGIN, HELD_END = "<!-- held -->", "<!-- end of held -->"
 COLUMNS = ("baseline", "macd", "macd_low_memory", "vcd")
 
 
@@ -37,10 +38,33 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def held_table() -> str:
+    """What each takes by its weights, and the smallest GPU for it, in Markdown."""
+    names = ("bfloat16", "int8", "nf4")
+    lines = [
+        f"| model | {' | '.join(f'{n}: MACD' for n in names)}"
+        f" | {' | '.join(f'{n}: low memory' for n in names)} |",
+        "|---|" + "---|" * 6,
+    ]
+    for model in CATALOGUE:
+        figures = planned(model.hub_id)
+        assert figures is not None
+        ways = (figures, *(figures["held"][n] for n in names[1:]))
+        cells = [
+            f"{way[f'{kind}_peak_gb']:.1f} GB, {_smallest(way['fits'], kind)}"
+            for kind in ("macd", "macd_low_memory")
+            for way in ways
+        ]
+        lines.append(f"| {model.title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def with_table(text: str) -> str:
-    """The document with the table between its marks replaced."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
+    """The document with the tables between their marks replaced."""
+    for begin, end, lines in ((BEGIN, END, table()), (HELD_BEGIN, HELD_END, held_table())):
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{lines}\n{end}{rest.split(end)[1]}"
+    return text
 
 
 def _smallest(fits: dict[str, dict[str, bool]], kind: str) -> str:

@@ -17,7 +17,7 @@ from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.detect import check_detector
-from macd_studio.core.options import RunOptions, read_options
+from macd_studio.core.options import RunOptions, Weights, WeightsOptions, read_options
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
 from macd_studio.core.validation import shown
@@ -43,6 +43,8 @@ def trace(
     backbone: str | Path | VideoLM = "toyworld",
     detector: str | Path | Detector = "toyworld",
     device: str = "auto",
+    weights: Weights = "as-is",
+    offload: bool = False,
     methods: str | Sequence[str] = (),
     options: RunOptions | None = None,
     progress: Callable[[str, float], object] | None = None,
@@ -61,6 +63,7 @@ def trace(
             `core.backbones.load_backbone` gave, which is then not loaded again.
         detector: "toyworld", a name such as "yolo11n", a file or a folder; or a loaded one.
         device: "auto", "cpu", "cuda", …: where models given by name are put.
+        weights, offload: how a backbone given by name is held, see `core.options.WeightsOptions`.
         methods: further decoders by name, VIEW+RULE pairs among them, or "all".
         options: all options at once.
         progress: called with the message of each event and how much of its stage is done, [0, 1].
@@ -88,6 +91,7 @@ def trace(
         backbone=backbone,
         detector=detector,
         device=device,
+        held=WeightsOptions(weights, offload),
         methods=[methods] if isinstance(methods, str) else methods,
         on_event=None if progress is None else lambda e: progress(e.message, e.fraction),
     )
@@ -126,6 +130,8 @@ def evidence(
     *,
     backbone: str | Path | VideoLM = "toyworld",
     device: str = "auto",
+    weights: Weights = "as-is",
+    offload: bool = False,
     **options: Any,
 ) -> Trace:
     """Measures where the evidence for one token of an answer lies in the video.
@@ -134,7 +140,7 @@ def evidence(
         trace: a finished one, from `trace`, `compare` or `load`.
         token: the answer's token, counted from 1.
         backbone: what made the trace, as for `trace`.
-        device: see `trace`.
+        device, weights, offload: see `trace`.
         options: the fields of `core.evidence.options.EvidenceOptions`, such as `against="none"`,
             `kinds=("gradient", "occlusion-grid")` or `knock_out=(2,)`.
 
@@ -148,13 +154,14 @@ def evidence(
     from macd_studio.core.evidence.options import read_evidence_options
 
     chosen = read_evidence_options({"token": token} | options)
+    held = WeightsOptions(weights, offload)
     check_changeable(trace)
     check_device(device)
     if isinstance(backbone, str | Path):
         check_backbone(str(backbone))
     from macd_studio.core.evidence.run import add_evidence
 
-    return add_evidence(trace, _backbone(backbone, device, Progress()), chosen)
+    return add_evidence(trace, _backbone(backbone, device, Progress(), held), chosen)
 
 
 def run_video(
@@ -165,6 +172,7 @@ def run_video(
     backbone: str | Path | VideoLM = "toyworld",
     detector: str | Path | Detector = "toyworld",
     device: str = "auto",
+    held: WeightsOptions | None = None,
     methods: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
 ) -> Trace:
@@ -194,7 +202,7 @@ def run_video(
         for event in run(
             clip.result,
             question,
-            lambda: _backbone(backbone, device, loading),
+            lambda: _backbone(backbone, device, loading, held or WeightsOptions()),
             lambda: _detector(detector, device, loading),
             options,
             methods=methods,
@@ -241,10 +249,14 @@ def check_backbone(name: str) -> None:
         )
 
 
-def _backbone(named: str | Path | VideoLM, device: str, loading: Progress) -> VideoLM:
+def _backbone(
+    named: str | Path | VideoLM, device: str, loading: Progress, held: WeightsOptions
+) -> VideoLM:
     from macd_studio.core.backbones import load_backbone
 
-    return load_backbone(str(named), device, loading) if isinstance(named, str | Path) else named
+    if not isinstance(named, str | Path):
+        return named
+    return load_backbone(str(named), device, loading, held.weights, held.offload)
 
 
 def _detector(named: str | Path | Detector, device: str, progress: Progress) -> Detector:

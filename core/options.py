@@ -41,6 +41,7 @@ Overlap = Literal["normalise", "raw"]
 Memory = Literal["normal", "low"]
 HeadRule = Literal["probability", "raw"]
 Search = Literal["greedy", "sample", "beam", "vote"]
+Weights = Literal["as-is", "int8", "nf4"]
 MAX_FRAMES = 256
 """Most frames that a backbone is shown."""
 WIDEST_S = 1.0
@@ -346,6 +347,45 @@ class PlanOptions(Checked):
     frames: int = whole(8, 1, 512)
     frame_size: int = whole(280, 28, 4096)
     steps: int = whole(1, 1, 200)
+
+
+@dataclass(frozen=True)
+class WeightsOptions(Checked):
+    """How a backbone's weights are held, chosen when it is loaded; no part of `RunOptions`.
+
+    weights "nf4", "int8": bitsandbytes quantises them while they are read; "as-is": as the files
+    have them. offload: what does not fit the device stays in the memory of the host or on disk.
+    """
+
+    weights: Weights = choice(
+        "as-is", Weights, "quantise the backbone with bitsandbytes while it is read"
+    )
+    offload: bool = flag(
+        False, "keep what does not fit the device in the host's memory or on disk, with accelerate"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.offload and self.weights != "as-is":
+            raise OptionError(
+                "bitsandbytes does not move what it quantised off the device",
+                "Give --weights or --offload, not both",
+            )
+
+    @property
+    def needs_accelerate(self) -> bool:
+        """Whether accelerate places the weights."""
+        return self.offload or self.weights != "as-is"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The flags that choose it; none where it is the default.
+
+        >>> WeightsOptions("nf4").words
+        ('--weights', 'nf4')
+        """
+        named = () if self.weights == "as-is" else ("--weights", self.weights)
+        return (*named, *(("--offload",) if self.offload else ()))
 
 
 VCD_PRESETS: dict[str, VcdOptions] = {

@@ -25,7 +25,7 @@ from macd_studio.core.answering import (
     macd_events,
     run_method,
 )
-from macd_studio.core.backbones.base import Encoded, VideoLM
+from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
 from macd_studio.core.cache import StageCache
 from macd_studio.core.context import MethodContext
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
@@ -373,13 +373,20 @@ def _load(
         question=encoded.question,
         model_frames=encoded.frames,
         groups=encoded.groups,
-        backbone=BackboneRecord(**asdict(model.info), prompt=encoded.prompt, pixel_mean=mean),
+        backbone=_record(model.info, encoded.prompt, mean),
     )
     if run.trace.outside_domain:
         run.warnings.insert(0, model.info.domain)
     run.timed("encode", began)
     yield Event("load", 1.0, model.info.name, run.trace)
     return model, encoded
+
+
+def _record(info: BackboneInfo, prompt: str, mean: tuple[float, ...]) -> BackboneRecord:
+    """What a trace keeps of a backbone; how its weights are packed only where they are."""
+    values = asdict(info)
+    held = frozenset(n for n in ("quantised", "held_bytes", "offloaded") if not values[n])
+    return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=held)
 
 
 def _loaded(

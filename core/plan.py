@@ -8,14 +8,15 @@ are added in `fits` only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
@@ -25,28 +26,48 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimens
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import adapter_of, load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.backbones.weights import held_bytes, quantisable
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.dry_run import dry_run
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.metering import AliveBytes
 from macd_studio.core.methods import METHODS
-from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions
+from macd_studio.core.options import AscentOptions, PlanOptions, RunOptions, Weights
 from macd_studio.core.types import SEEN, Clip, Track
 from macd_studio.core.views import masked_view
 
 QUESTION = "What is in the video?"
 SIDE, FRAMES = 280, 8
-GPUS_GB = (8, 16, 24, 48, 80)
+GPUS_GB = (8, 12, 16, 24, 48, 80)
 CONTEXT_GB, WASTE = 0.5, 1.05
 """What the driver keeps for itself, and how much more than it needs an allocator holds."""
 KINDS = ("baseline", "macd", "macd_low_memory", "vcd")
+QUANTISED: tuple[Weights, ...] = ("int8", "nf4")
 
 
-class Plan(TypedDict):
+class Peaks(TypedDict):
+    """GB by kind of run. fits: for each size of GPU in GB, which kinds of run fit it."""
+
+    baseline_peak_gb: float
+    macd_peak_gb: float
+    macd_low_memory_peak_gb: float
+    vcd_peak_gb: float
+    fits: dict[str, dict[str, bool]]
+
+
+class Held(Peaks):
+    """With quantised weights. packed_gb: of them, what is 8 or 4 bits a number."""
+
+    weights_gb: float
+    packed_gb: float
+
+
+class Plan(Peaks):
     """Sizes in 10⁹ bytes, FLOPs in 10¹². frame_size: (H, W) that the model sees.
 
-    parameters: how many weights. fits: for each size of GPU in GB, which kinds of run fit it.
+    parameters: how many weights.
+    held: the same by QUANTISED, with activations in the dtype of the unquantised model.
     """
 
     backbone: str
@@ -56,13 +77,9 @@ class Plan(TypedDict):
     prompt_tokens: int
     parameters: int
     weights_gb: float
-    baseline_peak_gb: float
-    macd_peak_gb: float
-    macd_low_memory_peak_gb: float
-    vcd_peak_gb: float
     prefill_tflops: float
     macd_tflops: float
-    fits: dict[str, dict[str, bool]]
+    held: dict[str, Held]
 
 
 def plan(
@@ -92,8 +109,7 @@ def plan(
 
 
 def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
-    weights = counts["weights"]
-    peaks = {kind: (weights + counts[f"{kind} bytes"]) / 1e9 for kind in KINDS}
+    peaks = {kind: counts["weights"] + counts[f"{kind} bytes"] for kind in KINDS}
     return Plan(
         backbone=name,
         frames=frames,
@@ -101,17 +117,42 @@ def _plan(name: str, counts: _Counts, frames: int, steps: int) -> Plan:
         steps=steps,
         prompt_tokens=round(counts["tokens"]),
         parameters=round(counts["parameters"]),
-        weights_gb=round(weights / 1e9, 3),
-        baseline_peak_gb=round(peaks["baseline"], 3),
-        macd_peak_gb=round(peaks["macd"], 3),
-        macd_low_memory_peak_gb=round(peaks["macd_low_memory"], 3),
-        vcd_peak_gb=round(peaks["vcd"], 3),
+        weights_gb=round(counts["weights"] / 1e9, 3),
+        **_peaks(peaks),
         prefill_tflops=round(counts["baseline flops"] / 1e12, 3),
         macd_tflops=round(counts["macd flops"] / 1e12, 3),
-        fits={
-            str(gb): {kind: peaks[kind] * WASTE + CONTEXT_GB <= gb for kind in KINDS}
-            for gb in GPUS_GB
-        },
+        held={weights: _held(counts, weights) for weights in QUANTISED},
+    )
+
+
+def _peaks(peaks: dict[str, float]) -> Peaks:
+    """Bytes by kind → the fields of a plan that follow."""
+    base, macd, low, vcd = (round(peaks[kind] / 1e9, 3) for kind in KINDS)
+    fits = {
+        str(size): {kind: peaks[kind] / 1e9 * WASTE + CONTEXT_GB <= size for kind in KINDS}
+        for size in GPUS_GB
+    }
+    return Peaks(
+        baseline_peak_gb=base,
+        macd_peak_gb=macd,
+        macd_low_memory_peak_gb=low,
+        vcd_peak_gb=vcd,
+        fits=fits,
+    )
+
+
+def _held(counts: _Counts, weights: str) -> Held:
+    """A pass holds one unpacked matrix of nf4; of int8 its inputs stay for the way back."""
+    packed, plain = counts[f"{weights} packed"], counts[f"{weights} plain"]
+    peaks = {kind: packed + plain + counts[f"{kind} bytes"] for kind in KINDS}
+    if weights == "nf4":
+        peaks = {kind: value + counts["largest"] for kind, value in peaks.items()}
+    else:
+        peaks["macd"] += counts["inputs"]
+    return Held(
+        weights_gb=round((packed + plain) / 1e9, 3),
+        packed_gb=round(packed / 1e9, 3),
+        **_peaks(peaks),
     )
 
 
@@ -124,14 +165,14 @@ def describe(estimate: Plan) -> str:
         f"{estimate['frames']} frames of {width} × {height}, {estimate['prompt_tokens']} tokens,"
         f" {estimate['prefill_tflops']:.2f} TFLOPs to read them;"
         f" MACD with {estimate['steps']} ascent step(s) {estimate['macd_tflops']:.2f} TFLOPs",
-        "",
-        f"{'peak memory':<18}{'GB':>8}   fits a GPU of, GB",
     ]
-    for kind in KINDS:
-        peak = estimate[f"{kind}_peak_gb"]  # type: ignore[literal-required]
-        fitting = [size for size, kinds in estimate["fits"].items() if kinds[kind]]
-        title = kind.replace("_", " ")
-        lines.append(f"{title:<18}{peak:>8.2f}   {', '.join(fitting) or 'none of them'}")
+    for weights, one in (("as-is", estimate), *estimate["held"].items()):
+        lines += ["", f"{f'peak memory, {weights}':<22}{'GB':>8}   fits a GPU of, GB"]
+        for kind in KINDS:
+            peak = one[f"{kind}_peak_gb"]  # type: ignore[literal-required]
+            fitting = [size for size, kinds in one["fits"].items() if kinds[kind]]
+            title = kind.replace("_", " ")
+            lines.append(f"{title:<22}{peak:>8.2f}   {', '.join(fitting) or 'none of them'}")
     return "\n".join(lines)
 
 
@@ -174,15 +215,44 @@ def _weigh(make: Callable[[], HfVideoLM], clip: Clip, steps: int) -> _Counts:
             "width": encoded.video.shape[3],
         }
         del encoded
+        matrices = quantisable(lm.model)
+        itemsize = lm.model.dtype.itemsize
+        for weights in QUANTISED:
+            held = held_bytes(lm.model, itemsize, weights)
+            counts |= {f"{weights} packed": held.packed, f"{weights} plain": held.plain}
+        counts["largest"] = max(m.weight.numel() for m in matrices.values()) * itemsize
         for kind in KINDS:
             meter = _Meter()
             device.watch = meter.see
             try:
-                _run(kind, lm, clip, steps)
+                with _inputs_kept(matrices.values()) as inputs:
+                    _run(kind, lm, clip, steps)
             finally:
                 device.watch = None
             counts |= {f"{kind} bytes": meter.alive.peak, f"{kind} flops": meter.flops}
+            if kind == "macd":
+                counts["inputs"] = sum(inputs) / steps
     return counts
+
+
+@contextmanager
+def _inputs_kept(matrices: Iterable[nn.Module]) -> Iterator[list[int]]:
+    """While inside, the list grows by the bytes that each matrix reads on a way that is gone back.
+
+    An unquantised layer whose weights are frozen keeps nothing of it.
+    """
+    sizes: list[int] = []
+
+    def note(_: Any, inputs: tuple[Tensor, ...]) -> None:
+        if torch.is_grad_enabled() and inputs[0].requires_grad:
+            sizes.append(inputs[0].numel() * inputs[0].element_size())
+
+    handles = [m.register_forward_pre_hook(note) for m in matrices]
+    try:
+        yield sizes
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _run(kind: str, lm: VideoLM, clip: Clip, steps: int) -> None:

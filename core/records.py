@@ -108,6 +108,9 @@ class BackboneRecord(Record):
     repetition_penalty: float = stored(
         PENALTY, "what lowered the scores of tokens that came before; 1 where nothing did", 1.0
     )
+    quantised: str = stored(NAME, "how its weights are packed; missing where they are not", "")
+    held_bytes: int = stored(Number(0, 10**15, whole=True), "what packed weights take", 0)
+    offloaded: str = stored(LINE, "where its weights lie, if not on the device alone", "")
 
     @property
     def is_recorded(self) -> bool:

@@ -6,12 +6,13 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import get_args
 
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.methods import METHODS
 from macd_studio.core.objects.detect import check_detector
-from macd_studio.core.options import PRESETS
+from macd_studio.core.options import PRESETS, Weights
 from macd_studio.core.validation import Number, shown
 from macd_studio.core.words import visible
 from macd_studio.evals.benchmarks import BENCHMARKS, FILES, find_benchmark
@@ -99,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--quick", action="store_true", help="a small run, to see it work")
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
+    run.add_argument(
+        "--weights",
+        default="as-is",
+        choices=get_args(Weights),
+        help="quantise the backbone with bitsandbytes while it is read (default: as-is)",
+    )
     run.add_argument("--detector", default="toyworld")
     run.add_argument("--seed", type=int, default=0, help="another drawing of the clips, 0 to 9999")
     run.add_argument("--out", type=Path, default=Path("runs/evals"))
@@ -158,8 +165,9 @@ def _run(args: argparse.Namespace) -> int:
     from macd_studio.evals.stats import RESAMPLES
 
     setting = Setting(
-        args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed
-    )
+        args.benchmark, options, args.backbone, args.detector, args.boxes, seed=args.seed,
+        held=args.weights,
+    )  # fmt: skip
     benchmark, rows = setting.open(), args.out / "rows"
     of = [m for m in methods if m in asked.tuned or m == "baseline"]
     tried = plan(benchmark, setting, "choose", split, of, None)

@@ -13,6 +13,7 @@ from macd_studio.core.backbones.base import VideoLM
 from macd_studio.core.errors import OutOfMemory
 from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
+from macd_studio.core.options import Weights
 from macd_studio.core.types import Clip
 from macd_studio.evals.answer import PendingAnswer, answer_clip, failed
 from macd_studio.evals.rows import Row, Setting
@@ -38,7 +39,7 @@ class Worker:
 
     def __init__(self, setting: Setting, tracks: Path | None = None, objects: bool = True) -> None:
         benchmark = setting.open()
-        self.setting, self.lm = setting, _backbone(setting.backbone)
+        self.setting, self.lm = setting, _backbone(setting.backbone, setting.held)
         use = objects and setting.boxes == "detector"
         detector = _detector(setting.detector, self.lm.info.device) if use else None
         content = setting.detector_content()
@@ -74,11 +75,11 @@ class Worker:
 
 
 @lru_cache(maxsize=1)
-def _backbone(name: str) -> VideoLM:
+def _backbone(name: str, weights: Weights) -> VideoLM:
     """Kept for the next run of this process, as the rows of a table need the same one."""
     from macd_studio.core.backbones import load_backbone
 
-    return load_backbone(name)
+    return load_backbone(name, weights=weights)
 
 
 @lru_cache(maxsize=2)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.options import RunOptions, options_from
+from macd_studio.core.options import RunOptions, Weights, options_from
 from macd_studio.core.shipped import TOYWORLD
 from macd_studio.core.validation import Number, shown
 from macd_studio.evals.benchmarks import find_benchmark
@@ -75,7 +75,8 @@ class Setting:
 
     boxes: "detector" or "truth". data: folder of a benchmark of video files. fps, side: see
     `evals.benchmarks.files.Sampling`. published: whether its questions are asked in the published
-    prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`.
+    prompt, or bare. seed: which drawing of a drawn benchmark's clips, see `seeded`. held: how the
+    backbone's weights are quantised.
     """
 
     benchmark: str
@@ -88,6 +89,7 @@ class Setting:
     side: int | None = None
     published: bool = True
     seed: int = 0
+    held: Weights = "as-is"
 
     def open(self) -> Benchmark:
         """The benchmark, its files checked. Raises OptionError and BenchmarkError."""
@@ -121,10 +123,12 @@ class Setting:
 def read_setting(values: Any) -> Setting:
     """The setting that `Setting.as_dict` gave. Raises OptionError for anything else."""
     names = [f.name for f in fields(Setting)]
+    if isinstance(values, Mapping):
+        values = {"held": "as-is", **values}  # older reports do not say
     if not isinstance(values, Mapping) or set(values) != set(names):
         raise OptionError("the setting of the report is damaged", "Run it again")
     options = options_from(values["options"])
-    kinds = {"boxes": ("detector", "truth"), "published": (True, False)}
+    kinds = {"boxes": ("detector", "truth"), "published": (True, False), "held": get_args(Weights)}
     numbers = {"fps": Number(0.01, 60, optional=True), "seed": Number(0, 9999, whole=True),
                "side": Number(28, 2048, whole=True, optional=True)}  # fmt: skip
     for name in names:

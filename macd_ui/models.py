@@ -18,6 +18,7 @@ import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
 from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.options import Weights
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
@@ -80,7 +81,8 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
             return None
         return RealModels(others[0], detector, sentences.both_models(others[0], detector), "")
     here = machine or this_machine()
-    fitting = [m for m in listed if needed_gb(m, here) <= SHARE * here.memory_gb]
+    weights = settings.weights
+    fitting = [m for m in listed if needed_gb(m, here, weights) <= SHARE * here.memory_gb]
     if not fitting:
         return None
     quick = [m for m in fitting if seconds_of(m, here) <= PATIENCE_S]
@@ -88,7 +90,7 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
         fitting, key=lambda m: m.billions
     )  # fmt: skip
     facts = sentences.model_facts(
-        best.billions, needed_gb(best, here), here.memory_gb, best.licence, best.memory_gb,
+        best.billions, needed_gb(best, here, weights), here.memory_gb, best.licence, best.memory_gb,
         _facts(detector),
     )  # fmt: skip
     return RealModels(
@@ -96,9 +98,9 @@ def offered(settings: ServerSettings, machine: Machine | None = None) -> RealMod
     )
 
 
-def needed_gb(model: CatalogueEntry, machine: Machine) -> float:
+def needed_gb(model: CatalogueEntry, machine: Machine, weights: Weights = "as-is") -> float:
     """10⁹ bytes of a run with MACD; a CPU holds float32, twice the planned bfloat16."""
-    return model.needed_gb * (1 if machine.device == "cuda" else 2)
+    return model.needed(weights, 2 if machine.device == "cuda" else 4)
 
 
 def seconds_of(model: CatalogueEntry, machine: Machine) -> float:
@@ -159,10 +161,11 @@ def _memory_bytes() -> int:
 class Models:
     """Loaded models, the same for all sessions; safe to share between threads.
 
-    Of each kind the MAX_LOADED stay that were used last.
+    Of each kind the MAX_LOADED stay that were used last. weights: how real backbones are quantised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Weights = "as-is") -> None:
+        self.weights = weights
         self._loaded: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock, self._loading = threading.Lock(), threading.Lock()
 
@@ -172,7 +175,8 @@ class Models:
         def load() -> VideoLM:
             from macd_studio.core.backbones import load_backbone
 
-            return load_backbone(name, progress=progress)
+            weights = "as-is" if name == EMBEDDED else self.weights
+            return load_backbone(name, progress=progress, weights=weights)
 
         lm: VideoLM = self.get(("backbone", name), load)
         return lm

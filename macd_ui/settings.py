@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from macd_studio.core.cli.flags import add_version
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.registry import named
-from macd_studio.core.options import RunOptions
+from macd_studio.core.options import RunOptions, Weights
 
 PORT = 7860
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -116,6 +116,7 @@ class ServerSettings:
     results: a report folder that everybody who sees the page may see; None: no results.
     proxies: networks of the proxies before this server, which are believed when they say for whom,
     for which host and by which protocol they ask.
+    weights: how real backbones are quantised when they are loaded.
     kept_mb: megabytes of memory that tabs may keep between clicks, all together; None: see `kept`.
     """
 
@@ -140,6 +141,7 @@ class ServerSettings:
     results: str | None = None
     proxies: tuple[Network, ...] = ()
     kept_mb: float | None = None
+    weights: Weights = "as-is"
 
     @property
     def kept(self) -> KeptLimits:
@@ -263,6 +265,9 @@ def _add_options(parser: argparse.ArgumentParser, env: Mapping[str, str], space:
         add(f"--{kind}", "NAME", _listed(env.get(listed)), f"a {kind} that visitors of a public"
             f" page may choose beside {EMBEDDED}; repeatable (default: {listed}, separated by"
             " commas)", action="append")
+    add("--weights", "HOW", env.get("MACD_WEIGHTS") or "as-is", "quantise backbones with"
+        " bitsandbytes while they are read: nf4, int8 or as-is (default: MACD_WEIGHTS, else as-is)",
+        choices=get_args(Weights))
     add("--keep-mb", "N", env.get("MACD_KEEP_MB"), "megabytes of memory that all tabs together may"
         " keep between clicks; more goes into files or is computed again (default: MACD_KEEP_MB,"
         " else 512 where others use the server, else 8000)", type=_megabytes)
@@ -322,7 +327,7 @@ def read_settings(
     if args.host not in ANY_ADDRESS:
         hosts.append(args.host)
     same = ("host", "port", "public", "auth", "log_content", "study", "study_dataset", "gallery",
-            "gallery_dataset", "results", "mcp")  # fmt: skip
+            "gallery_dataset", "results", "mcp", "weights")  # fmt: skip
     return ServerSettings(
         **{name: getattr(args, name) for name in same},
         space=space,

@@ -4,15 +4,20 @@ transformers is imported when a model is loaded, not before.
 """
 
 from macd_studio.core.backbones.base import BackboneInfo, DecodeState, Encoded, VideoLM
+from macd_studio.core.options import Weights
 from macd_studio.core.types import Progress
 
 __all__ = ["BackboneInfo", "DecodeState", "Encoded", "VideoLM", "load_backbone"]
 
 
 def load_backbone(
-    name: str = "toyworld", device: str = "auto", progress: Progress | None = None
+    name: str = "toyworld",
+    device: str = "auto",
+    progress: Progress | None = None,
+    weights: Weights = "as-is",
+    offload: bool = False,
 ) -> VideoLM:
     """See `core.backbones.load.load_backbone`."""
     from macd_studio.core.backbones.load import load_backbone as load
 
-    return load(name, device, progress)
+    return load(name, device, progress, weights, offload)

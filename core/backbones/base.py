@@ -26,6 +26,8 @@ class BackboneInfo:
     that frames are really resized with, which may not be the one its processor asks for.
     cap_pixels_per_frame: whether frames share a budget of pixels; None where the family has none.
     repetition_penalty: of its generation config, taken after the contrast; 1 changes nothing.
+    quantised: how its weights are packed, empty where they are not; held_bytes: what they take
+    then. offloaded: the places that hold them where that is not the device alone.
     """
 
     name: str
@@ -39,10 +41,15 @@ class BackboneInfo:
     resample: str = ""
     cap_pixels_per_frame: bool | None = None
     repetition_penalty: float = 1.0
+    quantised: str = ""
+    held_bytes: int = 0
+    offloaded: str = ""
 
     @property
     def weight_bytes(self) -> int:
         """What the weights take."""
+        if self.held_bytes:
+            return self.held_bytes
         dtype: torch.dtype = getattr(torch, self.dtype.removeprefix("torch."))
         return self.parameters * dtype.itemsize
 

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from macd_studio.core.options import Weights
+
 PLANNED = Path(__file__).with_name("planned.json")
 """`core.plan` of each listed model, 8 frames of 280 × 280; see `bench.planned`."""
 
@@ -34,8 +36,19 @@ class CatalogueEntry:
     @property
     def needed_gb(self) -> float:
         """GB of the smallest run with MACD in bfloat16: low memory, 8 frames of 280 × 280."""
+        return self.needed()
+
+    def needed(self, weights: Weights = "as-is", itemsize: int = 2) -> float:
+        """The same for weights that are held otherwise.
+
+        itemsize: bytes of a number that is not packed, 4 on a CPU.
+        """
         estimate = planned(self.hub_id)
-        return self.memory_gb if estimate is None else float(estimate["macd_low_memory_peak_gb"])
+        if estimate is None:
+            return self.memory_gb * itemsize / 2
+        kept = estimate if weights == "as-is" else estimate["held"][weights]
+        packed = float(kept.get("packed_gb", 0.0))
+        return packed + (float(kept["macd_low_memory_peak_gb"]) - packed) * itemsize / 2
 
     @property
     def label(self) -> str:

@@ -142,7 +142,9 @@ def _drawn(frames: int = FRAMES) -> ModelFrames:
 class _Case:
     def __init__(self, lm: UniversalVLM) -> None:
         self.lm = lm
-        self.tolerance = TOLERANCES.get(lm.dtype, TOLERANCES[torch.bfloat16])
+        # int8 rounds what goes into a layer, too, about as coarsely as bfloat16
+        self.precision = torch.bfloat16 if lm.info.quantised == "int8" else lm.dtype
+        self.tolerance = TOLERANCES.get(self.precision, TOLERANCES[torch.bfloat16])
         self.encoded = lm.encode_frames(_drawn(), QUESTION)
 
     @property
@@ -257,7 +259,7 @@ class _Case:
                     at[k] += sign * step
                     ends.append(float(self._loss(torch.tensor(at, dtype=torch.float64))))
                 found.append((ends[0] - ends[1]) / (2 * step))
-                rounding = max(rounding, 8 * torch.finfo(self.lm.dtype).eps * abs(ends[0]) / step)
+                rounding = max(rounding, 8 * torch.finfo(self.precision).eps * abs(ends[0]) / step)
             if rounding > self.tolerance.gradient * scale:
                 continue
             yield float(np.abs(to_host(exact) - np.array(found)).max()) / scale

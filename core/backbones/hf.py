@@ -54,6 +54,7 @@ from macd_studio.core.backbones.sizes import (
     resampling_of,
     shape_errors,
 )
+from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames, Pixels
@@ -80,7 +81,7 @@ class HfVideoLM(TokenizerLM):
         )
         self.model = model.eval().requires_grad_(False)
         super().__init__(processor, model.generation_config)
-        self.device, self.dtype = model.device, model.dtype
+        self.device, self.dtype = device_of_model(model), model.dtype
         self.mean, self.std = (torch.tensor(z) for z in (video.image_mean, video.image_std))
 
     # what a family says. `out` is what the processor gave for one clip and one prompt
@@ -261,6 +262,7 @@ class HfVideoLM(TokenizerLM):
         Layers that compute their activations again cannot read a cache: with `low_memory` only the
         features of untouched frames are taken over.
         """
+        low_memory = self.saves(low_memory)
         changed = changed_patches(encoded, video[None], reuse, changed_frames)
         with checkpointed(self.model) if low_memory else nullcontext():
             vision = VisionCache(video[None], self._features(encoded, video[None], changed, reuse))
@@ -343,6 +345,7 @@ class HfVideoLM(TokenizerLM):
     ) -> Tensor:
         """See `VideoLM.answer_hidden`."""
         views = video if video.ndim == 5 else video[None]
+        low_memory = self.saves(low_memory)
         changed = changed_patches(encoded, views, reuse)
         with checkpointed(self.model) if low_memory else nullcontext():
             vision = VisionCache(views, self._features(encoded, views, changed, reuse))

@@ -153,8 +153,11 @@ def checkpointed(model: Any) -> Iterator[None]:
     that nothing below them, dropout above all, changes.
     """
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    # weights that are fetched for a layer go when it ends; stopping before would leave them there
+    moved = len({str(place) for place in getattr(model, "hf_device_map", {}).values()}) > 1
+    how = {"use_reentrant": False} | ({"early_stop": False} if moved else {})
     kind = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
-    getattr(model, f"{kind}_checkpointing_enable")({"use_reentrant": False})
+    getattr(model, f"{kind}_checkpointing_enable")(how)
     try:
         for layer in layers:
             layer.training = True

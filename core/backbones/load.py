@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,17 +26,30 @@ from transformers.utils import logging
 from transformers.utils.logging import disable_progress_bar
 
 from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
-from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
+from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.weights import (
+    UNPLANNED,
+    check_installed,
+    check_memory,
+    check_quantised,
+    how_to_read,
+    needed_gb,
+    prepare,
+    quantised_by,
+    quantised_errors,
+    told,
+    trainable,
+)
 from macd_studio.core.errors import (
     BackboneCorrupt,
     BackboneNotFound,
-    OutOfMemory,
     UnsupportedBackbone,
 )
 from macd_studio.core.fetching import WEIGHTS, bar, fetch
 from macd_studio.core.hub import reachable
+from macd_studio.core.options import Weights, WeightsOptions
 from macd_studio.core.shipped import shipped
 from macd_studio.core.types import Progress
 
@@ -53,8 +67,6 @@ FAMILIES: dict[str, tuple[str, str]] = {
     ),
 }
 """config.model_type → name of transformers' class, and module and class of the adapter."""
-UNPLANNED = 1.2
-"""Memory of a model that is not listed, over its weights."""
 
 
 def adapter_of(family: str) -> type[HfVideoLM]:
@@ -62,51 +74,6 @@ def adapter_of(family: str) -> type[HfVideoLM]:
     module, name = FAMILIES[family][1].split(":")
     adapter: type[HfVideoLM] = getattr(import_module(f"macd_studio.core.backbones.{module}"), name)
     return adapter
-
-
-def weights_gb(source: str) -> float | None:
-    """Size of a model's bfloat16 weights: of its files, or as listed; None where unknown."""
-    files = list(Path(source).glob("*.safetensors")) if Path(source).is_dir() else []
-    if files:
-        return sum(f.stat().st_size for f in files) / 1e9
-    return next((m.memory_gb for m in CATALOGUE if m.hub_id == source), None)
-
-
-def needed_gb(source: str) -> float | None:
-    """GB of a run in bfloat16: planned for a listed model, else 1.2 times its files."""
-    listed = next((m for m in CATALOGUE if m.hub_id == source), None)
-    if listed is not None:
-        return listed.needed_gb
-    weights = weights_gb(source)
-    return None if weights is None else UNPLANNED * weights
-
-
-def free_gb(where: torch.device) -> float | None:
-    """Memory that is free on a device; None where the system does not say."""
-    if where.type == "cuda":
-        free: int = torch.cuda.mem_get_info(where)[0]
-        return free / 1e9
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    fields = {line.split(":")[0]: line.split()[1] for line in lines}
-    return int(fields["MemAvailable"]) * 1024 / 1e9 if "MemAvailable" in fields else None
-
-
-def check_memory(name: str, gb: float | None, where: torch.device, dtype: torch.dtype) -> None:
-    """Raises OutOfMemory where a run that takes `gb` in bfloat16 cannot fit."""
-    free = free_gb(where)
-    if gb is None or free is None:
-        return
-    scale = dtype.itemsize / 2
-    if gb * scale <= free:
-        return
-    other = largest_within(free / scale)
-    raise OutOfMemory(
-        f"{name!r} needs about {gb * scale:.1f} GB and {free:.1f} GB are free on the {where.type}",
-        f"Choose {other.hub_id}" if other else "Choose the embedded backbone: toyworld",
-    )
 
 
 TOYWORLD_DOMAIN = (
@@ -138,7 +105,9 @@ class _Source:
             )
         return cls(name, source, revision, local, local or reachable())
 
-    def fetch(self, where: torch.device, dtype: torch.dtype, progress: Progress) -> tuple[str, str]:
+    def fetch(
+        self, where: torch.device, dtype: torch.dtype, held: WeightsOptions, progress: Progress
+    ) -> tuple[str, str]:
         """The folder with its files, and its family. Free memory is checked before a download."""
         safe: dict[str, Any] = {
             "trust_remote_code": False,
@@ -155,14 +124,18 @@ class _Source:
                 f"{self.name!r} is of the family {family!r}, which does not read video and text",
                 "Choose a model that transformers loads for images, video and text",
             )
-        check_memory(self.name, needed_gb(self.source), where, dtype)
+        check_quantised(self.name, config, held, where)
+        gb = None if held.offload else needed_gb(self.source, config, dtype, held.weights)
+        check_memory(self.name, gb, where, dtype)
+        quantised = quantised_by(config)
         if self.local:
             return self.source, family
 
         def fits(listed: Sequence[Any]) -> None:
-            if weights_gb(self.source) is None:  # its files are taken for bfloat16
+            if gb is None and not held.offload:  # unquantised files are taken for bfloat16
                 whole = sum(f.file_size for f in listed if f.filename.endswith(WEIGHTS))
-                check_memory(self.source, UNPLANNED * whole / 1e9, where, dtype)
+                scale = 1.0 if quantised else dtype.itemsize / 2
+                check_memory(self.source, UNPLANNED * scale * whole / 1e9, where, dtype)
 
         folder = fetch(self.source, self.revision, progress, self.online, check=fits)
         return folder, family
@@ -215,43 +188,61 @@ def _dtype(name: str, where: torch.device) -> torch.dtype:
     return torch.bfloat16 if where.type == "cuda" and name != "toyworld" else torch.float32
 
 
-def fetch_backbone(name: str, device: str = "auto", progress: Progress | None = None) -> str:
+def fetch_backbone(
+    name: str,
+    device: str = "auto",
+    progress: Progress | None = None,
+    weights: Weights = "as-is",
+) -> str:
     """The folder of a backbone, which is downloaded where it is not on this disk; loads nothing.
 
     Raises as `load_backbone` does.
     """
-    where, source = device_of(device), _Source.of(name)
+    where, source, held = device_of(device), _Source.of(name), WeightsOptions(weights)
     with source.explained():
-        return source.fetch(where, _dtype(name, where), progress or Progress())[0]
+        return source.fetch(where, _dtype(name, where), held, progress or Progress())[0]
 
 
 def load_backbone(
-    name: str = "toyworld", device: str = "auto", progress: Progress | None = None
+    name: str = "toyworld",
+    device: str = "auto",
+    progress: Progress | None = None,
+    weights: Weights = "as-is",
+    offload: bool = False,
 ) -> VideoLM:
     """A frozen backbone: "toyworld", a folder, or a hub id. bfloat16 on a GPU, float32 on a CPU.
 
     A hub id of the catalogue is loaded at its pinned revision, another at the one that follows an
     @, or its newest. Never runs remote code and reads safetensors only. Free memory is checked
-    before anything is downloaded. progress: updated with how far download and reading are. Raises
+    before anything is downloaded. progress: updated with how far download and reading are.
+    weights, offload: see `core.options.WeightsOptions`; they need the extra "quantised". Raises
     BackboneNotFound, UnsupportedBackbone, BackboneCorrupt or OutOfMemory; OptionError for a device
     that is not there; Cancelled once `progress` was stopped.
     """
     where, progress = device_of(device), progress or Progress()
+    held = WeightsOptions(weights, offload)
     toyworld, source, dtype = name == "toyworld", _Source.of(name), _dtype(name, where)
+    check_installed(held)
     with source.explained():
-        folder, family = source.fetch(where, dtype, progress)
+        folder, family = source.fetch(where, dtype, held, progress)
         check_generation(folder, name)
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])
         progress.begin(f"Reading {name}")
-        with reading_weights(progress):
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        how = how_to_read(held, where, dtype, config, model_class)
+        named = quantised_errors(name, quantised_by(config))
+        with reading_weights(progress), warnings.catch_warnings(), named:
+            # weights that are no modules, where weights are spread over places
+            warnings.filterwarnings("ignore", "The following device_map keys")
             model = model_class.from_pretrained(
                 folder,
                 dtype=dtype,
                 use_safetensors=True,
                 trust_remote_code=False,
                 local_files_only=True,
+                **how,
             )
         # pictures through PIL would be rounded, and have no gradient
         backend = {} if family in FAMILIES else {"backend": "torchvision"}
@@ -261,14 +252,14 @@ def load_backbone(
     info = BackboneInfo(
         name=name,
         family=family,
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=0,
         device=where.type,
         dtype=str(dtype).removeprefix("torch."),
         revision="" if source.local else Path(folder).name,
         domain=TOYWORLD_DOMAIN if toyworld else "",
         domain_title="toy world" if toyworld else "",
     )
-    return adapt(model.to(where), processor, info, progress)
+    return adapt(model if how else model.to(where), processor, info, progress)
 
 
 def adapt(
@@ -278,11 +269,16 @@ def adapt(
 
     progress: told which check runs. Raises UnsupportedBackbone for a model that fails one.
     """
+    info = told(info, prepare(model))
     if info.family in FAMILIES:
-        return adapter_of(info.family)(model, processor, info)
-    from macd_studio.core.backbones.contract import adapt_model
+        lm: VideoLM = adapter_of(info.family)(model, processor, info)
+    else:
+        from macd_studio.core.backbones.contract import adapt_model
 
-    return adapt_model(model, processor, info, progress)
+        lm = adapt_model(model, processor, info, progress)
+    if not trainable(model):
+        lm.capabilities = lm.capabilities - {"gradient"}
+    return lm
 
 
 def pinned(name: str) -> tuple[str, str]:

@@ -33,6 +33,13 @@ class TokenizerLM(VideoLM):
         unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
         self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
 
+    def saves(self, low_memory: bool) -> bool:
+        """Whether activations are computed again on the way back; always where weights move.
+
+        A graph that is kept holds every weight that it passed.
+        """
+        return low_memory or bool(self.info.offloaded)
+
     @property
     def end_tokens(self) -> frozenset[int]:
         """The generation config's and the tokenizer's end tokens."""

@@ -44,6 +44,7 @@ from macd_studio.core.backbones.prompt import (
     unknown_words,
 )
 from macd_studio.core.backbones.sizes import at_least
+from macd_studio.core.backbones.weights import device_of_model
 from macd_studio.core.errors import UnsupportedBackbone
 from macd_studio.core.options import Fit
 from macd_studio.core.types import Clip, ModelFrames
@@ -87,7 +88,7 @@ class UniversalVLM(TokenizerLM):
         self.info = replace(info, repetition_penalty=penalty)
         self.model = model.eval().requires_grad_(False)
         super().__init__(processor, model.generation_config)
-        self.device, self.dtype = model.device, model.dtype
+        self.device, self.dtype = device_of_model(model), model.dtype
         ones = ([0.0] * 3, [1.0] * 3)
         own = (getattr(video, "image_mean", None), getattr(video, "image_std", None))
         stats = own if own[0] and own[1] and len(own[0]) == 3 else ones
@@ -301,7 +302,7 @@ class UniversalVLM(TokenizerLM):
     ) -> Tensor:
         """See `VideoLM.query_logits`; everything is read anew."""
         inputs = self.pixel_inputs(encoded, video)
-        with checkpointed(self.model) if low_memory else nullcontext():
+        with checkpointed(self.model) if self.saves(low_memory) else nullcontext():
             logits, _ = self._read(encoded.input_ids, inputs, encoded.query - 1, cached=False)
         return logits
 
@@ -446,7 +447,7 @@ class UniversalVLM(TokenizerLM):
         rows = []
         for view in views:
             inputs = self._lengthened(self.pixel_inputs(encoded, view), len(answer))
-            with checkpointed(self.model) if low_memory else nullcontext():
+            with checkpointed(self.model) if self.saves(low_memory) else nullcontext():
                 rows.append(self._read(longer.input_ids, inputs, keep, cached=False)[0])
         return torch.cat(rows)
 

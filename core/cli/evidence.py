@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from macd_studio.core.cli.flags import add_model, add_target, print_json
 from macd_studio.core.evidence.options import EvidenceOptions
 from macd_studio.core.evidence.report import as_json, as_text
+from macd_studio.core.options import WeightsOptions
 
 if TYPE_CHECKING:
     from macd_studio.core.types import Trace
@@ -92,13 +93,15 @@ def evidence_options(args: argparse.Namespace) -> EvidenceOptions:
     )
 
 
-def run_evidence(trace: Trace, options: EvidenceOptions, backbone: str, device: str) -> Trace:
+def run_evidence(
+    trace: Trace, options: EvidenceOptions, backbone: str, device: str, held: WeightsOptions
+) -> Trace:
     """Loads the model and measures; progress goes to stderr."""
     from macd_studio.core.backbones import load_backbone
     from macd_studio.core.evidence.run import add_evidence as measure
 
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
-    lm = load_backbone(backbone, device)
+    lm = load_backbone(backbone, device, weights=held.weights, offload=held.offload)
     print(f"  measure {', '.join(options.chosen_kinds)}", file=sys.stderr, flush=True)
     return measure(trace, lm, options)
 

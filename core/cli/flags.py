@@ -19,7 +19,15 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from macd_studio import __version__
 from macd_studio.core.errors import OptionError
-from macd_studio.core.options import OWN_CONTRAST, PRESETS, VCD_PRESETS, RunOptions, options_from
+from macd_studio.core.options import (
+    OWN_CONTRAST,
+    PRESETS,
+    VCD_PRESETS,
+    RunOptions,
+    Weights,
+    WeightsOptions,
+    options_from,
+)
 from macd_studio.core.records import Edit
 from macd_studio.core.validation import Part, help_of, rule_of, shown
 from macd_studio.core.words import visible_json
@@ -316,7 +324,25 @@ def add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--backbone", help="what made the trace; must be named unless it is the embedded one"
     )
+    add_device(command)
+
+
+def add_device(command: argparse.ArgumentParser) -> None:
+    """Where models are put, and how a backbone's weights are held."""
     command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    rules = {f.name: f for f in fields(WeightsOptions)}
+    command.add_argument(
+        "--weights",
+        default="as-is",
+        choices=get_args(Weights),
+        help=f"{help_of(rules['weights'])} (default: as-is)",
+    )
+    command.add_argument("--offload", action="store_true", help=help_of(rules["offload"]))
+
+
+def weights_of(args: argparse.Namespace) -> WeightsOptions:
+    """How a parsed command has weights held. Raises OptionError for what excludes each other."""
+    return WeightsOptions(args.weights, args.offload)
 
 
 def add_target(command: argparse.ArgumentParser, text: str) -> None:

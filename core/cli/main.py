@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.cli import evidence, render
 from macd_studio.core.cli.flags import (
+    add_device,
     add_edit_flags,
     add_flags,
     add_model,
@@ -27,6 +28,7 @@ from macd_studio.core.cli.flags import (
     options_of,
     print_json,
     read_edit_flag,
+    weights_of,
 )
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from macd_studio.core.errors import MacdError, OptionError
@@ -166,7 +168,7 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         default="toyworld",
         help=f"{listed()} (grid and motion: regions without a class), a file or folder",
     )
-    trace.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    add_device(trace)
     add_flags(trace)
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
 
@@ -197,6 +199,7 @@ def _edit(args: argparse.Namespace) -> Trace:
     """The trace with the changes; all that can be refused is refused before a model is loaded."""
     _check_out(args.out)
     check_device(args.device)
+    held = weights_of(args)
     trace = _show(args)
     backbone = _backbone_of(trace, args.backbone)
     check_backbone(backbone)
@@ -208,7 +211,8 @@ def _edit(args: argparse.Namespace) -> Trace:
     from macd_studio.core.whatif.workbench import Workbench
 
     print(f"  load    {backbone}", file=sys.stderr, flush=True)
-    bench = Workbench(trace, load_backbone(backbone, args.device))
+    lm = load_backbone(backbone, args.device, weights=held.weights, offload=held.offload)
+    bench = Workbench(trace, lm)
     for edit in edits:
         print(f"  edit    {json.dumps(edit.as_dict())[:200]}", file=sys.stderr, flush=True)
         *_, last = bench.change(edit)
@@ -246,12 +250,12 @@ def _evidence(args: argparse.Namespace) -> Trace:
     """The trace with a token's evidence; what can be refused is, before a model is loaded."""
     _check_out(args.out)
     check_device(args.device)
-    options = evidence.evidence_options(args)
+    held, options = weights_of(args), evidence.evidence_options(args)
     trace = _show(args)
     backbone = _backbone_of(trace, args.backbone)
     check_backbone(backbone)
     check_changeable(trace)
-    return evidence.run_evidence(trace, options, backbone, args.device)
+    return evidence.run_evidence(trace, options, backbone, args.device, held)
 
 
 def _backbone_of(trace: Trace, named: str | None) -> str:
@@ -274,6 +278,7 @@ def _trace(args: argparse.Namespace) -> Trace:
     options = options_of(args)
     methods: list[str] = args.methods if args.command == "compare" else []
     _check_out(args.out)
+    held = weights_of(args)
     check_run(args.question, args.backbone, args.detector, args.device, methods)
     gc.disable()  # until the models are loaded: collecting amid the imports costs half a second
     print("  video   Reading the video", file=sys.stderr, flush=True)
@@ -287,6 +292,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             detector=args.detector,
             device=args.device,
             methods=methods,
+            held=held,
             on_event=printer.show,
         )
     finally:

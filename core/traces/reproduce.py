@@ -10,6 +10,7 @@ from typing import Any
 
 from macd_studio.core.cli.flags import edit_words, words
 from macd_studio.core.errors import OptionError
+from macd_studio.core.options import WeightsOptions
 from macd_studio.core.records import BackboneRecord, DetectorRecord
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.edits import check_options
@@ -26,7 +27,7 @@ def command(trace: Trace) -> str:
     further = _further(trace)
     run = ["python", "-m", "core", "compare" if further else "trace"]
     clip = [_clip(trace), trace.question]
-    backbone = _model("--backbone", trace.backbone)
+    backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
     flags = [*backbone, *_model("--detector", trace.detector), *words(trace.options)]
     if further:
         flags += ["--methods", ",".join(further)]
@@ -50,6 +51,12 @@ def _model(flag: str, model: BackboneRecord | DetectorRecord) -> list[str]:
     return [] if name == "toyworld" else [flag, name]
 
 
+def _held(trace: Trace) -> WeightsOptions:
+    """How the weights were held, where loading chose it: other checkpoints are quantised files."""
+    chosen = {"nf4": "nf4", "int8": "int8"}.get(trace.backbone.quantised, "as-is")
+    return WeightsOptions(chosen, bool(trace.backbone.offloaded))  # type: ignore[arg-type]
+
+
 def _name(model: BackboneRecord | DetectorRecord) -> str:
     """The embedded model's where none was recorded."""
     return "toyworld" if "name" in model.absent else model.name
@@ -68,14 +75,16 @@ def snippet(trace: Trace) -> str:
     options = trace.options
     names = sorted({"RunOptions", *_classes(options)})
     backbone, detector = _name(trace.backbone), _name(trace.detector)
-    further = _further(trace)
+    further, held = _further(trace), _held(trace)
+    how = f", weights={held.weights!r}" if held.weights != "as-is" else ""
+    how += ", offload=True" if held.offload else ""
     lines = [
         "from macd_studio.core.backbones import load_backbone",
         "from macd_studio.core.objects.detect import load_detector",
         f"from macd_studio.core.options import {', '.join(names)}",
         "from macd_studio.core.pipeline import run",
         "",
-        f"lm, detector = load_backbone({backbone!r}), load_detector({detector!r})",
+        f"lm, detector = load_backbone({backbone!r}{how}), load_detector({detector!r})",
         f"options = {_expression(options)}",
         "*_, last = run(",
         f"    {_clip(trace)!r},",

@@ -140,6 +140,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
         fps=args.sample_fps,
         side=args.frame_size,
         published=args.prompts != "bare",
+        held=args.weights,
     )
 
 

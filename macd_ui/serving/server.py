@@ -14,6 +14,7 @@ from typing import Any
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.macd_ui.settings import (
     ANY_ADDRESS,
+    EMBEDDED,
     ServerSettings,
     data_folder,
     read_settings,
@@ -109,7 +110,10 @@ def with_models(settings: ServerSettings) -> ServerSettings:
             else:
                 yield name
 
-    backbones = tuple(had("backbone", settings.backbones, fetch_backbone))
+    def fetch_held(name: str) -> str:
+        return fetch_backbone(name, weights=settings.weights if name != EMBEDDED else "as-is")
+
+    backbones = tuple(had("backbone", settings.backbones, fetch_held))
     detectors = tuple(had("detector", settings.detectors, load_detector))
     hub.close()
     return replace(settings, backbones=backbones, detectors=detectors)

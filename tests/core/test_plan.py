@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from bench import planned as bench_planned
-from macd_studio.core.backbones import load, random_weights
+from macd_studio.core.backbones import random_weights, weights
 from macd_studio.core.backbones.catalogue import CATALOGUE, planned
 from macd_studio.core.backbones.dimensions import DIMENSIONS, dimensions_in
-from macd_studio.core.backbones.load import FAMILIES, load_backbone, needed_gb
+from macd_studio.core.backbones.load import FAMILIES, load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
 from macd_studio.core.cli.main import main
 from macd_studio.core.dry_run import dry_run
@@ -162,12 +162,15 @@ def test_the_docs_show_the_planned_figures():
 
 
 def test_loading_asks_for_what_was_planned(monkeypatch):
-    needed = needed_gb(THREE_B)
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    needed = weights.needed_gb(THREE_B, None, torch.bfloat16, "as-is")
     assert needed == planned(THREE_B)["macd_low_memory_peak_gb"]
-    monkeypatch.setattr(load, "free_gb", lambda where: needed - 0.1)
-    with pytest.raises(OutOfMemory, match=f"{needed:.1f} GB"):
-        load.check_memory(THREE_B, needed, torch.device("cuda"), torch.bfloat16)
-    monkeypatch.setattr(load, "free_gb", lambda where: needed + 0.1)
-    load.check_memory(THREE_B, needed, torch.device("cuda"), torch.bfloat16)
-    with pytest.raises(OutOfMemory):  # a CPU loads float32
-        load.check_memory(THREE_B, needed, torch.device("cpu"), torch.float32)
+    monkeypatch.setattr(weights, "free_gb", lambda where: needed - 0.1)
+    with pytest.raises(OutOfMemory, match=f"about {needed:.1f} GB"):
+        weights.check_memory(THREE_B, needed, cuda, torch.bfloat16)
+    monkeypatch.setattr(weights, "free_gb", lambda where: needed + 0.1)
+    weights.check_memory(THREE_B, needed, cuda, torch.bfloat16)
+    twice = weights.needed_gb(THREE_B, None, torch.float32, "as-is")
+    assert twice == 2 * needed
+    with pytest.raises(OutOfMemory):
+        weights.check_memory(THREE_B, twice, cpu, torch.float32)

@@ -86,6 +86,12 @@ export interface BackboneRecord {
   pixel_mean?: number[];
   /** what lowered the scores of tokens that came before; 1 where nothing did */
   repetition_penalty?: number;
+  /** how its weights are packed; missing where they are not */
+  quantised?: string;
+  /** what packed weights take */
+  held_bytes?: number;
+  /** where its weights lie, if not on the device alone */
+  offloaded?: string;
 }
 
 /** The analysed file. */

@@ -1,0 +1,300 @@
+"""Weights that are quantised, that were quantised before, or that lie off the device."""
+
+import json
+
+import pytest
+import torch
+
+import macd_studio as macd
+from macd_studio.core.backbones import load, weights
+from macd_studio.core.backbones.catalogue import CATALOGUE, planned
+from macd_studio.core.backbones.load import load_backbone
+from macd_studio.core.backbones.weights import (
+    bytes_of,
+    bytes_of_config,
+    bytes_of_files,
+    check_memory,
+    free_gb,
+    held_bytes,
+    needed_gb,
+)
+from macd_studio.core.cli.main import main
+from macd_studio.core.errors import NotApplicable, OptionError, OutOfMemory, UnsupportedBackbone
+from macd_studio.core.plan import GPUS_GB
+from macd_studio.core.shipped import shipped
+from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.toyworld.clips import drawn_clip
+from tests.universal_models import parts
+
+QUESTION = "Is there a cup in the video?"
+installed = pytest.mark.skipif(
+    weights.importlib.util.find_spec("bitsandbytes") is None
+    or weights.importlib.util.find_spec("accelerate") is None,
+    reason="bitsandbytes and accelerate are not installed; requirements-dev.txt names them",
+)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture(scope="module")
+def models():
+    """The embedded model by how its weights are held; each is loaded once."""
+    kept = {}
+
+    def get(how):
+        if how not in kept:
+            kept[how] = load_backbone("toyworld", "cpu", weights=how)
+        return kept[how]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def toy_clip(toy_spec):
+    return drawn_clip(toy_spec, "toy.mp4", "0" * 64)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny model without code of its own."""
+    path = tmp_path_factory.mktemp("model")
+    for part in parts("llava_onevision"):
+        part.save_pretrained(path)
+    return str(path)
+
+
+def loss(lm, encoded, strengths):
+    """The question's loss with the left and the right half of every frame faded."""
+    left = torch.zeros(encoded.video.shape[-1])
+    left[: len(left) // 2] = 1
+    faded = encoded.video * (1 - strengths[0] * left - strengths[1] * (1 - left))
+    ids = encoded.input_ids[0][encoded.query]
+    logits = lm.query_logits(encoded, faded).log_softmax(-1)
+    return -logits[range(len(ids)), ids].mean()
+
+
+def gradient(lm, encoded):
+    at = torch.tensor([0.5, 0.5], requires_grad=True)
+    (slope,) = torch.autograd.grad(loss(lm, encoded, at), at)
+    return slope
+
+
+@torch.no_grad()
+def differences(lm, encoded, step):
+    found = []
+    for k in range(2):
+        ends = []
+        for sign in (1, -1):
+            at = torch.tensor([0.5, 0.5])
+            at[k] += sign * step
+            ends.append(loss(lm, encoded, at))
+        found.append((ends[0] - ends[1]) / (2 * step))
+    return torch.stack(found)
+
+
+@installed
+def test_the_gradient_through_nf4_is_the_central_differences(models, toy_clip):
+    lm = models("nf4")
+    encoded = lm.encode(toy_clip, QUESTION)
+    lm.prefill(encoded, encoded.video)  # what ran before without gradients changes nothing
+    slope, found = gradient(lm, encoded), differences(lm, encoded, 0.01)
+    assert (slope - found).abs().max() <= 0.01 * slope.abs().max()
+
+
+@installed
+def test_the_gradient_through_int8_is_that_of_the_unquantised_model(models, toy_clip):
+    """int8 rounds what goes into a layer, too: its loss is a staircase, its gradient the ramp.
+
+    Only coarse differences see the ramp; there the twin's are its measure.
+    """
+    lm, twin = models("int8"), models("as-is")
+    encoded = lm.encode(toy_clip, QUESTION)
+    slope, exact = gradient(lm, encoded), gradient(twin, encoded)
+    assert (slope - exact).abs().max() <= 0.05 * exact.abs().max()
+    found, coarse = differences(lm, encoded, 0.1), differences(twin, encoded, 0.1)
+    assert (found - coarse).abs().max() <= 0.15 * coarse.abs().max()
+
+
+@installed
+@pytest.mark.parametrize("how", ["nf4", "int8"])
+def test_levels_and_tokens_are_those_of_the_unquantised_twin(
+    how, models, toy_clip, toy_detector, tmp_path
+):
+    run = {"detector": toy_detector, "decode": {"max_tokens": 4}}
+    ours = macd.trace(toy_clip, QUESTION, backbone=models(how), **run)
+    theirs = macd.trace(toy_clip, QUESTION, backbone=models("as-is"), **run)
+    assert ours.counterfactual.level.tolist() == theirs.counterfactual.level.tolist()
+    for name in ("baseline", "macd"):
+        tokens = [[s.token for s in t.answers[name].tokens] for t in (ours, theirs)]
+        assert tokens[0] == tokens[1]
+    again = macd.load(macd.save(ours, tmp_path / "run.macd"))
+    assert again.backbone.quantised == how
+    assert again.backbone.held_bytes == bytes_of(models(how).model)
+    assert f"--weights {how}" in command(again)
+    assert f"load_backbone('toyworld', weights='{how}')" in snippet(again)
+    assert not theirs.backbone.quantised
+    assert "--weights" not in command(theirs)
+
+
+@installed
+@pytest.mark.parametrize("how", ["nf4", "int8"])
+def test_the_bytes_are_the_true_ones(how, models):
+    lm, twin = models(how), models("as-is")
+    assert lm.info.parameters == twin.info.parameters
+    held = held_bytes(twin.model, 4, how)
+    buffers = sum(b.numel() * b.element_size() for b in lm.model.buffers())
+    assert held.packed + held.plain + buffers == lm.info.weight_bytes
+    assert lm.info.weight_bytes < 0.5 * twin.info.weight_bytes
+    config = lm.model.config
+    del config.quantization_config
+    assert bytes_of_config(config, 4, how) == held.total
+    found = bytes_of_files(shipped("backbone"), 4)
+    assert found == held_bytes(twin.model, 4, "as-is").total == twin.info.weight_bytes
+    assert bytes_of_files(shipped("backbone"), 2) == found / 2
+
+
+@installed
+def test_what_was_quantised_before_is_read_as_it_is(folder, tmp_path):
+    lm = load_backbone(folder, "cpu", weights="nf4")
+    assert {c.name: c.holds for c in lm.contract.checks}["gradient"]
+    lm.model.save_pretrained(tmp_path)
+    lm.processor.save_pretrained(tmp_path)
+    again = load_backbone(str(tmp_path), "cpu")
+    assert again.info.quantised == "nf4"
+    assert again.info.parameters == lm.info.parameters
+    packed = {type(m).__name__ for m in again.model.modules()}
+    assert "Linear4bit" in packed
+    ids = torch.tensor([[5, 6, 7]])
+    a, b = (z.model.get_input_embeddings()(ids) for z in (lm, again))
+    assert torch.equal(a, b)
+    with pytest.raises(UnsupportedBackbone, match=r"quantised already, by bitsandbytes.*--weights"):
+        load_backbone(str(tmp_path), "cpu", weights="int8")
+
+
+@installed
+@pytest.mark.parametrize("name", ["toyworld", "folder"])
+def test_weights_off_the_device_give_the_same_numbers(name, folder, monkeypatch, toy_clip):
+    source = folder if name == "folder" else name
+    whole = load_backbone(source, "cpu")
+    most = bytes_of(whole.model)
+    monkeypatch.setattr(weights, "_room", lambda where: {"cpu": int(0.8 * most)})
+    lm = load_backbone(source, "cpu", offload=True)
+    assert lm.info.offloaded == "cpu, disk"
+    away = sum(p.numel() for p in lm.model.parameters() if p.device.type == "meta")
+    assert 0.1 * lm.info.parameters < away < 0.9 * lm.info.parameters
+    encoded = lm.encode(toy_clip, QUESTION)
+    one, two = lm.prefill(encoded, encoded.video), whole.prefill(encoded, encoded.video)
+    assert torch.allclose(one.logits, two.logits, atol=1e-5)
+    assert torch.allclose(gradient(lm, encoded), gradient(whole, encoded), rtol=1e-4, atol=1e-7)
+    # nothing of the way back is left in memory
+    assert away == sum(p.numel() for p in lm.model.parameters() if p.device.type == "meta")
+
+
+@pytest.mark.parametrize(("places", "found"), [
+    ({"a": "disk", "b": "disk"}, "cpu"), ({"a": "disk", "b": 1, "c": "cpu"}, "cuda:1"),
+    ({"a": "cpu"}, "cpu"), ({"": 0}, "meta"), ({}, "meta"),
+])  # fmt: skip
+def test_a_model_computes_on_its_device_wherever_its_first_weights_are(places, found):
+    class Model:
+        device = torch.device("meta")
+        hf_device_map = places
+
+    assert weights.device_of_model(Model()) == torch.device(found)
+
+
+# what is refused, and why
+
+
+def test_both_at_once_are_refused_before_torch(capsys):
+    assert main(["trace", "x.mp4", "Is it?", "--weights", "nf4", "--offload"]) == 2
+    assert "Give --weights or --offload, not both" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="weights is 'nf5'"):
+        macd.trace("x.mp4", "Is it?", weights="nf5")
+
+
+@pytest.mark.parametrize(("how", "package"), [
+    ({"weights": "int8"}, "bitsandbytes"), ({"offload": True}, "accelerate"),
+])  # fmt: skip
+def test_a_missing_package_is_named(how, package, monkeypatch):
+    monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UnsupportedBackbone, match=rf"needs the package {package}.*\[quantised\]"):
+        load_backbone("toyworld", "cpu", **how)
+
+
+@pytest.mark.parametrize(("about", "named"), [
+    ({"quant_method": "gptq", "bits": 4}, "quantised by gptq, which cannot be read here"),
+    ({"quant_method": "nothing-known"}, "quantised by nothing-known, which cannot be read here"),
+])  # fmt: skip
+def test_a_method_that_is_not_installed_is_named_before_weights_are_read(about, named, tmp_path):
+    config = json.loads((shipped("backbone") / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"quantization_config": about}))
+    with pytest.raises(UnsupportedBackbone, match=named):
+        load_backbone(str(tmp_path), "cpu")
+
+
+def test_what_transformers_cannot_read_after_all_is_named(monkeypatch, tmp_path):
+    class Quantizer:
+        def validate_environment(self, **_):
+            return None
+
+    for file in shipped("backbone").iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").unlink()
+    about = {"quantization_config": {"quant_method": "hqq"}}
+    (tmp_path / "config.json").write_text(json.dumps(config | about))
+    monkeypatch.setattr(weights.AutoHfQuantizer, "from_config", lambda *_, **__: Quantizer())
+    with pytest.raises(UnsupportedBackbone, match="quantised by hqq, which cannot be read here"):
+        load_backbone(str(tmp_path), "cpu")
+
+
+def test_weights_without_gradients_are_used_without_ascent(models, toy_clip, toy_detector):
+    class Quantizer:
+        is_trainable = False
+
+    lm = models("as-is")
+    lm.model.hf_quantizer = Quantizer()
+    try:
+        blind = load.adapt(lm.model, lm.processor, lm.info)
+    finally:
+        del lm.model.hf_quantizer
+    assert "gradient" in lm.capabilities - blind.capabilities
+    with pytest.raises(NotApplicable, match="cannot be differentiated"):
+        macd.trace(toy_clip, QUESTION, backbone=blind, detector=toy_detector)
+
+
+def test_memory_is_checked_by_true_bytes(monkeypatch):
+    seven = "Qwen/Qwen2.5-VL-7B-Instruct"
+    device, half = torch.device("cpu"), torch.bfloat16
+    packed, whole = (needed_gb(seven, None, half, how) for how in ("nf4", "as-is"))
+    assert packed < 8 < 17 < whole < 18
+    assert packed < needed_gb(seven, None, torch.float32, "nf4") < 2 * packed
+    assert needed_gb("somebody/unknown", None, half, "as-is") is None
+    own = needed_gb(str(shipped("backbone")), None, torch.float32, "as-is")
+    assert own == pytest.approx(0.024, rel=0.2)
+    monkeypatch.setattr(weights, "free_gb", lambda where: 6.0)
+    with pytest.raises(OutOfMemory, match=r"needs about 17.*--weights nf4.*choose .*VL"):
+        check_memory("big", 17.0, device, half)
+    check_memory("small", 5.9, device, half)
+    monkeypatch.setattr(weights, "free_gb", lambda where: None)
+    check_memory("big", 17.0, device, half)
+
+
+def test_free_memory_is_read():
+    free = free_gb(torch.device("cpu"))
+    assert free is None or free > 0
+
+
+def test_the_planned_figures_of_quantised_weights():
+    for model in CATALOGUE:
+        found = planned(model.hub_id)
+        int8, nf4 = found["held"]["int8"], found["held"]["nf4"]
+        assert nf4["packed_gb"] == pytest.approx(0.516 * int8["packed_gb"], rel=0.03)
+        for one in (int8, nf4):
+            assert one["packed_gb"] < one["weights_gb"] < found["weights_gb"]
+            assert one["macd_low_memory_peak_gb"] < found["macd_low_memory_peak_gb"]
+            assert set(one["fits"]) == {str(gb) for gb in GPUS_GB}
+        # int8 keeps the inputs of its layers for the way back
+        rises = [way["macd_peak_gb"] - way["weights_gb"] for way in (int8, found)]
+        assert rises[0] > 1.05 * rises[1]
+        if model.hub_id.endswith("7B-Instruct"):
+            assert nf4["fits"]["12"]["macd_low_memory"]
