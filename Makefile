@@ -19,7 +19,7 @@
 # make weights  train the embedded models again
 # make seeds  train the backbone with further seeds, one after another, and choose what ships
 # make compare  six methods on each of those backbones, and four fills of the masks
-# make headroom  which balanced regimes can judge how a method chooses objects
+# make headroom  which regimes can judge how a method chooses objects
 VENV := .venv
 BIN := $(VENV)/bin
 MCP := .venv-mcp
@@ -138,7 +138,7 @@ compare: $(VENV)/.ready
 	    --fill $$f --n $(N) --out runs/compare/$$b/$$f || exit 1; done; done
 
 headroom: $(VENV)/.ready
-	$(BIN)/python -m evals.headroom toyworld-balanced $(ARGS)
+	$(BIN)/python -m evals.headroom toyworld-crossed $(ARGS)
 
 examples: $(VENV)/.ready
 	$(BIN)/python -m toyworld.make_examples

@@ -339,9 +339,9 @@ def score_token(
     contrast. Raises TypeError for a rule that does not give each second view a weight.
     """
     weights = rule.weigh(base, others, index)
-    if len(weights.others) != rule.second_views:
+    if not rule.takes(len(weights.others)):
         raise TypeError(
-            f"the rule {rule.name} is over {rule.second_views} second views, and gave"
+            f"the rule {rule.name} is over {rule.views_taken()}, and gave"
             f" {len(weights.others)} weights"
         )
     return weights, penalised(weighted(base, others, weights), repeats)

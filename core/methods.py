@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
-from macd_studio.core.views import OF_THE_CLIP, VIEWS, find_view
-from macd_studio.core.words import count
+from macd_studio.core.views import OF_THE_CLIP, RANDOM_MASKS, VIEWS, find_view
 
 if TYPE_CHECKING:
     from macd_studio.core.context import MethodContext
@@ -42,7 +41,10 @@ class Method:
     @property
     def second_views(self) -> int:
         """How many second views it contrasts the video with."""
-        return 0 if self.fixed is not None else find_rule(self.rule).second_views
+        if self.fixed is not None:
+            return 0
+        rule = find_rule(self.rule)
+        return rule.second_views if rule.at_most is None else len(self.views)
 
     @property
     def needs_objects(self) -> bool:
@@ -116,6 +118,15 @@ METHODS: dict[str, Method] = {
         Method("noise-object", "Trained noise, objects", "noise-object"),
         Method("noise-frame", "Trained noise, frames", "noise-frame"),
         Method("random-mask", "Random places, same area", "random-mask"),
+        *(
+            Method(
+                f"random-average-{n}",
+                f"Average of {n} random masks",
+                VIEW_MARK.join(RANDOM_MASKS[:n]),
+                "mean-views",
+            )
+            for n in (2, 4, 8)
+        ),
         Method("mask-all", "Every object masked", "mask-all"),
         Method("reversed", "Reversed signs", "reversed"),
         Method("blank", "Blank video", "blank"),
@@ -154,22 +165,21 @@ def find_method(name: str) -> Method:
                 raise OptionError(
                     f"there is no {kind} {part!r}", f"Choose one of {', '.join(names)}"
                 )
-    second_views = find_rule(rule).second_views
-    if second_views and (without := [v for v in views if v in ("video", "prompt-bias")]):
+    scored_by = find_rule(rule)
+    if scored_by.second_views and (without := [v for v in views if v in ("video", "prompt-bias")]):
         raise OptionError(
             f"the rule {rule!r} needs a second view, and {without[0]!r} has none",
             "Choose another view, such as macd",
         )
-    if len(views) != max(1, second_views):
+    if not (scored_by.takes(len(views)) if scored_by.second_views else len(views) == 1):
         raise OptionError(
-            f"the rule {rule!r} takes {count(second_views, 'second view')}, and {view!r} names"
-            f" {len(views)}",
-            f"Write {VIEW_MARK.join(['VIEW'] * max(1, second_views))}+{rule}",
+            f"the rule {rule!r} takes {scored_by.views_taken()}, and {view!r} names {len(views)}",
+            f"Write {VIEW_MARK.join(['VIEW'] * max(1, scored_by.second_views))}+{rule}",
         )
     view_titles = f" {VIEW_MARK} ".join(
         METHODS[v].title if v in METHODS else v.replace("-", " ").capitalize() for v in views
     )
-    return Method(name, f"{view_titles} + {find_rule(rule).title}", view, rule)
+    return Method(name, f"{view_titles} + {scored_by.title}", view, rule)
 
 
 def find_methods(names: Iterable[str]) -> list[Method]:

@@ -415,6 +415,9 @@ class RunOptions(Checked):
         0, 0, MAX_SEED, "seed of noise, random masks and, without one of its own, of the search"
     )
     masks_only: bool = flag(False, "stop after the masks: no answer is decoded")
+    choices: tuple[str, ...] = texts(
+        20, 100, "answers that the question offers, as in dog,cat; macd-measured weighs these alone"
+    )
 
     def check_runnable(self) -> None:
         """Raises OptionError for options that no run takes; see `MaskOptions.check_trainable`.

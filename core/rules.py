@@ -18,6 +18,7 @@ from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floo
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.question import require_yes_no, word_tokens
 from macd_studio.core.types import StepWeights
+from macd_studio.core.words import count
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,26 @@ class ScoreRule(ABC):
     """Weighs the views of one token.
 
     name: in `RULES`, and in METHOD names. title: for tables. second_views: how many second views it
-    must be given; with more or fewer it is refused. Its docstring names the source.
+    must be given; with more or fewer it is refused. at_most: the largest number where it takes
+    several. Its docstring names the source.
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     second_views: ClassVar[int] = 1
+    at_most: ClassVar[int | None] = None
+
+    @classmethod
+    def takes(cls, second_views: int) -> bool:
+        """Whether it weighs that many second views."""
+        return cls.second_views <= second_views <= (cls.at_most or cls.second_views)
+
+    @classmethod
+    def views_taken(cls) -> str:
+        """How many second views it takes, in words."""
+        if cls.at_most is None:
+            return count(cls.second_views, "second view")
+        return f"{cls.second_views} to {cls.at_most} second views"
 
     @property
     def constant(self) -> ContrastOptions | None:
@@ -106,7 +121,7 @@ class Linear(LinearContrast, ScoreRule):
 
 @dataclass(frozen=True)
 class MeanViews(ScoreRule):
-    """(1 + α)·z − α·½(z′ + z″) where p ≥ β·max p.
+    """(1 + α)·z − α·mean(z′, z″, …) over two to eight second views, where p ≥ β·max p.
 
     The form of SEASON (arXiv 2512.04643), (1 + α)·z − α·(w_S·z_S + w_T·z_T) over a spatially and a
     temporally degraded view, with equal weights. It is not SEASON, whose weights come from the
@@ -116,6 +131,7 @@ class MeanViews(ScoreRule):
     name = "mean-views"
     title = "Mean of views"
     second_views = 2
+    at_most = 8
     contrast: ContrastOptions
 
     @classmethod
@@ -331,6 +347,9 @@ RULES: dict[str, type[ScoreRule]] = {
     )
 }
 """Every rule by name."""
+
+EVENLY_WEIGHED = (Linear.name, MeanViews.name)
+"""Rules with the same α for every token, over the mean of the second views."""
 
 
 def find_rule(name: str) -> type[ScoreRule]:

@@ -19,6 +19,7 @@ from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import no_masks
 from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
 from macd_studio.core.options import AscentOptions, MaskOptions
+from macd_studio.core.question import asks_yes_no, word_tokens
 from macd_studio.core.types import Counterfactual, Track
 from macd_studio.core.view_records import (
     BlankView,
@@ -58,6 +59,9 @@ class SecondView:
     def states(self) -> tuple[DecodeState, ...]:
         """Its state; none where there is nothing to show."""
         return () if self.state is None else (self.state,)
+
+
+BuildView = Callable[["MethodContext"], SecondView]
 
 
 def video_alone(context: MethodContext) -> SecondView:
@@ -183,14 +187,17 @@ def place_randomly(
     )
 
 
-def random_mask(context: MethodContext) -> SecondView:
+def random_mask(context: MethodContext, draw: int = 0) -> SecondView:
     """A control: MACD's masks, of the same levels and area, moved to random places and frames.
 
     The record says how well that could be done; see `core.masking.random_masks`.
     """
     mask = context.options.mask
     counterfactual = context.counterfactual(mask)
-    placed = place_randomly(context, counterfactual, context.options.seed)
+    seed = context.options.seed
+    if draw:  # a stream of its own for each further draw
+        seed = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
+    placed = place_randomly(context, counterfactual, seed)
     moved = replace(counterfactual, frame_level=placed.frame_level)
     view = masked_view(context, moved, mask, placed.tracks)
     boxes = tuple(
@@ -198,6 +205,14 @@ def random_mask(context: MethodContext) -> SecondView:
     )
     assert isinstance(view.record, MaskedView)
     return replace(view, record=replace(view.record, boxes=boxes, random=placed.as_dict()))
+
+
+def _another_draw(draw: int) -> BuildView:
+    def view(context: MethodContext) -> SecondView:
+        return random_mask(context, draw)
+
+    view.__doc__ = f"A control: draw {draw + 1} of MACD's masks at random places and frames."
+    return view
 
 
 MASKED_FROM, PARTLY_FROM = 0.5, 0.1
@@ -209,7 +224,8 @@ LEAST_CHANGE = 1e-3
 
 def macd_measured(context: MethodContext) -> SecondView:
     """This project's variant: levels by what masking each object alone does to the distribution of
-    the answer's first token, instead of by a gradient; no frame mask. See `measured_levels`.
+    the answer's first token, instead of by a gradient; no frame mask. See `measured_levels`. Where
+    the question offers answers, only the distribution over these counts.
     """
     return fixed_view(
         context, measured_levels(measured_changes(context), context.options.ascent.r0)
@@ -219,7 +235,9 @@ def macd_measured(context: MethodContext) -> SecondView:
 def measured_changes(context: MethodContext) -> NDArray[np.float64]:
     """(K,) KL(p(·|V) ‖ p(·|V without object k)) of the first token, nats, at least 0.
 
-    One batched pass over the video and K views with one object masked at a time.
+    p is over the first tokens of the answers that the question offers, see `offered_answers`; over
+    the whole vocabulary where it offers none. One batched pass over the video and K views with one
+    object masked at a time.
     """
     import torch
 
@@ -227,6 +245,8 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
     from macd_studio.core.masking.composite import one_by_one
 
     mask = replace(context.options.mask, frame_mask="off")
+    answers = offered_answers(context.encoded.question, context.options.choices)
+    tokens = sorted({i for a in answers for i in word_tokens(context.lm.tokens, a)})
 
     def measure() -> NDArray[np.float64]:
         if not context.tracks:
@@ -235,12 +255,22 @@ def measured_changes(context: MethodContext) -> NDArray[np.float64]:
         for videos in one_by_one(context.masks(mask)):
             first = [] if rows else [context.encoded.video[None].to(videos.dtype)]
             state = context.prefill(torch.cat([*first, videos]))
-            rows.append(torch.log_softmax(state.logits.double(), -1))
+            logits = state.logits.double()
+            rows.append(torch.log_softmax(logits[:, tokens] if tokens else logits, -1))
         log_p = to_host(torch.cat(rows))
         change = (np.exp(log_p[0]) * (log_p[0] - log_p[1:])).sum(1)
         return np.asarray(np.maximum(change, 0.0), np.float64)
 
     return context.cache.memoize("measured", mask, measure)
+
+
+def offered_answers(question: str, choices: tuple[str, ...]) -> tuple[str, ...]:
+    """The answers that a question offers: the given ones, else yes and no where it asks for them.
+
+    >>> offered_answers("Is there a dog?", ()), offered_answers("Which animal?", ("dog", "cat"))
+    (('yes', 'no'), ('dog', 'cat'))
+    """
+    return choices or (("yes", "no") if asks_yes_no(question) else ())
 
 
 def measured_levels(change: NDArray[np.float64], r0: float) -> NDArray[np.float64]:
@@ -385,8 +415,6 @@ def prompt_bias(context: MethodContext) -> SecondView:
     return SecondView(base=context.lm.prefill(biased, biased.video))
 
 
-BuildView = Callable[["MethodContext"], SecondView]
-
 OF_THE_CLIP: dict[str, BuildView] = {
     "video": video_alone,
     "vcd": vcd,
@@ -412,10 +440,14 @@ OF_OBJECTS: dict[str, BuildView] = {
     "macd-measured": macd_measured,
     "noise-object": noise_object,
     "random-mask": random_mask,
+    **{f"random-mask-{draw + 1}": _another_draw(draw) for draw in range(1, 8)},
     "mask-all": mask_all,
     "reversed": reversed_signs,
 }
 """Views that depend on the objects that were found."""
+
+RANDOM_MASKS = tuple(name for name in OF_OBJECTS if name.startswith("random-mask"))
+"""Draws of the same control, independent of each other."""
 
 VIEWS = OF_THE_CLIP | OF_OBJECTS
 

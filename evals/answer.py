@@ -19,17 +19,14 @@ from macd_studio.core.macd import Head, above, cut_floor, weighted
 from macd_studio.core.methods import METHODS, Method, contrast_of, find_method, find_methods
 from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
+from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
+from macd_studio.core.rules import EVENLY_WEIGHED
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.core.views import measured_changes
 from macd_studio.evals.benchmarks.base import LETTERS, Item
 from macd_studio.evals.prompting import GatheringLM, PromptedLM
 from macd_studio.evals.rows import NOT_LOOKED, Row
-
-
-def first_tokens(lm: VideoLM, option: str) -> tuple[int, ...]:
-    """First tokens of an option, written small and with a capital."""
-    return tuple(dict.fromkeys(lm.tokens(w)[0] for w in (option, option.capitalize())))
 
 
 def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenStep | None:
@@ -38,7 +35,7 @@ def only_options(lm: VideoLM, step: TokenStep, options: Sequence[str]) -> TokenS
     An option that is not among the stored candidates is less likely than all of them, and cannot
     win. None where no option is among them.
     """
-    option_tokens = {token for option in options for token in first_tokens(lm, option)}
+    option_tokens = {token for option in options for token in word_tokens(lm.tokens, option)}
     at = [i for i, token in enumerate(step.candidates.tolist()) if token in option_tokens]
     if not at:
         return None
@@ -59,7 +56,7 @@ def pick_option(step: TokenStep, answer: Answer) -> str:
     """
     own = step.weights or StepWeights(1 + answer.alpha, (-answer.alpha,))
     floor = own.floor
-    if answer.rule == "linear":
+    if answer.rule in EVENLY_WEIGHED:
         floor = cut_floor(step.base, answer.beta, "raw" if answer.head == "raw" else "probability")
     scores = weighted(step.base, step.others, replace(own, floor=floor), step.candidates)
     scores = penalised(scores, step.repeats)
@@ -121,7 +118,7 @@ def _answer_item(
     gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
-        own = replace(options, seed=item_seed(item.id))
+        own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
         encoded = asking.encode(clip, item.question, fit=own.video.fit)
         context = MethodContext(gathering, encoded, tracks or (), own)
     except MacdError as error:
@@ -261,10 +258,10 @@ def with_contrast(options: RunOptions, method: str, contrast: tuple[float, float
 
 
 def _grid(first: TokenStep | None, answer: Answer) -> list[str]:
-    if first is None or not first.others or answer.rule != "linear":
+    if first is None or not first.others or answer.rule not in EVENLY_WEIGHED:
         return []
     rule: Head = "raw" if answer.head == "raw" else "probability"
-    views = first.base, first.others[0]
+    views = first.base, np.mean(first.others, 0)
     picks = [int(penalised(score(*views, a, b, rule), first.repeats).argmax()) for a, b in GRID]
     return [first.texts[i].strip() for i in picks]
 
@@ -298,6 +295,11 @@ def _score(
 
 
 WORDS = (("yes", "Yes"), ("no", "No"))
+
+
+def choices_of(item: Item, options: RunOptions) -> tuple[str, ...]:
+    """The answers that a question offers: letters of a choice, else its options; the run's own."""
+    return options.choices or item.answers
 
 
 def item_seed(item: str) -> int:

@@ -6,8 +6,8 @@ From these every α, every β and every constant can be tried without reading th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,16 @@ from macd_studio.core.context import MethodContext
 from macd_studio.core.macd import no_masks
 from macd_studio.core.methods import find_method
 from macd_studio.core.options import RunOptions
+from macd_studio.core.question import word_tokens
 from macd_studio.core.types import Clip, Track
+from macd_studio.core.view_records import OtherView
 from macd_studio.core.views import SecondView, masked_view
-from macd_studio.evals.answer import first_tokens, item_seed
+from macd_studio.evals.answer import choices_of, count_reads, item_seed
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.prompting import GatheringLM
 
-ORACLE = "oracle"
+ORACLE, REMOVED = "oracle", "removed"
+"""The asked object masked, and the clip drawn again without it: no methods, they know the truth."""
 
 
 def oracle_view(context: MethodContext, about: str) -> SecondView:
@@ -43,6 +46,14 @@ def oracle_view(context: MethodContext, about: str) -> SecondView:
     return masked_view(context, replace(no_masks(), level=np.ones(len(asked))), mask, asked)
 
 
+def removed_view(context: MethodContext, without: Clip | None) -> SecondView:
+    """The clip drawn again without the asked object; None: nothing to remove, the video itself."""
+    if without is None:
+        return SecondView(context.base)
+    video = context.lm.encode(without, context.encoded.question).video
+    return SecondView(context.prefill(video), OtherView("removed", "without the object"), video)
+
+
 VIDEO = "baseline"
 Array = NDArray[np.float64]
 
@@ -51,12 +62,14 @@ Array = NDArray[np.float64]
 class OptionLogits:
     """One item: view → the logits of its options, in the order of `Item.options`.
 
-    key: of everything they depend on but the views. views: "baseline" is the video itself.
+    key: of everything they depend on but the views. views: "baseline" is the video itself. reads:
+    view → prompts read for it in all, see `answer.count_reads`.
     """
 
     key: str
     item: str
     views: dict[str, list[float]]
+    reads: dict[str, float] = field(default_factory=dict)
 
 
 def read_options(
@@ -66,29 +79,43 @@ def read_options(
     item: Item,
     methods: Sequence[str],
     options: RunOptions,
-) -> dict[str, list[float]]:
-    """View → logits of the item's options, for the video and the second view of each method.
+    key: str = "",
+    without: Clip | None = None,
+) -> OptionLogits:
+    """The item's row: the video's logits, and those of the second view of each method.
 
-    methods: names of `core.methods` with a second view, or "oracle".
+    The mean of the logits where a method has several second views. methods: names of
+    `core.methods`, "oracle" or "removed". key: of the row. without: the clip drawn again without
+    the asked object.
     """
     gathering: Any = GatheringLM(lm)
-    own = replace(options, seed=item_seed(item.id))
+    own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
     context = MethodContext(gathering, lm.encode(clip, item.question), tracks, own)
     built = []
+    reads = {VIDEO: 1.0}
     for name in methods:
-        oracle = name == ORACLE
-        method = find_method("mask-all" if oracle else name)
-        second = oracle_view(context, item.about) if oracle else None
+        method = find_method("mask-all" if name in TRUTHS else name)
+        context.cache.start_method()
+        second = TRUTHS[name](context, item, without) if name in TRUTHS else None
         built.append(decoding_views(context, method, second))
+        reads[name] = count_reads(context, method)
     *views, video = gathering.resolve([*built, decoding_views(context, find_method(VIDEO))])
-    ids = [first_tokens(lm, option) for option in item.options]
+    ids = [word_tokens(lm.tokens, option) for option in item.options]
 
     def of_options(state: Any) -> list[float]:
         logits = to_host(state.logits[0].float())
         return [float(max(logits[i] for i in tokens)) for tokens in ids]
 
     video_logits = {VIDEO: of_options(video.base)}
-    return video_logits | {m: of_options(v.others[0]) for m, v in zip(methods, views, strict=True)}
+    means = (np.mean([of_options(z) for z in v.others], 0).tolist() for v in views)
+    return OptionLogits(key, item.id, video_logits | dict(zip(methods, means, strict=True)), reads)
+
+
+TRUTHS: dict[str, Callable[[MethodContext, Item, Clip | None], SecondView]] = {
+    ORACLE: lambda context, item, without: oracle_view(context, item.about),
+    REMOVED: lambda context, item, without: removed_view(context, without),
+}
+"""Second views that need to know the truth, by name."""
 
 
 def stack(rows: Sequence[OptionLogits], view: str) -> Array:

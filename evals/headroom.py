@@ -1,8 +1,9 @@
-"""Can a regime judge how a method chooses objects? `python -m evals.headroom toyworld-balanced`.
+"""Can a regime judge how a method chooses objects? `python -m evals.headroom toyworld-crossed`.
 
-Answers are first tokens among each question's options. The oracle hides the asked object; where it
-gains much over the video and over hiding everything, and a constant per option gains nothing, a
-good choice of objects could show. Everywhere else a regime cannot judge selection. α and β, and the
+Answers are first tokens among each question's options. The oracle hides the asked object, and
+"removed" is the clip drawn again without it. Where the oracle gains much over the video, over
+hiding everything and over random places, and a constant per option gains nothing, a good choice of
+objects could show. Everywhere else a regime cannot judge selection. α and β, and the
 constants, are tuned for each regime on clips of the other split.
 """
 
@@ -28,10 +29,13 @@ from macd_studio.core.words import visible
 from macd_studio.evals.answer import GRID
 from macd_studio.evals.benchmarks import BENCHMARKS, find_benchmark
 from macd_studio.evals.benchmarks.base import Benchmark, Item, Split
+from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
 from macd_studio.evals.constant import coordinates
 from macd_studio.evals.figures import interval_text, table
 from macd_studio.evals.first_token import (
     ORACLE,
+    REMOVED,
+    TRUTHS,
     VIDEO,
     Array,
     OptionLogits,
@@ -45,26 +49,31 @@ from macd_studio.evals.rows import Setting, row_key
 from macd_studio.evals.stats import Interval, mean_difference, wilson
 
 Name = str
-METHODS = ("vcd", "macd", "random-mask", "mask-all")
-ALL = "mask-all"
+METHODS = ("vcd", "macd", "macd-measured", "random-mask", "random-average-4", "mask-all")
+ALL, RANDOM = "mask-all", "random-mask"
+REFERENCES = (ALL, RANDOM, "random-average-4")
+"""Methods that choose no objects: a choice is worth what it gains over them."""
 CONSTANT = "constant"
 DELTAS = tuple(np.linspace(-6, 6, 25).tolist())
 """Constants tried for each option: about as many as pairs of α and β."""
 ROUNDS = 3
 
-OVER_BASELINE, OVER_ALL, BY_CONSTANT = 0.10, 0.05, 0.01
+OVER_BASELINE, OVER_REFERENCE, BY_CONSTANT = 0.10, 0.04, 0.01
 """Shares of right answers that make headroom, see `can_judge_selection`."""
+EQUAL = ((1.0, 0.1), (3.0, 0.1))
+"""α and β at which all methods are compared alike, beside those tuned for each."""
 
 
-def can_judge_selection(oracle: Interval, over_all: Interval, constant: Interval) -> bool:
+def can_judge_selection(oracle: Interval, over: Sequence[Interval], constant: Interval) -> bool:
     """Whether a regime has headroom for a choice of objects.
 
-    oracle: its gain over the baseline, at least 10 points; over_all: over hiding every object, at
-    least 5; constant: what the best constant per option gains, less than 1. The intervals of the
-    first two must leave out zero.
+    oracle: its gain over the baseline, at least 10 points; over: over hiding every object, and over
+    random places, at least 4 each; constant: what the best constant per option gains, at most 1,
+    its interval holds 0. The other intervals must leave out zero.
     """
-    gains = oracle[0] >= OVER_BASELINE and over_all[0] >= OVER_ALL and constant[0] < BY_CONSTANT
-    return bool(gains and oracle[1] > 0 and over_all[1] > 0)
+    gains = oracle[0] >= OVER_BASELINE and all(z[0] >= OVER_REFERENCE for z in over)
+    apart = oracle[1] > 0 and all(z[1] > 0 for z in over)
+    return bool(gains and apart and constant[0] <= BY_CONSTANT and constant[1] <= 0 <= constant[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +165,16 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
             figures[name]["delta"] = mean_difference(base, right, clips)
         if name in contrasts:
             figures[name]["contrast"] = list(contrasts[name])
-        if ALL in hits and name not in (VIDEO, CONSTANT, ALL):
-            figures[name]["over_all"] = mean_difference(hits[ALL], right, clips)
+            figures[name]["equal"] = [
+                mean_difference(base, test.hits(name, pair), clips) for pair in EQUAL
+            ]
+            figures[name]["over"] = {
+                other: mean_difference(hits[other], right, clips)
+                for other in REFERENCES
+                if other in hits and other != name
+            }
+            if all(name in row.reads for row in test.rows):
+                figures[name]["reads"] = float(np.mean([row.reads[name] for row in test.rows]))
     comparison: dict[str, Any] = {
         "n": len(test.items),
         "clips": len(set(clips)),
@@ -165,10 +182,21 @@ def compare(choose: Answers, test: Answers, methods: Sequence[str]) -> dict[str,
     }
     if ORACLE in figures and ALL in figures:
         oracle = figures[ORACLE]
+        over = [oracle["over"][other] for other in (ALL, RANDOM) if other in oracle["over"]]
         comparison["can_judge_selection"] = can_judge_selection(
-            oracle["delta"], oracle["over_all"], figures[CONSTANT]["delta"]
+            oracle["delta"], over, figures[CONSTANT]["delta"]
         )
     return comparison
+
+
+def as_drawn(benchmark: Benchmark) -> DrawnBenchmark:
+    """The benchmark, if its clips are drawn. Raises OptionError for clips from files."""
+    if not isinstance(benchmark, DrawnBenchmark):
+        raise OptionError(
+            f"the clips of {benchmark.name} cannot be drawn again without an object",
+            "Leave the true removal out, by --no-oracle",
+        )
+    return benchmark
 
 
 def read_all(
@@ -197,8 +225,12 @@ def read_all(
             if prepared.clip is None:
                 raise prepared.error or OptionError("a clip cannot be read", "Run it again")
             tracks = prepared.tracks or ()
-            views = read_options(lm, prepared.clip, tracks, item, methods, setting.options)
-            stored[key] = OptionLogits(key, item.id, views)
+            without = None
+            if REMOVED in methods and item.about:
+                without = as_drawn(benchmark).without(item.clip, item.about)
+            stored[key] = read_options(
+                lm, prepared.clip, tracks, item, methods, setting.options, key, without
+            )
             append_logits(path, stored[key])
             if done % 50 == 49:
                 print(f"{done + 1} of {len(missing)} questions", file=sys.stderr, flush=True)
@@ -206,23 +238,37 @@ def read_all(
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """One table: regimes down, methods across, in percent and points with 95 % intervals."""
+    """Tables: each regime's right answers, in percent and points with 95 % intervals; what the
+    oracle and the other choices gain over references that choose nothing; and all at equal α, β.
+    """
     methods = [VIDEO, CONSTANT, *report["methods"]]
-    rows = []
+    references = [z for z in REFERENCES if z in report["methods"]]
+    gains, paired, equal = [], [], []
     for regime, part in report["regimes"].items():
         figures = part["methods"]
         cells = [interval_text(figures[VIDEO]["right"])]
         cells += [interval_text(figures[m]["delta"], "+.1f") for m in methods[1:]]
-        cells.append(interval_text(figures.get(ORACLE, {}).get("over_all"), "+.1f"))
         judged = part.get("can_judge_selection")
         verdict = "" if judged is None or judged else "cannot judge selection"
-        rows.append([f"{regime} ({part['balance']})", part["n"], *cells, verdict])
-    return table(["regime", "n", *methods, "oracle over mask-all", ""], rows)
+        gains.append([f"{regime} ({part['balance']})", part["n"], *cells, verdict])
+        for method in report["methods"]:
+            one = figures[method]
+            reads = f"{one['reads']:.1f}" if "reads" in one else "–"
+            over = [interval_text(one["over"].get(z), "+.1f") for z in references]
+            paired.append([regime, method, "{:g}, {:g}".format(*one["contrast"]), reads, *over])
+            equal.append([regime, method, *(interval_text(z, "+.1f") for z in one["equal"])])
+    over_titles = [f"over {z}" for z in references]
+    equal_titles = ["α {:g}, β {:g}".format(*pair) for pair in EQUAL]
+    return "\n\n".join((
+        table(["regime", "n", *methods, ""], gains),
+        table(["regime", "method", "α, β", "prompts read", *over_titles], paired),
+        table(["regime", "method", *equal_titles], equal),
+    ))  # fmt: skip
 
 
 def check_methods(names: Sequence[str]) -> None:
     """Raises OptionError for an unknown method, or one that contrasts no second view."""
-    for method in find_methods([n for n in names if n != ORACLE]):
+    for method in find_methods([n for n in names if n not in TRUTHS]):
         if not method.second_views:
             raise OptionError(
                 f"{method.name} contrasts no second view", "Leave it out of --methods"
@@ -246,7 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("benchmark", choices=tuple(BENCHMARKS))
     parser.add_argument("--regimes", default="", help="with semicolons; all without it")
     parser.add_argument("--methods", default=",".join(METHODS), help="with commas")
-    parser.add_argument("--no-oracle", action="store_true", help="leave the oracle out")
+    parser.add_argument("--no-oracle", action="store_true", help="leave out what knows the truth")
     parser.add_argument("--n", type=int, default=300, help="questions a regime")
     parser.add_argument("--split", type=int, default=200, help="questions a regime to tune on")
     parser.add_argument("--boxes", choices=("detector", "truth"), default="truth")
@@ -263,7 +309,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         Number(1, 100_000, whole=True).read(getattr(args, name), name)
     options = RunOptions()
     options = replace(options, mask=replace(options.mask, fill=args.fill))
-    methods = [m for m in args.methods.split(",") if m] + ([] if args.no_oracle else [ORACLE])
+    methods = [m for m in args.methods.split(",") if m] + ([] if args.no_oracle else [*TRUTHS])
     check_methods(methods)
     setting = Setting(args.benchmark, options, args.backbone, args.detector, args.boxes)
     benchmark = find_benchmark(args.benchmark)

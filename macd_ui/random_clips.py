@@ -9,12 +9,9 @@ import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 MAX_SEED = 10**9
 """Seeds are whole numbers below this."""
-PER_REGIME = 9
-"""Questions that are drawn of each regime; one of all of them is asked."""
 COUNTED_TOO = "yes-bias"
 """The control that is counted beside baseline and MACD, on the questions it applies to."""
 
@@ -45,17 +42,12 @@ def draw_clip(seed: int, folder: Path) -> RandomClip:
     The same seed gives the same clip, question and truth.
     """
     # imported with the first draw: drawing needs OpenCV and the benchmark's regimes
-    import numpy as np
-
-    from macd_studio.evals.benchmarks.toyworld import ToyWorld
+    from macd_studio.evals.benchmarks.toyworld import random_item
     from macd_studio.toyworld.clips import FPS, SECONDS, TITLE, write_frames
     from macd_studio.toyworld.scenes import MASTER
     from macd_studio.toyworld.world import frame_times, render
 
-    world = ToyWorld()
-    world.seeds = MappingProxyType({"test": seed})
-    items = [item for item in world.items("test", PER_REGIME) if item.kind != "caption"]
-    item = items[int(np.random.default_rng(seed).integers(len(items)))]
+    world, item = random_item(seed)
     frames = render(world.spec(item.clip), frame_times(SECONDS * FPS), MASTER)
     # made now, and not before the frames are drawn: a server deletes empty folders of uploads
     path = Path(tempfile.mkdtemp(dir=folder)) / f"draw-{seed}.mp4"

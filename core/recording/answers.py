@@ -220,12 +220,12 @@ class AnswerReader:
                 "Record it as another rule, or without one",
             )
         kind = find_rule(name)
-        if kind.second_views != seconds:
+        if not kind.takes(seconds):
             have = ("no second view", "a second view")[seconds] if seconds < 2 else seconds
             raise OptionError(
                 f"{path} has {have}{' second views' * (seconds > 1)}, which the rule {name!r} does"
                 " not fit",
-                f"Give others of {count(kind.second_views, 'second view')}, or another rule",
+                f"Give others of {kind.views_taken()}, or another rule",
             )
         contrast = {n: fields[n] for n in ("alpha", "beta", "head") if n in fields}
         if contrast and name != "linear":

@@ -21,7 +21,11 @@ FILES = {
     "video-pope": "video_pope:VideoPope",
 }
 """Benchmarks of video files: name → module and class. They need a folder of data."""
-DRAWN = {"toyworld": "toyworld:ToyWorld", "toyworld-balanced": "toyworld_balanced:BalancedToyWorld"}
+DRAWN = {
+    "toyworld": "toyworld:ToyWorld",
+    "toyworld-balanced": "toyworld_balanced:BalancedToyWorld",
+    "toyworld-crossed": "toyworld_crossed:CrossedToyWorld",
+}
 """Benchmarks of drawn clips, in the same form; they need no data."""
 BENCHMARKS = (*DRAWN, *FILES)
 

@@ -48,6 +48,13 @@ class Item:
     after: str = ""
     labels: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What the question offers to be answered: letters of a choice, else the options."""
+        if self.kind == "choice":
+            return tuple(LETTERS[: len(self.options)])
+        return self.options
+
 
 class Benchmark(Protocol):
     """What the runner and the report need of a benchmark.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -84,7 +84,11 @@ class DrawnBenchmark:
         split, regime, index = key.split("/")
         rng = np.random.default_rng([self.seeds[split], self.regimes.index(regime), int(index)])
         level = self.levels[int(index) % len(self.levels)]
-        return self._makers[regime](rng, int(index), OPACITY[level])
+        return self._makers[regime](rng, int(index), self.opacity(regime, level))
+
+    def opacity(self, regime: str, level: str) -> Opacity:
+        """The range of opacities of what is faint."""
+        return OPACITY[level]
 
     def spec(self, key: str) -> ClipSpec:
         """The whole truth about a clip."""
@@ -94,6 +98,13 @@ class DrawnBenchmark:
         """8 frames for the backbone and 16 for the detector, drawn, never through a codec."""
         digest = hashlib.sha256(f"{self.fingerprint()} {key}".encode()).hexdigest()
         return drawn_clip(self.spec(key), key, digest)
+
+    def without(self, key: str, label: str) -> Clip:
+        """The clip drawn again without the objects of a class: its true removal."""
+        spec = self.spec(key)
+        kept = tuple(o for o in spec.objects if o.label != label)
+        digest = hashlib.sha256(f"{self.fingerprint()} {key} {label}".encode()).hexdigest()
+        return drawn_clip(replace(spec, objects=kept), key, digest)
 
     def true_tracks(self, key: str) -> tuple[Track, ...]:
         """Boxes as drawn."""
@@ -126,8 +137,8 @@ def _fingerprint() -> str:
         world / f for f in ("priors.toml", "world.py", "scenes.py", "questions.py", "clips.py")
     ]
     digest = hashlib.sha256()
-    own = Path(__file__)
-    for file in [*files, own, own.with_name("toyworld_balanced.py")]:
+    own = sorted(Path(__file__).parent.glob("toyworld*.py"))
+    for file in [*files, *own]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -149,6 +160,21 @@ class ToyWorld(DrawnBenchmark):
             "captions": _captions,
         }
         super().__init__("toyworld", makers, dict.fromkeys(makers, "unbalanced"))
+
+
+PER_REGIME = 9
+"""Questions that `random_item` draws of each regime; it takes one of all of them."""
+
+
+def random_item(seed: int) -> tuple[ToyWorld, Item]:
+    """A question about a clip that nobody chose, and the world that holds the clip.
+
+    One of PER_REGIME questions of each regime of ToyWorld, each as likely; captions are left out.
+    """
+    world = ToyWorld()
+    world.seeds = MappingProxyType({"test": seed})
+    items = [item for item in world.items("test", PER_REGIME) if item.kind != "caption"]
+    return world, items[int(np.random.default_rng(seed).integers(len(items)))]
 
 
 def _draw(rng: Rng, scene: str, labels: list[str], opacity: Opacity, **how: object) -> ClipSpec:

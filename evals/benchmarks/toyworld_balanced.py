@@ -40,9 +40,8 @@ Cell = TypeVar("Cell")
 Drawn = tuple[ClipSpec, list[Asked]]
 
 
-def cell_of(cells: Sequence[Cell], index: int) -> Cell:
-    """The cell of clip `index`: each once a level in every len(OPACITY) · len(cells) clips."""
-    levels = len(OPACITY)
+def cell_of(cells: Sequence[Cell], index: int, levels: int = len(OPACITY)) -> Cell:
+    """The cell of clip `index`: each once a level in every levels · len(cells) clips."""
     cycle, place = divmod(index, levels * len(cells))
     order = np.random.default_rng([cycle, index % levels]).permutation(len(cells))
     return cells[int(order[place // levels])]
@@ -58,32 +57,45 @@ def unusual(scene: str, kind: str) -> list[str]:
     return [c for c in P.of_kind(kind) if c not in usual(scene, kind)]
 
 
-def _one(rng: Rng, labels: Sequence[str]) -> str:
+def one_of(rng: Rng, labels: Sequence[str]) -> str:
+    """One of them, each as likely."""
     return labels[int(rng.integers(len(labels)))]
 
 
-def _things(rng: Rng, scene: str, n: int, but: Sequence[str] = ()) -> list[str]:
+def things_of(rng: Rng, scene: str, n: int, but: Sequence[str] = ()) -> list[str]:
     """n things that are typical of the scene: the clear companions."""
     fitting = [c for c in usual(scene, "thing") if c not in but]
     return [fitting[i] for i in rng.permutation(len(fitting))[:n]]
 
 
-def _draw(
+def draw_faint_and_clear(
     rng: Rng,
     scene: str,
     faint: Sequence[str],
     clear: Sequence[str],
     opacity: Opacity,
     motions: dict[str, str] | None = None,
+    appears: dict[str, float] | None = None,
     late: float = 0.0,
 ) -> ClipSpec:
-    """Faint objects that move anyhow, or as `motions` says, and clear ones that move as usual."""
-    moves = {c: _one(rng, P.motions) for c in faint} | (motions or {})
+    """Faint objects that move anyhow, or as `motions` says, and clear ones that move as usual.
+
+    appears: when an object comes into view, [0, 1]; late: as in `sample`.
+    """
+    moves = {c: one_of(rng, P.motions) for c in faint} | (motions or {})
     spec = sample(
         rng, scene, [*faint, *clear], weak=0.0, fog=0.0, p_motion=1.0, motions=moves, late=late
     )
     contrast = {c: float(rng.uniform(*opacity)) for c in faint}
-    objects = [replace(o, contrast=contrast.get(o.label, o.contrast)) for o in spec.objects]
+    arrives = appears or {}
+    objects = [
+        replace(
+            o,
+            contrast=contrast.get(o.label, o.contrast),
+            appears=arrives.get(o.label, o.appears),
+        )
+        for o in spec.objects
+    ]
     return replace(spec, objects=tuple(objects))
 
 
@@ -99,13 +111,13 @@ THIRDS = [
 
 def _which(rng: Rng, scene: str, kind: str, case: str, opacity: Opacity) -> Drawn:
     options = (*P.of_kind(kind), ask.NONE)
-    clear = _things(rng, scene, COMPANIONS)
+    clear = things_of(rng, scene, COMPANIONS)
     if case == "none":  # something faint is there too, of another kind
         other = [c for c in P.of_kind("thing") if c not in clear]
-        spec = _draw(rng, scene, [_one(rng, other)], clear, opacity)
+        spec = draw_faint_and_clear(rng, scene, [one_of(rng, other)], clear, opacity)
         return spec, [Asked("word", ask.which(kind), ask.NONE, options=options)]
-    truth = _one(rng, usual(scene, kind) if case == "usual" else unusual(scene, kind))
-    spec = _draw(rng, scene, [truth], clear, opacity)
+    truth = one_of(rng, usual(scene, kind) if case == "usual" else unusual(scene, kind))
+    spec = draw_faint_and_clear(rng, scene, [truth], clear, opacity)
     return spec, [Asked("word", ask.which(kind), truth, "", truth, options)]
 
 
@@ -139,8 +151,8 @@ FOUR_ANIMALS = [cell for cell in FOUR if cell[1] == "animal"]
 
 
 def _four(rng: Rng, scenes: Sequence[str], kind: str, truth: str, opacity: Opacity) -> Drawn:
-    scene = _one(rng, scenes)
-    spec = _draw(rng, scene, [truth], _things(rng, scene, COMPANIONS), opacity)
+    scene = one_of(rng, scenes)
+    spec = draw_faint_and_clear(rng, scene, [truth], things_of(rng, scene, COMPANIONS), opacity)
     return spec, [Asked("forced", ask.which(kind), truth, "", truth, P.of_kind(kind))]
 
 
@@ -161,12 +173,12 @@ def _against_motion(rng: Rng, index: int, opacity: Opacity) -> Drawn:
     said which one is the animal.
     """
     scenes, kind, truth = cell_of(FOUR_ANIMALS, index)
-    scene, animals = _one(rng, scenes), P.of_kind(kind)
-    like = _one(rng, [c for c in animals if c != truth])
-    clear = _things(rng, scene, COMPANIONS)
-    motions = {c: P.usual_motion[_one(rng, animals)] for c in clear}
+    scene, animals = one_of(rng, scenes), P.of_kind(kind)
+    like = one_of(rng, [c for c in animals if c != truth])
+    clear = things_of(rng, scene, COMPANIONS)
+    motions = {c: P.usual_motion[one_of(rng, animals)] for c in clear}
     motions[truth] = P.usual_motion[like]
-    spec = _draw(rng, scene, [truth], clear, CONTROL_OPACITY, motions)
+    spec = draw_faint_and_clear(rng, scene, [truth], clear, CONTROL_OPACITY, motions)
     return spec, [Asked("forced", ask.which(kind), truth, like, truth, animals)]
 
 
@@ -177,7 +189,7 @@ ORDERS = list(product(P.scenes, (True, False)))
 
 def _first(rng: Rng, scene: str, named_first: bool, opacity: Opacity) -> Drawn:
     labels = sample_labels(scene, rng, "flat", 2)
-    spec = _draw(rng, scene, labels, (), opacity, late=1.0)
+    spec = draw_faint_and_clear(rng, scene, labels, (), opacity, late=1.0)
     early, later = (o.label for o in sorted(spec.objects, key=lambda o: o.appears))
     pair = (early, later) if named_first else (later, early)
     return spec, [Asked("forced", ask.order(*pair), early, pair[0], early, pair)]
@@ -198,7 +210,7 @@ COUNTS = list(product(P.scenes, range(1, 1 + len(NUMBERS))))
 
 
 def _counted(rng: Rng, scene: str, labels: list[str], opacity: Opacity) -> Drawn:
-    spec = _draw(rng, scene, labels, (), opacity)
+    spec = draw_faint_and_clear(rng, scene, labels, (), opacity)
     truth = ask.NUMBERS[len(labels)]
     return spec, [Asked("forced", ask.HOW_MANY, truth, options=NUMBERS)]
 
@@ -222,12 +234,12 @@ PRESENCE = list(product(P.partner, (True, False), (True, False)))
 def _present(rng: Rng, head: str, suggested: bool, there: bool, opacity: Opacity) -> Drawn:
     asked = P.partner[head]
     if suggested:
-        scene = _one(rng, [s for s in P.scenes if head in P.typical[s]])
-        clear = [head, *_things(rng, scene, COMPANIONS - 1, but=(head, asked))]
+        scene = one_of(rng, [s for s in P.scenes if head in P.typical[s]])
+        clear = [head, *things_of(rng, scene, COMPANIONS - 1, but=(head, asked))]
     else:
-        scene = _one(rng, [s for s in P.scenes if not {head, asked} & set(P.typical[s])])
-        clear = _things(rng, scene, COMPANIONS)
-    spec = _draw(rng, scene, [asked] if there else [], clear, opacity)
+        scene = one_of(rng, [s for s in P.scenes if not {head, asked} & set(P.typical[s])])
+        clear = things_of(rng, scene, COMPANIONS)
+    spec = draw_faint_and_clear(rng, scene, [asked] if there else [], clear, opacity)
     truth, prior_answer = ("yes" if z else "no" for z in (there, suggested))
     about = asked if there else ""
     return spec, [Asked("yes-no", ask.exists(asked), truth, prior_answer, about, YES_NO)]
@@ -247,7 +259,7 @@ def _presence_suggested(rng: Rng, index: int, opacity: Opacity) -> Drawn:
 
 def _captions(rng: Rng, index: int, opacity: Opacity) -> Drawn:
     scene, thing = cell_of(list(product(P.scenes, P.of_kind("thing"))), index)
-    labels = [thing, *(_one(rng, P.of_kind(kind)) for kind in KINDS if rng.random() < 0.5)]
+    labels = [thing, *(one_of(rng, P.of_kind(kind)) for kind in KINDS if rng.random() < 0.5)]
     return _described(rng, scene, labels, opacity)
 
 
@@ -258,7 +270,7 @@ def _captions_against_habit(rng: Rng, index: int, opacity: Opacity) -> Drawn:
 
 
 def _described(rng: Rng, scene: str, labels: list[str], opacity: Opacity) -> Drawn:
-    spec = _draw(rng, scene, labels, (), opacity)
+    spec = draw_faint_and_clear(rng, scene, labels, (), opacity)
     return spec, [Asked("word", ask.DESCRIBE, ask.caption(spec))]
 
 

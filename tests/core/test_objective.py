@@ -118,7 +118,7 @@ def test_levels_come_from_shares_of_the_largest_change():
 @pytest.mark.parametrize("count", [1, 2, 11])
 def test_the_change_is_measured_with_one_object_masked_at_a_time(count):
     lm = ByteLM(seed=3)
-    encoded = lm.encode(clip(), "is there a dog?")
+    encoded = lm.encode(clip(), "which animal is there?")
     found = tuple(
         replace(FOUND[i % 2], id=i, boxes=FOUND[i % 2].boxes * (1 - 0.03 * i)) for i in range(count)
     )
@@ -133,6 +133,30 @@ def test_the_change_is_measured_with_one_object_masked_at_a_time(count):
         other = torch.log_softmax(lm.prefill(encoded, video).logits[0].double(), -1)
         assert change[k] == pytest.approx(float((plain.exp() * (plain - other)).sum()), rel=1e-5)
     assert (change > 0).all()
+
+
+def test_only_the_offered_answers_count_where_a_question_offers_some():
+    lm = ByteLM(seed=3)
+
+    def change(question, **options):
+        context = MethodContext(lm, lm.encode(clip(), question), FOUND, RunOptions(**options))
+        views = context.masks(MaskOptions(frame_mask="off"))
+        alone = [views.video(torch.eye(2, dtype=torch.float64)[k], torch.zeros(2)) for k in (0, 1)]
+        logits = [
+            lm.prefill(context.encoded, v).logits[0].double()
+            for v in (context.encoded.video, *alone)
+        ]
+        return measured_changes(context), logits
+
+    for question, options, words in (
+        ("is there a dog?", {}, "YyNn"),
+        ("which animal?", {"choices": ("dog", "cat", "horse")}, "DdCcHh"),
+    ):
+        measured, logits = change(question, **options)
+        tokens = sorted(ord(letter) for letter in words)
+        plain, *others = (torch.log_softmax(z[tokens], 0) for z in logits)
+        expected = [float((plain.exp() * (plain - z)).sum()) for z in others]
+        assert measured == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_measured_method_masks_what_changes_the_answer_most():

@@ -26,6 +26,8 @@ from macd_studio.core.view_records import FramesView, NoisedView
 from macd_studio.viewer.payload import payload
 from tests.core.test_methods import a_case
 from tests.core.test_recording import logits, told
+from tests.core.test_views import FOUND
+from tests.fakes import ByteLM, clip
 from tests.small_trace import as_schema_4, npy, put_together, small_trace, taken_apart
 
 ALPHA, BETA = 1.5, 0.05
@@ -162,8 +164,8 @@ def test_the_views_are_written_with_a_slash():
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("vcd+mean-views", "takes 2 second views, and 'vcd' names 1"),
-    ("vcd/tcd/sid+mean-views", "names 3"),
+    ("vcd+mean-views", "takes 2 to 8 second views, and 'vcd' names 1"),
+    ("/".join(["vcd"] * 9) + "+mean-views", "names 9"),
     ("vcd/tcd+code", "takes 1 second view, and 'vcd/tcd' names 2"),
     ("vcd/tcd+plain", "takes 0 second views"),
     ("vcd/video+mean-views", "'video' has none"),
@@ -173,6 +175,21 @@ def test_the_views_are_written_with_a_slash():
 def test_what_names_other_views_than_the_rule_takes_is_refused(name, message):
     with pytest.raises(OptionError, match=message):
         find_method(name)
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_an_average_of_random_masks_draws_each_anew_and_weighs_them_alike(count):
+    lm = ByteLM(seed=3)
+    context = MethodContext(lm, lm.encode(clip(), "is it?"), FOUND, OPTIONS)
+    answer = run_method(context, find_method(f"random-average-{count}"))
+    boxes = [second.view.boxes for second in answer.second_views]
+    assert len(set(boxes)) == len(boxes) == count
+    alone = run_method(context, find_method("random-mask"))
+    assert boxes[0] == alone.second_views[0].view.boxes
+    token = answer.tokens[0]
+    score = (1 + ALPHA) * token.base - ALPHA * np.mean(np.float64(token.others), 0)
+    score[token.base < token.base.max() + np.log(BETA)] = -np.inf
+    assert token.candidates[score.argmax()] == token.token
 
 
 @pytest.mark.long

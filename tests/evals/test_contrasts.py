@@ -58,9 +58,8 @@ def test_nothing_is_tuned_for_methods_without_alpha():
     assert (asked.tuned, asked.given, asked.sources) == ((), {}, {})
     assert asked.how("") == "no method here takes them"
     assert contrasts("").tuned == ("macd", "yes-bias")
-    asked = contrasts("vcd/tcd+mean-views")
-    assert asked.tuned == ()
-    assert asked.sources == {"vcd/tcd+mean-views": "default"}
+    asked = contrasts("vcd/tcd+mean-views,random-average-4")
+    assert asked.tuned == ("vcd/tcd+mean-views", "random-average-4")
     assert "the constant on yes is chosen on x" in contrasts("yes-bias").how("x")
 
 

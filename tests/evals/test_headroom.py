@@ -1,18 +1,22 @@
 """What separates a regime that can judge a choice of objects from one that cannot."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from macd_studio.core.context import MethodContext
 from macd_studio.core.options import RunOptions
+from macd_studio.core.question import word_tokens
+from macd_studio.core.views import RANDOM_MASKS, find_view
 from macd_studio.evals import first_token
-from macd_studio.evals.answer import PendingAnswer, answer_clip, first_tokens
+from macd_studio.evals.answer import PendingAnswer, answer_clip, item_seed
 from macd_studio.evals.benchmarks import find_benchmark
 from macd_studio.evals.benchmarks.base import Item
 from macd_studio.evals.first_token import (
     ORACLE,
+    REMOVED,
     OptionLogits,
     contrasted,
     oracle_view,
@@ -74,18 +78,21 @@ def test_no_headroom_where_the_oracle_gains_nothing():
 
 
 @pytest.mark.parametrize(
-    ("oracle", "over_all", "constant", "judged"),
+    ("oracle", "over", "constant", "judged"),
     [
-        ((0.10, 0.05, 0.15), (0.05, 0.01, 0.09), (0.009, -0.02, 0.03), True),
-        ((0.09, 0.05, 0.15), (0.05, 0.01, 0.09), (0.0, -0.02, 0.03), False),
-        ((0.10, 0.05, 0.15), (0.04, 0.01, 0.09), (0.0, -0.02, 0.03), False),
-        ((0.10, 0.05, 0.15), (0.05, 0.01, 0.09), (0.01, -0.02, 0.03), False),
-        ((0.10, -0.01, 0.15), (0.05, 0.01, 0.09), (0.0, -0.02, 0.03), False),
-        ((0.10, 0.05, 0.15), (0.05, -0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.04, 0.01, 0.09), (0.01, -0.02, 0.03), True),
+        ((0.09, 0.05, 0.15), (0.04, 0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.03, 0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.04, 0.01, 0.09), (0.02, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.04, 0.01, 0.09), (0.01, 0.005, 0.03), False),
+        ((0.10, -0.01, 0.15), (0.04, 0.01, 0.09), (0.0, -0.02, 0.03), False),
+        ((0.10, 0.05, 0.15), (0.04, -0.01, 0.09), (0.0, -0.02, 0.03), False),
     ],
 )
-def test_the_bars_of_headroom(oracle, over_all, constant, judged):
-    assert can_judge_selection(oracle, over_all, constant) is judged
+def test_the_bars_of_headroom(oracle, over, constant, judged):
+    clear = (0.2, 0.1, 0.3)
+    assert can_judge_selection(oracle, [over, clear], constant) is judged
+    assert can_judge_selection(oracle, [clear, over], constant) is judged
 
 
 def test_constants_find_a_lean_and_only_a_lean():
@@ -142,14 +149,37 @@ def test_the_oracle_hides_the_asked_object_alone(benchmark, toyworld, item):
 
 def test_option_logits_are_those_of_the_views(benchmark, toyworld, item):
     clip, tracks = benchmark.clip(item.clip), benchmark.true_tracks(item.clip)
-    found = read_options(toyworld, clip, tracks, item, ["mask-all", ORACLE], RunOptions())
+    without = benchmark.without(item.clip, item.about)
+    methods = ["mask-all", "random-average-2", ORACLE, REMOVED]
+    row = read_options(toyworld, clip, tracks, item, methods, RunOptions(), "key", without)
+    found = row.views
+    assert (row.key, row.item) == ("key", item.id)
+    assert row.reads == {"baseline": 1, "mask-all": 2, "random-average-2": 5, ORACLE: 2, REMOVED: 2}
     context = MethodContext(toyworld, toyworld.encode(clip, item.question), tracks, RunOptions())
-    ids = [first_tokens(toyworld, o)[0] for o in item.options]
+    ids = [word_tokens(toyworld.tokens, o)[0] for o in item.options]
     plain = toyworld.prefill(context.encoded, context.encoded.video).logits[0, ids]
     np.testing.assert_allclose(found["baseline"], plain.tolist(), atol=1e-3)
     hidden = oracle_view(context, item.about).state.logits[0, ids]
     np.testing.assert_allclose(found[ORACLE], hidden.tolist(), atol=1e-3)
     assert found["mask-all"] != found[ORACLE]
+    redrawn = toyworld.encode(without, item.question)
+    removed = toyworld.prefill(redrawn, redrawn.video).logits[0, ids]
+    np.testing.assert_allclose(found[REMOVED], removed.tolist(), atol=1e-3)
+    options = replace(RunOptions(), seed=item_seed(item.id))
+    context = MethodContext(toyworld, context.encoded, tracks, options)
+    views = [find_view(name)(context).state.logits[0, ids] for name in RANDOM_MASKS[:2]]
+    np.testing.assert_allclose(found["random-average-2"], (sum(views) / 2).tolist(), atol=1e-3)
+
+
+def test_the_clip_without_the_asked_object_differs_there_alone(benchmark, item):
+    clip, without = benchmark.clip(item.clip), benchmark.without(item.clip, item.about)
+    asked = next(t for t in benchmark.true_tracks(item.clip) if t.label == item.about)
+    changed = (clip.frames != without.frames).any(3)
+    assert changed.any()
+    for where, box in zip(changed, asked.boxes, strict=True):
+        x0, y0, x1, y1 = (box * where.shape[0]).round().astype(int)
+        where[max(0, y0 - 2) : y1 + 2, max(0, x0 - 2) : x1 + 2] = False
+    assert not changed.any()
 
 
 def test_a_choice_is_answered_by_one_of_its_options(benchmark, toyworld, item):
@@ -168,7 +198,7 @@ def test_the_tool_resumes_and_reports(tmp_path, capsys, monkeypatch):
     part = report["regimes"]["against motion"]
     assert part["n"] == 3
     assert part["balance"] == "balanced"
-    assert set(part["methods"]) == {"baseline", "constant", "mask-all", ORACLE}
+    assert set(part["methods"]) == {"baseline", "constant", "mask-all", ORACLE, REMOVED}
     assert "against motion (balanced)" in capsys.readouterr().out
     size = (tmp_path / "logits.jsonl").stat().st_size
     with (tmp_path / "logits.jsonl").open("a") as file:

@@ -216,9 +216,9 @@ def test_a_seed_draws_the_same_clip_again(tmp_path):
     assert (one.question, one.truth) != (other.question, other.truth)
     assert Path(one.video).read_bytes() == Path(two.video).read_bytes()
     from macd_studio.core.media.video import read_clip
-    from macd_studio.evals.benchmarks.toyworld import ToyWorld
+    from macd_studio.evals.benchmarks.toyworld import PER_REGIME, ToyWorld
 
-    items = [i for i in ToyWorld().items("test", random_clips.PER_REGIME) if i.kind != "caption"]
+    items = [i for i in ToyWorld().items("test", PER_REGIME) if i.kind != "caption"]
 
     def place(seed):
         return int(np.random.default_rng(seed).integers(len(items)))

@@ -1,0 +1,101 @@
+"""How often does the model answer by habit? `python -m evals.habits --n 400 --out FILE.json`.
+
+Random draws as the page makes them: drawn clips that nobody chose, with a question whose answer is
+known, answered by the baseline and by MACD with the page's options and the detector's boxes. Told
+are the wrong answers, those that a habit suggests, and what MACD changes for better and for worse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones.base import VideoLM
+from macd_studio.core.errors import MacdError
+from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.pipeline import run
+from macd_studio.core.truth import is_right, normalized
+from macd_studio.core.validation import Number
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.benchmarks.toyworld import random_item
+from macd_studio.evals.run import write_json
+from macd_studio.evals.stats import wilson
+from macd_studio.toyworld.priors import priors
+from macd_studio.toyworld.world import ClipSpec
+
+FIRST_SEED = 500_000_000
+"""Of the draws that are counted, one after the other."""
+
+
+def suggested_by_habit(item: Item, spec: ClipSpec) -> set[str]:
+    """The wrong answers that scene, companion, motion or the question itself suggest.
+
+    Of a question for an animal or a vehicle: those that are usual in the scene, those that usually
+    move as one that is there does, and "one of a pair" where the other is there.
+    """
+    p = priors()
+    answers = {item.prior_answer} if item.prior_answer else set()
+    words = item.question.split()
+    if words[0] == "Which" and words[1] in ("animal", "vehicle"):
+        kind = p.of_kind(words[1])
+        moving = {o.motion for o in spec.objects}
+        answers |= {c for c in kind if c in p.typical[spec.scene]}
+        answers |= {c for c in kind if p.usual_motion[c] in moving}
+        answers |= {c for c in kind if p.partner.get(c) in spec.labels}
+    return answers - {item.truth}
+
+
+def count_draws(lm: VideoLM, detector: Detector, seeds: Sequence[int]) -> dict[str, Any]:
+    """What came of the draws of these seeds: each count with its share and 95 % interval."""
+    counts = dict.fromkeys(("wrong", "by_habit", "repaired", "harmed", "changed"), 0)
+    for seed in seeds:
+        world, item = random_item(seed)
+        clip = world.clip(item.clip)
+        *_, last = run(lambda clip=clip: clip, item.question, lambda: lm, lambda: detector)  # type: ignore[misc]
+        assert last.trace is not None
+        base, macd = (last.trace.answers[name].text for name in ("baseline", "macd"))
+        right, after = (bool(is_right(text, item.truth)) for text in (base, macd))
+        habits = suggested_by_habit(item, world.spec(item.clip))
+        counts["wrong"] += not right
+        counts["by_habit"] += not right and normalized(base) in habits
+        counts["repaired"] += not right and after
+        counts["harmed"] += right and not after
+        counts["changed"] += normalized(base) != normalized(macd)
+    n = len(seeds)
+    return {
+        "draws": n,
+        "first_seed": seeds[0],
+        "counts": counts,
+        "shares": {name: wilson(hits, n) for name, hits in counts.items()},
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Counts, prints and writes."""
+    parser = argparse.ArgumentParser(prog="python -m evals.habits", description=__doc__)
+    parser.add_argument("--n", type=int, default=400, help="draws")
+    parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of the first draw")
+    parser.add_argument("--backbone", default="toyworld", help="toyworld, or a folder")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args(argv)
+    try:
+        Number(1, 10_000, whole=True).read(args.n, "n")
+        lm = load_backbone(args.backbone)
+        seeds = range(args.seed, args.seed + args.n)
+        figures = count_draws(lm, load_detector("toyworld"), seeds)
+    except MacdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(figures, indent=1))
+    if args.out:
+        write_json(args.out, figures)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
