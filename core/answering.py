@@ -7,16 +7,24 @@ and passed on. The pipeline, changes by hand, comparisons and evaluations all ta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
 from macd_studio.core.backbones.base import DecodeState, Encoded, to_pixels
 from macd_studio.core.backbones.host import to_float
 from macd_studio.core.context import MethodContext
-from macd_studio.core.decoding.batch import ViewBatch, answer, continue_decoding
-from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.decoding.batch import (
+    LazyViewBatch,
+    SecondStates,
+    ViewBatch,
+    answer,
+    chooser,
+    continue_decoding,
+)
+from macd_studio.core.decoding.search import hypotheses, search
 from macd_studio.core.macd import finalize_ascent, loss_of, no_masks
 from macd_studio.core.metering import Cost
 from macd_studio.core.methods import METHODS, Method
@@ -30,17 +38,35 @@ from macd_studio.core.views import SecondView, masked_view
 class DecodingViews:
     """What a method decodes from: the views, prefilled, and the rule that scores them.
 
-    seconds: at least one, the first without a state where there is no second view.
+    seconds: at least one, the first without a state where there is no second view. build: of a lazy
+    run, whose `seconds` is empty: builds them, passing on events, with what they cost beside the
+    pieces that are shared.
     """
 
     base: DecodeState
     seconds: tuple[SecondView, ...]
     rule: ScoreRule
+    build: Callable[[], Building] | None = None
 
     @property
     def others(self) -> tuple[DecodeState, ...]:
         """The second views' states, in order."""
-        return tuple(state for second in self.seconds for state in second.states)
+        return _states(self.seconds)
+
+    @property
+    def for_search(self) -> SecondStates:
+        """As `find_answer` takes them: the states, or a call that builds them."""
+        return self.others if self.build is None else partial(_built, self.build())
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastNeeded:
+    """Of a lazy run: a token came that the second views can change; objects are needed from here.
+
+    method: whose token it is.
+    """
+
+    method: Method
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,23 +83,47 @@ def run_method(context: MethodContext, method: Method) -> Answer:
 
     Raises NotApplicable where the method cannot answer the question.
     """
+    *_, last = method_events(context, method)
+    assert isinstance(last, AnswerUpdate)
+    return last.answer
+
+
+def method_events(context: MethodContext, method: Method) -> Iterator[MacdEvent]:
+    """The same with what comes before; the last event holds the answer."""
     began = time.perf_counter()
     context.cache.start_method()
     if method.fixed is not None:
-        return Answer(method.name, method.fixed, (), True)
+        yield AnswerUpdate(Answer(method.name, method.fixed, (), True), None, True)
+        return
     with context.meter.measure() as cost:
         views = decoding_views(context, method)
-    *_, last = answer_events(context, method.name, views, cost, context.cache.needs())
-    return replace(last.answer, ms=round(1000 * (time.perf_counter() - began), 1))
+    for event in answer_events(context, method.name, views, cost, context.cache.needs()):
+        if isinstance(event, AnswerUpdate) and event.finished:
+            spent = round(1000 * (time.perf_counter() - began), 1)
+            event = replace(event, answer=replace(event.answer, ms=spent))
+        yield event
 
 
 def decoding_views(
     context: MethodContext, method: Method, second: SecondView | None = None
 ) -> DecodingViews:
-    """The views of a method that has some; second: its second view, where it was built already."""
+    """The views of a method that has some; second: its second view, where it was built already.
+
+    In a lazy run second views are built when they are needed, if the rule's cut can tell.
+    """
     rule = method.rule_for(context)  # before anything is computed: it may not apply
+    if second is None and context.options.lazy and rule.cuts_by_video:
+        return DecodingViews(context.base, (), rule, lambda: _build(context, method))
     seconds = method.build(context) if second is None else (second,)
     return DecodingViews(base=seconds[0].base or context.base, seconds=seconds, rule=rule)
+
+
+def _build(context: MethodContext, method: Method) -> Building:
+    """The method's second views, after the event that says they are needed."""
+    yield ContrastNeeded(method)
+    with context.meter.measure() as cost:
+        seconds = method.build(context)
+    return seconds, cost
 
 
 def answer_events(
@@ -83,16 +133,14 @@ def answer_events(
     cost: Cost,
     needs: Iterable[Hashable],
     paid_s: float = 0.0,
-) -> Iterator[AnswerUpdate]:
+) -> Iterator[MacdEvent]:
     """The answer token by token; beam search and voting give it at once. At least one event.
 
     cost, needs: of the views, and the shared pieces they are made of. paid_s: seconds of those that
-    another answer pays for.
+    another answer pays for. In a lazy run the events of building the second views come between.
     """
-    options, own, needs = context.options.decode, replace(cost), frozenset(needs)
-    second_views = tuple(
-        ShownView(z.record, shown(context, z)) for z in views.seconds if z.state is not None
-    )
+    options, own, needs = context.options.decode, replace(cost), set(needs)
+    second_views = _shown_views(context, views.seconds)
 
     def with_cost(decoded: Answer) -> Answer:
         whole = context.cache.whole_cost(own, needs)
@@ -105,20 +153,76 @@ def answer_events(
         )
 
     lm, rule = context.lm, views.rule
-    if options.search in ("beam", "vote"):
-        with context.meter.measure() as spent:
-            decoded = find_answer(lm, name, views.base, views.others, rule, options)
+
+    def build(building: Building) -> Generator[MacdEvent, None, tuple[DecodeState, ...]]:
+        nonlocal second_views
+        seconds, spent = yield from building
         own.add(spent)
+        needs.update(context.cache.needs())
+        second_views = _shown_views(context, seconds)
+        return _states(seconds)
+
+    rows, lazy = hypotheses(options), None
+    with context.meter.measure() as spent:
+        if views.build is not None:
+            lazy = LazyViewBatch(lm, views.base, rows=rows)
+        batch = lazy or ViewBatch(lm, views.base, views.others, rows)
+    own.add(spent)
+    if options.search in ("beam", "vote"):
+        searching = search(name, batch, rule, options)
+        while (decoded := _searched(context, searching, own)) is None:
+            assert lazy is not None
+            assert views.build is not None
+            lazy.open((yield from build(views.build())))
         yield AnswerUpdate(with_cost(decoded), None, True)
         return
-    with context.meter.measure() as spent:
-        batch = ViewBatch(lm, views.base, views.others)
-    own.add(spent)
     steps: list[TokenStep] = []
-    for step in context.meter.each(continue_decoding(batch, rule, options), own):
-        steps.append(step)
-        yield AnswerUpdate(with_cost(answer(lm, name, steps, rule)), batch, False)
+    choose = chooser(options)
+    while True:
+        decoding = continue_decoding(batch, rule, options, len(steps), choose)
+        for step in context.meter.each(decoding, own):
+            steps.append(step)
+            yield AnswerUpdate(with_cost(answer(lm, name, steps, rule)), batch, False)
+        done = bool(steps) and (
+            steps[-1].token in lm.end_tokens or len(steps) == options.max_tokens
+        )
+        if done or lazy is None or not lazy.waits:
+            break
+        assert views.build is not None
+        lazy.open((yield from build(views.build())))
     yield AnswerUpdate(with_cost(answer(lm, name, steps, rule)), batch, True)
+
+
+def _states(seconds: Iterable[SecondView]) -> tuple[DecodeState, ...]:
+    return tuple(state for second in seconds for state in second.states)
+
+
+def _built(building: Building) -> tuple[DecodeState, ...]:
+    """The second views' states, without the events."""
+    while True:
+        try:
+            next(building)
+        except StopIteration as end:
+            return _states(end.value[0])
+
+
+def _shown_views(context: MethodContext, seconds: Iterable[SecondView]) -> tuple[ShownView, ...]:
+    """As the trace keeps them."""
+    return tuple(ShownView(z.record, shown(context, z)) for z in seconds if z.state is not None)
+
+
+def _searched(
+    context: MethodContext, searching: Generator[None, None, Answer], own: Cost
+) -> Answer | None:
+    """The answer of a search that goes on; None where it waits again. own: takes in its cost."""
+    found: Answer | None = None
+    with context.meter.measure() as spent:
+        try:
+            next(searching)
+        except StopIteration as end:
+            found = end.value
+    own.add(spent)
+    return found
 
 
 def shown(context: MethodContext, second: SecondView) -> Pixels | None:
@@ -149,7 +253,8 @@ class CounterfactualPrefilled:
     masked: float
 
 
-MacdEvent = VideoPrefilled | AscentUpdate | CounterfactualPrefilled | AnswerUpdate
+MacdEvent = VideoPrefilled | ContrastNeeded | AscentUpdate | CounterfactualPrefilled | AnswerUpdate
+Building = Generator[MacdEvent, None, tuple[tuple[SecondView, ...], Cost]]
 
 
 def macd_events(
@@ -163,7 +268,11 @@ def macd_events(
 
     counterfactual: levels already decided, so that no ascent is needed. adjust: changes where
     the ascent ended, for levels set by hand. answers: of "baseline" and "macd", which to decode.
+    In a lazy run what MACD does not need is left out, and comes when the first token needs it.
     """
+    if counterfactual is None and macd_waits(context):
+        yield from _lazy_macd_events(context, adjust, answers)
+        return
     context.cache.start_method()
     base = decoding_views(context, METHODS["baseline"])
     base_needs = context.cache.needs()
@@ -190,6 +299,48 @@ def macd_events(
             yield from answer_events(context, name, base, Cost(), base_needs)
         else:
             yield from answer_events(context, name, views, cost, needs, paid_s=read_s)
+
+
+def macd_waits(context: MethodContext) -> bool:
+    """Whether MACD's second view is built in a lazy run, once a token needs it."""
+    return context.options.lazy and METHODS["macd"].rule_for(context).cuts_by_video
+
+
+def _lazy_macd_events(
+    context: MethodContext,
+    adjust: Callable[[Counterfactual], Counterfactual],
+    answers: Sequence[str],
+) -> Iterator[MacdEvent]:
+    """The answers one after the other; ascent and counterfactual amid MACD's, if at all."""
+    context.cache.start_method()
+    base = decoding_views(context, METHODS["baseline"])
+    base_needs = context.cache.needs()
+    yield VideoPrefilled()
+    read_s = context.cache.whole_cost(Cost(), base_needs).seconds
+
+    def build() -> Building:
+        yield ContrastNeeded(METHODS["macd"])
+        ended, mask = no_masks(), context.options.mask
+        for step in context.ascent_steps(mask):
+            ended = finalize_ascent(step, context.options.ascent)
+            yield AscentUpdate(step, ended)
+        levels = adjust(ended)
+        with context.meter.measure() as cost:
+            second = masked_view(context, levels, mask)
+        states = (base.base, *second.states, base.base)[:2]
+        yield CounterfactualPrefilled(
+            with_losses(levels, context.encoded, *states), masked_share(context, levels, mask)
+        )
+        return (second,), cost
+
+    for name in answers:
+        context.cache.start_method()
+        if name == "baseline":
+            yield from answer_events(context, name, base, Cost(), base_needs)
+            continue
+        views = replace(decoding_views(context, METHODS["macd"]), build=build)
+        needs = context.cache.needs()
+        yield from answer_events(context, name, views, Cost(), needs, paid_s=read_s)
 
 
 def masked_share(

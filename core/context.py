@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -35,7 +35,8 @@ T = TypeVar("T")
 class MethodContext:
     """One clip and one question, with the work that methods share, done once.
 
-    reuse: the prefill of another question about the same frames, see `prefill_base`.
+    tracks: the objects, or a call that finds them. reuse: the prefill of another question about the
+    same frames, see `prefill_base`.
 
     cache: keeps the results, with what each took, see `WorkCache`.
     """
@@ -44,15 +45,31 @@ class MethodContext:
         self,
         lm: VideoLM,
         encoded: Encoded,
-        tracks: tuple[Track, ...],
+        tracks: tuple[Track, ...] | Callable[[], tuple[Track, ...]],
         options: RunOptions,
         meter: Meter | None = None,
         reuse: DecodeState | None = None,
     ) -> None:
         self.lm, self.encoded, self._reuse = lm, encoded, reuse
-        self.tracks, self.options = tracks, options
+        self._tracks, self.options = tracks, options
         self.meter = meter or Meter(lm.info.device)
         self.cache = WorkCache(self.meter)
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """The objects; looked for when they are first asked for, where a call gives them."""
+        if callable(self._tracks):
+            self._tracks = self._tracks()
+        return self._tracks
+
+    @tracks.setter
+    def tracks(self, tracks: tuple[Track, ...]) -> None:
+        self._tracks = tracks
+
+    @property
+    def looked(self) -> bool:
+        """Whether the objects are there without looking for them."""
+        return not callable(self._tracks)
 
     @property
     def base_prefill(self) -> BasePrefill:

@@ -175,11 +175,13 @@ def run_video(
     held: WeightsOptions | None = None,
     methods: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
+    answers: Sequence[str] = ("baseline", "macd"),
 ) -> Trace:
     """The whole run, as `trace` and the command line start it.
 
     What can be refused without torch is refused before torch is imported. on_event: called with
-    each event but the last, whose trace is returned.
+    each event but the last, whose trace is returned. answers: of "baseline" and "macd", which to
+    decode.
     """
     check_run(question, backbone, detector, device, methods)
     loading = Progress()
@@ -208,6 +210,7 @@ def run_video(
             methods=methods,
             cache=kept_tracks(video, detector, device),
             loading=loading,
+            answers=answers,
         ):
             result = event.trace
             if on_event is not None and event.stage != "done":

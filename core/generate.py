@@ -47,6 +47,7 @@ def decoder(
     question: str,
     *,
     method: str = "macd",
+    lazy: bool = True,
     detector: str | Path | Detector = "toyworld",
     options: RunOptions | None = None,
     on_trace: Callable[[Trace], object] | None = None,
@@ -63,6 +64,8 @@ def decoder(
         model, processor: see `wrap`; or what `wrap` gave, and None.
         video, question, detector, options, parts: see `trace`.
         method: a name of core.methods.METHODS, or a VIEW+RULE pair such as "vcd+code".
+        lazy: objects are looked for and second views read only where a token needs them; the same
+            answer for less, but a trace without what was not needed. See docs/methods.md.
         on_trace: called with the finished trace.
 
     Raises:
@@ -73,6 +76,7 @@ def decoder(
 
     lm = model if isinstance(model, VideoLM) else wrap(model, processor)
     chosen = read_options(options, parts)
+    chosen = replace(chosen, lazy=lazy or chosen.lazy)
 
     # the names are those by which `generate` calls it
     def answer(
@@ -97,6 +101,7 @@ def decoder(
                 backbone=lm,
                 detector=detector,
                 methods=() if method in ("baseline", "macd") else (method,),
+                answers=[n for n in ("baseline", "macd") if n == method or not chosen.lazy],
             )
         if on_trace is not None:
             on_trace(trace)

@@ -299,6 +299,15 @@ def above(base: Logits, floor: float) -> NDArray[np.bool_]:
     return inside
 
 
+def passes_alone(base: Logits, floor: float) -> bool:
+    """Whether one token alone passes the cut: every α and every second view then choose it.
+
+    >>> passes_alone(np.array([2.0, 1.9, -3.0]), 1.95), passes_alone(np.array([2.0, 2.0]), 2.0)
+    (True, False)
+    """
+    return int(above(base, floor).sum()) == 1
+
+
 def weighted(
     base: Logits,
     others: Sequence[Logits],
@@ -335,9 +344,13 @@ def score_token(
 ) -> tuple[StepWeights, Float64Array]:
     """How the rule weighs the views of a token, and the scores (V,) to choose it by.
 
-    rule: equation 8 is the rule "linear". repeats: the model's repetition penalty, taken after the
-    contrast. Raises TypeError for a rule that does not give each second view a weight.
+    rule: equation 8 is the rule "linear". others: empty where `rule.decides` the token by the video
+    alone. repeats: the model's repetition penalty, taken after the contrast. Raises TypeError for
+    a rule that does not give each second view a weight.
     """
+    if not others and rule.decides(base):
+        weights = StepWeights(floor=rule.floor(base))
+        return weights, penalised(weighted(base, (), weights), repeats)
     weights = rule.weigh(base, others, index)
     if not rule.takes(len(weights.others)):
         raise TypeError(
@@ -357,10 +370,15 @@ def decode_views(
     """Decodes from where the batch stands, one token after the other, the same to every view.
 
     choose: scores (V,) → token; for the greedy search their argmax. first: index of the next token.
+    A lazy batch gives the video's logits alone where these decide the token, see `passes_alone`;
+    where it needs a second view that was not built yet, the loop ends, to go on from there.
     Raises NumericalError at a logit that is not finite, naming the token.
     """
     for index in range(first, options.max_tokens):
-        base, *others = (rows[0] for rows in batch.logits(index))
+        rows = batch.logits(index, rule)
+        if not rows:
+            return
+        base, *others = (view[0] for view in rows)
         weights, scores = score_token(rule, base, others, index, batch.repeats())
         token = choose(scores)
         yield batch.record(index, token, base, others, weights, rule, options.keep)

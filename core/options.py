@@ -418,6 +418,11 @@ class RunOptions(Checked):
     choices: tuple[str, ...] = texts(
         20, 100, "answers that the question offers, as in dog,cat; macd-measured weighs these alone"
     )
+    lazy: bool = flag(
+        False,
+        "look for objects and read second views only where a token needs them: the same answers,"
+        " and no more in the trace than that",
+    )
 
     def check_runnable(self) -> None:
         """Raises OptionError for options that no run takes; see `MaskOptions.check_trainable`.

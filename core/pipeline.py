@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 from macd_studio.core.answering import (
     AnswerUpdate,
     AscentUpdate,
+    ContrastNeeded,
     CounterfactualPrefilled,
     VideoPrefilled,
     macd_events,
-    run_method,
+    macd_waits,
+    method_events,
 )
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
 from macd_studio.core.cache import StageCache
@@ -67,6 +70,10 @@ FIRST_BOXES_S, BOXES_S = 0.1, 0.4
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
+NOTHING_OPEN = (
+    "no contrast could change a token of MACD's answer, so the ascent and its second view were left"
+    " out"
+)
 NO_ANSWER = "only the masks were computed: no answer was decoded"
 APPROXIMATE = {
     "base": "approximate gradient: taken on the plain video (r = 0), not at the strengths' start",
@@ -121,6 +128,7 @@ def run(
     cancelled: Callable[[], bool] = lambda: False,
     loading: Progress | None = None,
     answer_outside: bool = True,
+    answers: Sequence[str] = ("baseline", "macd"),
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
@@ -131,6 +139,7 @@ def run(
     stages "detect" and "load".
     answer_outside: False where a backbone is not to answer about a clip outside its training data;
     the run is then one of `masks_only`.
+    answers: of "baseline" and "macd", which to decode.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
@@ -146,21 +155,27 @@ def run(
     state.timed("video", began)
     try:
         loading = loading or Progress()
-        tracks = yield from _tracks(state, clip, detector, options, cache, loading)
+        objects = _Objects(partial(_tracks, state, clip, detector, options, cache, loading))
+        if not options.lazy:
+            yield from objects.look()
         model, encoded = yield from _load(state, clip, question, lm, loading)
         if not answer_outside and state.trace.outside_domain:
             options = replace(options, masks_only=True)
+        if options.masks_only:
+            options = replace(options, lazy=False)
             state.update_trace(options=options)
         if options.masks_only:
             state.warnings.append(NO_ANSWER)
-            compared = []
+            compared, answers = [], ()
         meter = Meter(model.info.device, memory=True)
         reuse = cache.prefill_for(model, encoded)
-        context = MethodContext(model, encoded, tracks, options, meter, reuse)
-        yield from _analyse(state, context)
+        context = MethodContext(model, encoded, objects.look_at_once, options, meter, reuse)
+        if not macd_waits(context):
+            yield from objects.look()
+        yield from _analyse(state, context, objects, answers)
         if cache.keep_prefill:
             cache.put_prefill(model, encoded, context.base)
-        yield from _compare(state, context, compared)
+        yield from _compare(state, context, compared, objects)
     except Cancelled:
         pass
     except torch.OutOfMemoryError as error:
@@ -171,21 +186,52 @@ def run(
     yield Event("done", 1.0, state.trace.status, state.trace)
 
 
-def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
-    """MACD's events as events of the run, and what they add to the trace."""
+class _Objects:
+    """The clip's objects, looked for at most once: with events, or at once where none can pass."""
+
+    def __init__(self, search: Callable[[], Generator[Event, None, tuple[Track, ...]]]) -> None:
+        self._search = search
+        self.tracks: tuple[Track, ...] | None = None
+
+    def look(self) -> Generator[Event, None, None]:
+        """Looks for them, unless that was done."""
+        if self.tracks is None:
+            self.tracks = yield from self._search()
+
+    def look_at_once(self) -> tuple[Track, ...]:
+        """The objects, looked for without events."""
+        for _ in self.look():
+            pass
+        assert self.tracks is not None
+        return self.tracks
+
+
+def _analyse(
+    run: _Run, context: MethodContext, objects: _Objects, decoded: Sequence[str]
+) -> Iterator[Event]:
+    """MACD's events as events of the run, and what they add to the trace.
+
+    In a lazy run the stages from the objects to the second view come amid decoding, if at all; the
+    time until then counts as that of decoding.
+    """
     kind = context.options.ascent.gradient
     if kind in APPROXIMATE:
         run.warnings.append(APPROXIMATE[kind])
     steps: list[AscentStep] = []
     began = time.monotonic()
-    decoded = () if context.options.masks_only else ("baseline", "macd")
-    yield Event("ascent", 0.0, "Reading the video as it is", run.trace)
+    lazy, needed, decoding_s = macd_waits(context), False, 0.0
+    yield Event("decode" if lazy else "ascent", 0.0, "Reading the video as it is", run.trace)
     for event in macd_events(context, answers=decoded):
         match event:
             case VideoPrefilled():
                 run.timed("prefill", began)
-                run.raise_if_cancelled("ascent")
+                run.raise_if_cancelled("decode" if lazy else "ascent")
                 began = time.monotonic()
+            case ContrastNeeded():
+                needed, decoding_s = True, time.monotonic() - began
+                yield from objects.look()
+                began = time.monotonic()
+                yield Event("ascent", 0.0, "A token needs the second view", run.trace)
             case AscentUpdate(step=step, counterfactual=counterfactual):
                 steps.append(step)
                 trace = run.update_trace(steps=tuple(steps), counterfactual=counterfactual)
@@ -203,7 +249,7 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                     run.update_trace(counterfactual=counterfactual)
                 run.timed("views", began)
                 yield Event("views", 1.0, "Both views read", run.trace)
-                began = time.monotonic()
+                began = time.monotonic() - decoding_s
             case AnswerUpdate(answer=answer, finished=finished):
                 if finished and not answer.finished:
                     length = count(len(answer.tokens), "token")
@@ -215,6 +261,9 @@ def _analyse(run: _Run, context: MethodContext) -> Iterator[Event]:
                     run.raise_if_cancelled("decode")
     if decoded:
         run.timed("decode", began)
+    if lazy and "macd" in decoded and not needed:
+        run.warnings.append(NOTHING_OPEN)
+        run.update_trace()
 
 
 def _mask_warnings(counterfactual: Counterfactual, masked: float) -> Iterator[str]:
@@ -230,13 +279,21 @@ def _decoding(answer: Answer, options: DecodeOptions, trace: Trace) -> Event:
     return Event("decode", done, f"{METHODS[answer.method].title}: {answer.text}", trace)
 
 
-def _compare(run: _Run, context: MethodContext, methods: list[Method]) -> Iterator[Event]:
+def _compare(
+    run: _Run, context: MethodContext, methods: list[Method], objects: _Objects
+) -> Iterator[Event]:
     began = time.monotonic()
     for i, method in enumerate(methods):
         run.raise_if_cancelled("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         try:
-            answer = run_method(context, method)
+            for event in method_events(context, method):
+                if isinstance(event, ContrastNeeded) and event.method.needs_objects:
+                    yield from objects.look()
+                elif isinstance(event, AnswerUpdate) and not event.finished:
+                    run.raise_if_cancelled("decode")
+            assert isinstance(event, AnswerUpdate)
+            answer = event.answer
         except NotApplicable as error:
             run.update_trace(skipped=run.trace.skipped | {method.name: str(error)})
             continue

@@ -14,7 +14,7 @@ import numpy as np
 
 from macd_studio.core.decoding.contrast import log_partition
 from macd_studio.core.errors import OptionError
-from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor
+from macd_studio.core.macd import Float64Array, LinearContrast, Logits, cut_floor, passes_alone
 from macd_studio.core.options import ContrastOptions, RuleOptions
 from macd_studio.core.question import require_yes_no, word_tokens
 from macd_studio.core.types import StepWeights
@@ -80,6 +80,25 @@ class ScoreRule(ABC):
         base: (V,) logits of the video; others: (V,) each, of the second views.
         """
 
+    @property
+    def cuts_by_video(self) -> bool:
+        """Whether a cut that is computed from the video alone can decide a token."""
+        return self.second_views > 0 and self.floor(np.zeros(1)) > -np.inf
+
+    def floor(self, base: Logits) -> float:
+        """The cut as the video alone decides it, as the lowest logit that passes it.
+
+        base: (V,). −inf where nothing is cut, and where a second view moves the cut.
+        """
+        return -np.inf
+
+    def decides(self, base: Logits) -> bool:
+        """Whether the video alone decides the token, whatever the second views say.
+
+        Not where no second view is contrasted: there is nothing to leave out.
+        """
+        return self.second_views > 0 and passes_alone(base, self.floor(base))
+
 
 def probabilities(logits: Logits) -> Float64Array:
     """Softmax in float64, (V,)."""
@@ -118,6 +137,12 @@ class Linear(LinearContrast, ScoreRule):
         """Its contrast; a rule that derives from it may weigh in another way."""
         return self.contrast if type(self) is Linear else None
 
+    def floor(self, base: Logits) -> float:
+        """Of its contrast; −inf for a rule that derives from it, which may cut in another way."""
+        if type(self) is not Linear:
+            return -np.inf
+        return cut_floor(base, self.contrast.beta, self.contrast.head)
+
 
 @dataclass(frozen=True)
 class MeanViews(ScoreRule):
@@ -141,9 +166,12 @@ class MeanViews(ScoreRule):
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The same weights for every token."""
-        floor = cut_floor(base, self.contrast.beta, self.contrast.head)
         share = -self.contrast.alpha / len(others)
-        return StepWeights(1 + self.contrast.alpha, (share,) * len(others), floor)
+        return StepWeights(1 + self.contrast.alpha, (share,) * len(others), self.floor(base))
+
+    def floor(self, base: Logits) -> float:
+        """Of its contrast."""
+        return cut_floor(base, self.contrast.beta, self.contrast.head)
 
 
 @dataclass(frozen=True)
@@ -165,7 +193,11 @@ class LogLinear(ScoreRule):
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """The same weights for every token; each view's log partition changes no choice."""
-        return StepWeights(1.0, (-self.strength,), cut_floor(base, self.beta))
+        return StepWeights(1.0, (-self.strength,), self.floor(base))
+
+    def floor(self, base: Logits) -> float:
+        """β of the rule's own."""
+        return cut_floor(base, self.beta)
 
 
 @dataclass(frozen=True)
@@ -212,7 +244,11 @@ class Only(ScoreRule):
         """Two views that agree are added, two that differ are contrasted."""
         distance = np.abs(probabilities(base) - probabilities(others[0])).sum()
         weights = (1.0, 3.0) if distance < self.threshold else (2.0, -1.0)
-        return StepWeights(weights[0], (weights[1],), cut_floor(base, self.beta))
+        return StepWeights(weights[0], (weights[1],), self.floor(base))
+
+    def floor(self, base: Logits) -> float:
+        """β of the rule's own."""
+        return cut_floor(base, self.beta)
 
 
 @dataclass(frozen=True)
@@ -237,7 +273,11 @@ class M3id(ScoreRule):
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """(1 − γ)/γ = e^(λt) − 1."""
         k = float(np.expm1(self.decay * (index + 1)))
-        return StepWeights(1 + k, (-k,), cut_floor(base, self.beta))
+        return StepWeights(1 + k, (-k,), self.floor(base))
+
+    def floor(self, base: Logits) -> float:
+        """β of the rule's own."""
+        return cut_floor(base, self.beta)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from macd_studio.evals.commands.common import (
     machine,
     say,
 )
-from macd_studio.evals.contrasts import CONSTANT, PUBLISHED, read_contrasts
+from macd_studio.evals.contrasts import CONSTANT, PUBLISHED, read_contrasts, refuse_lazy
 from macd_studio.evals.doctor import METRICS, Claim, Printed, Unmatched, always_yes, audit_metrics
 from macd_studio.evals.failures import EXIT, count_failures, failures_line
 from macd_studio.evals.published import diagnose, read_table
@@ -98,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--n", type=int, default=1200, help="questions a regime")
     run.add_argument("--split", type=int, default=240, help="questions a regime to choose α and β")
     run.add_argument("--quick", action="store_true", help="a small run, to see it work")
+    run.add_argument(
+        "--lazy",
+        action="store_true",
+        help="look for objects and read second views only where a token needs them: the same"
+        " answers; α and β must be given, and figures of margins are left out",
+    )
     run.add_argument("--boxes", choices=("detector", "truth"), default="detector")
     run.add_argument("--backbone", default="toyworld")
     run.add_argument(
@@ -149,10 +155,11 @@ def _run(args: argparse.Namespace) -> int:
         regimes = len(find_benchmark(args.benchmark).regimes)
         n, split = (max(6, QUICK[name] // regimes) for name in ("n", "split"))
     default = QUICK_METHODS if args.quick else DEFAULT_METHODS
-    options = evaluation_options({"decode": {"max_tokens": 24}})
+    options = evaluation_options({"decode": {"max_tokens": 24}, "lazy": args.lazy})
     asked = read_contrasts(
         args.methods, ["baseline", CONSTANT], default, args.alpha, args.beta, args.preset, options
     )
+    refuse_lazy(asked, options)
     methods = list(asked.methods)
     _check_run(args)
     engine = find_engine(args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from macd_studio.core.methods import with_contrast as set_contrast
 from macd_studio.core.options import Objective, RunOptions
 from macd_studio.core.question import word_tokens
 from macd_studio.core.repeats import penalised
-from macd_studio.core.rules import EVENLY_WEIGHED
+from macd_studio.core.rules import EVENLY_WEIGHED, ScoreRule
 from macd_studio.core.types import Answer, Clip, StepWeights, TokenStep, Track
 from macd_studio.core.views import measured_changes
 from macd_studio.evals.benchmarks.base import LETTERS, Item
@@ -67,6 +67,8 @@ ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.1, 0.3, 0.5)
 GRID = tuple((a, b) for a in ALPHAS for b in BETAS)
 
+Tracks = tuple[Track, ...] | Callable[[], tuple[Track, ...]] | None
+
 ONE_VIEW = tuple(m.name for m in METHODS.values() if not m.second_views)
 
 
@@ -84,12 +86,13 @@ def answer_clip(
     pending: list[PendingAnswer],
     lm: VideoLM,
     clip: Clip,
-    tracks: tuple[Track, ...] | None,
+    tracks: Tracks,
     options: RunOptions,
 ) -> Iterator[Row]:
     """The missing rows of one clip.
 
-    tracks: its objects; None where nobody looked for any, because no method depends on them.
+    tracks: its objects; None where nobody looked for any, because no method depends on them; of a
+    lazy run a call that looks for them.
     An answer that fails with a MacdError becomes a row that says so, and so does a method that does
     not apply to the question.
     """
@@ -109,18 +112,19 @@ def _answer_item(
     pending: list[PendingAnswer],
     lm: VideoLM,
     clip: Clip,
-    tracks: tuple[Track, ...] | None,
+    tracks: Tracks,
     options: RunOptions,
 ) -> Iterator[Row]:
     item = pending[0].item
-    found = NOT_LOOKED if tracks is None else len(tracks)
     asking: Any = PromptedLM(lm, item.before, item.after)
     gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:
         own = replace(options, seed=item_seed(item.id), choices=choices_of(item, options))
+        if item.kind == "forced":  # an option that the cut leaves out may still be the best of them
+            own = replace(own, lazy=False)
         encoded = asking.encode(clip, item.question, fit=own.video.fit)
-        context = MethodContext(gathering, encoded, tracks or (), own)
+        context = MethodContext(asking if own.lazy else gathering, encoded, tracks or (), own)
     except MacdError as error:
         yield from failed(pending, error)
         return
@@ -133,7 +137,13 @@ def _answer_item(
                 yield Row(want.key, item.id, want.method, method.fixed, reads=0.0)
             else:
                 views = decoding_views(context, method)
-                ready.append((want, views, count_reads(context, method)))
+                if not own.lazy:
+                    ready.append((want, views, count_reads(context, method)))
+                    continue
+                row = _row(lm, context, want, views)
+                left_out = views.build is not None and not row.open
+                reads = 1.0 if left_out else count_reads(context, method)
+                yield replace(row, reads=reads, objects=_found(context))
         except NotApplicable as error:
             yield Row(want.key, item.id, want.method, left_out=error.cause)
         except MacdError as error:
@@ -141,16 +151,32 @@ def _answer_item(
     resolved = gathering.resolve([views for _, views, _ in ready])
     for (want, _, reads), views in zip(ready, resolved, strict=True):
         try:
-            yield replace(_row(lm, context, want, views), reads=reads, objects=found)
+            row = _row(lm, context, want, views)
+            found = NOT_LOOKED if tracks is None else _found(context)
+            yield replace(row, reads=reads, objects=found)
         except MacdError as error:
             yield Row(want.key, item.id, want.method, error=str(error))
 
 
+def _found(context: MethodContext) -> int:
+    """How many objects were found, if anybody looked."""
+    return len(context.tracks) if context.looked else NOT_LOOKED
+
+
+def open_tokens(answer: Answer, rule: ScoreRule) -> int | None:
+    """How many tokens a contrast could have changed; None where none is made."""
+    if not rule.second_views:
+        return None
+    return sum(not rule.decides(step.base) for step in answer.tokens)
+
+
 def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: DecodingViews) -> Row:
+    """In a lazy run without what needs the second views' logits, where there are any."""
     answer = find_answer(
-        lm, want.method, views.base, views.others, views.rule, context.options.decode
+        lm, want.method, views.base, views.for_search, views.rule, context.options.decode
     )
     first = answer.tokens[0] if answer.tokens else None
+    whole = not (context.options.lazy and views.rule.second_views)
     text = answer.text
     if want.item.kind == "forced" and first is not None:
         first = only_options(lm, first, want.item.options)
@@ -161,14 +187,16 @@ def _row(lm: VideoLM, context: MethodContext, want: PendingAnswer, views: Decodi
         item=want.item.id,
         method=want.method,
         text=text,
-        margin=_margin(lm, first, answer),
-        letters=_letters(lm, want.item, first, answer),
+        margin=_margin(lm, first, answer) if whole else None,
+        letters=_letters(lm, want.item, first, answer) if whole else [],
         grid=[] if want.contrast else _grid(first, answer),
-        gradient=_slopes(context, want.method),
+        gradient=[] if context.options.lazy else _slopes(context, want.method),
         first=first.text if first else "",
         scores=_first_scores(first) if plain and first else {},
         probability=_probability(answer),
-        tracks=[t.label for t in context.tracks] if plain else [],
+        tracks=[t.label for t in context.tracks] if plain and context.looked else [],
+        tokens=len(answer.tokens),
+        open=None if want.item.kind == "forced" else open_tokens(answer, views.rule),
         penalty=None if lm.info.repetition_penalty == 1.0 else lm.info.repetition_penalty,
     )
 

@@ -127,6 +127,20 @@ def read_contrasts(
     return MethodPlan(tuple(m.name for m in methods), asked, sources, tuple(tuned))
 
 
+def refuse_lazy(asked: MethodPlan, options: RunOptions) -> None:
+    """Raises OptionError for a lazy run that has to choose α and β.
+
+    They are chosen by the second views' logits, which it does not know at every token.
+    """
+    chosen = [name for name in asked.tuned if name != CONSTANT]
+    if options.lazy and chosen:
+        raise OptionError(
+            f"a lazy run cannot choose α and β of {', '.join(chosen)}: it does not read every"
+            " second view",
+            "Give α and β by --alpha and --beta or by --preset, or leave --lazy out",
+        )
+
+
 def _for_all(
     alpha: float | None, beta: float | None, preset: str | None
 ) -> tuple[Pair | None, str]:

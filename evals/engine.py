@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from macd_studio.core.methods import find_method
 from macd_studio.core.objects.detect import Detector
 from macd_studio.core.options import Weights
 from macd_studio.core.types import Clip
-from macd_studio.evals.answer import PendingAnswer, answer_clip, failed
+from macd_studio.evals.answer import PendingAnswer, Tracks, answer_clip, failed
 from macd_studio.evals.rows import Row, Setting
 from macd_studio.evals.tracks import ClipOf, Prepared, Preparing
 
@@ -65,12 +65,15 @@ class Worker:
             yield from failed([w for w in group if w.key not in answered], OutOfMemory(*NO_MEMORY))
 
     def _rows(self, group: Group, clip: Clip, ready: Prepared) -> Iterator[Row]:
-        parts = [group]
-        if ready.by_question:  # what can be masked differs from question to question
+        parts, lazy = [group], self.setting.options.lazy
+        if ready.by_question or lazy:  # what can be masked differs, or is looked for, by question
             questions = dict.fromkeys(w.item.question for w in group)
             parts = [[w for w in group if w.item.question == q] for q in questions]
         for part in parts:
-            tracks = ready.tracks_for(part[0].item.question)
+            item = part[0].item
+            tracks: Tracks = ready.tracks_for(item.question)
+            if lazy and tracks is None and need_objects(part):
+                tracks = partial(self.preparing.tracks_of, item.clip, clip, item.question)
             yield from answer_clip(part, self.lm, clip, tracks, self.setting.options)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -103,6 +103,28 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = ("".join(f" {z} |" if z != "" else " |" for z in row) for row in (heads, *rows))
     first, *rest = (f"|{line}" for line in lines)
     return "\n".join([first, "|" + "---|" * len(heads), *rest])
+
+
+def open_row(name: str, parts: Sequence[Mapping[str, float]], reads: str = "–") -> list[str]:
+    """A method's row for `open_section`; parts: `evals.table.open_shares` of each group, with n."""
+    n = sum(part["n"] for part in parts)
+    shares = [sum(p[key] * p["n"] for p in parts) / n for key in ("questions", "tokens")]
+    lazy = sum(p["lazy_reads"] * p["n"] for p in parts) / n
+    return [name, *(points(share) for share in shares), reads, f"{lazy:.2f}"]
+
+
+def open_section(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """What a contrast could change. rows: from `open_row`; nothing where there are none."""
+    if not rows:
+        return
+    yield "## What a contrast could change"
+    yield table(["method", "questions %", "tokens %", "reads", "reads, lazy"], rows)
+    yield (
+        "Where one token alone passes the plausibility cut, it is chosen whatever the second view"
+        " says. Questions: those with at least one token that a contrast could change. Reads, lazy:"
+        " the mean cost in prompts read where second views are computed for those questions alone"
+        " (`--lazy`), with the same answers."
+    )
 
 
 def document(blocks: Iterable[str]) -> str:

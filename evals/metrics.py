@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu, norm
+
+if TYPE_CHECKING:
+    from macd_studio.evals.rows import Row  # it needs torch, and a report is shown without
 
 
 def read_yes_no(text: str) -> str | None:
@@ -276,3 +279,24 @@ one beside the losses of the other.
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 4) if whole else 0.0
+
+
+def open_shares(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Shares of questions and tokens that a contrast could change; empty where none is known.
+
+    n: questions. lazy_reads: mean cost in prompts read where what no token needs is left out.
+    """
+    known = [r for r in rows if r.open is not None and r.tokens]
+    if not known:
+        return {}
+    reads = [r.reads or 0.0 for r in known]
+    lazy = [cost if r.open else 1.0 for cost, r in zip(reads, known, strict=True)]
+    return {
+        "open": {
+            "n": len(known),
+            "questions": sum(bool(r.open) for r in known) / len(known),
+            "tokens": sum(r.open or 0 for r in known) / sum(r.tokens or 0 for r in known),
+            "reads": float(np.mean(reads)),
+            "lazy_reads": float(np.mean(lazy)),
+        }
+    }

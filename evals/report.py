@@ -18,6 +18,8 @@ from macd_studio.evals.figures import (
     change,
     document,
     number,
+    open_row,
+    open_section,
     page,
     percent,
     points,
@@ -111,6 +113,7 @@ def sections(report: Report) -> Iterator[str]:
     yield from _yes_no(report)
     yield from _captions(report)
     yield from _calibration(report)
+    yield from _open(report)
     out = "Left out, because the method does not apply to the question"
     yield from _counted(report, "left_out", out)
     yield from _counted(report, "errors", "Answers that failed, and count as wrong")
@@ -344,6 +347,16 @@ def _calibration(report: Report) -> Iterator[str]:
         "Reads: what a method takes in prompts read, alone: the video is 1, a second or a measured"
         " view 1, an ascent step 2 (forward and back); a token of the answer is small beside them."
     )
+
+
+def _open(report: Report) -> Iterator[str]:
+    """How much of the answers a contrast could change, and what the rest costs for nothing."""
+    rows = []
+    for method in report["methods"]:
+        parts = [p["methods"][method] for p in report["regimes"].values()]
+        if known := [f["open"] for f in parts if "open" in f]:
+            rows.append(open_row(title(method), known, _reads(report, method)))
+    yield from open_section(rows)
 
 
 def _reads(report: Report, method: str) -> str:

@@ -48,6 +48,9 @@ class Row:
     earlier version. reads: what the method takes, in prompts read (`answer.count_reads`).
     left_out: why the method does not apply to the question. error: why there is no answer though it
     does. penalty: the model's repetition penalty, taken after the contrast; None where it has none.
+    tokens: of the answer, the end included. open: those that a contrast could change, because two
+    or more pass the cut; None where nothing is contrasted, and of a forced choice. Both None in
+    rows of an earlier version.
     """
 
     key: str
@@ -67,6 +70,8 @@ class Row:
     letters: list[float | None] = field(default_factory=list)
     objects: int | None = None
     penalty: float | None = None
+    tokens: int | None = None
+    open: int | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from macd_studio.evals.metrics import (
     margin_d_prime,
     mentioned,
     normalised,
+    open_shares,
     read_yes_no,
     sensitivity,
     yes_no_metrics,
@@ -168,6 +169,7 @@ def _methods(benchmark: Benchmark, judged: Judged) -> dict[str, Figures]:
             "left_out": len(judged.items) - len(part.items),
             "errors": sum(bool(r.error) for r in part.rows[m]),
             "reads": float(np.mean(reads)) if reads else None,
+            **open_shares(part.rows[m]),
         }
         if not part.items:
             continue

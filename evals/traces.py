@@ -40,7 +40,7 @@ def contrast_of(method: str, contrasts: dict[str, Pair]) -> Pair:
 def compute_trace(worker: Worker, item: Item, method: str, contrast: Pair) -> Trace:
     """The trace of one answer, on the tracks that its row was computed with. Raises MacdError."""
     options = with_contrast(
-        replace(worker.setting.options, seed=item_seed(item.id)), method, contrast
+        replace(worker.setting.options, seed=item_seed(item.id), lazy=False), method, contrast
     )
     prepared = worker.preparing.prepare(item.clip, (item.question,))
     if prepared.clip is None:
@@ -49,11 +49,10 @@ def compute_trace(worker: Worker, item: Item, method: str, contrast: Pair) -> Tr
     clip, detector = prepared.clip, worker.preparing.detector
     assert detector is not None
     chosen = prompted(detector, options.detect, item.question)
-    cache = StageCache()
-    cache.put(
-        tracks_key(clip, options, chosen, detector.name),
-        (prepared.tracks_for(item.question) or (), ()),
-    )
+    cache, tracks = StageCache(), prepared.tracks_for(item.question)
+    if tracks is None:
+        tracks = worker.preparing.tracks_of(item.clip, clip, item.question)
+    cache.put(tracks_key(clip, options, chosen, detector.name), (tracks, ()))
     asking: Any = PromptedLM(worker.lm, item.before, item.after)
     *_, last = run(
         lambda: clip,

@@ -71,12 +71,13 @@ class Preparing:
         """One clip. Without a detector its true boxes are taken.
 
         objects: whether anything is asked that depends on them; nobody looks for them otherwise.
+        In a lazy run nobody looks for them here, see `tracks_of`.
         questions: asked of the clip; a detector of open vocabulary looks for the nouns of each by
         itself, so that a question's tracks do not depend on what else is asked.
         """
         try:
             clip = self.benchmark.clip(key)
-            if not objects:
+            if not objects or self.options.lazy:
                 return Prepared(clip)
             if self.detector is None:
                 return Prepared(clip, self.benchmark.true_tracks(key))
@@ -86,6 +87,12 @@ class Preparing:
             return Prepared(clip, self._tracks(clip, self.detector))
         except MacdError as error:
             return Prepared(error=error)
+
+    def tracks_of(self, key: str, clip: Clip, question: str) -> tuple[Track, ...]:
+        """The tracks for one question about a clip that was prepared without; found once."""
+        if self.detector is None:
+            return self.benchmark.true_tracks(key)
+        return self._tracks(clip, self.detector, question)
 
     def ahead(self, clips: Iterable[ClipOf]) -> Iterator[Prepared]:
         """All clips in order, as `prepare` takes them; the next is made while the caller works."""

@@ -159,6 +159,7 @@ def differing(shown: RunOptions, requested: RunOptions) -> list[str]:
     before, after = (_flat(options.as_dict()) for options in (shown, requested))
     for options in (before, after):
         options.pop("masks_only", None)
+        options.pop("lazy", None)  # the page shows what a lazy run leaves out
         if options["decode.seed"] is None:
             options["decode.seed"] = options["seed"]
     if before["decode.seed"] == before["seed"] and after["decode.seed"] == after["seed"]:

@@ -56,6 +56,10 @@ def status(
     }
 
 
+LATER = ("detect", "track", "ascent", "views")
+"""Stages that a lazy run may leave out; a trace has no time of those."""
+
+
 def payload(
     trace: Trace | None,
     state: dict[str, Any] | None = None,
@@ -78,6 +82,10 @@ def payload(
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
         out["files"] = files
+    if trace is not None and trace.options.lazy:
+        left_out = [s for s in LATER if s not in trace.timings_ms]
+        done = [s for s in out["status"]["stages_done"] if s not in left_out]
+        out["status"] = out["status"] | {"stages_done": done}
     if trace is not None:
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
         out["trace"]["redo"] = redo

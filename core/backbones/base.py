@@ -328,6 +328,15 @@ class VideoLM(ABC):
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         """Feeds one token to every row; returns the state after it."""
 
+    def advance(self, state: DecodeState, tokens: Sequence[Sequence[int]]) -> DecodeState:
+        """Feeds every row its tokens, as many to each; returns the state after the last.
+
+        What `step` does to the state for each token in turn; in one pass where the model can.
+        """
+        for column in zip(*tokens, strict=True):
+            state = self.step(state, column)
+        return state
+
     @abstractmethod
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens → text, special tokens left out."""

@@ -451,21 +451,31 @@ class HfVideoLM(TokenizerLM):
         """See `VideoLM.crop`."""
         return crop_state(state, length)
 
-    @torch.no_grad()
     def step(self, state: DecodeState, tokens: Sequence[int]) -> DecodeState:
         """See `VideoLM.step`."""
-        at = state.inputs["next"] + state.length - state.prompt
+        return self._feed(state, [[token] for token in tokens])
+
+    def advance(self, state: DecodeState, tokens: Sequence[Sequence[int]]) -> DecodeState:
+        """See `VideoLM.advance`; what is hidden is chosen anew at every token, one by one."""
+        return super().advance(state, tokens) if state.prune else self._feed(state, tokens)
+
+    @torch.no_grad()
+    def _feed(self, state: DecodeState, tokens: Sequence[Sequence[int]]) -> DecodeState:
+        """The tokens (B, n) in one pass."""
+        at, more = state.inputs["next"] + state.length - state.prompt, len(tokens[0])
+        positions = [self.step_positions(at + i, len(tokens)) for i in range(more)]
         with pruned(self.decoder.layers, state.prune, state.inputs["vision"]) as unseen:
             out = self.model(
-                input_ids=torch.tensor(tokens, device=self.device)[:, None],
+                input_ids=torch.tensor(tokens, device=self.device),
                 past_key_values=state.cache,
-                position_ids=self.step_positions(at, len(tokens)),
+                position_ids=positions[0] if more == 1 else torch.cat(positions, -1),
                 use_cache=True,
+                **({} if more == 1 else {"logits_to_keep": 1}),
             )
         return DecodeState(
             widen(out.logits[:, -1]),
             out.past_key_values,
-            state.length + 1,
+            state.length + more,
             state.prompt,
             None,
             state.inputs,

@@ -3,44 +3,78 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import numpy as np
 
 from macd_studio.core.backbones.base import DecodeState, VideoLM
-from macd_studio.core.decoding.batch import ViewBatch, answer, decode
+from macd_studio.core.decoding.batch import SecondStates, ViewBatch, answer, batch_of, decode
 from macd_studio.core.decoding.contrast import log_partition, nucleus
-from macd_studio.core.decoding.steps import make_token_step
+from macd_studio.core.decoding.steps import LogitRows, make_token_step
 from macd_studio.core.macd import score_token
 from macd_studio.core.options import DecodeOptions
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
+
+T = TypeVar("T")
 
 
 def find_answer(
     lm: VideoLM,
     method: str,
     base: DecodeState,
-    others: Sequence[DecodeState],
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Answer:
     """A whole answer by the search that `options` names."""
     match options.search:
-        case "beam":
-            return answer(lm, method, beam(lm, base, others, rule, options), rule)
-        case "vote":
-            return vote(lm, method, base, others, rule, options)
+        case "beam" | "vote":
+            batch = batch_of(lm, base, others, hypotheses(options))
+            return _finished(search(method, batch, rule, options))
         case "greedy" | "sample":
             return answer(lm, method, list(decode(lm, base, others, rule, options)), rule)
         case _:
             assert_never(options.search)
 
 
+def hypotheses(options: DecodeOptions) -> int:
+    """How many a search begins with."""
+    return options.samples if options.search == "vote" else 1
+
+
+def search(
+    method: str, batch: ViewBatch, rule: ScoreRule, options: DecodeOptions
+) -> Generator[None, None, Answer]:
+    """Beam search or a vote; yields where a lazy batch waits to be handed its second views."""
+    if options.search == "vote":
+        return (yield from _vote(method, batch, rule, options))
+    return answer(batch.lm, method, (yield from _beam(batch, rule, options)), rule)
+
+
+def _finished(searching: Generator[None, None, T]) -> T:
+    """The result of a search whose batch waits for nothing."""
+    try:
+        next(searching)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a batch that has its views does not wait")
+
+
+def _logits(
+    batch: ViewBatch, index: int, rule: ScoreRule, running: Sequence[int] | None = None
+) -> Generator[None, None, list[LogitRows]]:
+    """Those of the batch, once it has the views that it needs."""
+    while not (rows := batch.logits(index, rule, running)):
+        yield
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
-class _Beam:
+class _Hypothesis:
     steps: tuple[TokenStep, ...]
     log_p: float
 
@@ -48,7 +82,7 @@ class _Beam:
 def beam(
     lm: VideoLM,
     base: DecodeState,
-    others: Sequence[DecodeState],
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> tuple[TokenStep, ...]:
@@ -60,10 +94,17 @@ def beam(
     length penalty above 0 a running hypothesis may still rise as it grows, so what is returned is
     the best that was found and need not be the best there is.
     """
-    batch = ViewBatch(lm, base, others)
-    running, complete = [_Beam((), 0.0)], list[_Beam]()
+    return _finished(_beam(batch_of(lm, base, others), rule, options))
+
+
+def _beam(
+    batch: ViewBatch, rule: ScoreRule, options: DecodeOptions
+) -> Generator[None, None, tuple[TokenStep, ...]]:
+    """See `beam` and `search`."""
+    lm = batch.lm
+    running, complete = [_Hypothesis((), 0.0)], list[_Hypothesis]()
     for index in range(options.max_tokens):
-        base_rows, *other_rows = batch.logits(index)
+        base_rows, *other_rows = yield from _logits(batch, index, rule)
         extensions: list[tuple[float, int, int]] = []
         weights_by_row: list[StepWeights] = []
         for row, hypothesis in enumerate(running):
@@ -76,7 +117,7 @@ def beam(
                 if np.isfinite(log_p[token]):
                     extensions.append((hypothesis.log_p + float(log_p[token]), row, int(token)))
         extensions.sort(key=lambda x: -x[0])
-        running_on: list[tuple[int, _Beam]] = []
+        running_on: list[tuple[int, _Hypothesis]] = []
         for rank, (total, row, token) in enumerate(extensions[: 2 * options.beams]):
             other_logits = [rows[row] for rows in other_rows]
             own = base_rows[row]
@@ -91,7 +132,7 @@ def beam(
                 options.keep,
                 batch.repeats(row),
             )
-            grown = _Beam((*running[row].steps, step), total)
+            grown = _Hypothesis((*running[row].steps, step), total)
             if token in lm.end_tokens:
                 if rank < options.beams:
                     complete.append(grown)
@@ -107,11 +148,11 @@ def beam(
     return max(complete or running, key=lambda h: _rank(h, options)).steps
 
 
-def _rank(hypothesis: _Beam, options: DecodeOptions) -> float:
+def _rank(hypothesis: _Hypothesis, options: DecodeOptions) -> float:
     return float(hypothesis.log_p / len(hypothesis.steps) ** options.length_penalty)
 
 
-def _settled(complete: list[_Beam], best: _Beam, options: DecodeOptions) -> bool:
+def _settled(complete: list[_Hypothesis], best: _Hypothesis, options: DecodeOptions) -> bool:
     if len(complete) < options.beams:
         return False
     worst = sorted((_rank(h, options) for h in complete), reverse=True)[options.beams - 1]
@@ -122,7 +163,7 @@ def vote(
     lm: VideoLM,
     method: str,
     base: DecodeState,
-    others: Sequence[DecodeState],
+    others: SecondStates,
     rule: ScoreRule,
     options: DecodeOptions,
 ) -> Answer:
@@ -132,16 +173,24 @@ def vote(
     samples are those of the baseline's vote only if β is 0 too: β > 0 cuts what may be sampled to
     the head, and the baseline has no head.
     """
-    n = options.samples
-    batch = ViewBatch(lm, base, others, rows=n)
+    batch = batch_of(lm, base, others, options.samples)
+    return _finished(_vote(method, batch, rule, options))
+
+
+def _vote(
+    method: str, batch: ViewBatch, rule: ScoreRule, options: DecodeOptions
+) -> Generator[None, None, Answer]:
+    """See `vote` and `search`."""
+    lm, n = batch.lm, options.samples
     rngs = [np.random.default_rng([options.seed, i]) for i in range(n)]
     steps: list[list[TokenStep]] = [[] for _ in range(n)]
     ends = min(lm.end_tokens)
     for index in range(options.max_tokens):
-        base_rows, *other_rows = batch.logits(index)
+        running = [i for i in range(n) if not steps[i] or steps[i][-1].token not in lm.end_tokens]
+        base_rows, *other_rows = yield from _logits(batch, index, rule, running)
         chosen = []
         for i in range(n):
-            if steps[i] and steps[i][-1].token in lm.end_tokens:
+            if i not in running:
                 chosen.append(ends)
                 continue
             other_logits = [rows[i] for rows in other_rows]

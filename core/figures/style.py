@@ -69,7 +69,7 @@ def contrast_answer(trace: Trace, name: str | None) -> Answer:
 
     Raises OptionError where there is none.
     """
-    several = {n: a for n, a in trace.answers.items() if a.tokens and a.tokens[0].others}
+    several = {n: a for n, a in trace.answers.items() if any(t.others for t in a.tokens)}
     if not several:
         raise OptionError(
             "no answer in this trace was contrasted with a second view", "Run one that is"
@@ -94,7 +94,7 @@ def token_index(trace: Trace, answer: Answer, index: int | None) -> int:
                 f"there is no token {index}", f"Choose from 0 to {len(answer.tokens) - 1}"
             )
         return index
-    plain = [a for a in trace.answers.values() if a.tokens and not a.tokens[0].others]
+    plain = [a for a in trace.answers.values() if not any(t.others for t in a.tokens)]
     other = trace.answers.get("baseline") or next(iter(plain), None)
     pairs = zip(answer.tokens, other.tokens if other else (), strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a.token != b.token), 0)

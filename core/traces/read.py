@@ -6,6 +6,7 @@ guard.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -252,24 +253,18 @@ def _restore_tokens(
     if (count < 1).any():
         raise TraceError("a token has no candidates", DAMAGED)
     ends = np.cumsum(count)
-    total = int(ends[-1])
     rows = reader.columns(TokenStep, prefix, n, ends)
     ids = {c for made in rows for c in made["candidates"].tolist()}
     if not {str(c) for c in ids} <= pieces.keys():
         raise TraceError("a token in the trace has no text", DAMAGED)
-    others: list[list[Floats]] = []
-    others_log_z = []
-    for j in range(seconds):
-        one = shaped(arrays, f"{prefix}other{j}", (total,), most=MAX_LOGIT)
-        log_z = shaped(arrays, f"{prefix}other{j}_log_z", (n,), most=MAX_LOGIT)
-        others.append(np.split(one.astype(np.float32), ends[:-1]))
-        others_log_z.append(log_z.tolist())
-    bases, base_log_z = [made["base"] for made in rows], [made["base_log_z"] for made in rows]
-    for views, log_zs in zip((bases, *others), (base_log_z, *others_log_z), strict=True):
-        if any(one.max() > log_z + 1 for one, log_z in zip(views, log_zs, strict=True)):
+    others, others_log_z = _restore_others(arrays, prefix, seconds, count)
+    for made, views, log_zs in zip(rows, others, others_log_z, strict=True):
+        pairs = zip((made["base"], *views), (made["base_log_z"], *log_zs), strict=True)
+        if any(one.max() > log_z + 1 for one, log_z in pairs):
             raise TraceError("a token in the trace has a logit above their partition", DAMAGED)
-    hidden = _restore_hidden(arrays, prefix, n)
-    weights = _restore_weights(row, arrays, prefix, n)
+    read = [bool(views) or not seconds for views in others]
+    hidden = _restore_hidden(arrays, prefix, read)
+    weights = _restore_weights(row, arrays, prefix, read)
     repeats = _restore_repeats(row, arrays, prefix, ends)
     tokens = []
     for j, made in enumerate(rows):
@@ -284,9 +279,9 @@ def _restore_tokens(
                 index=j,
                 text=pieces[str(chosen)],
                 texts=tuple(pieces[str(c)] for c in candidates),
-                others=tuple(view[j] for view in others),
-                others_log_z=tuple(log_z[j] for log_z in others_log_z),
-                hidden=None if hidden is None else hidden[j],
+                others=others[j],
+                others_log_z=others_log_z[j],
+                hidden=hidden[j],
                 weights=weights[j],
                 repeats=repeats[j],
             )
@@ -294,23 +289,58 @@ def _restore_tokens(
     return tuple(tokens)
 
 
-def _restore_hidden(arrays: Arrays, prefix: str, tokens: int) -> NDArray[np.bool_] | None:
-    """(tokens, N) bool, the vision tokens that the second view did not see; None if it saw all."""
+def _restore_others(
+    arrays: Arrays, prefix: str, seconds: int, count: NDArray[np.int64]
+) -> tuple[list[tuple[Floats, ...]], list[tuple[float, ...]]]:
+    """By token, the candidates' logits under each second view, and their partitions.
+
+    Empty for a token at which no second view was read; its partitions in the file are NaN.
+    """
+    n = len(count)
+    if not seconds:
+        return [()] * n, [()] * n
+    names = [f"{prefix}other{j}" for j in range(seconds)]
+    columns = [shaped(arrays, f"{z}_log_z", (n,), most=MAX_LOGIT, lost=True) for z in names]
+    unread = np.isnan(columns[0])
+    if unread.all() or any((np.isfinite(z) == unread).any() for z in columns):
+        raise TraceError("a second view in the trace was read at no token", DAMAGED)
+    each = np.where(unread, 0, count)
+    ends, total = np.cumsum(each)[:-1], int(each.sum())
+    logits = [
+        np.split(shaped(arrays, z, (total,), most=MAX_LOGIT).astype(np.float32), ends)
+        for z in names
+    ]
+    others = [() if unread[j] else tuple(z[j] for z in logits) for j in range(n)]
+    log_z = [() if unread[j] else tuple(float(z[j]) for z in columns) for j in range(n)]
+    return others, log_z
+
+
+def _restore_hidden(
+    arrays: Arrays, prefix: str, read: Sequence[bool]
+) -> list[NDArray[np.bool_] | None]:
+    """By token (N,) bool, the vision tokens that the second view did not see; None if it saw all.
+
+    read: whether a second view was read at the token.
+    """
     packed = arrays.get(f"{prefix}hidden")
     if packed is None:
-        return None
+        return [None] * len(read)
     n = int(shaped(arrays, f"{prefix}vision_tokens", (1,), whole=True)[0])
-    fits = packed.dtype == np.uint8 and packed.shape == (tokens, (n + 7) // 8)
-    if not fits or not 0 < n * tokens <= MAX_HIDDEN:
+    fits = packed.dtype == np.uint8 and packed.shape == (sum(read), (n + 7) // 8)
+    if not fits or not 0 < n * len(read) <= MAX_HIDDEN:
         raise TraceError("the trace hides vision tokens that it cannot have", DAMAGED)
-    return np.unpackbits(packed, axis=1, count=n).view(np.bool_)
+    rows = iter(np.unpackbits(packed, axis=1, count=n).view(np.bool_))
+    return [next(rows) if one else None for one in read]
 
 
 def _restore_weights(
-    row: Made, arrays: Arrays, prefix: str, tokens: int
+    row: Made, arrays: Arrays, prefix: str, read: Sequence[bool]
 ) -> list[StepWeights | None]:
-    """One per token; None under the linear rule, which the answer's α, β and cut give."""
-    seconds = len(row["second_views"])
+    """One per token; None under the linear rule, which the answer's α, β and cut give.
+
+    read: see `_restore_hidden`.
+    """
+    seconds, tokens = len(row["second_views"]), len(read)
     if seconds > 1 and (row["rule"] == "linear" or f"{prefix}weights" not in arrays):
         raise TraceError("an answer in the trace has views that nothing weighs", DAMAGED)
     if row["rule"] == "linear":
@@ -328,8 +358,8 @@ def _restore_weights(
                 raise TraceError("a bias in the trace belongs to no token", DAMAGED)
             biases[int(index)].append((int(token), amount))
     return [
-        StepWeights(base, tuple(others), floor, tuple(bias))
-        for (base, *others, floor), bias in zip(rows.tolist(), biases, strict=True)
+        StepWeights(base, tuple(others) if one else (), floor, tuple(bias))
+        for (base, *others, floor), bias, one in zip(rows.tolist(), biases, read, strict=True)
     ]
 
 

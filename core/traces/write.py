@@ -140,12 +140,15 @@ def _flatten_tokens(tokens: Sequence[TokenStep], prefix: str, writer: Writer) ->
     arrays = writer.arrays
     writer.columns(tokens, TokenStep, prefix)
     arrays[f"{prefix}count"] = np.array([len(t.candidates) for t in tokens])
-    for j in range(len(tokens[0].others)):
-        arrays[f"{prefix}other{j}"] = np.concatenate([t.others[j] for t in tokens])
-        arrays[f"{prefix}other{j}_log_z"] = np.array([t.others_log_z[j] for t in tokens], float)
-    _flatten_weights(tokens, prefix, arrays)
+    read = [t for t in tokens if t.others]
+    seconds = len(read[0].others) if read else 0
+    for j in range(seconds):
+        arrays[f"{prefix}other{j}"] = np.concatenate([t.others[j] for t in read])
+        log_z = [t.others_log_z[j] if t.others else np.nan for t in tokens]
+        arrays[f"{prefix}other{j}_log_z"] = np.array(log_z, float)
+    _flatten_weights(tokens, seconds, prefix, arrays)
     hidden = [t.hidden for t in tokens if t.hidden is not None]
-    if len(hidden) == len(tokens):
+    if hidden and len(hidden) == len(read):
         arrays[f"{prefix}hidden"] = np.packbits(np.stack(hidden), axis=1)
         arrays[f"{prefix}vision_tokens"] = np.array([len(hidden[0])])
     repeats = [t.repeats for t in tokens if t.repeats is not None]
@@ -155,12 +158,16 @@ def _flatten_tokens(tokens: Sequence[TokenStep], prefix: str, writer: Writer) ->
     return {"repetition_penalty": repeats[0].penalty}
 
 
-def _flatten_weights(tokens: Sequence[TokenStep], prefix: str, arrays: Arrays) -> None:
+def _flatten_weights(
+    tokens: Sequence[TokenStep], seconds: int, prefix: str, arrays: Arrays
+) -> None:
     """How each token was scored, where the answer's α, β and cut do not determine it."""
     weights = [t.weights for t in tokens if t.weights is not None]
     if len(weights) < len(tokens) or all(w == StepWeights() for w in weights):
         return
-    arrays[f"{prefix}weights"] = np.array([[w.base, *w.others, w.floor] for w in weights])
+    others = [w.others or (0.0,) * seconds for w in weights]
+    rows = [[w.base, *z, w.floor] for w, z in zip(weights, others, strict=True)]
+    arrays[f"{prefix}weights"] = np.array(rows)
     bias = [(i, *pair) for i, w in enumerate(weights) for pair in w.bias]
     if bias:
         arrays[f"{prefix}bias"] = np.array(bias, np.float64)

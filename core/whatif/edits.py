@@ -132,6 +132,11 @@ def check_changeable(trace: Trace) -> None:
             "Change it in that program, and record it again",
         )
     check_options(trace)
+    if trace.options.lazy:
+        raise OptionError(
+            "this run was lazy: its second view was read only where a token needed it",
+            "Run the clip again without --lazy, then change it",
+        )
     if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
         raise OptionError("this run was not finished", "Run it again, then change it")
     if trace.model_frames is None:

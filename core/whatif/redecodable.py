@@ -29,6 +29,8 @@ def why_not_redecode(trace: Trace, name: str) -> str:
         return "only a greedy answer can be decoded on"
     if not answer.tokens:
         return "this answer holds no tokens"
+    if trace.options.lazy:
+        return "this run was lazy, so the second view's logits are not known at every token"
     if not answer.tokens[0].others:
         return "this answer has no second view, so α does not change it"
     if answer.rule != "linear":

@@ -22,7 +22,7 @@ from macd_studio.evals.commands.common import (
     machine,
     say,
 )
-from macd_studio.evals.contrasts import CONSTANT, MethodPlan, read_contrasts
+from macd_studio.evals.contrasts import CONSTANT, MethodPlan, read_contrasts, refuse_lazy
 from macd_studio.evals.failures import EXIT, count_failures, failures_line
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def run_options(args: argparse.Namespace, benchmark: type[FileBenchmark]) -> Run
     """
     values = _json_options(args.options)
     options = evaluation_options(values, benchmark.limits)
+    options = replace(options, lazy=getattr(args, "lazy", False) or options.lazy)
     if "max_tokens" not in values.get("decode", {}):
         options = replace(options, decode=replace(options.decode, max_tokens=benchmark.max_tokens))
     if args.frames is not None:
@@ -151,6 +152,8 @@ def run(args: argparse.Namespace) -> int:
 
     check(args)
     asked = asked_methods(args)
+    lazy = args.lazy or bool(_json_options(args.options).get("lazy"))
+    refuse_lazy(asked, RunOptions(lazy=lazy))
     check_folder(args.out)
     if args.boxes == "truth":
         raise OptionError(f"{args.benchmark} has no true boxes", "Leave --boxes out")

@@ -25,7 +25,7 @@ from macd_studio.evals.benchmarks.layout import place, read_json
 from macd_studio.evals.constant import constant_like
 from macd_studio.evals.failures import count_objects, objects_note
 from macd_studio.evals.figures import page
-from macd_studio.evals.metrics import calibration, one_answer_note
+from macd_studio.evals.metrics import calibration, one_answer_note, open_shares
 from macd_studio.evals.scoring.pages import Links, link_of, questions_page
 from macd_studio.evals.scoring.score import (
     MOST_FLIPS,
@@ -81,6 +81,7 @@ def make_report(
             "rules": by_rule(benchmark.name, items, texts[m]),
             "flips": len(flipped),
             "flipped": [f["id"] for f in flipped[:MOST_FLIPS]],
+            **open_shares([answers[i.id, m] for i in items]),
         }
     objects = count_objects(answers[i.id, m] for i in items for m in methods)
     report: Report = {

@@ -8,7 +8,7 @@ from typing import Any
 from macd_studio.core.methods import find_method
 from macd_studio.core.words import count
 from macd_studio.evals.failures import failures_line
-from macd_studio.evals.figures import as_cell, document, table
+from macd_studio.evals.figures import as_cell, document, open_row, open_section, table
 
 Scores = dict[str, Any]
 SHOWN_FLIPS = 10
@@ -153,6 +153,10 @@ def _report_blocks(report: Scores) -> Iterator[str]:
                 " counts as wrong."
             )
         yield from _label_tables(scores)
+    parts = {m: s["open"] for m, s in report["scores"].items() if "open" in s}
+    yield from open_section(
+        [open_row(find_method(m).title, [z], f"{z['reads']:.2f}") for m, z in parts.items()]
+    )
 
 
 AGAINST = "Against the baseline"

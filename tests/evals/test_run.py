@@ -18,9 +18,12 @@ from macd_studio.core.options import DecodeOptions, RunOptions
 from macd_studio.evals.__main__ import main
 from macd_studio.evals.answer import GRID, PendingAnswer, count_reads, with_contrast
 from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.toyworld import DrawnBenchmark
+from macd_studio.evals.metrics import open_shares
 from macd_studio.evals.ranking import gradient_auc
 from macd_studio.evals.report import change, honest_table, load, markdown
 from macd_studio.evals.rows import (
+    NOT_LOOKED,
     PACKED,
     Row,
     Setting,
@@ -32,7 +35,7 @@ from macd_studio.evals.rows import (
     seeded,
     unpack,
 )
-from macd_studio.evals.run import choose, plan, summarise_again
+from macd_studio.evals.run import choose, complete, plan, summarise_again
 from macd_studio.evals.table import right, tabulate
 from tests.core.test_methods import a_case
 from tests.patience import PATIENCE_S
@@ -57,6 +60,48 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
     assert main([*RUN, "--workers", "1", "--out", str(out)]) == 0
     return out
+
+
+def test_a_lazy_run_gives_the_same_answers_for_less(benchmark, tmp_path, monkeypatch):
+    looked = []
+
+    def look(self, key, of=DrawnBenchmark.true_tracks):
+        looked.append(key)
+        return of(self, key)
+
+    monkeypatch.setattr(DrawnBenchmark, "true_tracks", look)
+    rows, items = [], benchmark.items("test", 1)
+    contrasts = {"macd": (1.0, 0.0005)}
+    for lazy in (True, False):
+        options = RunOptions(decode=DecodeOptions(max_tokens=12), lazy=lazy)
+        setting = Setting("toyworld", options, boxes="truth")
+        planned = plan(benchmark, setting, "test", 1, ["baseline", *contrasts], contrasts)
+        found = complete(planned, setting, tmp_path / str(lazy))
+        rows.append({(r.item, r.method): r for r in found.values()})
+        looked.append("")
+    lazily, (lazy, whole) = looked[: looked.index("")], rows
+    assert 0 < len(lazily) < len(items)
+    for key, row in whole.items():
+        own = lazy[key]
+        assert (own.text, own.first, own.tokens, own.open) == (
+            row.text, row.first, row.tokens, row.open
+        )  # fmt: skip
+        assert own.probability == pytest.approx(row.probability, abs=1e-3)
+        if key[1] == "baseline":
+            assert (own.margin, own.reads) == (pytest.approx(row.margin, abs=1e-3), row.reads)
+            continue
+        assert (own.margin, own.gradient, own.letters) == (None, [], [])
+        assert own.reads == (row.reads if row.open else 1.0)
+        assert (own.objects == NOT_LOOKED) == (row.open == 0)
+    shares = [open_shares([r for k, r in z.items() if k[1] == "macd"])["open"] for z in rows]
+    assert shares[0]["lazy_reads"] == shares[1]["lazy_reads"] == shares[0]["reads"]
+    assert 1 < shares[0]["reads"] < shares[1]["reads"] == 4
+    assert shares[0]["questions"] == len(lazily) / len(items)
+
+
+def test_a_lazy_run_does_not_choose_by_logits_it_leaves_out(tmp_path, capsys):
+    assert main(["run", "toyworld", "--methods", "macd", "--lazy", "--out", str(tmp_path)]) == 2
+    assert "cannot choose α and β of macd" in capsys.readouterr().err
 
 
 @pytest.mark.long
