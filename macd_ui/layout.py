@@ -24,7 +24,16 @@ from macd_studio.macd_ui.gallery.routes import routes as gallery_routes
 from macd_studio.macd_ui.handlers import Handlers, make_handlers
 from macd_studio.macd_ui.learn.site import LEARN
 from macd_studio.macd_ui.learn.site import routes as learn_routes
-from macd_studio.macd_ui.panels import AskPanel, FilePanel, QuestionsPanel, ViewPanel, download
+from macd_studio.macd_ui.panels import (
+    AskPanel,
+    FilePanel,
+    QuestionsPanel,
+    ViewPanel,
+    download,
+    error_line,
+    page_bar,
+    page_foot,
+)
 from macd_studio.macd_ui.programs import add_tools
 from macd_studio.macd_ui.questions import ask_several, run_with_detector
 from macd_studio.macd_ui.queues import MAX_WAITING
@@ -124,7 +133,7 @@ def _limited(name: str) -> dict[str, Any]:
 
 UPDATED_FIRST = (
     "viewer", "plot", "run", "stop", "note", "cost", "save", "export", "answers", "question",
-    "video", "example", "draw", "strip", "sampling", "guard", "real", "answer", "tally",
+    "video", "example", "draw", "strip", "sampling", "guard", "fetch", "real", "answer", "tally",
 )  # fmt: skip
 
 
@@ -152,16 +161,20 @@ def build_page(store: Store) -> gr.Blocks:
     upstream.repair()
     examples = find_examples()
     handlers = make_handlers(store, examples)
-    first, links = handlers.view.first, " · ".join(_links(store.settings))
+    first = handlers.view.first
     with Page(title=sentences.TITLE, analytics_enabled=False, fill_width=True) as page:
-        gr.Markdown(f"# {sentences.TITLE}\n{sentences.LEAD}\n\n{links}", elem_id="lead")
+        with gr.Row(elem_id="top"):
+            page_bar(_links(store.settings))
+            files = FilePanel(first is not None)
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=1, min_width=280, elem_id="ask"):
                 ask = AskPanel(examples, first, store.settings)
                 questions = QuestionsPanel()
-            with gr.Column(scale=4, min_width=320):
-                files = FilePanel(first is not None)
+            with gr.Column(scale=4, min_width=320, elem_id="run-shown"):
+                error_line("open-error")
+                files.place_answers()
                 view = ViewPanel(handlers.view.first_paint())
+        page_foot(_further(store.settings))
         panels = Panels(ask, questions, files, view)
         for event in events_of(page, panels, handlers):
             _wire(event, panels, handlers)
@@ -177,13 +190,17 @@ def build_page(store: Store) -> gr.Blocks:
     return built
 
 
-def _links(settings: ServerSettings) -> list[str]:
-    """What the page leads on to, as Markdown."""
-    links = [f"[Paper]({documents.PAPER})"]
-    if documents.has_docs():
-        links.append(f"[Documentation](docs/{documents.FIRST})")
-    links += [f"[Learn]({LEARN}/)", "[Source](source.zip)", f"[Gallery]({GALLERY}/)"]
-    return [*links, f"[Results]({RESULTS}/)"] if settings.results else links
+def _links(settings: ServerSettings) -> dict[str, str]:
+    """What the bar leads on to: words → address."""
+    links = {"Learn": f"{LEARN}/", "Gallery": f"{GALLERY}/"}
+    if settings.results:
+        links["Results"] = f"{RESULTS}/"
+    return links | ({"Docs": f"docs/{documents.FIRST}"} if documents.has_docs() else {})
+
+
+def _further(settings: ServerSettings) -> dict[str, str]:
+    """What stands at the foot of the page: words → address."""
+    return {"Paper": documents.PAPER, "Source": "source.zip"}
 
 
 def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event]:
@@ -209,6 +226,7 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("strip", [ask.strip.submit], form.choose_range, (DATA,), options=strips),
         Event("choose_model", [backbone.change], form.choose_model, (backbone,), options=AT_ONCE),
         Event("use_real", [ask.real.click], form.use_real, options=AT_ONCE),
+        Event("fetch", [ask.fetch.click], form.fetch, options=strips),
         Event("take_away", [ask.video.clear, ask.video.delete], partial(form.upload, None),
               options=PRIVATE),
         Event("change", [changed], form.edit_form, (FORM,), ask.note, LATEST),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, CatalogueEntry, planned
-from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.objects.registry import DETECTORS, named
 from macd_studio.core.options import Weights
 from macd_studio.core.types import Clip, Progress
 from macd_studio.macd_ui import sentences
@@ -116,6 +116,34 @@ def _detector(settings: ServerSettings, machine: Machine | None) -> str | None:
     on_gpu = (machine or this_machine()).device == "cuda"
     quick = importlib.util.find_spec("ultralytics") is not None
     return "rt-detr" if on_gpu or not quick else "yolo11n"
+
+
+def detector_for_real_clips(settings: ServerSettings) -> str:
+    """What looks for objects in a clip that was not drawn here, without any download.
+
+    A detector of everyday objects that the operator listed or, on one's own machine, whose weights
+    are on its disk; else regions without a class. Never the embedded one: it knows drawings only.
+    """
+    from macd_studio.core.objects.detect import is_on_disk
+
+    regions = named("nothing")
+    listed = [name for name in settings.detectors if name != EMBEDDED and name not in regions]
+    if listed and (settings.public or is_on_disk(listed[0])):
+        return listed[0]
+    if not settings.public:
+        everyday = [name for name in named("classes") if name != EMBEDDED]
+        preferred = _detector(settings, None)
+        for name in dict.fromkeys(filter(None, (preferred, *everyday))):
+            if is_on_disk(name):
+                return name
+    return regions[0]
+
+
+def fetchable_detector(settings: ServerSettings) -> str | None:
+    """A detector of everyday objects to download on one's own machine; None: nothing is missing."""
+    if settings.public or detector_for_real_clips(settings) not in named("nothing"):
+        return None
+    return _detector(settings, None)
 
 
 def _name(detector: str) -> str:

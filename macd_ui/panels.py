@@ -6,6 +6,7 @@ data reaches the page only as `props.value`, and the script writes it with textC
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ class AskPanel:
     note: says where the form differs from what is
     shown. cost: what a run takes of a visitor's GPU quota, where there is one. settings: which
     models visitors may choose. strip: the filmstrip of an uploaded clip; sampling: what is chosen
-    on it. guard: why Run would not answer, with `real`, which chooses models that can. answer: asks
+    on it. guard: why Run would not answer, with `real`, which chooses models that can. fetch:
+    downloads a detector of everyday objects. answer: asks
     for an answer all the same. draw, tally: random draws, and who was right about them. wanted: the
     example that the page's address names, "" for none.
     """
@@ -87,6 +89,13 @@ class AskPanel:
         def widget(name: str, info: str | None = None) -> gr.components.Component:
             return widget_of(SETTINGS[name], values[name], info)
 
+        gr.HTML(
+            f'<div class="drawer-head"><h2>{sentences.FORM}</h2>'
+            f'<button type="button" id="close-form" aria-label="{sentences.HIDE_FORM}"'
+            f' title="{sentences.HIDE_FORM}">×</button></div>',
+            apply_default_css=False,
+            padding=False,
+        )
         self.examples = gr.Dropdown(
             choices=[(e.title, i) for i, e in enumerate(examples)],
             value=None if first is None else examples.index(first),
@@ -117,6 +126,7 @@ class AskPanel:
             elem_id="question",
         )
         self.guard = mounted("guard", "mountGuard", {})
+        self.fetch = gr.Button("", visible=False, size="sm", elem_id="fetch")
         self.real = gr.Button("", visible=False, size="sm", elem_id="real")
         with gr.Row():
             self.run = gr.Button(sentences.RUN, variant="primary", min_width=90, elem_id="run")
@@ -326,33 +336,54 @@ def download(kind: str) -> str:
 
 
 class FilePanel:
-    """Above the viewer: fold the form, save the trace on show or open a saved one.
+    """In the bar: save the trace on show or open a saved one.
 
     answers: the table of several questions.
     """
 
     def __init__(self, shown: bool) -> None:
         with gr.Row(elem_id="bar"):
-            gr.HTML(
-                '<button type="button" class="mv-fold" id="fold" aria-controls="ask"'
-                f' aria-expanded="true">{sentences.HIDE_FORM}</button>',
-                apply_default_css=False,
-                padding=False,
-                elem_id="fold-host",
-            )
             self.save = gr.Button(
-                sentences.SAVE_TRACE, interactive=shown, size="sm", min_width=90, elem_id="save"
+                sentences.SAVE_TRACE, interactive=shown, size="sm", min_width=60, elem_id="save"
             )
             self.export = gr.Button(
-                sentences.SAVE_PAGE, interactive=shown, size="sm", min_width=90, elem_id="export"
+                sentences.SAVE_PAGE, interactive=shown, size="sm", min_width=60, elem_id="export"
             )
             self.open = gr.UploadButton(
                 sentences.OPEN_TRACE,
                 file_types=[".macd"],
                 type="filepath",
                 size="sm",
-                min_width=90,
+                min_width=60,
                 elem_id="open",
             )
-        error_line("open-error")
+
+    def place_answers(self) -> None:
+        """Places the table above the viewer."""
         self.answers = mounted("answers", "mountAnswers", {})
+
+
+def page_bar(links: dict[str, str]) -> None:
+    """Name, question, model, the way to a clip of one's own, links (words → address), scheme."""
+    leads = "".join(f'<a href="{escape(to)}">{escape(words)}</a>' for words, to in links.items())
+    gr.HTML(
+        f'<header class="top-bar"><h1>{escape(sentences.TITLE)}</h1>'
+        f'<p class="top-question">{escape(sentences.LEAD)}</p>'
+        '<p class="top-model" data-part="model"></p>'
+        f'<button type="button" class="top-open" id="open-form" data-part="open-form"'
+        f' aria-controls="ask" aria-expanded="false">{escape(sentences.UPLOAD)}</button>'
+        f'<button type="button" id="open-examples" aria-controls="ask" aria-expanded="false">'
+        f"{escape(sentences.EXAMPLES)}</button>"
+        f'<nav aria-label="{escape(sentences.FURTHER)}">{leads}</nav>'
+        f'<button type="button" id="scheme" aria-label="{escape(sentences.SCHEME)}"'
+        f' title="{escape(sentences.SCHEME)}">◐</button></header>',
+        apply_default_css=False,
+        padding=False,
+        elem_id="lead",
+    )
+
+
+def page_foot(links: dict[str, str]) -> None:
+    """What else there is to read. links: words → address."""
+    leads = " · ".join(f'<a href="{escape(to)}">{escape(words)}</a>' for words, to in links.items())
+    gr.HTML(f'<footer class="foot">{leads}</footer>', apply_default_css=False, elem_id="foot")

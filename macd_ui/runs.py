@@ -190,6 +190,10 @@ class Runs:
             clip = self._read(session, job)
             if session.form.video is not None:
                 session.form.title = clip.title
+            if chosen := self.view.detector_of_clip(session):
+                job = replace(job, detector=chosen["detector"])
+                state = status("video", 1, sentences.READING, running=True)
+                yield chosen | self.view.show_state(session, state)
             outside = not job.anyway and self.view.is_outside_toy_world(session.form)
             expected = replace(job.options, masks_only=True) if outside else job.options
             work = work_of(clip, expected, job.backbone, job.detector, job.methods)

@@ -10,16 +10,13 @@ import errno
 from collections.abc import Sequence
 
 from macd_studio.core.errors import Cancelled, MacdError
-from macd_studio.core.objects.registry import listed
+from macd_studio.core.objects.registry import DetectorEntry, listed
 from macd_studio.core.words import count
 
 TITLE = "MACD Studio"
-LEAD = (
-    "An AI that answers questions about a video sometimes names things that are not in it. MACD"
-    " covers what the question is about, asks again, and keeps only the answer that the uncovered"
-    " video supports. This page shows every step: what was covered, what that changed, and whether"
-    " covering something else would have changed as much."
-)
+LEAD = "Is the answer seen in the video, or only guessed?"
+UPLOAD, EXAMPLES, FORM = "Upload", "Examples", "Clip and question"
+FURTHER, SCHEME = "Further pages", "Light or dark"
 UNFORESEEN = "Something unforeseen went wrong; the server's log has the details."
 FULL_DISK = "The server's disk is full. Try again later, or inform its operator."
 BUSY = "A run is already going on."
@@ -30,13 +27,13 @@ OUT_OF_REACH = "The server cannot be reached."
 
 RUN, MASKS_ONLY = "Run", "Detect and mask only"
 STOP, ANSWER_ANYWAY, RANDOM_DRAW, ASK_ALL = "Stop", "Answer anyway", "Random draw", "Ask all"
-SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save as HTML", "Open trace"
+SAVE_TRACE, SAVE_PAGE, OPEN_TRACE = "Save trace", "Save HTML", "Open trace"
 HIDE_FORM = "Hide the form"
 EXAMPLE, OWN_CLIP, QUESTION = "Example", "Or your own clip", "Question"
 QUESTION_HINT = "Is there a dog in the video?"
 COMPARE, METHODS, SETTINGS = "Compare methods", "Additional methods", "Settings"
 BACKBONE, DETECTOR, EMBEDDED_MODEL = "Backbone", "Detector", "toyworld · embedded"
-TRAJECTORIES = "Strength trajectories"
+TRAJECTORIES = "Open interactive figure of the strengths"
 SEVERAL, ONE_A_LINE = "Several questions", "One question on each line"
 BACKBONE_HELP = "parameters and memory in bfloat16; a folder or another hub id can be typed"
 DETECTOR_HELP = f"{listed()}, or a file"
@@ -201,6 +198,22 @@ def use_models(title: str) -> str:
 def both_models(backbone: str, detector: str) -> str:
     """A backbone and a detector."""
     return f"{backbone} and {detector}"
+
+
+def fetch_detector(entry: DetectorEntry) -> str:
+    """The button that downloads a detector, with its size and licence."""
+    size = "" if entry.megabytes is None else f"{entry.megabytes:g} MB, "
+    return f"Fetch {entry.title} for everyday objects ({size}{entry.licence})"
+
+
+def fetching(entry: DetectorEntry) -> str:
+    """While a detector is downloaded."""
+    return f"Downloading {entry.title}"
+
+
+def saved_run(backbone: str, question: str) -> str:
+    """The link to a saved run of a real model."""
+    return f"A saved run of {backbone.split('/')[-1]}: “{question[:LONGEST_QUESTION]}”"
 
 
 def model_facts(

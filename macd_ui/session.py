@@ -58,7 +58,8 @@ class Session:
     who may open only so many; browser: who may have its files; owner: for a call of a program, the
     key of the program's connection. fetched: the trace that was last downloaded, by its number.
     comparing: the job has given its answer and compares its masks with controls. random_clip: the
-    last one that was drawn. undo_stack, redo_stack: traces before and after, the nearest last.
+    last one that was drawn. default_detector: that the page chose for the clip. undo_stack,
+    redo_stack: traces before and after, the nearest last.
     """
 
     key: str = ""
@@ -81,6 +82,7 @@ class Session:
     models: tuple[str, str] | None = None
     plot_open: bool = False
     random_clip: RandomClip | None = None
+    default_detector: str = EMBEDDED
     gone: bool = False
     seen_at: float = 0.0
     left_at: float | None = None

@@ -13,6 +13,7 @@ import gradio as gr
 from macd_studio.core.errors import MacdError, TraceError
 from macd_studio.core.figures.strengths import has_ascent
 from macd_studio.core.methods import METHODS
+from macd_studio.core.objects.registry import DETECTORS
 from macd_studio.core.truth import is_right
 from macd_studio.core.types import Trace
 from macd_studio.macd_ui import sentences
@@ -31,7 +32,8 @@ from macd_studio.macd_ui.forms import (
     run_options,
     with_models,
 )
-from macd_studio.macd_ui.models import offered
+from macd_studio.macd_ui.gallery.routes import GALLERY, site_of
+from macd_studio.macd_ui.models import detector_for_real_clips, fetchable_detector, offered
 from macd_studio.macd_ui.random_clips import COUNTED_TOO, RandomClip
 from macd_studio.macd_ui.session import Form, Session
 from macd_studio.macd_ui.settings import EMBEDDED
@@ -58,6 +60,18 @@ class SessionView:
     def first(self) -> tuple[Example, Trace] | None:
         """The example that the page opens on, with its trace."""
         return load_first(self.examples)
+
+    @cached_property
+    def saved_real_run(self) -> dict[str, str] | None:
+        """Title and address of a run of a real model in the gallery; None where it has none."""
+        if not self.store.settings.gallery:
+            return None
+        site = site_of(self.store.settings)
+        for run in site.refresh():
+            if run.backbone != EMBEDDED:
+                title = sentences.saved_run(run.backbone, run.question)
+                return {"title": title, "address": f"{GALLERY}/t/{run.name}.html"}
+        return None
 
     def example_index(self, value: Any) -> int | None:
         """The index of an example in a widget's value; None for what is none."""
@@ -139,6 +153,24 @@ class SessionView:
         """
         return form.video is not None and form.backbone == EMBEDDED and form.title != TOY_WORLD
 
+    def is_drawn(self, form: Form) -> bool:
+        """Whether the form's clip is of the drawn world, or an example."""
+        return form.video is None or form.title == TOY_WORLD
+
+    def detector_of_clip(self, session: Session) -> Updates:
+        """The detector that fits the form's clip, where the one chosen is the default of another.
+
+        The embedded detector knows drawings only, and gives real things their names.
+        """
+        form = session.form
+        chosen = (form.values.get("detector") or EMBEDDED).strip()
+        wanted = EMBEDDED if self.is_drawn(form) else detector_for_real_clips(self.store.settings)
+        was_default = chosen == EMBEDDED or chosen == session.default_detector
+        if not was_default or chosen == wanted:
+            return {}
+        session.default_detector = form.values["detector"] = wanted
+        return {"detector": wanted}
+
     def run_buttons(self, session: Session) -> Updates:
         """What Run would do, said on the button; whether an answer can be asked for anyway."""
         outside, current = self.is_outside_toy_world(session.form), session.current
@@ -146,10 +178,16 @@ class SessionView:
         same = masked and current and digest(str(session.form.video)) == current.request.sha256
         models = offered(self.store.settings) if outside else None
         title, facts = (models.title, models.facts) if models else ("", "")
+        fetch = None if self.is_drawn(session.form) else fetchable_detector(self.store.settings)
+        saved = self.saved_real_run if outside else None
         return {
             "run": gr.update(value=sentences.MASKS_ONLY if outside else sentences.RUN),
             "answer": gr.update(visible=bool(same)),
-            "guard": {"outside": outside, "title": title, "facts": facts},
+            "guard": {"outside": outside, "title": title, "facts": facts, "saved": saved},
+            "fetch": gr.update(
+                visible=fetch is not None,
+                value=sentences.fetch_detector(DETECTORS[fetch]) if fetch else "",
+            ),
             "real": gr.update(
                 visible=models is not None, value=sentences.use_models(title) if models else ""
             ),

@@ -113,6 +113,11 @@ def _visit(path: Path, order: dict[Path, _Module], above: tuple[Path, ...]) -> N
     order[path] = module
 
 
+def look() -> str:
+    """The CSS of every page: colours of both schemes, type, space and corners, by name."""
+    return (HERE / "look.css").read_text(encoding="utf-8")
+
+
 def style() -> str:
-    """The viewer's CSS."""
-    return (HERE / "viewer.css").read_text(encoding="utf-8")
+    """The viewer's CSS, with the look of every page."""
+    return look() + (HERE / "viewer.css").read_text(encoding="utf-8")

@@ -114,6 +114,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "run": identity(trace),
         "clip": trace.clip.name,
         "backbone": trace.backbone.name,
+        "demo": bool(trace.backbone.domain),
         "recorded": trace.backbone.is_recorded,
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),

@@ -31,6 +31,9 @@ BATCH_SECONDS = 0.3
 STRIDE = 32
 POINTS, PARTS = 48, 4
 FILES = (".pt", ".onnx")
+WEIGHTS = "model.safetensors"
+YOLO_MAKER = "detect:load_yolo"
+"""Makes those whose weights are a file of this folder."""
 
 
 class Detector(Protocol):
@@ -202,6 +205,19 @@ def check_detector(name: str) -> None:
             f"{shown(name, 200)} is not a known detector",
             f"Choose one of {', '.join(DETECTORS)}, or a .pt or .onnx file",
         )
+
+
+def is_on_disk(name: str) -> bool:
+    """Whether a detector can be had without a network. name: as of `load_detector`."""
+    entry = DETECTORS.get(name)
+    if entry is None:
+        return Path(name).exists()
+    if entry.hub is not None:
+        from huggingface_hub import try_to_load_from_cache
+
+        source, revision = entry.hub
+        return isinstance(try_to_load_from_cache(source, WEIGHTS, revision=revision), str)
+    return entry.make != YOLO_MAKER or Path(f"{name}.pt").is_file()
 
 
 def _import_yolo() -> Any:

@@ -20,7 +20,7 @@ class DetectorEntry:
     progress of a download. title, parameters (in millions, where known), licence: for people.
     reads: fixed classes, the words of the question, or nothing, for regions without a class.
     outlines: whether it gives the outlines of objects beside their boxes. hub: id and revision of
-    its weights, where they come from the hub.
+    its weights, where they come from the hub. megabytes: of their download, where known.
     """
 
     make: str
@@ -29,6 +29,7 @@ class DetectorEntry:
     parameters: float | None = None
     reads: Reads = "classes"
     outlines: bool = False
+    megabytes: float | None = None
     hub: tuple[str, str | None] | None = None
 
     @property
@@ -40,8 +41,10 @@ class DetectorEntry:
 
 def _yolo(size: str, kind: str) -> DetectorEntry:
     title = f"YOLO11{size}{kind}"
-    parameters = 2.6 if (size, kind) == ("n", "") else None
-    return DetectorEntry("detect:load_yolo", title, "AGPL-3.0", parameters, outlines=bool(kind))
+    parameters, megabytes = (2.6, 5.6) if (size, kind) == ("n", "") else (None, None)
+    return DetectorEntry(
+        "detect:load_yolo", title, "AGPL-3.0", parameters, outlines=bool(kind), megabytes=megabytes
+    )
 
 
 DETECTORS: dict[str, DetectorEntry] = {
@@ -49,7 +52,7 @@ DETECTORS: dict[str, DetectorEntry] = {
     "grid": DetectorEntry("regions:load_region", "Grid", "", reads="nothing", outlines=False),
     "motion": DetectorEntry("regions:load_region", "Motion", "", reads="nothing", outlines=True),
     "rt-detr": DetectorEntry(
-        "detect_hf:load_hf_detector", "RT-DETR R50", "Apache-2.0", 43,
+        "detect_hf:load_hf_detector", "RT-DETR R50", "Apache-2.0", 43, megabytes=172,
         hub=("PekingU/rtdetr_r50vd", "df939e661d8c52e80608d1ec566561aabd25a4e7"),
     ),
     "d-fine": DetectorEntry(

@@ -1,24 +1,40 @@
 // @ts-check
-// The form next to the viewer: folds it after a run, and shows errors at the action that failed.
-
-import { CHANGE_FORM, HIDE_FORM } from "./strings.js";
+// The form is a drawer that opens from the bar: beside the viewer where there is room, else over it. It
+// closes after a run, and shows errors at the action that failed.
 
 /** @import { Constants, Status } from "../../viewer/js/types" */
 
 /** Part of the form → the element for its error. */
 const ERRORS = { form: "run-error", clip: "clip-error", open: "open-error" };
-const NARROW = "(max-width: 860px)";
+const NARROW = "(max-width: 1099px)"; // the drawer then lies over the viewer
+/** What opens the drawer → what is then in focus. */
+const OPENERS = { "open-form": "#video button, #video input", "open-examples": "#example input" };
+const SCHEME = "macd-scheme"; // what the reader chose, in this browser
 
 export class Form {
   constructor() {
     this.running = false;
-    this.folded = false;
-    this.narrow = matchMedia(NARROW); // the form then stands below the viewer
-    this.narrow.addEventListener("change", () => this.label());
-    document.addEventListener("click", (event) => {
-      if (!/** @type {Element} */ (event.target).closest("#fold")) return;
-      this.fold(!this.folded && !this.narrow.matches, true);
+    this.open = false;
+    this.narrow = matchMedia(NARROW);
+    document.addEventListener("click", (event) => this.press(/** @type {Element} */ (event.target)));
+    document.addEventListener("keydown", (event) => {
+      const within = this.form()?.contains(/** @type {Node} */ (event.target));
+      if (event.key === "Escape" && within && !event.defaultPrevented && this.narrow.matches) this.show(false, true);
     });
+    const scheme = new URLSearchParams(location.search).has("__theme") ? null : kept();
+    if (scheme) document.body.classList.toggle("dark", scheme === "dark");
+  }
+
+  /** @param {Element} target */
+  press(target) {
+    if (target.closest("#close-form")) this.show(false, true);
+    if (target.closest("#scheme")) {
+      const dark = document.body.classList.toggle("dark");
+      kept(dark ? "dark" : "light");
+    }
+    for (const [id, wanted] of Object.entries(OPENERS)) {
+      if (target.closest(`#${id}`)) this.show(!this.open || id !== "open-form", true, wanted);
+    }
   }
 
   /**
@@ -32,11 +48,9 @@ export class Form {
     const began = status.running && !this.running;
     const run = this.running && !status.running && status.stage === "done" && !status.error;
     this.running = status.running;
-    if (began && this.narrow.matches && this.form()?.contains(document.activeElement)) {
-      document.querySelector("#viewer")?.scrollIntoView({ block: "start" });
-    }
-    if (run) this.fold(true);
-    else this.label();
+    if (began && this.narrow.matches) this.show(false); // what goes on is seen behind it
+    if (run) this.show(false);
+    else this.mark();
     this.tellProgress(status, stages);
     const placed = this.place(status.where, status.error);
     return placed ? { ...status, error: "" } : status;
@@ -65,39 +79,27 @@ export class Form {
     return document.querySelector("#ask");
   }
 
-  // What the button does: where the form stands below the viewer it leads there, and hides nothing.
-  label() {
-    const button = document.querySelector("#fold");
-    if (!button) return;
-    button.setAttribute("aria-expanded", String(!this.folded));
-    const text = this.folded || this.narrow.matches ? CHANGE_FORM : HIDE_FORM;
-    if (button.textContent !== text) button.textContent = text;
+  // The buttons of the bar say whether the drawer is open.
+  mark() {
+    for (const id of Object.keys(OPENERS)) document.getElementById(id)?.setAttribute("aria-expanded", String(this.open));
   }
 
   /**
-   * @param {boolean} folded
+   * @param {boolean} open
    * @param {boolean} byHand
+   * @param {string} wanted what is in focus once it is open
    */
-  fold(folded, byHand = false) {
-    const columns = document.querySelector("#columns");
-    const button = /** @type {HTMLElement | null} */ (document.querySelector("#fold"));
-    if (!columns || !button) return;
+  show(open, byHand = false, wanted = "#question textarea") {
+    const columns = document.querySelector("#columns"), form = this.form();
+    if (!columns || !form) return;
     const { activeElement } = document; // a button that was disabled has lost the focus to the body
-    const hadFocus = activeElement === document.body || Boolean(this.form()?.contains(activeElement));
-    this.folded = folded;
-    columns.classList.toggle("folded", folded);
-    this.label();
-    if (folded && hadFocus) {
-      button.focus({ preventScroll: true });
-      const bar = document.querySelector("#bar"); // above the answers
-      if (!byHand && bar && bar.getBoundingClientRect().top < 0) bar.scrollIntoView({ block: "start" });
-    }
-    if (!folded && byHand) {
-      if (this.narrow.matches) this.form()?.scrollIntoView({ block: "start" });
-      /** @type {HTMLElement | null} */
-      const question = document.querySelector("#question textarea");
-      if (question) question.focus({ preventScroll: this.narrow.matches });
-    }
+    const hadFocus = activeElement === document.body || form.contains(activeElement);
+    const was = this.open;
+    this.open = open;
+    columns.classList.toggle("drawer", open);
+    this.mark();
+    if (!open && was && hadFocus) document.getElementById("open-form")?.focus({ preventScroll: true });
+    if (open && byHand) /** @type {HTMLElement | null} */ (form.querySelector(wanted))?.focus({ preventScroll: true });
   }
 
   /**
@@ -115,8 +117,18 @@ export class Form {
       line.textContent = here ? error : "";
       line.hidden = !here;
       placed = placed || here;
-      if (here && part !== "open") this.fold(false);
+      if (here && part !== "open") this.show(true);
     }
     return placed;
+  }
+}
+
+/** The scheme that this browser keeps, if it keeps anything. @param {string} [chosen] */
+function kept(chosen) {
+  try {
+    if (chosen) localStorage.setItem(SCHEME, chosen);
+    return localStorage.getItem(SCHEME);
+  } catch {
+    return null;
   }
 }

@@ -8,8 +8,9 @@ import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
+import { DEMO_MODEL } from "./strings.js";
 
-/** @import { Payload } from "../../viewer/js/types" */
+/** @import { Payload, Trace } from "../../viewer/js/types" */
 /**
  * @typedef {object} Component what Gradio gives to the script of a gr.HTML
  * @property {HTMLElement} element
@@ -38,6 +39,7 @@ export function mountPage({ element, props, trigger, watch }) {
     const { value } = props;
     const stages = (value.constants ?? viewer.state.receivedConstants)?.stages ?? [];
     viewer.update(value.status ? { ...value, status: form.observe(value.status, stages) } : value);
+    nameModel(viewer.state.trace);
     restorer.observe(props.value);
     history.observe(props.value);
     if (value.status && !value.status.running) traceAnswered();
@@ -45,4 +47,12 @@ export function mountPage({ element, props, trigger, watch }) {
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
   watch("value", show);
   show();
+}
+
+/** The bar says which model answered what is shown. @param {Trace | null} trace */
+function nameModel(trace) {
+  const place = document.querySelector("[data-part=model]");
+  if (!place || !trace) return;
+  place.textContent = trace.demo ? DEMO_MODEL : trace.backbone.split("/").pop() || trace.backbone;
+  /** @type {HTMLElement} */ (place).title = trace.backbone;
 }

@@ -5,8 +5,7 @@
 /** @param {number} n @param {string} noun */
 const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
-export const CHANGE_FORM = "Change clip or question";
-export const HIDE_FORM = "Hide the form";
+export const DEMO_MODEL = "demo model: drawn clips only";
 export const GUARD = "The demo model has only ever seen drawn clips: about yours it finds and masks objects, "
   + "but an answer would mean nothing.";
 export const RESTORED = "Restored after a reload";

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -87,8 +88,13 @@ def quiet():
 
 @pytest.fixture
 def page(browser, server, quiet):
-    """A fresh page; errors on its console, or requests to other hosts, fail the test."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
+    """A fresh page with its form open; errors on its console and foreign requests fail the test.
+
+    Nothing moves by itself: the reader has asked for less motion.
+    """
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 1000}, accept_downloads=True, reduced_motion="reduce"
+    )
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     problems = []
@@ -115,6 +121,8 @@ def page(browser, server, quiet):
         def left(*args, **kwargs):
             before = len(problems)
             response = navigate(*args, **kwargs)
+            if urlsplit(page.url).path == "/":
+                open_form(page)
             problems[before:] = [
                 text for text in problems[before:] if not any(part in text for part in BROKEN_OFF)
             ]
@@ -127,6 +135,7 @@ def page(browser, server, quiet):
     page.on("request", asked)
     page.on("requestfailed", failed)
     page.goto(server)
+    open_form(page)
     page.reload, page.goto = leaves_document(page.reload), leaves_document(page.goto)
     yield page
     seen = list(problems)  # closing a page breaks off what it still waits for
@@ -137,8 +146,13 @@ def page(browser, server, quiet):
 @pytest.fixture(scope="session")
 def bare(browser):
     """An empty page, for scripts of the viewer that need neither a server nor a document."""
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     yield page
     context.close()
+
+
+def open_form(page):
+    """Opens the drawer with the form, as everybody does who brings a clip."""
+    page.locator("#open-form[aria-expanded=false]").click()

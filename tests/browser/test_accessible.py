@@ -106,7 +106,7 @@ def test_other_widths_are_accessible(bare, width, scheme):
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_exported_page_is_accessible(browser, tmp_path, scheme):
-    context = browser.new_context(offline=True, color_scheme=scheme)
+    context = browser.new_context(reduced_motion="reduce", offline=True, color_scheme=scheme)
     page = context.new_page()
     path = tmp_path / "trace.html"
     path.write_text(standalone(traced(objects=3, steps=3)), encoding="utf-8")

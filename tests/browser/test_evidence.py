@@ -64,7 +64,10 @@ def opened(browser, tmp_path):
 
     def open_(width=1440, scheme="light", hash_=""):
         context = browser.new_context(
-            offline=True, viewport={"width": width, "height": 1000}, color_scheme=scheme
+            reduced_motion="reduce",
+            offline=True,
+            viewport={"width": width, "height": 1000},
+            color_scheme=scheme,
         )
         contexts.append(context)
         page = context.new_page()
@@ -123,7 +126,8 @@ def drawn_difference(page, row, column):
 def test_the_map_stands_where_its_cells_are_and_moves_with_the_frame(opened):
     page = opened()
     page.locator(".mv-root").focus()
-    page.keyboard.press("b")  # boxes would hide it
+    page.keyboard.press("b")  # boxes and levels would hide it
+    page.keyboard.press("v")
     unfold(page)
     page.locator(".mv-root").focus()
     for frame in (0, 1, 2):

@@ -71,7 +71,7 @@ def test_it_opens_from_disk_and_shows_hostile_strings_as_text(browser, tmp_path)
     trace = hostile_trace(tmp_path)
     path = tmp_path / "trace.html"
     path.write_text(standalone(trace), encoding="utf-8")
-    context = browser.new_context(offline=True)
+    context = browser.new_context(reduced_motion="reduce", offline=True)
     page = context.new_page()
     problems = []
     page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)

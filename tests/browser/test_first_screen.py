@@ -1,23 +1,184 @@
-"""What was masked, what came of it and whether the choice mattered, told on the first screen."""
+"""The first screen: the picture, the strengths, both answers, the controls, and what they say."""
 
 import re
 
 import pytest
 
+from macd_studio.macd_ui.examples import examples
+from macd_studio.viewer import payload
 from macd_studio.viewer.glossary import terms
+from tests.browser.states import show, show_data, traced
 from tests.opening import AFTER, BEFORE
+from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
+WIDE = ("picture", "trajectory", "levels", "answers", "controls", "open-form")
+PARTS_IN_SIGHT = """(names) => names.map((name) => {
+  const box = document.querySelector(name).getBoundingClientRect();
+  const seen = box.width > 20 && box.height > 10 && box.left >= 0 && box.top >= 0
+    && box.right <= innerWidth + 1 && box.bottom <= innerHeight + 1;
+  return seen ? null : [name, box.left, box.top, box.right, box.bottom];
+}).filter((place) => place)"""
+
+
+@pytest.fixture
+def opened(browser, server):
+    """The real page in a window of a size, as its visitor finds it."""
+    contexts = []
+
+    def open_(width, height):
+        size = {"width": width, "height": height}
+        contexts.append(browser.new_context(viewport=size, reduced_motion="reduce"))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(server)
+        page.wait_for_selector("[data-part=answers] [data-token]")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def test_the_mechanism_is_in_sight_and_five_questions_have_their_answer(opened):
+    page = opened(1280, 720)
+    wanted = [f"[data-part={name}]" for name in WIDE]
+    wanted += [f"[data-part=answers] .mv-bars-{kind} li:last-child" for kind in
+               ("video", "masked", "score")]  # fmt: skip
+    for size in ((1280, 720), (1440, 900)):
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
+        assert page.evaluate(PARTS_IN_SIGHT, [".mv-mechanism", ".mv-outcome", ".mv-draws"]) == []
+    # what was masked; what changed; would random masks do the same; where are the strengths
+    assert re.search(r"(was|were) masked", page.locator(".mv-mechanism").inner_text())
+    assert AFTER in page.locator(".mv-outcome").inner_text()
+    assert "random masks" in page.locator("[data-part=controls]").inner_text()
+    assert "Strength trajectory" in page.locator("[data-part=trajectory]").inner_text()
+    # how do I try my own clip
+    button = page.locator("[data-part=open-form]")
+    assert button.inner_text() == "Upload"
+    assert not page.locator("#video").is_visible()
+    button.click()
+    page.locator("#video").wait_for()
+    assert button.get_attribute("aria-expanded") == "true"
+
+
+def test_a_phone_shows_the_headline_and_the_picture_first(opened):
+    page = opened(390, 844)
+    wanted = [".mv-question", ".mv-outcome", "[data-part=picture]", "[data-part=open-form]"]
+    assert page.evaluate(PARTS_IN_SIGHT, wanted) == []
+    assert page.locator(".mv-twin").is_hidden()  # both views have no room
+    tops = [page.locator(f"[data-part={name}]").bounding_box()["y"] for name in
+            ("picture", "trajectory", "answers", "controls")]  # fmt: skip
+    assert tops == sorted(tops)
+    page.locator("[data-part=open-form]").click()
+    form = page.locator("#ask").bounding_box()
+    assert form["y"] < 10
+    page.locator("#close-form").click()
+    assert not page.locator("#ask").is_visible()
+
+
+def values_of(page, track):
+    """What a line of the strengths says, read off by the axis beside it."""
+    return page.evaluate(
+        """(track) => {
+          const plot = document.querySelector("[data-plot=objects]");
+          const ticks = [...plot.querySelectorAll("text[text-anchor=end]")].map((text) =>
+            [Number(text.textContent.replace("−", "-")), Number(text.getAttribute("y")) - 4]);
+          const [[a, y], [b, z]] = [ticks[0], ticks[ticks.length - 1]];
+          const line = plot.querySelector(`[data-track="${track}"] .mv-line-whole`);
+          return line.getAttribute("points").split(" ").map((point) => Number(point.split(",")[1]))
+            .map((at) => a + (b - a) * (at - y) / (z - y));
+        }""",
+        track,
+    )
+
+
+def test_the_lines_follow_the_stored_strengths(bare):
+    trace = traced(objects=3)
+    page = show(bare, trace)
+    data = payload(trace)
+    one = data["trace"]
+    for altered in (False, True):
+        if altered:
+            for i, step in enumerate(one["steps"]):
+                step["strength"][1] = 0.75 + 0.02 * (i % 3) - 0.015 * i
+            one["final"]["strength"][1], one["final"]["level"][1] = 0.61, 0.0
+            page = show_data(bare, data)
+        for k in range(3):
+            stored = [s["strength"][k] for s in one["steps"]] + [one["final"]["strength"][k]]
+            expected = [r - one["r0"] for r in stored]
+            assert values_of(page, k) == pytest.approx(expected, abs=0.004)
+    tags = page.locator("[data-plot=objects] .mv-line-tag").all_text_contents()
+    assert f"2 {trace.tracks[1].label} → 0" in tags
+    page.get_by_label("Ascent step", exact=True).fill("0")
+    tags = page.locator("[data-plot=objects] .mv-line-tag").all_text_contents()
+    assert f"2 {trace.tracks[1].label} → 0.75" in tags  # before the rule has switched it
+
+
+def test_one_step_is_drawn_as_arrows_and_no_frame_mask_has_no_lane(bare):
+    trace = traced(objects=3, steps=1)
+    data = payload(trace)
+    data["trace"]["mask"]["frame_mask"] = "off"
+    page = show_data(bare, data)
+    ends = page.locator("[data-plot=objects] .mv-arrow-line").evaluate_all(
+        "(all) => all.map((arrow) => Number(arrow.dataset.end))"
+    )
+    margins = trace.counterfactual.strength - trace.options.ascent.r0
+    assert ends == pytest.approx(margins.tolist(), abs=1e-6)
+    assert page.locator("[data-plot=frames]").count() == 0
+    assert page.locator(".mv-levels-key").inner_text().count("outside") == 0
+
+
+def test_the_winner_changes_as_alpha_moves(bare):
+    page = show(bare, examples()[0].load_trace())
+    best = page.locator("[data-part=answers] .mv-bars-score .mv-bar-best .mv-bar-name")
+    assert best.inner_text() == AFTER
+    assert page.locator(".mv-bars-video .mv-bar-best .mv-bar-name").inner_text() == BEFORE
+    page.locator(".mv-live input").first.fill("0")
+    assert best.inner_text() == BEFORE
+
+
+def test_the_clip_plays_by_itself_until_it_is_touched(browser, bare):
+    context = browser.new_context(reduced_motion="no-preference")
+    page = show(context.new_page(), traced(objects=2, steps=3))
+    page.evaluate("window.viewer.tick = () => {}")  # time stands still
+    assert page.evaluate("window.viewer.state.playing")
+    page.locator("[data-part=trajectory] h3").click()
+    assert not page.evaluate("window.viewer.state.playing")
+    other = payload(traced(objects=3, steps=3))["trace"] | {"run": "another"}
+    page.evaluate("(trace) => window.viewer.load(trace)", other)
+    assert not page.evaluate("window.viewer.state.playing")
+    context.close()
+    still = show(bare, traced(objects=2, steps=3))
+    assert not still.evaluate("window.viewer.state.playing")  # less motion was asked for
+
+
+def test_the_switch_shows_either_view_or_both_in_step(bare):
+    page = show(bare, examples()[0].load_trace())
+    twin = page.locator(".mv-twin")
+    picture = """(which) => document.querySelector(which).toDataURL()"""
+    assert twin.is_visible()
+    sizes = [page.locator(at).bounding_box() for at in ("[data-part=picture]", ".mv-twin")]
+    assert sizes[0]["width"] == pytest.approx(sizes[1]["width"], abs=1)
+    both = page.evaluate(picture, ".mv-twin")
+    page.get_by_label("Frame", exact=True).fill("6")
+    assert page.evaluate(picture, ".mv-twin") != both
+    page.get_by_role("button", name="Masked", exact=True).click()
+    assert twin.is_hidden()
+    masked = page.evaluate(picture, "[data-part=picture]")
+    page.get_by_role("button", name="Video", exact=True).click()
+    assert page.evaluate(picture, "[data-part=picture]") != masked
 
 
 def test_the_first_screen_answers(page):
     page.wait_for_selector(".mv-token")
-    headline = page.locator(".mv-headline")
-    text = headline.locator(".mv-mechanism").inner_text()
+    text = page.locator(".mv-headline .mv-mechanism").inner_text()
     assert re.match(r"The [a-z, ]+ (was|were) masked", text)
     change = r"(loses|gains) \d+\.\d logits"
     assert re.search(rf"“{AFTER}” {change} and “{BEFORE}” {change}", text)
-    outcome = headline.locator(".mv-outcome")
+    outcome = page.locator(".mv-outcome")
     assert re.sub(r"\s+", " ", outcome.inner_text()) == f"Baseline: {BEFORE} ✗ → MACD: {AFTER} ✓"
     wrong = outcome.locator(".mv-wrong").get_attribute("title")
     assert wrong == f"wrong: the true answer is {AFTER}"
@@ -41,7 +202,7 @@ def test_the_first_screen_answers(page):
 @pytest.mark.long
 def test_the_tour_and_the_legend_explain(page):
     page.wait_for_selector(".mv-token")
-    counter = page.get_by_role("button", name="Counterfactual")
+    counter = page.get_by_role("button", name="Masked", exact=True)
     assert counter.get_attribute("aria-pressed") == "false"
     page.get_by_role("button", name="Tour", exact=True).press("Enter")
     tour = page.get_by_role("dialog", name="Tour")

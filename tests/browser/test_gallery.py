@@ -21,7 +21,9 @@ def gallery(tmp_path_factory):
 @pytest.fixture
 def offline(browser):
     """A page without a network; what it asks for but files, and errors, fail the test."""
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context = browser.new_context(
+        reduced_motion="reduce", offline=True, viewport={"width": 1280, "height": 900}
+    )
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     problems = []

@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[2] / "assets" / "examples"
 
 @pytest.mark.long
 def test_the_frame_shows_the_trace_and_reaches_nothing_else(browser):
-    context = browser.new_context(offline=True)
+    context = browser.new_context(reduced_motion="reduce", offline=True)
     page = context.new_page()
     problems = []
     page.on("pageerror", lambda e: problems.append(str(e)))

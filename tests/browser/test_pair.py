@@ -56,7 +56,7 @@ def recorded():
 @pytest.fixture
 def opened(browser, tmp_path):
     """Opens a trace as an exported page; errors on its console fail the test."""
-    context = browser.new_context(offline=True)
+    context = browser.new_context(reduced_motion="reduce", offline=True)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     problems = []

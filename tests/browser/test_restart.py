@@ -54,7 +54,7 @@ def restartable(tmp_path):
 @pytest.fixture
 def tab(browser, restartable):
     """A tab of its own; its console may tell of connections that were lost."""
-    context = browser.new_context(accept_downloads=True)
+    context = browser.new_context(reduced_motion="reduce", accept_downloads=True)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.errors = []
@@ -192,7 +192,7 @@ def test_a_reload_keeps_what_a_link_or_a_visitor_asks_for(page, server):
 
 @pytest.mark.long
 def test_without_storage_the_page_works_as_ever(browser, server):
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")
     context.add_init_script(
         "Object.defineProperty(window, 'indexedDB', { get() { throw new Error('denied') } });"
     )

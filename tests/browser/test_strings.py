@@ -23,6 +23,21 @@ def masked(level, frames=(0, 0)):
     return [TRACE | {"final": {"level": level, "frame_level": list(frames)}}]
 
 
+NAMED = ("person", "person", "tv", "bus", "chair", "chair", "knife", "bus", "chair", "chair")
+
+
+def crowd(level):
+    tracks = [{"id": k + 1, "label": label} for k, label in enumerate(NAMED)]
+    return [TRACE | {"tracks": tracks, "final": {"level": level, "frame_level": [0, 0]}}]
+
+
+CROWDS = [
+    ([1, 1, 0, 0, 1, 1, 0, 0, 1, 1], "Masked: persons 1 and 2, chairs 5–6 and 9–10."),
+    ([1, 0, 1, 0.4, 0, 0, 0, 0.4, 0, 0], "Masked: person 1, tv 3; partly masked: buses 4 and 8."),
+    ([0, 0, 0, 0, 1, 1, 1, 0, 0, 1], "Masked: chairs 5–6 and 10, knife 7."),
+]
+
+
 def report(index, same, **named):
     outcomes = [{"name": "random", "same": one} for one in same]
     outcomes += [{"name": name.replace("_", "-"), "same": one} for name, one in named.items()]
@@ -84,6 +99,7 @@ CASES = {
         (masked([1, 1, 0], (0.4, 0)),
          "The dog and the cat were masked; outside the objects, 2 of 4 frames were masked."),
         (masked([0.4, 0.6, 0]), "The dog and the cat were partly masked."),
+        *((crowd(level), expected) for level, expected in CROWDS),
     ],
     "logitChanges": [
         ([[]], ""), ([[{"text": "a b", "lost": 1.25}]], "Under the mask “a␣b” loses 1.3 logits."),
@@ -154,9 +170,24 @@ CASES = {
         (["mean"], "Only the linear rule has a boundary over α and β, and this answer is of mean.")
     ],
     "stepName": [
-        ([0, 3], "ascent: before step 1 of 3"), ([3, 3], "ascent: end, after 3 steps"),
-        ([1, 1], "ascent: end, after 1 step"),
+        ([0, 3, 2], "before step 1 of 3 · query loss 2.000"), ([3, 3, None], "end, after 3 steps"),
+        ([1, 1, 1.25], "end, after 1 step · query loss 1.250"),
     ],
+    "tauText": [
+        ([0.75, 0.005, False], "band: within τ = 0.005 of r0 = 0.75"),
+        ([0.75, 0, True], "≈ approximate gradient · r0 = 0.75, no dead band (τ = 0)"),
+    ],
+    "levelValue": [([0.75], "0.75"), ([1], "1"), ([0.12345], "0.123")],
+    "levelKey": [([LEVELS, 1], "0.4 partly masked"), ([ANY_BETWEEN, 1], "between: partly masked")],
+    "switchText": [
+        ([LEVELS, 0.4, 1, 2, 3], "partly masked → masked before step 3"),
+        ([LEVELS, 0.4, 0, 3, 3], "partly masked → kept at the end"),
+    ],
+    "framesMasked": [([TRACE, [1, 0]], "2 of 4 frames"), ([TRACE, [0, 0]], "0 of 4 frames")],
+    "barsName": [
+        ([{"title": "MACD", "tokens": [{"text": "a b"}, {"text": "c"}]}, 0], "MACD: token 1 of 2, a␣b")
+    ],
+    "barLabel": [(["a", "12 %", False], "a: 12 %"), (["a", "12 %", True], "a: 12 %, the highest")],
     "stepText": [
         ([TRACE, at_step([1, 0, 0.4], 2, True)],
          "query loss 2.000 given V_d · masked: 1 dog +0.600 · partly masked: 4 bus +0.100 ·"

@@ -23,7 +23,9 @@ def exported(tmp_path_factory):
 @pytest.fixture
 def page(browser, exported):
     """The exported file; an error of its scripts fails the test."""
-    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 1000})
+    context = browser.new_context(
+        reduced_motion="reduce", offline=True, viewport={"width": 1440, "height": 1000}
+    )
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     problems = []

@@ -302,7 +302,7 @@ def test_the_picture_is_zoomed_and_moved_by_buttons_keys_wheel_and_mouse(bare):
 
 @pytest.mark.long
 def test_two_fingers_zoom_and_draw_nothing(browser):
-    context = browser.new_context(has_touch=True)
+    context = browser.new_context(reduced_motion="reduce", has_touch=True)
     page = context.new_page()
     open_tools(page)
     page.locator(".mv-object").first.click()

@@ -61,7 +61,7 @@ def ends(condition, seconds=120):
 @pytest.mark.long
 def test_a_second_tab_sees_its_place_and_can_stop_while_it_waits(page, browser, server):
     long_run(page)
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")
     second = context.new_page()
     second.goto(server)
     second.wait_for_selector(".mv-token")
@@ -225,7 +225,7 @@ def own_server(tmp_path):
 
 
 def visit(browser, url, clip):
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
     page.set_default_timeout(SOON_MS)
     page.goto(url)

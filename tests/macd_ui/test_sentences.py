@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.objects.registry import DetectorEntry
 from macd_studio.core.options import RunOptions
 from macd_studio.macd_ui import sentences as say
 from macd_studio.macd_ui.forms import RunRequest, difference
@@ -62,6 +63,10 @@ CASES = [
     (say.model_facts(2.5, 6.04, 16.2, "MIT", 5, "D"),
      "2.5 B parameters · needs 6.0 of 16 GB of memory · MIT · first run downloads 5 GB."
      " Detector: D."),
+    (say.fetch_detector(DetectorEntry("", "D", "MIT", megabytes=5.6)),
+     "Fetch D for everyday objects (5.6 MB, MIT)"),
+    (say.fetch_detector(DetectorEntry("", "D", "MIT")), "Fetch D for everyday objects (MIT)"),
+    (say.saved_run("org/Model-3B", "What?"), "A saved run of Model-3B: “What?”"),
 ]  # fmt: skip
 
 

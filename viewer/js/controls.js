@@ -20,7 +20,7 @@ export class Controls {
     this.cost = el("p", { class: "mv-note" });
     this.ask = button("", () => send({ do: "controls" }));
     this.error = errorLine();
-    this.root = el("section", { class: "mv-controls", "aria-label": TEXT.choiceOfMasks },
+    this.root = el("section", { class: "mv-controls", "data-part": "controls", "aria-label": TEXT.choiceOfMasks },
       el("h3", {}, TEXT.choiceOfMasks), this.text, this.outcomes, this.ask, this.error, this.cost);
   }
 

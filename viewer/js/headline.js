@@ -12,14 +12,13 @@ export class Headline {
     this.mechanism = el("p", { class: "mv-mechanism" });
     this.outcome = el("p", { class: "mv-outcome" });
     this.notes = el("div", { class: "mv-headline-notes" });
-    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened },
-      this.mechanism, this.outcome, this.notes);
+    this.root = el("section", { class: "mv-headline", "aria-label": TEXT.whatHappened }, this.mechanism, this.notes);
   }
 
   /** @param {Trace} trace */
   load(trace) {
     const { baseline, macd } = trace.answers;
-    this.root.hidden = !trace.final || !baseline || !macd || !macd.finished;
+    this.root.hidden = this.outcome.hidden = !trace.final || !baseline || !macd || !macd.finished;
     if (this.root.hidden || !trace.final) return;
     this.mechanism.textContent = [maskedText(trace), masksAny(trace) ? logitText(baseline, macd) : ""].filter(Boolean).join(" ");
     this.outcome.replaceChildren(...outcome(trace, baseline, macd));

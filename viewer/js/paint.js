@@ -65,7 +65,8 @@ function darkenHidden(context, step, view, trace, frame) {
 /** @typedef {{ x: number, y: number, below: boolean, text: string, short: string, colour: string, chosen?: boolean }} Tag a label above or below a place */
 
 const FRAME_COLOUR = "#3a424b"; // of the frame mask's tag
-const FRAME_SPACING = 40; // pixels between its stripes, wider than those of objects
+const DIMMED = 0.72; // how dark it is outside the objects where the frame mask hides all of it
+const VEIL = [120, 124, 130]; // what a masked pixel is drawn as where the model's own are not stored
 
 export class Painter {
   /** @param {State} state @param {() => Area} area where the source frame lies */
@@ -106,16 +107,16 @@ export class Painter {
   }
 
   /**
-   * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone. The frame
-   * mask is hatched alike, in black and white, and has its tag in the lower right corner.
+   * 1: cross-hatched and solid outline; between: hatched one way; 0: dashed outline alone. What the
+   * frame mask hides outside the objects is dimmed, and it has its tag in the lower right corner.
    * @param {CanvasRenderingContext2D} context @param {FrameLevels} levels @param {FrameMasks} masks
    */
   drawLevels(context, levels, masks) {
-    const { tracks, final, mask, levels: names } = this.state.loaded;
+    const { loaded: { tracks, final, mask, levels: names }, layers, track, hover } = this.state;
     /** @type {Tag[]} */
     const tags = [];
-    if (mask.frame_mask !== "off" && final && final.frame_level.length) {
-      this.hatchOutside(context, levelIndex(names, levels.frame), masks.outside);
+    if (mask.frame_mask !== "off" && final && final.frame_level.length && levels.frame > 0) {
+      this.paint(context, (i) => DIMMED * levels.frame * masks.outside[i], [16, 19, 24]);
       const { x, y, w, h } = this.area();
       const short = levelText(levels.frame);
       tags.push({ x: x + w, y: y + h, below: true, text: `frame mask: level ${short}`, short, colour: FRAME_COLOUR });
@@ -135,48 +136,43 @@ export class Painter {
       if (index > 0) hatch(context, x, y, w, h, 1);
       if (index === 2) hatch(context, x, y, w, h, -1);
       context.restore();
-      const text = levelText(level);
-      tags.push({ x, y: y + h, below: true, text: `level ${text}`, short: text, colour });
+      const short = levelText(level), { id, label } = tracks[k];
+      if (layers.boxes) tags.push({ x, y, below: false, text: `${trackName({ id, label })} → ${short}`, short: String(id), colour, chosen: track === k || hover === k });
+      else tags.push({ x, y: y + h, below: true, text: `level ${short}`, short, colour });
     });
     writeTags(context, tags);
   }
 
   /**
-   * @param {CanvasRenderingContext2D} context @param {number} index of the frame mask's level
-   * @param {Float32Array} outside the frame mask, at the masks' size
+   * What the levels hide, over the picture: drawn here, not what the model read.
+   * @param {CanvasRenderingContext2D} context @param {Float32Array} mask
    */
-  hatchOutside(context, index, outside) {
-    if (index === 0) return;
-    const stripes = document.createElement("canvas");
-    [stripes.width, stripes.height] = [context.canvas.width, context.canvas.height];
-    const drawn = contextOf(stripes), { x, y, w, h } = this.area();
-    for (const [colour, lineWidth] of /** @type {[string, number][]} */ ([["#ffffff", 3], ["#111111", 1.5]])) {
-      [drawn.strokeStyle, drawn.lineWidth] = [colour, lineWidth];
-      hatch(drawn, x, y, w, h, 1, FRAME_SPACING);
-      if (index === 2) hatch(drawn, x, y, w, h, -1, FRAME_SPACING);
-    }
-    drawn.globalCompositeOperation = "destination-in";
-    this.paint(drawn, (i) => outside[i], [0, 0, 0]);
-    context.drawImage(stripes, 0, 0);
+  drawVeil(context, mask) {
+    this.paint(context, (i) => mask[i], VEIL);
   }
 
-  /** @param {CanvasRenderingContext2D} context */
-  drawBoxes(context) {
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {"named" | "bare" | "chosen"} which outlines with names, outlines alone, or the chosen one's:
+   * the levels, where they are drawn too, have outlines and names of their own
+   */
+  drawBoxes(context, which = "named") {
     const { loaded: { tracks }, constants, frame, track, hover } = this.state;
     /** @type {Tag[]} */
     const tags = [];
     this.eachBox((k, x, y, w, h) => {
       const { id, label, colour, confidence, state } = tracks[k];
       const chosen = track === k || hover === k;
+      if (which === "chosen" && !chosen) return;
       context.save();
       context.globalAlpha = track === null || chosen ? 1 : 0.35;
-      context.lineWidth = chosen ? 6 : 3;
+      context.lineWidth = chosen ? 6 : which === "bare" ? 2 : 3;
       context.strokeStyle = colour;
       context.setLineDash(state[frame] === constants.interpolated ? [10, 6] : []);
       this.trace(context, k, x, y, w, h);
       context.stroke();
       context.restore(); // a label is read, whichever object is chosen
-      tags.push({ x, y, below: false, text: `${trackName({ id, label })} ${confidence.toFixed(2)}`, short: String(id), colour, chosen });
+      if (which === "named") tags.push({ x, y, below: false, text: `${trackName({ id, label })} ${confidence.toFixed(2)}`, short: String(id), colour, chosen });
     });
     writeTags(context, tags);
   }

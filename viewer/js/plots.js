@@ -79,3 +79,22 @@ export function polyline(values, scales, attributes, [low, high] = [-Infinity, I
   const points = values.map(([a, b]) => `${scales.x(a).toFixed(1)},${scales.y(Math.max(low, Math.min(high, b))).toFixed(1)}`);
   return svg("polyline", { points: points.join(" "), fill: "none", ...attributes });
 }
+
+/**
+ * Round values within a range, 0 among them where it lies in it.
+ * @param {number} low @param {number} high @param {number} most how many there may be
+ */
+export function ticksOf(low, high, most) {
+  const rough = (high - low) / Math.max(1, most) || 1, unit = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * ([1, 2, 5, 10].find((m) => m * unit >= rough * 0.999) ?? 10);
+  const ticks = [];
+  for (let n = Math.ceil(low / step); n * step <= high; n++) ticks.push(n * step || 0);
+  return ticks;
+}
+
+/** How many digits after the point tell values apart. @param {number[]} ticks */
+export function decimals(ticks) {
+  const sizes = ticks.slice(1).map((v, i) => Math.abs(v - ticks[i])).filter(Boolean);
+  const least = sizes.length ? Math.min(...sizes) : Math.abs(ticks[0] ?? 1) || 1;
+  return Math.max(0, Math.min(7, Math.ceil(-Math.log10(least) - 1e-9)));
+}

@@ -2,11 +2,11 @@
 // The canvas: one frame with its layers, what moves through the frames, and the timeline under it with a
 // lane for each object and one for the frame mask.
 
-import { all, button, contextOf, el, savePicture } from "./dom.js";
-import { frameMasks, groupOf, levelsAt } from "./masks.js";
+import { all, button, contextOf, el, saveFile, savePicture } from "./dom.js";
+import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, levelIndex, levelName, outsideText, trackName } from "./strings.js";
+import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, levelIndex, levelKey, levelName, outsideText, trackName } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
@@ -86,9 +86,16 @@ export class Lanes {
 
 /** @type {[Layer, string][]} */
 const LAYERS = [
-  ["boxes", TEXT.boxes], ["soft", TEXT.softMasks], ["levels", TEXT.levels], ["counter", TEXT.counterfactual],
-  ["model", TEXT.asTheModelSeesIt],
+  ["boxes", TEXT.boxes], ["soft", TEXT.softMasks], ["levels", TEXT.levels], ["model", TEXT.asTheModelSeesIt],
 ];
+/** @typedef {"video" | "masked" | "both"} Shown which views are on show */
+/** @type {[Shown, string][]} */
+const VIEWS = [["video", TEXT.video], ["masked", TEXT.maskedView], ["both", TEXT.both]];
+const KEYS = ["mv-key-0", "mv-key-half", "mv-key-1"]; // of the levels, from the lowest
+/** How fast the frames follow each other; 0: as in the clip. */
+const SPEEDS = [0, 0.5, 1, 2, 4];
+const FRAME_MS = 250; // at speed 1
+const FILM_ROUNDS = 2;
 
 export class Stage {
   /** @param {State} state */
@@ -104,7 +111,8 @@ export class Stage {
     this.side = 768; // long side of the canvas: as many pixels as are seen
     /** @type {Map<number, FrameMasks>} */
     this.maskCache = new Map();
-    this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1" });
+    this.canvas = el("canvas", { class: "mv-canvas", role: "img", tabindex: "-1", "data-part": "picture" });
+    this.twin = el("canvas", { class: "mv-canvas mv-twin", role: "img", tabindex: "-1" }); // the masked video beside the video
     this.painter = new Painter(state, () => this.area());
     this.zoom = new Zoom(this.canvas, () => { if (state.trace) state.set({}); }, () => state.isDrawing);
     this.caption = el("div", { class: "mv-caption" });
@@ -118,29 +126,39 @@ export class Stage {
     this.play = button("", () => state.set({ playing: !state.playing }), { class: "mv-play", "aria-label": TEXT.play });
     this.speed = el("select", {
       "aria-label": TEXT.speed, on: { change: () => state.set({ speed: Number(this.speed.value) }) },
-    }, [0.5, 1, 2, 4].map((v) => el("option", { value: v, selected: v === 1 }, `${v}×`)));
+    }, SPEEDS.map((v) => el("option", { value: v, selected: v === 1 }, v ? `${v}×` : TEXT.ownSpeed)));
     this.loop = button(TEXT.loop, () => state.set({ loop: !state.loop }), { class: "mv-toggle", "aria-pressed": "true" });
     this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`), { class: "mv-toggle" });
+    this.film = button(TEXT.saveFilm, () => this.saveFilm(), { class: "mv-toggle" });
+    this.film.hidden = typeof MediaRecorder === "undefined";
     this.lanes = new Lanes(state);
+    /** @type {Map<Shown, HTMLButtonElement>} */
+    this.views = new Map(VIEWS.map(([view, name]) => [view, button(name, () => this.show(view))]));
+    this.key = el("ul", { class: "mv-levels-key", "data-part": "levels", "aria-label": TEXT.levelsKey });
     /** @type {Map<Layer, HTMLButtonElement>} */
     this.toggles = new Map();
-    this.canvas.addEventListener("click", (e) => this.pick(e));
-    this.canvas.addEventListener("mousemove", (e) => this.point(e));
-    this.canvas.addEventListener("mouseleave", () => state.set({ hover: null }));
+    for (const canvas of [this.canvas, this.twin]) {
+      canvas.addEventListener("click", (e) => this.pick(e));
+      canvas.addEventListener("mousemove", (e) => this.point(e));
+      canvas.addEventListener("mouseleave", () => state.set({ hover: null }));
+    }
+    this.pictures = el("div", { class: "mv-pictures" }, this.canvas, this.twin);
     this.root = el("div", { class: "mv-stage" },
-      el("div", { class: "mv-screen" }, this.canvas,
-        el("div", { class: "mv-under" }, this.caption, this.zoom.root), this.note),
-      this.tools,
-      el("div", { class: "mv-moves" }, this.layers,
-        el("div", { class: "mv-transport" }, this.play, this.scrub, this.speed, this.loop, this.save),
-        this.lanes.root));
+      el("div", { class: "mv-screen" },
+        el("div", { class: "mv-over" },
+          el("span", { class: "mv-segments", role: "group", "aria-label": TEXT.view }, [...this.views.values()]), this.caption, this.zoom.root),
+        this.pictures, this.note),
+      el("div", { class: "mv-transport" }, this.play, this.scrub, this.layers), this.key, this.tools);
+    /** What is read below the first screen: who is seen when, how fast, and what can be saved. */
+    this.more = el("div", { class: "mv-moves" },
+      el("div", { class: "mv-transport" }, this.speed, this.loop, this.save, this.film), this.lanes.root);
     this.buildLayers();
-    new ResizeObserver(() => this.measure()).observe(this.canvas.parentElement ?? this.root);
+    new ResizeObserver(() => this.measure()).observe(this.canvas);
   }
 
   measure() {
-    const { clientWidth } = this.canvas.parentElement ?? this.root;
-    const seen = Math.round(clientWidth * (devicePixelRatio || 1));
+    const { clientWidth, clientHeight } = this.canvas;
+    const seen = Math.round(Math.max(clientWidth, clientHeight) * (devicePixelRatio || 1));
     const side = Math.max(320, Math.min(1280, seen));
     if (Math.abs(side - this.side) < 8) return;
     this.side = side;
@@ -156,9 +174,69 @@ export class Stage {
     }
   }
 
+  /** Which views are on show. @returns {Shown} */
+  get shown() {
+    const { layers, both } = this.state;
+    if (layers.counter) return "masked";
+    return both && this.whyNotBeside() === "" ? "both" : "video";
+  }
+
+  /** @param {Shown} view */
+  show(view) {
+    const { layers } = this.state;
+    this.state.set({ both: view === "both", layers: { ...layers, counter: view === "masked" } });
+  }
+
+  /** Why the masked video cannot stand beside the video; while the ascent goes on it is drawn here. */
+  whyNotBeside() {
+    const { loaded: trace, contrast, step } = this.state;
+    return step !== null && hasLevelsOf(trace, contrast) ? "" : this.whyNot("counter");
+  }
+
+  // Both views as they are seen, frame by frame, as a film.
+  async saveFilm() {
+    const canvases = this.shown === "both" ? [this.canvas, this.twin] : [this.canvas];
+    const { width, height } = this.canvas, even = (/** @type {number} */ v) => v + (v % 2);
+    const film = el("canvas", { width: even(width * canvases.length), height: even(height) });
+    const context = contextOf(film);
+    const recorder = new MediaRecorder(film.captureStream(30), { videoBitsPerSecond: 8e6 });
+    /** @type {Blob[]} */
+    const parts = [];
+    recorder.addEventListener("dataavailable", ({ data }) => parts.push(data));
+    const ended = new Promise((done) => { recorder.addEventListener("stop", done); });
+    const { frame, playing, loaded: { times } } = this.state;
+    this.film.disabled = true;
+    this.film.textContent = TEXT.savingFilm;
+    recorder.start();
+    for (let n = 0; n < FILM_ROUNDS * times.length; n++) {
+      this.state.set({ frame: n % times.length, playing: false });
+      canvases.forEach((canvas, i) => context.drawImage(canvas, i * width, 0, width, height));
+      await new Promise((done) => { setTimeout(done, this.pause(n % times.length)); });
+    }
+    recorder.stop();
+    await ended;
+    this.film.disabled = false;
+    this.film.textContent = TEXT.saveFilm;
+    this.state.set({ frame, playing });
+    saveFile(recorder.mimeType.includes("mp4") ? "clip.mp4" : "clip.webm", new Blob(parts, { type: recorder.mimeType }));
+  }
+
+  /** Milliseconds for which a frame stays. @param {number} frame */
+  pause(frame) {
+    const { speed, loaded: { times } } = this.state;
+    if (speed > 0) return FRAME_MS / speed;
+    const next = frame + 1 < times.length ? frame : Math.max(0, frame - 1);
+    return Math.max(20, 1000 * ((times[next + 1] ?? times[next] + FRAME_MS / 1000) - times[next]));
+  }
+
   /** @param {Trace} trace */
   load(trace) {
     this.maskCache.clear();
+    const masks = trace.final && trace.mask.frame_mask !== "off" && trace.final.frame_level.length > 0;
+    this.key.hidden = !trace.final;
+    this.key.replaceChildren(...(trace.tracks.length ? trace.levels.map((_, i) =>
+      el("li", {}, el("span", { class: `mv-key ${KEYS[i]}`, "aria-hidden": "true" }), levelKey(trace.levels, i))) : []),
+    ...(masks ? [el("li", {}, el("span", { class: "mv-key mv-key-dim", "aria-hidden": "true" }), TEXT.outsideMasked)] : []));
     if (trace.frames[0] !== this.first) {
       this.first = trace.frames[0];
       this.images.clear();
@@ -203,9 +281,10 @@ export class Stage {
     const [width, height] = model ? model.size : this.state.loaded.source;
     const scale = this.side / Math.max(width, height);
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
-    if (this.canvas.width !== w || this.canvas.height !== h) {
-      [this.canvas.width, this.canvas.height] = [w, h];
+    for (const canvas of [this.canvas, this.twin]) {
+      if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
     }
+    this.pictures.style.setProperty("--shape", String(w / h));
   }
 
   /**
@@ -223,7 +302,8 @@ export class Stage {
 
   /** A pointer's place in pixels of the canvas. @param {MouseEvent} event @returns {Point} */
   toCanvas(event) {
-    const box = this.canvas.getBoundingClientRect();
+    const canvas = event.currentTarget === this.twin ? this.twin : this.canvas;
+    const box = canvas.getBoundingClientRect();
     return [((event.clientX - box.left) / box.width) * this.canvas.width,
       ((event.clientY - box.top) / box.height) * this.canvas.height];
   }
@@ -292,46 +372,68 @@ export class Stage {
     return masks;
   }
 
-  draw() {
-    const { trace, frame, layers, playing } = this.state;
-    if (!trace) return;
-    this.fitCanvas();
-    const context = contextOf(this.canvas);
-    const { width, height } = this.canvas;
+  /**
+   * One view with its layers. Masks are not drawn over the pixels that they have hidden.
+   * @param {HTMLCanvasElement} canvas @param {boolean} masked whether it is the second view
+   * @param {FrameLevels} levels @returns {string} what is seen of the second view
+   */
+  paintOn(canvas, masked, levels) {
+    const { loaded: trace, frame, layers, contrast, step } = this.state;
+    const context = contextOf(canvas), { width, height } = canvas;
     const model = this.modelView() ? this.modelFrames() : null;
     context.imageSmoothingEnabled = true;
     context.clearRect(0, 0, width, height);
     const image = this.image(model ? model.frames[frame] : trace.frames[frame]);
     const place = this.zoom.place(width, height);
     if (image) context.drawImage(image, place.x, place.y, place.w, place.h);
-    const { contrast, step } = this.state;
-    const levels = levelsAt(trace, frame, step);
-    const other = contrast && layers.counter && !this.whyNot("counter") ? contrast : null;
+    const other = masked && contrast && !this.whyNot("counter") ? contrast : null;
+    const drawn = masked && !other && step !== null;
+    if (drawn) this.painter.drawVeil(context, unionMask(trace, this.masks(frame), levels));
     const note = other ? this.drawOther(context, other, model !== null) : "";
-    this.note.textContent = note ? `${other?.title}: ${note}` : "";
-    this.note.hidden = !note || other?.method === "macd";
     context.save();
     context.translate(place.x, place.y);
     context.scale(place.w / width, place.h / height);
     for (const paint of this.overlays) paint(context);
     context.restore();
     if (layers.soft || this.state.isDrawing) this.painter.drawSoft(context, this.masks(frame));
-    if (layers.levels && hasLevelsOf(trace, contrast)) this.painter.drawLevels(context, levels, this.masks(frame));
-    if (layers.boxes) this.painter.drawBoxes(context);
+    const hatched = layers.levels && hasLevelsOf(trace, contrast) && !masked;
+    if (hatched) this.painter.drawLevels(context, levels, this.masks(frame));
+    if (layers.boxes) this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named");
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
+    if (drawn) return TEXT.drawnHere;
+    return note && other ? `${other.title}: ${note}` : "";
+  }
+
+  draw() {
+    const { trace, frame, layers, playing, contrast, step } = this.state;
+    if (!trace) return;
+    this.fitCanvas();
+    const levels = levelsAt(trace, frame, step), { shown } = this;
+    const note = this.paintOn(this.canvas, shown === "masked", levels);
+    const beside = shown === "both" ? this.paintOn(this.twin, true, levels) : "";
+    this.twin.hidden = shown !== "both";
+    this.pictures.classList.toggle("mv-two-views", shown === "both");
+    this.note.textContent = note || beside;
+    this.note.hidden = !this.note.textContent || (contrast?.method === "macd" && step === null);
     this.describe(levels);
     this.scrub.value = String(frame);
     this.play.textContent = playing ? "❚❚" : "▶";
     this.play.setAttribute("aria-label", playing ? TEXT.pause : TEXT.play);
     this.loop.setAttribute("aria-pressed", String(this.state.loop));
+    for (const [view, button] of this.views) {
+      const why = view === "both" ? this.whyNotBeside() : view === "masked" ? this.whyNot("counter") : "";
+      button.setAttribute("aria-pressed", String(view === shown));
+      button.disabled = why !== "";
+      button.title = why;
+    }
     for (const [key, button] of this.toggles) {
       button.setAttribute("aria-pressed", String(layers[key] || (key === "soft" && this.state.isDrawing)));
       const why = this.whyNot(key);
       button.disabled = why !== "";
       button.title = why;
     }
-    const name = contrast && contrast.method !== "macd" ? TEXT.secondView : TEXT.counterfactual;
-    /** @type {HTMLElement} */ (this.toggles.get("counter")).textContent = name;
+    const name = contrast && contrast.method !== "macd" ? TEXT.secondView : TEXT.maskedView;
+    /** @type {HTMLElement} */ (this.views.get("masked")).textContent = name;
     this.lanes.draw();
   }
 
@@ -364,6 +466,9 @@ export class Stage {
       ? [trace.final ? `${trackName(t)}, ${levelName(trace.levels, levels.objects[k])}` : trackName(t)] : []));
     const shown = [...this.toggles].filter(([key]) => this.state.layers[key] && !this.whyNot(key))
       .map(([, button]) => button.textContent ?? "");
-    this.canvas.setAttribute("aria-label", frameSummary(frame, trace.times.length, names, masked, shown));
+    const second = this.views.get("masked")?.textContent ?? "";
+    const own = this.shown === "masked" ? [...shown, second] : shown;
+    this.canvas.setAttribute("aria-label", frameSummary(frame, trace.times.length, names, masked, own));
+    this.twin.setAttribute("aria-label", frameSummary(frame, trace.times.length, names, masked, [second]));
   }
 }

@@ -119,7 +119,12 @@ export class State {
     /** @type {Pair} the answers that the reader chose to see side by side */
     this.selectedPair = { reference: null, contrast: null };
     this.playing = false;
+    /** Whether the reader has touched the viewer: nothing then starts to play by itself. */
+    this.touched = false;
+    /** Of playing; 0: as fast as the clip itself. */
     this.speed = 1;
+    /** Whether the masked video stands beside the video. */
+    this.both = false;
     this.loop = true;
     /** @type {number | null} the step of the ascent whose masks are shown, before it; null: its end */
     this.step = null;
@@ -185,6 +190,7 @@ export function writeHash(state, rule) {
   const parts = new URLSearchParams({ run: trace.run, frame: String(frame + 1), of: method, token: String(token + 1) });
   if (track !== null) parts.set("object", String(trace.tracks[track].id));
   parts.set("layers", LAYERS.filter((layer) => layers[layer]).join("."));
+  if (state.both) parts.set("both", "1");
   if (rule) {
     parts.set("alpha", String(rule.alpha));
     parts.set("beta", String(rule.beta));
@@ -222,6 +228,7 @@ export function readHash(hash, trace) {
     const on = layers.split(".");
     changes.layers = /** @type {Record<Layer, boolean>} */ (
       Object.fromEntries(LAYERS.map((layer) => [layer, on.includes(layer)])));
+    changes.both = parts.get("both") === "1";
   }
   const alpha = Number(parts.get("alpha")), beta = Number(parts.get("beta"));
   const hasRule = parts.has("alpha") && parts.has("beta") && alpha >= 0 && alpha <= 20 && beta >= 0 && beta <= 1;
@@ -248,12 +255,14 @@ export class Address {
   /**
    * Takes over what the address says of a trace that has just been shown; `fresh`: and that was not
    * shown before.
-   * @param {Trace} trace @param {boolean} fresh
+   * @param {Trace} trace @param {boolean} fresh @returns {boolean} whether it said something
    */
   load(trace, fresh) {
-    if (!fresh) return;
+    if (!fresh) return false;
     clearTimeout(this.waiting);
-    if (!this.restore(trace)) this.written = writeHash(this.state, this.place.rule);
+    const linked = this.restore(trace);
+    if (!linked) this.written = writeHash(this.state, this.place.rule);
+    return linked;
   }
 
   /** @param {Trace} trace */

@@ -1,20 +1,34 @@
 // @ts-check
-// The ascent, step by step: strengths, the levels they would become, and the query loss. Moving along
-// it shows the masks of that step on the picture.
+// The ascent, step by step: how far each strength has moved from r0, the level it would become, and the
+// query loss. Moving along it shows the masks of that step on the picture. A single step is drawn as arrows.
 
-import { button, el } from "./dom.js";
+import { all, button, el } from "./dom.js";
 import { levelsOfStep } from "./masks.js";
-import { plot, polyline, scalesOf, setAttributes, svg } from "./plots.js";
+import { decimals, plot, polyline, scalesOf, setAttributes, svg, ticksOf } from "./plots.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, lossSummary, stepName, stepText, strengthSummary } from "./strings.js";
+import { TEXT, framesMasked, levelIndex, levelValue, lossSummary, stepName, stepText, strengthSummary, switchText, tauText, trackName } from "./strings.js";
+import { fixed } from "./text.js";
 
+/** @import { Frame, Scales } from "./plots.js" */
 /** @import { Trace } from "./types" */
 /** @import { State } from "./state.js" */
+/**
+ * @typedef {object} Row an object's strength, or a frame group's
+ * @property {number | null} track
+ * @property {string} colour
+ * @property {string} dash
+ * @property {number[]} values strength − r0 before each step and at the end
+ * @property {number[]} levels that they become, likewise
+ */
+/** @typedef {{ row: Row, path: SVGElement, tag: SVGElement | null, scales: Scales, line: boolean }} Drawn */
 
-/** @type {Pick<import("./plots.js").Frame, "size" | "margins">} of each plot */
-const PLACE = { size: [320, 74], margins: [8, 26, 8, 4] };
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const PAUSE_MS = 600, CALM_PAUSE_MS = 1500; // between two steps while playing
+const TAG_PX = 13, TAG_WIDTH = 62; // height of a tag, and width of one without a name
+const LANE_TAG = 104; // least room at the right of a plot
+const NAME_CHARACTERS = 14;
+/** At the least height of what is seen, and with room. */
+const HEIGHTS = { objects: [112, 168], frames: [40, 56], loss: [70, 70] };
 
 export class Steps {
   /** @param {State} state */
@@ -23,17 +37,29 @@ export class Steps {
     this.playing = false;
     this.shownAt = 0;
     this.drawn = "";
+    /** @type {Drawn[]} */
+    this.rows = [];
+    /** @type {SVGElement[]} */
+    this.cursors = [];
+    this.width = 0;
+    this.right = LANE_TAG; // of every plot, so that a step lies at one place in all
     this.play = button("", () => this.toggle(), { class: "mv-play" });
     this.slider = el("input", {
       type: "range", min: 0, value: 0, class: "mv-scrub", "aria-label": TEXT.ascentStep,
       on: { input: () => this.move(Number(this.slider.value)) },
     });
     this.name = el("output", { class: "mv-step-name" });
-    this.text = el("p", { class: "mv-note mv-step-text" });
-    this.cursors = [0, 1].map(() => svg("line", { class: "mv-cursor", y1: 0, y2: PLACE.size[1] }));
+    this.scale = el("span", { class: "mv-note" });
     this.plots = el("div", { class: "mv-step-plots" });
-    this.root = el("section", { class: "mv-steps", "aria-label": TEXT.theAscentByStep },
-      el("div", { class: "mv-transport" }, this.play, this.slider, this.name), this.text, this.plots);
+    this.root = el("section", { class: "mv-steps", "data-part": "trajectory", "aria-label": TEXT.theAscentByStep },
+      el("div", { class: "mv-steps-head" }, el("h3", {}, TEXT.strengthTrajectory), this.scale),
+      this.plots, el("div", { class: "mv-transport" }, this.play, this.slider, this.name));
+    this.text = el("p", { class: "mv-note mv-step-text" });
+    this.loss = el("div", {});
+    /** What is read below the first screen: the strengths in words, and the query loss. */
+    this.more = el("section", { class: "mv-steps-more", "aria-label": TEXT.queryLossByStep }, this.text, this.loss);
+    new ResizeObserver(() => this.resize()).observe(this.plots);
+    addEventListener("resize", () => this.resize());
   }
 
   /** How many steps the ascent took; the place after the last is its end. */
@@ -43,12 +69,39 @@ export class Steps {
 
   load() {
     const { loaded: trace } = this.state;
-    this.root.hidden = !trace.steps.length || !trace.final;
+    this.root.hidden = this.more.hidden = !trace.steps.length || !trace.final;
     this.drawn = "";
     if (this.root.hidden) return;
     this.slider.max = String(this.last);
-    this.plots.hidden = this.last < 2; // a line through two points adds nothing to the objects' list
-    if (!this.plots.hidden) this.plots.replaceChildren(this.strengthPlot(trace), this.lossPlot(trace));
+    this.build();
+  }
+
+  // Text keeps its size in a plot that is as wide as its place.
+  resize() {
+    const width = this.plots.clientWidth;
+    if (!this.state.trace || this.root.hidden || !width || this.size() === this.built) return;
+    this.build();
+    this.draw();
+  }
+
+  size() {
+    return `${this.plots.clientWidth} ${innerHeight}`;
+  }
+
+  build() {
+    const { loaded: trace } = this.state;
+    this.built = this.size();
+    this.width = Math.max(240, this.plots.clientWidth || 640);
+    this.drawn = "";
+    this.rows = [];
+    this.cursors = [];
+    const objects = objectRows(trace), groups = groupRows(trace);
+    const shown = [objects.length || !groups.length ? this.strengthPlot(trace, objects, "objects") : null,
+      groups.length ? this.strengthPlot(trace, groups, "frames") : null];
+    this.plots.replaceChildren(...shown.filter((part) => part !== null));
+    this.loss.hidden = this.last < 2; // a loss alone is told in words
+    if (!this.loss.hidden) this.loss.replaceChildren(this.lossPlot(trace));
+    this.scale.textContent = tauText(trace.r0, trace.tau, trace.approximate);
   }
 
   /** Shows the masks before a step; `last` is the end of the ascent. @param {number} step */
@@ -85,80 +138,292 @@ export class Steps {
   }
 
   draw() {
-    const { loaded: trace, step, contrast } = this.state;
+    const { loaded: trace, step, contrast, track, hover } = this.state;
     if (!trace.steps.length || !trace.final) return;
-    this.root.hidden = !hasLevelsOf(trace, contrast);
-    const key = `${step} ${this.playing}`;
+    this.root.hidden = this.more.hidden = !hasLevelsOf(trace, contrast);
+    const key = `${step} ${this.playing} ${track} ${hover}`;
     if (this.root.hidden || key === this.drawn) return;
     this.drawn = key;
     const at = step ?? this.last;
     this.slider.value = String(at);
     this.play.textContent = this.playing ? "❚❚" : "▶";
     this.play.setAttribute("aria-label", this.playing ? TEXT.pauseTheAscent : TEXT.playTheAscent);
-    this.name.textContent = stepName(at, this.last);
+    this.name.textContent = stepName(at, this.last, step === null ? trace.final.loss : trace.steps[step].loss);
     this.text.textContent = textOfStep(trace, step);
     this.slider.setAttribute("aria-valuetext", `${this.name.textContent}. ${this.text.textContent}`);
-    for (const cursor of this.cursors) setAttributes(cursor, { x1: this.across(at), x2: this.across(at) });
-  }
-
-  /** @param {number} at */
-  across(at) {
-    return scalesOf({ ...PLACE, label: "", x: [0, Math.max(1, this.last)], y: [0, 1] }).x(at);
+    const chosen = hover ?? track;
+    for (const drawn of this.rows) {
+      drawUpTo(drawn, at);
+      const { row, path, tag } = drawn;
+      const away = chosen !== null && row.track !== null && row.track !== chosen;
+      for (const part of [path.parentElement, tag]) part?.classList.toggle("mv-away-line", away);
+      if (tag) tag.textContent = tagText(trace, row, at, tag.dataset.name ?? "");
+      path.classList.toggle("mv-line-masked", levelIndex(trace.levels, row.levels[at]) > 0);
+    }
+    for (const cursor of this.cursors) {
+      const { x } = /** @type {any} */ (cursor).scales;
+      setAttributes(cursor, { x1: x(at), x2: x(at) });
+    }
+    for (const count of all(this.plots, ".mv-frames-count")) count.textContent = framesMasked(trace, groupRows(trace).map(({ levels }) => levels[at]));
   }
 
   /**
-   * Strengths of the objects, each with its number at the end of its line, and of the frame groups.
-   * @param {Trace} trace
+   * Strength − r0 of the objects or of the frame groups: lines over the steps, or an arrow for each
+   * where there was one step.
+   * @param {Trace} trace @param {Row[]} rows @param {"objects" | "frames"} kind
    */
-  strengthPlot(trace) {
-    const { final, tracks } = trace;
-    if (!final) return "";
-    const rows = tracks.map((track, k) => ({
-      name: String(track.id), colour: track.colour, dash: DASHES[k % DASHES.length], class: "mv-line",
-      values: [...trace.steps.map((s) => s.strength[k]), final.strength[k]],
-    }));
-    const groups = final.frame_strength.map((end, g) => ({
-      name: "", colour: "", dash: "1 3", class: "mv-line mv-line-frames",
-      values: [...trace.steps.map((s) => s.frame_strength[g]), end],
-    }));
-    return this.plot(TEXT.strengthByStep, [...groups, ...rows], this.cursors[0], trace.r0,
-      strengthSummary(trace, final.strength));
+  strengthPlot(trace, rows, kind) {
+    const { last, width } = this, arrows = last < 2, small = kind === "frames";
+    const height = between(HEIGHTS[kind]);
+    const band = small ? null : trace.tau;
+    const [low, high] = rangeOf(rows, band);
+    const ticks = small ? [low, 0, high].filter((v, _, all) => v === 0 || Math.abs(v) > 0.4 * Math.max(...all.map(Math.abs)))
+      : ticksOf(low, high, Math.max(3, Math.floor(height / 32)));
+    const digits = decimals(small ? [Math.max(high, -low) / 10] : ticks);
+    const capacity = Math.max(1, Math.floor((height - 24) / TAG_PX));
+    const columns = small || arrows ? 1 : Math.ceil(rows.length / capacity);
+    const named = columns === 1 && !arrows && !small;
+    if (!small) this.right = Math.max(LANE_TAG, arrows ? 0 : named ? Math.max(...rows.map((row) => tagWidth(trace, row))) : columns * TAG_WIDTH + 8);
+    const { right } = this;
+    /** @type {Frame} */
+    const frame = {
+      label: small ? TEXT.frameStrengths : strengthSummary(trace, trace.final?.strength ?? []), size: [width, height],
+      margins: [10, arrows && !small ? 12 : right, small ? 6 : arrows ? 18 : 20, 62],
+      x: arrows ? [-0.5, Math.max(1, rows.length) - 0.5] : [0, last], y: [low, high],
+      ticks: { y: ticks.map((v) => [v, tickText(v, digits)]), x: arrows || small ? [] : stepTicks(last, width) },
+      attributes: { "data-plot": kind },
+    };
+    const root = plot(frame, (scales) => [
+      ...deadBand(frame, scales, band, [low, high]),
+      svg("line", { class: "mv-zero", x1: 62, x2: width - frame.margins[1], y1: scales.y(0), y2: scales.y(0) }),
+      ...rows.map((row, i) => this.row(trace, row, i, frame, scales)),
+      ...(arrows || small ? [] : this.tags(trace, rows, frame, scales, columns, capacity)),
+      ...(small ? [svg("text", { x: width - right + 8, y: height / 2 - 3 }, TEXT.frames),
+        svg("text", { class: "mv-line-tag mv-frames-count", x: width - right + 8, y: height / 2 + 11 })] : []),
+    ]);
+    if (!rows.length) root.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, TEXT.noObjectsToDraw));
+    if (!arrows) this.scrubs(root, frame);
+    return root;
+  }
+
+  /** @param {Trace} trace @param {Row} row @param {number} i @param {Frame} frame @param {Scales} scales */
+  row(trace, row, i, frame, scales) {
+    const { state } = this, { track } = row, arrow = this.last < 2;
+    const group = svg("g", { class: track === null ? "mv-line-group mv-line-frames" : "mv-line-group", ...(track === null ? { "data-group": i } : { "data-track": track }) });
+    const style = row.colour ? `--object: ${row.colour}` : "";
+    /** @type {SVGElement | null} */
+    let tag = null;
+    const path = arrow ? svg("path", { class: "mv-line mv-arrow-line", style, "data-end": row.values[row.values.length - 1] })
+      : polyline([], scales, { class: "mv-line", style, "stroke-dasharray": row.dash });
+    if (!arrow) {
+      group.append(polyline(row.values.map((v, n) => [n, v]), scales, { class: "mv-line mv-line-whole", style, "stroke-dasharray": row.dash }));
+      if (track !== null) group.append(...switches(trace, row, scales, style));
+    }
+    group.append(path);
+    if (arrow && track !== null) {
+      const wide = scales.x(1) - scales.x(0), beside = wide > 64, name = wide > 90 ? trackName(trace.tracks[track]) : String(trace.tracks[track].id);
+      group.append(svg("text", { x: scales.x(i), y: frame.size[1] - 4, "text-anchor": "middle" }, name));
+      const end = row.values[1], up = end >= 0;
+      const y = Math.max(10, Math.min(frame.size[1] - 20, scales.y(end) + (up ? -5 : 13)));
+      tag = svg("text", { class: "mv-line-tag", x: scales.x(i) + (beside ? 8 : 0), y, "text-anchor": beside ? "start" : "middle", "data-name": beside ? "→ " : "" });
+      group.append(tag);
+    }
+    if (track !== null) {
+      group.addEventListener("mouseenter", () => state.set({ hover: track }));
+      group.addEventListener("mouseleave", () => state.set({ hover: null }));
+    }
+    this.rows.push({ row, path, tag, scales: arrow ? { x: () => scales.x(i), y: scales.y } : scales, line: !arrow });
+    return group;
+  }
+
+  /**
+   * The level in which each line ends, in columns where there are more lines than places for a name.
+   * @param {Trace} trace @param {Row[]} rows @param {Frame} frame @param {Scales} scales
+   * @param {number} columns @param {number} capacity lines in a column
+   */
+  tags(trace, rows, frame, scales, columns, capacity) {
+    const { size: [width, height], margins: [top, right, bottom] } = frame;
+    const order = rows.map((_, i) => i).sort((a, b) => end(rows[b]) - end(rows[a]));
+    const left = width - right + 8;
+    /** @type {number[][]} */
+    const members = Array.from({ length: columns }, () => []);
+    order.forEach((i, rank) => members[rank % columns].push(i));
+    return members.flatMap((column, c) => {
+      const places = spread(column.map((i) => scales.y(end(rows[i]))), TAG_PX, top + 2, Math.max(height - bottom, top + capacity * TAG_PX));
+      return column.map((i, n) => {
+        const { track } = rows[i];
+        const name = columns > 1 || track === null ? "" : shortened(trace.tracks[track].label);
+        const text = svg("text", { class: "mv-line-tag", x: left + c * TAG_WIDTH, y: places[n] + 4, "data-name": name,
+          ...(track === null ? {} : { "data-track": track }), style: `--object: ${rows[i].colour}` });
+        this.rows[i].tag = text;
+        if (track !== null) text.addEventListener("click", () => this.state.set({ track: this.state.track === track ? null : track }));
+        return text;
+      });
+    });
+  }
+
+  /** Scrubbing a plot moves along the ascent. @param {SVGSVGElement} root @param {Frame} frame */
+  scrubs(root, frame) {
+    const scales = scalesOf(frame);
+    const cursor = Object.assign(svg("line", { class: "mv-cursor", y1: 2, y2: frame.size[1] - frame.margins[2] }), { scales });
+    this.cursors.push(cursor);
+    root.append(cursor);
+    root.classList.add("mv-scrubs");
+    /** @type {(e: PointerEvent) => void} */
+    const go = (e) => {
+      const box = root.getBoundingClientRect(), x = ((e.clientX - box.left) / box.width) * frame.size[0];
+      this.playing = false;
+      this.move(Math.round(((x - scales.x(0)) / (scales.x(this.last) - scales.x(0))) * this.last));
+    };
+    root.addEventListener("pointerdown", (e) => {
+      if (/** @type {Element} */ (e.target).closest(".mv-line-tag")) return;
+      root.setPointerCapture(e.pointerId);
+      go(e);
+    });
+    root.addEventListener("pointermove", (e) => { if (e.buttons) go(e); });
   }
 
   /** @param {Trace} trace */
   lossPlot(trace) {
-    const values = trace.steps.map((s) => s.loss);
-    const rows = [{ name: "L", colour: "", dash: "", class: "mv-line mv-line-loss", values }];
-    return this.plot(TEXT.queryLossByStep, rows, this.cursors[1], null,
-      lossSummary(values));
+    const values = trace.steps.map((s) => s.loss), [low, high] = [Math.min(...values), Math.max(...values)];
+    const width = this.width, ticks = ticksOf(low, high, 3), digits = decimals(ticks);
+    /** @type {Frame} */
+    const frame = {
+      label: lossSummary(values), size: [width, HEIGHTS.loss[0]], margins: [8, this.right, 8, 62], x: [0, this.last], y: [low, high],
+      ticks: { y: ticks.map((v) => [v, fixed(v, digits)]) }, attributes: { "data-plot": "loss" },
+    };
+    const root = plot(frame, (scales) => [polyline(values.map((v, i) => [i, v]), scales, { class: "mv-line mv-line-loss" })]);
+    this.scrubs(root, frame);
+    return el("figure", { class: "mv-step-plot" }, el("figcaption", {}, TEXT.queryLossByStep), root);
   }
+}
 
-  /**
-   * @param {string} title
-   * @param {{ name: string, colour: string, dash: string, class: string, values: number[] }[]} rows
-   * @param {SVGElement} cursor @param {number | null} level drawn across, such as r0
-   * @param {string} summary for a screen reader
-   */
-  plot(title, rows, cursor, level, summary) {
-    const all = [...rows.flatMap((row) => row.values), ...(level === null ? [] : [level])];
-    const [low, high] = [Math.min(...all), Math.max(...all)], last = Math.max(1, this.last);
-    const root = plot({ ...PLACE, label: summary, x: [0, last], y: [low, high] }, (scales) => [
-      level === null ? "" : svg("line", { class: "mv-level-line", x1: 0, x2: PLACE.size[0], y1: scales.y(level), y2: scales.y(level) }),
-      ...rows.flatMap(({ name, colour, dash, class: className, values }) => {
-        const line = polyline(values.map((v, i) => [i, v]), scales, { class: className, "stroke-dasharray": dash });
-        if (colour) line.style.stroke = colour;
-        const end = values.length - 1;
-        return [line, svg("text", { x: scales.x(end) + 4, y: scales.y(values[end]) + 4 }, name)];
-      }),
-      cursor,
-    ]);
-    root.addEventListener("click", (e) => {
-      const box = root.getBoundingClientRect(), [first, end] = [this.across(0), this.across(last)];
-      this.move(Math.round(((((e.clientX - box.left) / box.width) * PLACE.size[0] - first) / (end - first)) * this.last));
-    });
-    const range = `${low.toFixed(3)} – ${high.toFixed(3)}`;
-    return el("figure", { class: "mv-step-plot" }, el("figcaption", {}, `${title} (${range})`), root);
+/** @param {number[]} heights at the least height of what is seen, and with room */
+function between([least, most]) {
+  return Math.round(Math.max(least, Math.min(most, least + (innerHeight - 720) * 0.32)));
+}
+
+/** @param {Trace} trace @returns {Row[]} */
+function objectRows(trace) {
+  const { final, tracks, steps, r0 } = trace;
+  if (!final) return [];
+  const levels = steps.map((_, step) => levelsOfStep(trace, step).objects);
+  return tracks.map(({ colour }, k) => ({
+    track: k, colour, dash: DASHES[Math.floor(k / 8) % DASHES.length],
+    values: [...steps.map((s) => s.strength[k]), final.strength[k]].map((v) => v - r0),
+    levels: [...levels.map((one) => one[k]), final.level[k]],
+  }));
+}
+
+/** @param {Trace} trace @returns {Row[]} none where the frame mask is off */
+function groupRows(trace) {
+  const { final, steps, r0, mask } = trace;
+  if (!final || mask.frame_mask === "off") return [];
+  const levels = steps.map((_, step) => levelsOfStep(trace, step).frames);
+  return final.frame_strength.map((last, g) => ({
+    track: null, colour: "", dash: "",
+    values: [...steps.map((s) => s.frame_strength[g]), last].map((v) => v - r0),
+    levels: [...levels.map((one) => one[g]), final.frame_level[g]],
+  }));
+}
+
+/** @param {Row} row */
+function end({ values }) {
+  return values[values.length - 1];
+}
+
+/**
+ * The values that a plot shows: all of the rows, 0, and the dead band where it is of their size.
+ * @param {Row[]} rows @param {number | null} band @returns {[number, number]}
+ */
+function rangeOf(rows, band) {
+  const values = rows.flatMap((row) => row.values), reach = Math.max(...values.map(Math.abs), 0);
+  const within = band !== null && (band <= 2.5 * reach || reach === 0) ? [-band, band] : [];
+  const [low, high] = [Math.min(0, ...values, ...within), Math.max(0, ...values, ...within)];
+  const room = 0.1 * (high - low) || 1e-6;
+  return [low - room, high + room];
+}
+
+/**
+ * Where a strength stays partly masked: within τ of r0.
+ * @param {Frame} frame @param {Scales} scales @param {number | null} tau @param {[number, number]} range
+ */
+function deadBand(frame, scales, tau, [low, high]) {
+  if (!tau) return [];
+  const { size: [width], margins: [, right, , left] } = frame;
+  const [top, bottom] = [scales.y(Math.min(high, tau)), scales.y(Math.max(low, -tau))];
+  return [svg("rect", { class: "mv-dead-band", x: left, y: top, width: width - left - right, height: Math.max(1, bottom - top) })];
+}
+
+/** @param {number} last @param {number} width @returns {[number, string][]} */
+function stepTicks(last, width) {
+  const every = Math.max(1, Math.ceil((last * 36) / width));
+  return Array.from({ length: last + 1 }, (_, i) => i).filter((i) => i % every === 0 || i === last)
+    .map((i) => [i, i === last ? TEXT.endOfAscent : String(i)]);
+}
+
+/** @param {number} value @param {number} digits */
+function tickText(value, digits) {
+  return value === 0 ? "0" : `${value > 0 ? "+" : ""}${fixed(value, digits)}`;
+}
+
+/**
+ * Dots where the level that a strength would become changes.
+ * @param {Trace} trace @param {Row} row @param {Scales} scales @param {string} style
+ */
+function switches(trace, row, scales, style) {
+  return row.levels.flatMap((level, n) => {
+    const before = row.levels[n - 1];
+    if (!n || levelIndex(trace.levels, level) === levelIndex(trace.levels, before)) return [];
+    const dot = svg("circle", { class: "mv-switch", cx: scales.x(n), cy: scales.y(row.values[n]), r: 3.5, style });
+    dot.append(svg("title", {}, switchText(trace.levels, before, level, n, row.values.length - 1)));
+    return [dot];
+  });
+}
+
+/** What is drawn of a row at a step: the line so far, or the arrow once the step is done. @param {Drawn} drawn @param {number} at */
+function drawUpTo({ row, path, scales, line }, at) {
+  if (line) {
+    path.setAttribute("points", row.values.slice(0, at + 1).map((v, i) => `${scales.x(i).toFixed(1)},${scales.y(v).toFixed(1)}`).join(" "));
+    return;
   }
+  const x = scales.x(0), from = scales.y(0), to = scales.y(row.values[1]), way = Math.sign(to - from);
+  const head = Math.min(6, Math.abs(to - from));
+  path.setAttribute("d", `M${x},${from} V${to} m-4,${-way * head} l4,${way * head} l4,${-way * head}`);
+  path.parentElement?.classList.toggle("mv-not-yet", at < 1);
+}
+
+/** @param {Trace} trace @param {Row} row @param {number} at @param {string} name */
+function tagText(trace, row, at, name) {
+  const level = levelValue(row.levels[at]);
+  if (row.track === null || row.values.length === 2) return `${name}${level}`;
+  const { id } = trace.tracks[row.track];
+  return name ? `${id} ${name} → ${level}` : `${id} → ${level}`;
+}
+
+/** @param {Trace} trace @param {Row} row */
+function tagWidth(trace, { track }) {
+  return track === null ? TAG_WIDTH : 20 + 6.6 * (8 + shortened(trace.tracks[track].label).length);
+}
+
+/** @param {string} label */
+function shortened(label) {
+  return label.length > NAME_CHARACTERS ? `${label.slice(0, NAME_CHARACTERS - 1)}…` : label;
+}
+
+/**
+ * Places of tags that do not overlap, as near as can be to where they belong.
+ * @param {number[]} wanted ascending @param {number} least between two @param {number} low @param {number} high
+ */
+function spread(wanted, least, low, high) {
+  const places = [...wanted];
+  for (let i = 0; i < places.length; i++) places[i] = Math.max(places[i], i ? places[i - 1] + least : low);
+  let limit = high;
+  for (let i = places.length - 1; i >= 0 && places[i] > limit; i--) {
+    places[i] = limit;
+    limit -= least;
+  }
+  return places;
 }
 
 /**

@@ -55,12 +55,20 @@ export const TEXT = {
   objects: "Objects", queryLoss: "Query loss",
   // stage
   frameMask: "frame mask", boxes: "Boxes", softMasks: "Soft masks", levels: "Levels",
-  counterfactual: "Counterfactual", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
+  counterfactual: "Counterfactual", video: "Video", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
+  saveFilm: "Save film", savingFilm: "Saving …", levelsKey: "Levels of the masks", outsideMasked: "outside masked",
+  drawnHere: "drawn from this step's levels: the model's own pixels are stored for the end of the ascent", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
   play: "Play", speed: "Speed", loop: "Loop", savePNG: "Save PNG", theSecondView: "the second view", pause: "Pause",
   secondView: "Second view", none: "none", all: "all", becomes: "becomes", open: "open", shown: "shown", chosen: "← chosen",
   // steps
-  ascentStep: "Ascent step", theAscentByStep: "The ascent by step", pauseTheAscent: "Pause the ascent",
-  playTheAscent: "Play the ascent", strengthByStep: "Strength by step", queryLossByStep: "Query loss by step",
+  ascentStep: "Ascent step", strengthTrajectory: "Strength trajectory, r − r0", endOfAscent: "end",
+  frameStrengths: "Strength − r0 of the frame groups by ascent step", frames: "frame mask", noObjectsToDraw: "no objects: only the frame mask moves",
+  theAscentByStep: "The ascent by step", pauseTheAscent: "Pause the ascent",
+  playTheAscent: "Play the ascent", queryLossByStep: "Query loss by step",
+  // bars
+  bothAnswers: "Both answers", givenTheVideo: "Given the video", givenTheMasked: "Given the masked video",
+  givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
+  noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   // tokens
   endTokensHint: "The token that ends an answer holds no words", endTokens: "End tokens",
   continueDecodingFromHere: "Continue decoding from here", answers: "Answers", endsHere: "ends here",
@@ -98,7 +106,7 @@ export const SIGNS = [
   { level: 0, term: "level" },
   { level: 1, term: "level" },
   { level: 2, term: "level" },
-  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame; among the levels on the picture, stripes in black and white." },
+  { sign: "frame mask", term: "frame mask", more: "The lane below the objects, one cell per frame; among the levels on the picture, what lies outside the objects is dimmed." },
   { sign: "below β cutoff", term: "plausibility cut" },
   { sign: "α", term: "contrast strength" },
   { sign: "│", term: "divergence", more: "Underlined twice in the answers." },
@@ -117,7 +125,7 @@ export const TERMS = {
 export const KEYS = [
   ["← →", "frame back, frame on"], ["space", "play or pause"], ["L", "loop on or off"],
   ["J K", "next token, token before"], ["1 – 9", "choose an object"], ["B", "boxes"],
-  ["M", "soft masks"], ["V", "levels"], ["C", "counterfactual"], ["S", "as the model sees it"],
+  ["M", "soft masks"], ["V", "levels"], ["C", "masked video"], ["X", "both views"], ["S", "as the model sees it"],
   ["[ ]", "ascent step back, step on"], ["P", "play or pause the ascent"], ["+ − 0", "zoom in, out, whole picture"],
   ["Shift ← → ↑ ↓", "move the zoomed picture"], ["U R", "undo, redo a change"],
   ["Esc", "clear object and brush"], ["?", "this list"],
@@ -203,6 +211,12 @@ export const levelSign = (levels, index) => {
   return index === 1 ? `r0 = ${value}` : String(value);
 };
 
+/** @type {(levels: Level[], index: number) => string} a level in the key below the picture */
+export const levelKey = (levels, index) => {
+  const { value, name } = levels[index];
+  return value === null ? `between: ${name}` : `${value} ${name}`;
+};
+
 /** @type {(levels: Level[], index: number) => string} what the legend says of how a level is drawn */
 export const levelDrawing = (levels, index) => {
   const { name } = levels[index];
@@ -212,14 +226,57 @@ export const levelDrawing = (levels, index) => {
 
 // ---- what happened
 
+/** @type {Record<string, string>} plurals that no rule gives, of everyday objects */
+const PLURALS = { person: "persons", sheep: "sheep", skis: "skis", scissors: "scissors", mouse: "mice", knife: "knives" };
+
+/** @type {(label: string) => string} */
+const plural = (label) => PLURALS[label] ?? (/(s|x|z|ch|sh)$/.test(label) ? `${label}es` : `${label}s`);
+
+/**
+ * Objects of one name and their numbers: "person 3", "persons 1 and 2", "chairs 5–6 and 9–10".
+ *
+ * @type {(label: string, ids: number[]) => string}
+ */
+const groupedObjects = (label, ids) => {
+  if (ids.length === 1) return `${label} ${ids[0]}`;
+  const sorted = [...ids].sort((a, b) => a - b);
+  if (sorted.length === 2) return `${plural(label)} ${listed(sorted.map(String))}`;
+  /** @type {number[][]} */
+  const runs = [];
+  for (const id of sorted) {
+    const run = runs[runs.length - 1];
+    if (run && id === run[run.length - 1] + 1) run.push(id);
+    else runs.push([id]);
+  }
+  return `${plural(label)} ${listed(runs.map((run) => (run.length > 1 ? `${run[0]}–${run[run.length - 1]}` : String(run[0]))))}`;
+};
+
+/**
+ * Objects by name with their numbers, where some share a name; else by name alone.
+ *
+ * @type {(tracks: Pick<Track, "id" | "label">[]) => string}
+ */
+const namedObjects = (tracks) => {
+  /** @type {Map<string, number[]>} */
+  const byLabel = new Map();
+  for (const { id, label } of tracks) byLabel.set(label, [...byLabel.get(label) ?? [], id]);
+  return [...byLabel].map(([label, ids]) => groupedObjects(label, ids)).join(", ");
+};
+
+const MOST_NAMED = 3; // objects with a name of their own that a sentence names
+
 /** @type {(trace: Pick<Trace, "final" | "tracks" | "groups" | "times" | "levels">) => string} which objects and frames the counterfactual masks */
 export const maskedText = ({ final, tracks, groups, times, levels }) => {
   if (!final) return "";
   const parts = [];
+  const many = new Set(tracks.map(({ label }) => label)).size < tracks.length;
   for (const index of [2, 1]) {
-    const names = tracks.filter((_, k) => levelIndex(levels, final.level[k]) === index).map(({ label }) => `the ${label}`);
-    if (names.length === 1) parts.push(`${names[0]} was ${levels[index].name}`);
-    if (names.length > 1) parts.push(`${listed(names)} were ${levels[index].name}`);
+    const { name } = levels[index];
+    const some = tracks.filter((_, k) => levelIndex(levels, final.level[k]) === index);
+    if (!some.length) continue;
+    const verb = some.length === 1 ? "was" : "were";
+    if (many || some.length > MOST_NAMED) parts.push(`${name}: ${namedObjects(some)}`);
+    else parts.push(`${listed(some.map(({ label }) => `the ${label}`))} ${verb} ${name}`);
   }
   const frames = final.frame_level.reduce((n, level, g) => n + (levelIndex(levels, level) > 0 ? groups[g].length : 0), 0);
   if (frames) parts.push(`outside the objects, ${frames} of ${times.length} frames were masked`);
@@ -339,6 +396,18 @@ export const candidatesNote = (answer, step, at) => {
 };
 
 /**
+ * Which token the bars are of.
+ *
+ * @type {(answer: { title: string, tokens: { text: string }[] }, index: number) => string}
+ */
+export const barsName = ({ title, tokens }, index) =>
+  `${title}: token ${index + 1} of ${tokens.length}, ${visible(tokens[index].text)}`;
+
+/** @type {(text: string, probability: string, wins: boolean) => string} a bar for a screen reader */
+export const barLabel = (text, probability, wins) =>
+  wins ? `${visible(text)}: ${probability}, the highest` : `${visible(text)}: ${probability}`;
+
+/**
  * Where the choice of a token changes with α. points: from α 0 on; largest: α that was tried.
  *
  * @type {(index: number, beta: number, points: { alpha: number, row: { text: string } }[], largest: number) => string}
@@ -354,10 +423,32 @@ export const noBoundary = (rule) => `Only the linear rule has a boundary over α
 
 // ---- the ascent
 
-/** @type {(at: number, last: number) => string} */
-export const stepName = (at, last) => {
-  if (at < last) return `ascent: before step ${at + 1} of ${last}`;
-  return last === 1 ? "ascent: end, after 1 step" : `ascent: end, after ${last} steps`;
+/** @type {(at: number, last: number, loss: number | null) => string} loss: the query loss there */
+export const stepName = (at, last, loss) => {
+  const losses = loss === null ? "" : ` · query loss ${loss.toFixed(3)}`;
+  if (at < last) return `before step ${at + 1} of ${last}${losses}`;
+  return last === 1 ? `end, after 1 step${losses}` : `end, after ${last} steps${losses}`;
+};
+
+/** @type {(r0: number, tau: number, approximate: boolean) => string} what the shaded band is */
+export const tauText = (r0, tau, approximate) => {
+  const band = tau ? `band: within τ = ${tau} of r0 = ${r0}` : `r0 = ${r0}, no dead band (τ = 0)`;
+  return approximate ? `≈ approximate gradient · ${band}` : band;
+};
+
+/** @type {(level: number) => string} */
+export const levelValue = (level) => String(Number(level.toFixed(3)));
+
+/** @type {(levels: Level[], before: number, after: number, at: number, last: number) => string} a level that switches at a step */
+export const switchText = (levels, before, after, at, last) => {
+  const change = `${levelName(levels, before)} → ${levelName(levels, after)}`;
+  return at === last ? `${change} at the end` : `${change} before step ${at + 1}`;
+};
+
+/** @type {(trace: Pick<Trace, "groups" | "levels" | "times">, levels: number[]) => string} levels: of the frame groups */
+export const framesMasked = ({ groups, levels: names, times }, levels) => {
+  const n = levels.reduce((sum, level, g) => sum + (levelIndex(names, level) > 0 ? groups[g].length : 0), 0);
+  return `${n} of ${times.length} frames`;
 };
 
 /**

@@ -41,7 +41,7 @@ export class Tokens {
     this.error = errorLine();
     this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; state.set({}); });
     this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
-      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.verdict, this.strips, this.live, this.reason, this.error, this.table, this.flips.root);
+      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.verdict, this.strips, this.table, this.flips.root);
   }
 
   /**

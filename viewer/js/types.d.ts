@@ -55,6 +55,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   clip: string;
   /** The model that made it. */
   backbone: string;
+  /** Whether it was trained on one narrow kind of clips. */
+  demo: boolean;
   /** [w, h] of a source frame, in pixels. */
   source: [number, number];
   /** [w, h] of the masks. */

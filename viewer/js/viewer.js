@@ -2,9 +2,10 @@
 // One component: fed a trace (see payload.py), everything else happens in the browser.
 // It does not depend on the page around it, which passes in the callbacks for requests and reports.
 
+import { Bars } from "./bars.js";
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
-import { button, el } from "./dom.js";
+import { all, button, el } from "./dom.js";
 import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
 import { Help, Legend, Reproduce, Tour } from "./help.js";
@@ -18,6 +19,7 @@ import { WhatIf } from "./whatif.js";
 
 /** @import { Action, Host, Payload, Status, Trace } from "./types" */
 
+const LOWEST_PX = 150, ROOM_PX = 10; // of the picture, and below the first screen
 /** @type {[string, number, number][]} class, and the widths in px from which and below which it is set */
 const WIDTHS = [
   ["mv-narrow", 0, 720], ["mv-two", 720, Infinity], ["mv-roomy", 1060, Infinity], ["mv-wide", 1700, Infinity],
@@ -33,10 +35,12 @@ export class Viewer {
     this.bar = el("ol", { class: "mv-stages", "aria-label": TEXT.progress });
     this.message = el("p", { class: "mv-message", role: "status", "aria-live": "polite" });
     this.notes = el("ul", { class: "mv-notes" });
+    this.about = el("p", { class: "mv-about" }); // what is said of a run that is not going on
     this.stage = new Stage(this.state);
     this.steps = new Steps(this.state);
     this.rail = new Rail(this.state);
     this.tokens = new Tokens(this.state, commit);
+    this.bars = new Bars(this.state, this.tokens);
     this.compare = new Compare(this.state, this.stage, (method) => this.open(method));
     this.occlusion = new OcclusionPanel(this.state, commit);
     this.headline = new Headline();
@@ -54,22 +58,28 @@ export class Viewer {
     this.help = new Help();
     this.badge = el("p", { class: "mv-badge", hidden: true });
     this.question = el("h2", { class: "mv-question" });
+    this.left = el("div", { class: "mv-shown" }, this.stage.root, this.steps.root);
+    this.right = el("div", { class: "mv-told" }, this.bars.root, this.controls.root, this.regions.root);
+    this.first = el("div", { class: "mv-first" }, this.left, this.right);
+    this.side = el("div", { class: "mv-side" }, this.rail.root, this.occlusion.root);
     this.body = el("div", { class: "mv-body", hidden: true },
-      el("div", { class: "mv-head" }, this.question, this.tour.open,
+      el("div", { class: "mv-head" }, this.question, this.badge, this.headline.outcome, this.tour.open,
         button("?", () => this.help.toggle(), { "aria-label": TEXT.keys })),
-      this.badge, this.headline.root, this.regions.root, this.controls.root,
+      this.headline.root, this.first,
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.root, this.steps.root, this.evidence.root),
-        el("div", { class: "mv-side" }, this.rail.root, this.tokens.root, this.occlusion.root)),
-      this.compare.root, this.beside.root, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
+        el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, this.evidence.root),
+        this.side),
+      this.compare.root, this.beside.root, this.about, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
       class: "mv-root", tabindex: "0", role: "region", "aria-label": TEXT.traceViewer,
     }, this.bar, this.message, this.body, this.help.root, this.legend.tips.root);
     this.root.addEventListener("keydown", (e) => this.key(e));
+    this.root.addEventListener("pointerdown", (e) => this.touch(e), true);
     this.root.addEventListener("dragover", (e) => e.preventDefault());
     this.root.addEventListener("drop", (e) => this.drop(e));
     this.attach(root);
     new ResizeObserver(() => this.fit()).observe(this.root);
+    addEventListener("resize", () => this.fit());
     this.shownAt = 0;
     setInterval(() => this.tick(), 50);
   }
@@ -83,6 +93,25 @@ export class Viewer {
   fit() {
     const width = this.root.clientWidth;
     for (const [name, from, below] of WIDTHS) this.root.classList.toggle(name, width >= from && width < below);
+    this.fitPicture();
+  }
+
+  // The picture takes what is left beside the strengths, so that both are seen at once.
+  fitPicture() {
+    const { first, left, stage: { pictures, tools } } = this;
+    if (this.body.hidden || !first.clientWidth) return;
+    const top = first.getBoundingClientRect().top + scrollY, tooling = all(tools, "details[open]").length ? tools.offsetHeight : 0;
+    const others = left.offsetHeight - pictures.offsetHeight - tooling;
+    const room = Math.max(LOWEST_PX, Math.min(0.62 * innerHeight, innerHeight - top - others - ROOM_PX));
+    const height = `${Math.floor(this.root.classList.contains("mv-narrow") ? 0.4 * innerHeight : room)}px`;
+    if (pictures.style.getPropertyValue("--room") !== height) pictures.style.setProperty("--room", height);
+  }
+
+  /** Whoever touches the viewer looks at something: it stops, and does not start again by itself. @param {Event} event */
+  touch(event) {
+    if (this.state.touched) return;
+    this.state.touched = true;
+    if (this.state.playing && !this.stage.play.contains(/** @type {Node} */ (event.target))) this.state.set({ playing: false });
   }
 
   /** Hands an action to the server, one at a time. @param {Action} action */
@@ -155,15 +184,32 @@ export class Viewer {
     this.badge.textContent = trace.badge;
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
-    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
+    if (fresh && trace.final) Object.assign(this.state, this.opening());
+    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
       part.load(trace);
     }
     this.legend.loadTrace(trace);
     this.tokens.root.hidden = !Object.keys(trace.answers).length;
     this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
-    this.address.load(trace, fresh);
+    const answered = Object.values(trace.answers).some(({ tokens }) => tokens.length);
+    (answered || this.state.running ? this.side : this.right).prepend(this.rail.root); // what there is stands first
+    const linked = this.address.load(trace, fresh);
+    if (fresh && !linked && !this.state.running) this.state.playing = this.playsByItself(trace);
     this.draw();
+    this.fit();
+  }
+
+  // What is seen of a run at first: the levels, and where there is room both views.
+  opening() {
+    const { layers } = this.state;
+    return { layers: { ...layers, levels: true }, both: this.root.clientWidth >= WIDTHS[1][1] };
+  }
+
+  /** @param {Trace} trace */
+  playsByItself({ times }) {
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    return !calm && !this.state.touched && times.length > 1;
   }
 
   /** A payload without pictures belongs to those that came before. @param {Trace} trace @param {Trace} previous */
@@ -214,15 +260,17 @@ export class Viewer {
       panel.error.hidden = false;
       for (let fold = panel.error.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
     }
-    this.message.textContent = panel ? "" : status.error || status.message || "";
+    const going = status.running || Boolean(status.error);
+    this.about.textContent = panel || going ? "" : status.message;
+    this.message.textContent = panel ? "" : status.error || (going ? status.message : "");
     this.message.classList.toggle("mv-error", Boolean(status.error));
     this.message.hidden = !this.message.textContent;
   }
 
   tick() {
     if (this.state.trace) this.steps.tick(performance.now());
-    const { trace, playing, frame, speed, loop } = this.state;
-    if (!playing || !trace || performance.now() - this.shownAt < 250 / speed) return;
+    const { trace, playing, frame, loop } = this.state;
+    if (!playing || !trace || this.root.ownerDocument.hidden || performance.now() - this.shownAt < this.stage.pause(frame)) return;
     this.shownAt = performance.now();
     const last = frame === trace.times.length - 1;
     if (last && !loop) this.state.set({ playing: false });
@@ -236,6 +284,7 @@ export class Viewer {
     this.steps.draw();
     this.rail.draw();
     this.tokens.draw();
+    this.bars.draw();
     this.compare.draw();
     this.whatif.draw();
     this.evidence.draw();
@@ -249,6 +298,7 @@ export class Viewer {
   key(event) {
     const { trace, frame, token, method, layers, track } = this.state;
     if (!trace || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!["Tab", "Shift"].includes(event.key)) this.touch(event);
     if (this.help.root.open && event.key !== "?") return;
     const at = /** @type {HTMLInputElement} */ (event.target);
     if (["INPUT", "TEXTAREA", "SELECT"].includes(at.tagName) && at.type !== "range") return;
@@ -267,6 +317,7 @@ export class Viewer {
       k: () => ({ token: Math.max(0, token - 1), picked: true }),
       m: () => ({ layers: { ...layers, soft: !layers.soft } }),
       c: () => ({ layers: { ...layers, counter: !layers.counter } }),
+      x: () => ({ both: !this.state.both, layers: { ...layers, counter: false } }),
       b: () => ({ layers: { ...layers, boxes: !layers.boxes } }),
       s: () => ({ layers: { ...layers, model: !layers.model } }),
       v: () => ({ layers: { ...layers, levels: !layers.levels } }),

@@ -1,0 +1,96 @@
+// @ts-check
+// Both answers as bars: for one token the best candidates given the video and given the masked video, and
+// the score that results. Moving α scores them again.
+
+import { button, el } from "./dom.js";
+import { rescore } from "./rescore.js";
+import { TEXT, barLabel, barsName } from "./strings.js";
+import { fixed, percent, visible } from "./text.js";
+
+/** @import { Answer, TokenStep, Trace } from "./types" */
+/** @import { State } from "./state.js" */
+/** @import { Tokens } from "./tokens.js" */
+/** @typedef {{ id: number, text: string, share: number, value: string }} Bar share: [0, 1] of the longest that can be */
+
+const MOST = 5; // candidates of a view
+const KINDS = ["video", "masked", "score"]; // classes of the bars of both views, and of the score
+
+export class Bars {
+  /** @param {State} state @param {Tokens} tokens whose α and β these are */
+  constructor(state, tokens) {
+    this.state = state;
+    this.tokens = tokens;
+    this.drawn = "";
+    this.before = button("‹", () => this.by(-1), { "aria-label": TEXT.tokenBefore, title: TEXT.tokenBefore });
+    this.after = button("›", () => this.by(1), { "aria-label": TEXT.nextToken, title: TEXT.nextToken });
+    this.name = el("output", { class: "mv-bars-name" });
+    this.views = el("div", { class: "mv-bars-views" });
+    this.score = el("div", { class: "mv-bars-score" });
+    this.empty = el("p", { class: "mv-note", hidden: true }, TEXT.noAnswers);
+    this.full = el("div", { class: "mv-bars-full" }, this.views, tokens.live, tokens.reason, tokens.error, this.score);
+    this.root = el("section", { class: "mv-bars", "data-part": "answers", "aria-label": TEXT.bothAnswers },
+      el("div", { class: "mv-bars-head" }, el("h3", {}, TEXT.bothAnswers), this.name, this.before, this.after),
+      this.full, this.empty);
+  }
+
+  /** @param {Trace} trace */
+  load(trace) {
+    const none = !Object.values(trace.answers).some(({ tokens }) => tokens.length);
+    this.root.hidden = none && this.state.running;
+    this.empty.hidden = !none;
+    for (const part of [this.full, this.name, this.before, this.after]) part.hidden = none;
+    this.drawn = "";
+  }
+
+  /** @param {number} way -1 or 1 */
+  by(way) {
+    const { token, method, loaded: { answers } } = this.state, answer = answers[method];
+    const last = answer ? this.tokens.lastShown(answer) : 0;
+    this.state.set({ token: Math.max(0, Math.min(last, token + way)), picked: true });
+  }
+
+  draw() {
+    const { loaded: trace, method, token, reference, contrast } = this.state;
+    const answer = trace.answers[method] ?? contrast ?? reference, step = answer?.tokens[token];
+    if (!answer || !step || this.full.hidden) return;
+    const { alpha, beta } = this.tokens.ruleOf(answer);
+    const key = [this.tokens.version, method, token, alpha, beta].join(" ");
+    if (key === this.drawn) return;
+    this.drawn = key;
+    this.name.textContent = barsName(answer, token);
+    this.before.disabled = token === 0;
+    this.after.disabled = token >= this.tokens.lastShown(answer);
+    this.fill(answer, step, alpha, beta);
+  }
+
+  /** @param {Answer} answer @param {TokenStep} step @param {number} alpha @param {number} beta */
+  fill(answer, step, alpha, beta) {
+    const two = step.others.length > 0;
+    const { rows, exact } = rescore(step, two ? alpha : 0, two ? beta : 0, answer.head);
+    const second = answer.method === "macd" ? TEXT.givenTheMasked : TEXT.givenTheSecondView;
+    const video = rows.map((row) => ({ id: row.id, text: row.text, share: row.before, value: percent(row.before) }));
+    const masked = two ? rows.map(({ id, text, others }) => {
+      const p = Math.exp(others[0] - step.others_log_z[0]);
+      return { id, text, share: p, value: percent(p) };
+    }) : [];
+    const scores = [...rows].sort((a, b) => b.score - a.score || b.base - a.base).map((row) => ({
+      id: row.id, text: row.text, share: row.after,
+      value: row.inside ? `${exact ? "" : "≤ "}${percent(row.after)} · ${fixed(row.score)}` : TEXT.belowCutoff,
+    }));
+    this.views.replaceChildren(barsOf(TEXT.givenTheVideo, KINDS[0], video), ...(two ? [barsOf(second, KINDS[1], masked)] : []));
+    this.views.classList.toggle("mv-bars-one", !two);
+    this.score.replaceChildren(...(two ? [barsOf(TEXT.resultingScore, KINDS[2], scores)] : []));
+  }
+}
+
+/** @param {string} title @param {string} kind of its class @param {Bar[]} bars */
+function barsOf(title, kind, bars) {
+  const best = [...bars].sort((a, b) => b.share - a.share).slice(0, MOST); // equal ones stay in their order
+  return el("div", { class: `mv-bar-list mv-bars-${kind}` }, el("h4", {}, title),
+    el("ol", {}, best.map(({ id, text, share, value }, i) => el("li", {
+      class: i ? "" : "mv-bar-best", "data-token": id, "aria-label": barLabel(text, value, i === 0),
+    },
+    el("span", { class: "mv-bar-name", title: visible(text) }, visible(text)),
+    el("span", { class: "mv-bar-track" }, el("span", { class: "mv-bar-fill", style: { width: `${(100 * share).toFixed(2)}%` } })),
+    el("span", { class: "mv-bar-value" }, value)))));
+}
