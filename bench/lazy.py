@@ -1,0 +1,237 @@
+"""Lazy runs on the drawn benchmark: equal answers, their time over plain decoding, a sweep over β.
+
+Every question of every regime, captions among them, on clips that go through a codec, with the
+objects that the detector finds. Rows are kept in runs/bench-lazy by weights and code, so that a
+run that was stopped goes on; the figures are of the rows that there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from macd_studio.core.answering import decoding_views, run_method
+from macd_studio.core.backbones import VideoLM, load_backbone
+from macd_studio.core.context import MethodContext
+from macd_studio.core.decoding.search import find_answer
+from macd_studio.core.macd import contrast_weights, weighted
+from macd_studio.core.media.video import read_clip
+from macd_studio.core.methods import METHODS
+from macd_studio.core.objects.detect import Detector, load_detector
+from macd_studio.core.objects.track import track
+from macd_studio.core.options import ContrastOptions, DecodeOptions, RunOptions
+from macd_studio.core.rules import Linear
+from macd_studio.core.shipped import TOYWORLD
+from macd_studio.core.types import Answer, Clip, TokenStep, Track
+from macd_studio.evals.answer import item_seed, open_tokens
+from macd_studio.evals.benchmarks import find_benchmark
+from macd_studio.evals.benchmarks.base import Item
+from macd_studio.evals.rows import code_fingerprint
+from macd_studio.evals.table import right
+from macd_studio.toyworld.clips import write_mp4
+
+EACH = int(os.environ.get("LAZY_QUESTIONS", "115"))
+"""Questions a regime: of six regimes and 16 answers a question more than 10,000 answers."""
+BETAS = (0.0036, 0.01, 0.03, 0.1, 0.2, 0.5)
+GREEDY = DecodeOptions(max_tokens=24)
+SETTINGS = [
+    *((ContrastOptions(1.0, beta), GREEDY) for beta in BETAS),
+    (ContrastOptions(2.6, 0.0036), GREEDY),
+    (ContrastOptions(1.0, 0.1), replace(GREEDY, search="sample")),
+]
+FULL_READS = 4.0
+TIE = 1e-3
+"""Scores, or a logit and the cut, closer than this may change places by rounding."""
+ROWS = Path(__file__).parents[1] / "runs" / "bench-lazy"
+Row = dict[str, Any]
+
+
+def measure() -> dict[str, float | str]:
+    """Computes the rows that are missing, until it is interrupted, then the figures."""
+    weights = json.loads((TOYWORLD / "manifest.json").read_text())["backbone/model.safetensors"]
+    path = ROWS / f"{weights[:12]}-{code_fingerprint()[:12]}-{EACH}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = read_rows(path)
+    benchmark: Any = find_benchmark("toyworld")
+    done = {row["item"] for row in rows}
+    missing = [item for item in in_turn(benchmark.items("test", EACH)) if item.id not in done]
+    if missing:
+        with path.open("a") as file, suppress(KeyboardInterrupt):
+            for row in computed(benchmark, missing, len(rows)):
+                rows.append(row)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                if len(rows) % 25 == 0:
+                    print(f"{len(rows)} questions", file=sys.stderr, flush=True)
+    return {"lazy_weights": weights[:12], **figures(rows)}
+
+
+def computed(benchmark: Any, missing: Sequence[Item], first: int) -> Iterator[Row]:
+    """A row of each question; first: how many there are already."""
+    lm, detector = load_backbone("toyworld", "cpu"), load_detector("toyworld")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "clip.mp4"
+        for index, item in enumerate(missing, first):
+            write_mp4(benchmark.spec(item.clip), path)
+            row = answer(lm, detector, item, path, index)
+            row["sweep"] = {
+                beta: [*shares, right(item, text, benchmark)]
+                for beta, (*shares, text) in row["sweep"].items()
+            }
+            yield row
+
+
+def in_turn(items: Sequence[Item]) -> Iterator[Item]:
+    """The items, one of every regime in turn, so that some of them tell of all."""
+    regimes: dict[str, list[Item]] = {}
+    for item in items:
+        regimes.setdefault(item.regime, []).append(item)
+    for some in zip_longest(*regimes.values()):
+        yield from (item for item in some if item is not None)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The whole rows of a file; a line torn by a stop is left out, and cut off."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    path.write_text("".join(f"{line}\n" for line in lines[:-1]))
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def answer(lm: VideoLM, detector: Detector, item: Item, path: Path, index: int) -> Row:
+    """Times of the three ways, in another order for every question; equal answers; the sweep."""
+    times: dict[str, float] = {}
+    clip: Clip = timed(times, "read", lambda: read_clip(path))
+    tracks: tuple[Track, ...] = timed(times, "detect", lambda: look(detector, clip))
+    encoded = timed(times, "encode", lambda: lm.encode(clip, item.question))
+    seed = item_seed(item.id)
+    options = RunOptions(decode=GREEDY, seed=seed)
+
+    def context(lazy: bool) -> MethodContext:
+        return MethodContext(lm, encoded, lambda: tracks, replace(options, lazy=lazy))
+
+    ways: list[tuple[str, Callable[[], Answer]]] = [
+        ("plain", lambda: run_method(context(False), METHODS["baseline"])),
+        ("full", lambda: run_method(context(False), METHODS["macd"])),
+        ("lazy", lambda: run_method(context(True), METHODS["macd"])),
+    ]
+    ways = ways[index % 3 :] + ways[: index % 3]
+    given = {name: timed(times, name, way) for name, way in ways}
+    pairs = [(given["full"], given["lazy"])]
+    whole, sweep = context(False), {}
+    for name in ("macd", "vcd"):
+        views = decoding_views(whole, METHODS[name])
+        for contrast, decode in SETTINGS:
+            rule, how = Linear(contrast), replace(decode, seed=seed)
+            eager = find_answer(lm, name, views.base, views.others, rule, how)
+            lazy = find_answer(lm, name, views.base, lambda v=views: v.others, rule, how)  # type: ignore[misc]
+            pairs.append((eager, lazy))
+            if name == "macd" and contrast.alpha == 1.0 and decode is GREEDY:
+                shares = (open_tokens(eager, rule), len(eager.tokens), eager.text)
+                sweep[str(contrast.beta)] = shares
+    row: Row = {"item": item.id, "regime": item.regime, "times": times, "sweep": sweep}
+    row["open"] = sum(bool(step.others) for step in given["lazy"].tokens)
+    row["answers"] = len(pairs)
+    row["gaps"] = [gap for pair in pairs if (gap := gap_of(*pair)) is not None]
+    return row
+
+
+def timed(times: dict[str, float], name: str, call: Callable[[], Any]) -> Any:
+    """The call's result; its seconds are noted."""
+    began = time.perf_counter()
+    result = call()
+    times[name] = time.perf_counter() - began
+    return result
+
+
+def look(detector: Detector, clip: Clip) -> tuple[Track, ...]:
+    """The clip's objects, as a run finds them."""
+    options = RunOptions()
+    found = list(detector.detect(clip.dense_frames, options.detect))
+    aspect = clip.size[0] / clip.size[1]
+    where = (found, clip.dense_times, clip.times)
+    return track(*where, options.track, options.detect, aspect)[0]
+
+
+def gap_of(eager: Answer, lazy: Answer) -> float | None:
+    """None for equal tokens; else how far the first other token was from a tie, in logits."""
+    one, other = ([t.token for t in a.tokens] for a in (eager, lazy))
+    if one == other:
+        return None
+    at = next(i for i, (a, b) in enumerate(zip_longest(one, other)) if a != b)
+    return tie_gap(eager.tokens[min(at, len(one) - 1)], eager)
+
+
+def tie_gap(step: TokenStep, eager: Answer) -> float:
+    """The least of: best score over the next; a logit from the cut."""
+    weights = contrast_weights(step.base, eager.alpha, eager.beta)
+    scores = np.sort(weighted(step.base, step.others, weights))[::-1]
+    best = float(scores[0] - scores[1]) if len(scores) > 1 else np.inf
+    cut = float(np.abs(step.base - weights.floor).min())
+    return min(best, cut)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, float]:
+    """Ratios of mean times, shares, and the bound that the times are to keep."""
+    gaps = [gap for row in rows for gap in row["gaps"]]
+    answers = sum(row["answers"] for row in rows)
+    out: dict[str, float] = {
+        "lazy_questions": len(rows),
+        "lazy_answers": answers,
+        "lazy_equal_answers": answers - len(gaps),
+        "lazy_ties": sum(gap < TIE for gap in gaps),
+        "lazy_open_share": share(rows),
+    }
+    captions = [row for row in rows if row["regime"] == "captions"]
+    options = [row for row in rows if row["regime"] != "captions"]
+    for name, some in (("options", options), ("captions", captions)):
+        if not some:
+            continue
+        out[f"lazy_open_share_{name}"] = share(some)
+        for run, key in ((False, ""), (True, "run_")):
+            plain, full, lazy = (mean(some, way, run) for way in ("plain", "full", "lazy"))
+            out[f"full_macd1_{key}over_base_{name}"] = full / plain
+            out[f"lazy_macd1_{key}over_base_{name}"] = lazy / plain
+            out[f"lazy_macd1_{key}bound_{name}"] = 1 + share(some) * (full / plain - 1) + 0.05
+    opened = [row["times"]["lazy"] / row["times"]["full"] for row in rows if row["open"]]
+    if opened:
+        out["lazy_over_full_where_open"] = float(np.median(opened))
+    for beta in BETAS:
+        cells = [row["sweep"][str(beta)] for row in rows]
+        part = {
+            "open": np.mean([opened > 0 for opened, _, _ in cells]),
+            "tokens": sum(opened for opened, _, _ in cells) / sum(n for _, n, _ in cells),
+            "reads": np.mean([FULL_READS if opened else 1.0 for opened, _, _ in cells]),
+            "right": np.mean([hit for _, _, hit in cells]),
+        }
+        out |= {f"lazy_beta_{beta}_{key}": float(value) for key, value in part.items()}
+    return {key: round(value, 4) for key, value in out.items()}
+
+
+def share(rows: Sequence[Row]) -> float:
+    """Of questions with a token that MACD's contrast could change."""
+    return sum(row["open"] > 0 for row in rows) / len(rows)
+
+
+def mean(rows: Sequence[Row], way: str, run: bool) -> float:
+    """Seconds a question; run: with reading, encoding and, where it is needed, detection."""
+    total = 0.0
+    for row in rows:
+        times: dict[str, float] = row["times"]
+        total += times[way]
+        if run:
+            total += times["read"] + times["encode"]
+            total += times["detect"] * (way == "full" or (way == "lazy" and row["open"] > 0))
+    return total / len(rows)
