@@ -222,7 +222,7 @@ def figures(rows: Sequence[Row]) -> dict[str, float]:
 
 def share(rows: Sequence[Row]) -> float:
     """Of questions with a token that MACD's contrast could change."""
-    return sum(row["open"] > 0 for row in rows) / len(rows)
+    return float(np.mean([row["open"] > 0 for row in rows]))
 
 
 def mean(rows: Sequence[Row], way: str, run: bool) -> float:

@@ -388,6 +388,9 @@ RULES: dict[str, type[ScoreRule]] = {
 }
 """Every rule by name."""
 
+CUT_BY_VIDEO = tuple(n for n, rule in RULES.items() if rule.floor is not ScoreRule.floor)
+"""Rules whose cut follows from the video alone, so that it may decide a token."""
+
 EVENLY_WEIGHED = (Linear.name, MeanViews.name)
 """Rules with the same α for every token, over the mean of the second views."""
 

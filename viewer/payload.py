@@ -21,6 +21,7 @@ from macd_studio.core.media.webp import picture_uri
 from macd_studio.core.methods import find_method
 from macd_studio.core.question import nouns
 from macd_studio.core.repeats import Repeats
+from macd_studio.core.rules import CUT_BY_VIDEO
 from macd_studio.core.traces.reproduce import command, snippet
 from macd_studio.core.truth import OUTSIDE, is_right
 from macd_studio.core.types import LOST, Answer, ModelFrames, Pixels, StepWeights, Trace
@@ -159,6 +160,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "measurable": can_measure(trace),
         "comparable": can_compare(trace),
         "badge": _badge(trace),
+        "lazy": trace.options.lazy,
         "undetected": list(undetected(trace)),
     }
 
@@ -273,6 +275,7 @@ def _answer(answer: Answer, truth: str, trace: Trace | None = None) -> dict[str,
             {"view": z.view.as_dict(), "shown": _shown(trace, z.shown)} for z in answer.second_views
         ],
         "title": title_of(answer.method),
+        "locks": answer.rule in CUT_BY_VIDEO,
         "tokens": [
             as_row(t, True)
             | {

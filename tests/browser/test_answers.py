@@ -95,6 +95,45 @@ def test_where_one_answer_ends_and_the_other_goes_on_the_end_is_shown(bare):
     assert visible_tokens(page, "macd") == ["yes", "␣and", "dog"]
 
 
+def locked(page, method="macd"):
+    strip = page.locator(f".mv-strip[data-method={method}] .mv-token")
+    marks = ["mv-locked" in t.get_attribute("class") for t in strip.all()]
+    titles = ["Locked: no other token passes" in t.get_attribute("title") for t in strip.all()]
+    assert marks == titles
+    return marks
+
+
+def test_tokens_that_no_contrast_can_change_are_locked(bare):
+    trace = answered([0, END], [2, END])
+    macd, alone = trace.answers["macd"], step(1, END)
+    sure = replace(alone, others=(np.zeros_like(alone.base),), others_log_z=(0.0,))
+    macd = replace(macd, tokens=(macd.tokens[0], sure), alpha=1.0, beta=0.1)
+    trace = replace(trace, answers=trace.answers | {"macd": macd})
+    page = show(bare, trace)
+    assert (locked(page), locked(page, "baseline")) == ([False, True], [False, False])
+    said = page.locator(".mv-mechanism").inner_text()
+    assert "1 of the 2 tokens of MACD's answer was open to contrast;" in said
+    page.locator(".mv-live input").nth(1).focus()
+    page.keyboard.press("Home")  # without a cut every token is open
+    assert locked(page) == [False, False]
+    page.keyboard.press("End")
+    assert locked(page) == [True, True]
+
+
+def test_a_lazy_run_says_that_nothing_was_open(bare):
+    trace = answered([0, END], [0, END])
+    tokens = tuple(step(i, t) for i, t in enumerate([0, END]))
+    macd = replace(trace.answers["macd"], tokens=tokens, second_views=(), alpha=1.0, beta=0.1)
+    options = replace(trace.options, lazy=True)
+    trace = replace(trace, options=options, answers=trace.answers | {"macd": macd})
+    page = show(bare, replace(trace, steps=(), counterfactual=None, tracks=(), timings_ms={}))
+    assert locked(page) == [True, True]
+    said = page.locator(".mv-mechanism").inner_text()
+    assert said == "No contrast can change any of the 2 tokens of MACD's answer."
+    assert page.locator(".mv-live").is_hidden()
+    assert page.get_by_text("This run was lazy").is_visible()
+
+
 def test_a_moved_alpha_that_turns_an_end_token_says_what_becomes_of_the_answer(bare):
     alpha = "document.querySelector('.mv-live input')"
     page = show(bare, answered([0, END], [0, END]))

@@ -145,6 +145,18 @@ CASES = {
         (["mean"], "Answers of the rule mean are not scored again by α and β; each token shows the weights"
                    " it was chosen with.")
     ],
+    "lockText": [
+        ([False], "Locked: no other token passes the plausibility cut, so no contrast can change it, whatever α and the second view"),
+        ([True], "Locked: with β above 1 only the video's own first choice passes the cut"),
+    ],
+    "openText": [
+        ([0, 1], "No contrast can change the one token of MACD's answer."),
+        ([0, 3], "No contrast can change any of the 3 tokens of MACD's answer."),
+        ([1, 1], "The one token of MACD's answer was open to contrast."),
+        ([3, 3], "All 3 tokens of MACD's answer were open to contrast."),
+        ([1, 3], "1 of the 3 tokens of MACD's answer was open to contrast; no contrast can change the others."),
+        ([2, 3], "2 of the 3 tokens of MACD's answer were open to contrast; no contrast can change the others."),
+    ],
     "tokenTitle": [([0, 7, True], "here the answers diverge"), ([0, 7, False], "token 1, id 7")],
     "effectText": [([-0.5], "hiding this object alone: −0.50 to its log p")],
     "rankedEffect": [([0.5, 2], "hiding it alone: +0.50 to this token's log p (rank 2)")],

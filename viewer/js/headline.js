@@ -2,8 +2,9 @@
 // What was masked, which logits moved with it, and what came of it. Read from the trace alone.
 
 import { el } from "./dom.js";
+import { isLocked } from "./rescore.js";
 import { divergence } from "./state.js";
-import { TEXT, levelIndex, logitChanges, lossNote, maskedText, undetectedNote, verdictText } from "./strings.js";
+import { TEXT, levelIndex, logitChanges, lossNote, maskedText, openText, undetectedNote, verdictText } from "./strings.js";
 
 /** @import { Answer, Trace } from "./types" */
 
@@ -18,12 +19,18 @@ export class Headline {
   /** @param {Trace} trace */
   load(trace) {
     const { baseline, macd } = trace.answers;
-    this.root.hidden = this.outcome.hidden = !trace.final || !baseline || !macd || !macd.finished;
-    if (this.root.hidden || !trace.final) return;
-    this.mechanism.textContent = [maskedText(trace), masksAny(trace) ? logitText(baseline, macd) : ""].filter(Boolean).join(" ");
+    this.root.hidden = this.outcome.hidden = (!trace.final && !trace.lazy) || !baseline || !macd || !macd.finished;
+    if (this.root.hidden) return;
+    const masked = trace.final ? [maskedText(trace), masksAny(trace) ? logitText(baseline, macd) : ""] : [];
+    this.mechanism.textContent = [...masked, opened(macd)].filter(Boolean).join(" ");
     this.outcome.replaceChildren(...outcome(trace, baseline, macd));
     this.notes.replaceChildren(...notes(trace).map((text) => el("p", { class: "mv-note" }, text)));
   }
+}
+
+/** How many of an answer's tokens a contrast can change. @param {Answer} answer */
+function opened(answer) {
+  return answer.locks ? openText(answer.tokens.filter((step) => !isLocked(answer, step)).length, answer.tokens.length) : "";
 }
 
 /** @param {Trace} trace */

@@ -47,6 +47,17 @@ export function rescore(step, alpha, beta, head = "probability") {
 }
 
 /**
+ * Whether one token alone passes the cut of an answer at this token, which every contrast then chooses.
+ * @param {{ locks: boolean, beta: number, head: Head }} answer @param {TokenStep} step
+ */
+export function isLocked({ locks, beta, head }, step) {
+  if (!locks) return false;
+  const top = Math.max(...step.base);
+  const { floor } = step.weights || linearWeights(top, 0, beta, head);
+  return floor !== null && step.base.filter((logit) => logit >= floor).length <= 1;
+}
+
+/**
  * The model's repetition penalty: (place of a candidate, its score) -> its score after it.
  * @param {TokenStep} step @returns {(i: number, score: number) => number}
  */

@@ -70,6 +70,7 @@ export const TEXT = {
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
   noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   // tokens
+  lazyRun: "This run was lazy: the second view was read only where a token needed it, so α and β cannot be moved.",
   endTokensHint: "The token that ends an answer holds no words", endTokens: "End tokens",
   continueDecodingFromHere: "Continue decoding from here", answers: "Answers", endsHere: "ends here",
   applyTheseValues: "Apply these values", decoding: "decoding …", MACDBeforeEdit: "MACD (before edit)",
@@ -352,6 +353,17 @@ export const notRescored = (rule) =>
 
 /** @type {(index: number, id: number, diverges: boolean) => string} */
 export const tokenTitle = (index, id, diverges) => diverges ? "here the answers diverge" : `token ${index + 1}, id ${id}`;
+
+/** @type {(everyToken: boolean) => string} everyToken: whether β above 1 lets nothing else through anywhere */
+export const lockText = (everyToken) => everyToken ? "Locked: with β above 1 only the video's own first choice passes the cut"
+  : "Locked: no other token passes the plausibility cut, so no contrast can change it, whatever α and the second view";
+
+/** @type {(open: number, tokens: number) => string} open: tokens of MACD's answer that contrast can change */
+export const openText = (open, tokens) => {
+  if (!open) return tokens === 1 ? "No contrast can change the one token of MACD's answer." : `No contrast can change any of the ${tokens} tokens of MACD's answer.`;
+  if (open === tokens) return tokens === 1 ? "The one token of MACD's answer was open to contrast." : `All ${tokens} tokens of MACD's answer were open to contrast.`;
+  return `${open} of the ${tokens} tokens of MACD's answer ${open === 1 ? "was" : "were"} open to contrast; no contrast can change the others.`;
+};
 
 /** @type {(change: number) => string} change: of log p */
 export const effectText = (change) => `hiding this object alone: ${signed(change)} to its log p`;

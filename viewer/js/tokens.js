@@ -4,9 +4,9 @@
 import { differenceBar } from "./controls.js";
 import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { Flips } from "./flips.js";
-import { rescore } from "./rescore.js";
+import { isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
-import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, notRescored, tokenTitle, turnText } from "./strings.js";
+import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, tokenTitle, turnText } from "./strings.js";
 import { fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -152,14 +152,14 @@ export class Tokens {
     this.choices.reference.select.value = reference?.method ?? "";
     this.choices.contrast.select.value = contrast?.method ?? "";
     const two = Boolean(contrast && contrast.tokens.some((t) => t.others.length));
-    const able = Boolean(contrast && takesAlpha(contrast));
+    const able = Boolean(contrast && takesAlpha(contrast)) && !trace.lazy;
     const scored = contrast && able ? scoredAnswer(trace, contrast) : "";
     // what was measured comes as the same answer again, whose α and β may have been moved
     if (!scored || scored !== this.scored) this.rule = contrast && able ? { alpha: contrast.alpha, beta: contrast.beta } : null;
     this.scored = scored;
     this.live.hidden = !two || !able;
-    this.reason.textContent = two && !able && contrast
-      ? notRescored(contrast.rule) : "";
+    this.reason.textContent = trace.lazy && contrast ? TEXT.lazyRun
+      : two && !able && contrast ? notRescored(contrast.rule) : "";
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, divergesAt)));
     if (trace.previous && contrast?.method === "macd") this.strips.append(this.previousStrip(trace.previous));
     this.verdict.textContent = this.divergenceNote = this.say(answers, divergesAt);
@@ -215,6 +215,20 @@ export class Tokens {
     this.reason.textContent = this.again.hidden ? "" : why;
   }
 
+  // Marks the tokens that no contrast can change, under the β in hand.
+  drawLocks() {
+    for (const answer of this.answers()) {
+      const beta = this.ruleOf(answer).beta;
+      for (const button of this.buttonsOf(answer)) {
+        const i = Number(button.dataset.index);
+        const locked = isLocked({ ...answer, beta }, answer.tokens[i]);
+        const title = tokenTitle(i, answer.tokens[i].token, i === this.divergence());
+        button.classList.toggle("mv-locked", locked);
+        button.title = locked ? `${title}. ${lockText(answer.beta > 1)}` : title;
+      }
+    }
+  }
+
   /** The tokens of an answer's strip. @param {Answer} answer */
   buttonsOf(answer) {
     return [...all(this.strips, "button.mv-token")].filter((button) => methodOf(button) === answer.method);
@@ -265,6 +279,7 @@ export class Tokens {
       button.hidden = Boolean(answer) && this.hidesEnd(answer, Number(button.dataset.index));
     }
     this.drawRule();
+    this.drawLocks();
     for (const button of all(this.strips, "button.mv-token")) {
       const mine = methodOf(button) === method;
       button.setAttribute("aria-pressed", String(mine && Number(button.dataset.index) === token));

@@ -93,6 +93,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   controls_ms: number | null;
   /** What must be seen before anything is believed; empty where there is nothing of the kind. */
   badge: string;
+  /** Whether second views were read only where a token needed them. */
+  lazy: boolean;
   /** Nouns of the question that no track is called. */
   undetected: string[];
   previous?: Answer;
@@ -135,6 +137,8 @@ export interface Answer extends Stored.Answer {
   right: boolean | null;
   /** What the method is called. */
   title: string;
+  /** Whether its cut follows from the video alone, so that it may decide a token. */
+  locks: boolean;
   second_views: ShownView[];
   tokens: TokenStep[];
   /** Whether a bias would do the same, in a sentence; empty where the answers do not diverge. */
