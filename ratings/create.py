@@ -199,6 +199,7 @@ def _write(
     new_private_file(path)
     db = sqlite3.connect(path, isolation_level=None)
     try:
+        db.execute("PRAGMA synchronous = OFF")  # `create_study` flushes the finished file once
         create_tables(db)
         db.execute("BEGIN")
         described = [_insert(db, i + 1, item, media) for i, item in enumerate(items)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts first what takes longest, for several workers; one keeps the order of the files."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clips_are_read_in_a_thread() -> Iterator[Callable[[], Any]]:
+    """Starting the process that reads a clip takes longer than reading a small one."""
+    from macd_studio.core.media import video
+    from tests.in_process import InProcess
+
+    process, video._start_worker = video._start_worker, InProcess
+    yield process
+    video._start_worker = process
+
+
+@pytest.fixture
+def reader_process(_clips_are_read_in_a_thread, monkeypatch) -> None:
+    """Clips are read by a process of their own, as outside the tests."""
+    monkeypatch.setattr("macd_studio.core.media.video._start_worker", _clips_are_read_in_a_thread)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,9 @@ class InProcess:
         """Nothing to do: reading ends by itself, or when nobody takes its pictures."""
 
     def wait(self) -> int:
-        """After the pipes were closed."""
+        """Before the pipes are closed; one that never had a job ends here."""
+        if self._thread.ident is None:
+            self._out.close()
         return 0
 
     def poll(self) -> None:

@@ -14,6 +14,7 @@ from tests.zoo import set_display_matrix
 TRUE = VideoOptions(frames=4)
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_frames_are_the_middles_of_equal_parts(make_video):
     clip = read_clip(make_video(frames=24, fps=12), TRUE)
     assert clip.frames.shape == (4, 48, 64, 3)
@@ -189,6 +190,7 @@ def test_too_small_too_large_too_long_too_heavy(make_video):
         read_clip(make_video("h.mp4"), VideoOptions(max_megabytes=0.001))
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_a_decoder_that_hangs_is_ended(make_video):
     limits = ReadLimits(OWN_MACHINE.memory_bytes, seconds=0.01, exact_seconds=0.01)
     with pytest.raises(errors.DecodeLimit, match="longer than"):
@@ -208,6 +210,7 @@ def test_real_clips(real):
         assert clip.duration > people * 0.9
 
 
+@pytest.mark.usefixtures("reader_process")
 @pytest.mark.long
 def test_reading_ends_when_nobody_waits(make_video):
     """Cancelled as soon as it is asked, with the decoder ended."""
@@ -222,6 +225,7 @@ def test_reading_ends_when_nobody_waits(make_video):
     assert asked == [1]
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
     from macd_studio.core.media import video
 
@@ -242,6 +246,7 @@ def test_a_waiting_decoder_reads_like_a_new_one(make_video, monkeypatch):
         ready.close()
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_a_decoder_without_a_job_ends_with_its_owner():
     from macd_studio.core.media import video
 

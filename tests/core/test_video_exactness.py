@@ -10,7 +10,6 @@ import pytest
 from macd_studio.core.errors import DecodeLimit
 from macd_studio.core.media.video import OWN_MACHINE, ReadLimits, read_clip
 from macd_studio.core.options import VideoOptions
-from tests.in_process import InProcess
 from tests.samples import sampled
 
 COUNT, RATE = 120, 25
@@ -76,12 +75,6 @@ def hide_first(path, pictures):
 
 def x264(gop):
     return {"x264-params": f"open-gop={int(gop == 'open')}:keyint=24:bframes=3:scenecut=0"}
-
-
-@pytest.fixture(autouse=True)
-def _no_process(monkeypatch):
-    """Hundreds of reads: each would need a process of its own."""
-    monkeypatch.setattr("macd_studio.core.media.video._start_worker", InProcess)
 
 
 VARIABLE = list(np.cumsum([(20, 20, 20, 180, 40)[i % 5] for i in range(COUNT)]).tolist())

@@ -67,6 +67,7 @@ def test_without_key_frames_the_beginning_is_used(one_gop, monkeypatch, dense_fp
         assert any("different pictures to sample" in n for n in clip.notes)
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_with_neither_key_frames_nor_a_beginning_it_is_refused(one_gop):
     limits = ReadLimits(MEMORY, seconds=2 * PATIENCE_S, exact_seconds=0)
     with pytest.raises(errors.DecodeLimit, match="longer than 1800 s") as refused:
@@ -136,7 +137,6 @@ def test_short_memory_leads_to_key_frames_on_one_thread(tmp_path, monkeypatch):
         threads.append(source.threads)
         return kept(source, wanted)
 
-    monkeypatch.setattr("macd_studio.core.media.video._start_worker", InProcess)
     monkeypatch.setattr(Source, "_on_display", exhausted)
     monkeypatch.setattr(Source, "key_frames", key_frames)
     clip = read_clip(path, VideoOptions(frames=4, dense_fps=0))
@@ -145,6 +145,7 @@ def test_short_memory_leads_to_key_frames_on_one_thread(tmp_path, monkeypatch):
     assert [number_of(f) for f in clip.frames] == [0, 24, 72, 96]
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_a_process_without_memory_is_an_error_of_ours(one_gop):
     with pytest.raises(errors.VideoError) as refused:
         read_clip(one_gop, limits=ReadLimits(2**26, seconds=PATIENCE_S, exact_seconds=PATIENCE_S))
@@ -159,6 +160,7 @@ def children():
     return found
 
 
+@pytest.mark.usefixtures("reader_process")
 @pytest.mark.long
 def test_no_way_of_ending_leaves_a_process_or_a_file(one_gop, tmp_path, monkeypatch):
     """Read whole, refused, out of time, and cancelled while either way of reading is taken."""
@@ -238,6 +240,7 @@ def write_textured(path, codec, pix_fmt, frames, size, **options):
     return path
 
 
+@pytest.mark.usefixtures("reader_process")
 @pytest.mark.long
 def test_a_minute_from_a_phone_is_read_on_a_public_server(tmp_path):
     """4K HEVC of 10 bits, one key frame a second, as phones record it, within a gigabyte."""

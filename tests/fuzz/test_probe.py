@@ -84,6 +84,7 @@ def mutated(samples, case):
     return kind, bytes(data)
 
 
+@pytest.mark.usefixtures("reader_process")
 def test_mutated_videos_are_clips_or_video_errors(samples, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()

@@ -6,7 +6,7 @@ import numpy as np
 
 from macd_studio.core.options import AscentOptions, MaskOptions
 from macd_studio.core.types import SEEN, AscentStep, Counterfactual, Track
-from macd_studio.ratings.create import StudyPlan, create_study
+from macd_studio.ratings.create import Created, StudyPlan, create_study, preregistration_path
 from macd_studio.ratings.events import Event
 from macd_studio.ratings.gold import KnownItem, KnownSide
 from macd_studio.ratings.source import Source
@@ -59,6 +59,23 @@ def make_study(folder, clips=6, name="study.db", **plan):
     made = create_study(path, [source(i) for i in range(clips)], StudyPlan(**(defaults | plan)))
     make_study.last = made
     return path
+
+
+def copy_study(folder, clips=6, **plan):
+    """The same as `make_study`, as a copy where one of this kind was made before."""
+    path, beside = folder / "study.db", preregistration_path(folder / "study.db")
+    key = clips, repr(plan)
+    if key in MADE:
+        study, text, make_study.last = MADE[key]
+        path.write_bytes(study)
+        beside.write_text(text)
+    else:
+        make_study(folder, clips, **plan)
+        MADE[key] = path.read_bytes(), beside.read_text(), make_study.last
+    return path
+
+
+MADE: dict[tuple[int, str], tuple[bytes, str, Created]] = {}
 
 
 def rater_in(study):

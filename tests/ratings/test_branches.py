@@ -18,7 +18,7 @@ from macd_studio.ratings.errors import StudyError
 from macd_studio.ratings.export import rows
 from macd_studio.ratings.shards import read_shards
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import event, known, make_study, rate, rater_in
+from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in
 
 DATA = Path(__file__).parent / "data" / "version1.zip"
 
@@ -157,7 +157,7 @@ def test_the_mirror_of_version_1_is_restored_with_both_branches(old):
 @pytest.fixture
 def pair(tmp_path):
     """Two files of one study with ratings that they have in common."""
-    one = make_study(tmp_path, 3, gold=(known(1),), arms=("macd", "random-mask", "mask-all"))
+    one = copy_study(tmp_path, 3, gold=(known(1),), arms=("macd", "random-mask", "mask-all"))
     with Study(one) as study:
         code, rater = rater_in(study)
         rate(study, rater, study.tasks(rater)[0]["id"], [2, 4])

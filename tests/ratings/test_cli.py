@@ -12,7 +12,7 @@ from macd_studio.ratings.cli import main
 from macd_studio.ratings.secret import CODE
 from macd_studio.ratings.store import Study
 from tests.patience import PATIENCE_S
-from tests.ratings.studies import make_study
+from tests.ratings.studies import copy_study
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = assets() / "examples"
@@ -21,7 +21,7 @@ TRACE = str(EXAMPLES / "repaired.macd")
 
 @pytest.fixture
 def path(tmp_path):
-    return str(make_study(tmp_path, 2))
+    return str(copy_study(tmp_path, 2))
 
 
 def test_a_study_is_made_of_traces(tmp_path, capsys):

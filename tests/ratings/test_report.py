@@ -11,7 +11,7 @@ from macd_studio.ratings.render import html_page, markdown, power_line
 from macd_studio.ratings.report import figures, paired_matrix, progress
 from macd_studio.ratings.simulate import Habit, Truth, careful, careless, habits, simulate
 from macd_studio.ratings.store import Study
-from tests.ratings.studies import known, make_study, rate, rater_in, source
+from tests.ratings.studies import copy_study, known, make_study, rate, rater_in, source
 
 FEW = 400
 EFFECT = 0.8
@@ -74,7 +74,7 @@ def test_raters_who_favour_what_the_gradient_names_show_it(report, tmp_path):
     """In these clips the dog has the larger gradient and MACD hides it, so the sign is planted."""
     assert report["gradient"]["correlation"]["value"] > 0.3
     assert len(report["gradient"]["objects"]) > 20
-    with Study(make_study(tmp_path, 24)) as study:
+    with Study(copy_study(tmp_path, 24)) as study:
         simulate(study, seed=2, effect=-EFFECT)
         assert figures(study, FEW)["gradient"]["correlation"]["value"] < -0.3
 
@@ -82,7 +82,7 @@ def test_raters_who_favour_what_the_gradient_names_show_it(report, tmp_path):
 def test_sides_are_even_and_a_leaning_shows(report, tmp_path):
     left = report["sides"]["left"]
     assert left["low"] < 0.5 < left["high"]
-    with Study(make_study(tmp_path, 24)) as study:
+    with Study(copy_study(tmp_path, 24)) as study:
         for _ in range(4):
             _, rater = rater_in(study)
             for task in study.tasks(rater):
@@ -119,7 +119,7 @@ def test_a_study_without_ratings_has_a_report(tmp_path, design):
 
 
 def test_one_rater_and_one_clip_give_no_interval_that_is_none(tmp_path):
-    with Study(make_study(tmp_path, 1)) as study:
+    with Study(copy_study(tmp_path, 1)) as study:
         _, rater = rater_in(study)
         rate(study, rater, study.tasks(rater)[0]["id"], [2, 4])
         one = figures(study, FEW)

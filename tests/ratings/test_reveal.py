@@ -17,7 +17,7 @@ from macd_studio.ratings.media import decode_clip
 from macd_studio.ratings.preregistration import canonical, sha256
 from macd_studio.ratings.reveal import reveal, revealed, verify
 from macd_studio.ratings.store import CLOSED, OPEN, Study
-from tests.ratings.studies import known, make_study, rate, rater_in, source
+from tests.ratings.studies import copy_study, known, make_study, rate, rater_in, source
 
 VERSION_1 = Path(__file__).parent / "data" / "version1.zip"
 FEW = 5
@@ -27,7 +27,7 @@ FEW = 5
 @pytest.fixture
 def study(tmp_path):
     gold = (known(1), known(2, training=True))
-    with Study(make_study(tmp_path, 4, seed=7, gold=gold)) as opened:
+    with Study(copy_study(tmp_path, 4, seed=7, gold=gold)) as opened:
         yield opened
 
 
@@ -209,7 +209,7 @@ def test_a_study_without_a_salt_has_nothing_to_reveal(tmp_path):
 
 
 def test_only_the_owner_reads_files_that_hold_secrets(tmp_path, capsys):
-    path = make_study(tmp_path, 2)
+    path = copy_study(tmp_path, 2)
     mode = {"created": path}
     with Study(path, network=False) as study:
         rater_in(study)

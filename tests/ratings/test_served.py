@@ -14,12 +14,12 @@ from macd_studio.macd_ui.serving.gate import Gate
 from macd_studio.macd_ui.serving.study import open_site
 from macd_studio.macd_ui.settings import ServerSettings, read_settings
 from macd_studio.ratings.web import CODE_HEADER, ORGANISER_COOKIE
-from tests.ratings.studies import make_study, raw
+from tests.ratings.studies import copy_study, make_study, raw
 
 
 @pytest.fixture
 def settings(tmp_path):
-    return ServerSettings(study=str(make_study(tmp_path, 2)))
+    return ServerSettings(study=str(copy_study(tmp_path, 2)))
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from macd_studio.ratings.check import check_study
 from macd_studio.ratings.connection import connect, on_network
 from macd_studio.ratings.errors import Refused, StudyBusy, StudyError
 from macd_studio.ratings.store import CLOSED, OPEN, PAUSED, Study
-from tests.ratings.studies import event, known, make_study, rate, rater_in
+from tests.ratings.studies import copy_study, event, known, make_study, rate, rater_in
 
 
 @pytest.fixture
 def study(tmp_path):
-    with Study(make_study(tmp_path, 4, gold=(known(1), known(2, training=True)))) as opened:
+    with Study(copy_study(tmp_path, 4, gold=(known(1), known(2, training=True)))) as opened:
         yield opened
 
 
@@ -32,7 +32,7 @@ def ratings(study):
 
 
 def test_every_commit_waits_for_the_disk(tmp_path):
-    path = make_study(tmp_path, 1)
+    path = copy_study(tmp_path, 1)
     db = connect(path, write=True, network=False)
     assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
@@ -135,7 +135,7 @@ def test_two_tabs_of_one_rater_are_seen_as_a_conflict(study, rater):
 
 def test_the_order_of_arrival_decides_not_the_clock(tmp_path):
     now = iter([1e9, 5.0, 2e9, 1.0, 3.0, 2.0, 1.0, 0.0])
-    with Study(make_study(tmp_path, 1), clock=lambda: next(now)) as study:
+    with Study(copy_study(tmp_path, 1), clock=lambda: next(now)) as study:
         _, rater = rater_in(study)
         task = study.tasks(rater)[0]["id"]
         for new, client in ((1, 9e12), (4, -5.0), (2, 3.0)):
@@ -227,7 +227,7 @@ def test_a_copy_made_while_it_is_served_holds_every_rating(study, rater, tmp_pat
 
 
 def test_a_study_on_a_network_mount_is_served_by_one_server_only(tmp_path):
-    path = make_study(tmp_path, 1)
+    path = copy_study(tmp_path, 1)
     with Study(path, network=True) as one:
         rater_in(one)
         assert "locked" in read_at_once(path)

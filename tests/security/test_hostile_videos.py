@@ -19,7 +19,6 @@ from macd_studio.core.media.video import read_clip
 from macd_studio.core.options import VideoOptions
 from tests.bad_inputs import CASES, NAMES, write_with_external_data
 from tests.conftest import write_video
-from tests.in_process import InProcess
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -28,14 +27,8 @@ REFUSED = [case for case in CASES if case.error]
 READ = [case for case in CASES if not case.error]
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """Reads in a thread of the test instead of a process."""
-    monkeypatch.setattr("macd_studio.core.media.video._start_worker", InProcess)
-
-
 @pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_a_bad_file_is_refused_with_cause_and_remedy(case, tmp_path, quick):
+def test_a_bad_file_is_refused_with_cause_and_remedy(case, tmp_path):
     path = case.build(tmp_path)
     with pytest.raises(errors.VideoError) as refused:
         read_clip(path, OPTIONS)
@@ -48,7 +41,7 @@ def test_a_bad_file_is_refused_with_cause_and_remedy(case, tmp_path, quick):
 
 
 @pytest.mark.parametrize("case", READ, ids=str)
-def test_an_odd_file_is_read_with_a_note(case, tmp_path, quick):
+def test_an_odd_file_is_read_with_a_note(case, tmp_path):
     path = case.build(tmp_path)
     clip = read_clip(path, OPTIONS)
     assert 1 <= len(clip.frames) <= 4
@@ -153,7 +146,7 @@ def references(canary):
 
 
 @pytest.mark.parametrize("name", ["clip.mp4", "clip.m3u8"])
-def test_no_playlist_opens_another_file(canary, tmp_path, monkeypatch, quick, name):
+def test_no_playlist_opens_another_file(canary, tmp_path, monkeypatch, name):
     """Not even one that the check of a file's first bytes lets pass."""
     monkeypatch.setattr("macd_studio.core.media.video._NOT_VIDEO", {})
     for content in references(canary):
@@ -163,7 +156,7 @@ def test_no_playlist_opens_another_file(canary, tmp_path, monkeypatch, quick, na
     assert canary.close() == []
 
 
-def test_no_movie_opens_another_file(canary, tmp_path, quick):
+def test_no_movie_opens_another_file(canary, tmp_path):
     for url in (str(canary.path), f"file://{canary.path}", canary.url):
         path = write_with_external_data(tmp_path / "clip.mp4", url)
         assert len(read_clip(path, OPTIONS).frames) == 4  # its own data are used
@@ -172,7 +165,7 @@ def test_no_movie_opens_another_file(canary, tmp_path, quick):
 
 @pytest.mark.parametrize("start", ["concat:", "subfile,,start,0,end,9,,:", "file:", "cache:file:",
                                    "async:file:", ""])  # fmt: skip
-def test_no_name_opens_another_file(canary, tmp_path, quick, monkeypatch, start):
+def test_no_name_opens_another_file(canary, tmp_path, monkeypatch, start):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(errors.VideoNotFound):
         read_clip(f"{start}{canary.path}")
@@ -197,7 +190,7 @@ def test_the_canary_sings(canary, tmp_path):
     assert set(canary.close()) == {"file", "port"}
 
 
-def test_a_cover_before_the_video_is_not_taken_for_it(tmp_path, quick):
+def test_a_cover_before_the_video_is_not_taken_for_it(tmp_path):
     path = tmp_path / "both.mp4"
     with av.open(str(path), "w") as out:
         cover = out.add_stream("mjpeg", rate=1)

@@ -4,14 +4,20 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from macd_studio.core import hub
+from macd_studio.core.errors import BackboneNotFound, MacdError
+from macd_studio.core.objects.detect import load_detector
 from macd_studio.core.shipped import shipped
 from macd_studio.macd_ui.serving.routes import JSON, Doors
-from tests import hub
+from macd_studio.macd_ui.serving.server import with_models
+from macd_studio.macd_ui.settings import ServerSettings
+from tests import hub as local_hub
 from tests.raw import API, Visitor
 from tests.security.outbound import guarded, trap
 
@@ -118,9 +124,40 @@ for load, name in ((load_backbone, "nobody/other"), (load_detector, "rt-detr"),
 """
 
 
+def test_only_listed_models_that_are_here_are_offered_and_then_the_hub_is_closed(
+    monkeypatch, capsys
+):
+    def fetch(name):
+        assert not closed.is_set()
+        if "/none" in name or "missing" in name:
+            raise BackboneNotFound("nowhere", "Choose another")
+
+    closed = threading.Event()
+    monkeypatch.setattr("macd_studio.core.hub._closed", closed)
+    monkeypatch.setattr("macd_studio.core.backbones.load.fetch_backbone", fetch)
+    monkeypatch.setattr("macd_studio.core.objects.detect.load_detector", fetch)
+    listed = ServerSettings(public=True, backbones=("toyworld", "somebody/model", "nobody/none"),
+                            detectors=("toyworld", "missing.pt"))  # fmt: skip
+    kept = with_models(listed)
+    assert kept.backbones == ("toyworld", "somebody/model")
+    assert kept.detectors == ("toyworld",)
+    warned = capsys.readouterr().err
+    assert "the backbone nobody/none is not offered" in warned
+    assert "the detector missing.pt is not offered" in warned
+    monkeypatch.undo()
+    monkeypatch.setattr("macd_studio.core.hub._closed", closed)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with guarded() as tried:
+        assert not hub.reachable()
+        with pytest.raises(MacdError, match="this server downloads nothing any more"):
+            load_detector("yolo11s")
+    assert not tried
+
+
+@pytest.mark.long
 def test_listed_models_are_fetched_at_the_start_and_nothing_afterwards(tmp_path):
     requests = []
-    with hub.serving(shipped("backbone"), asked=requests) as address:
+    with local_hub.serving(shipped("backbone"), asked=requests) as address:
         where = {"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0",
                  "HF_ENDPOINT": address}  # fmt: skip
         with subprocess.Popen(
