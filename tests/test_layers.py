@@ -176,9 +176,14 @@ def is_module(name):
 
 
 @cache
+def tree(path):
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path, typing=True, functions=True):
     found = []
-    for node in statements(ast.parse(path.read_text()), typing, functions):
+    for node in statements(tree(path), typing, functions):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -276,7 +281,7 @@ def test_basics_import_nothing_of_ours_but_basics():
 
 def test_no_module_imports_private_names_of_another():
     for path in [p for house in HOUSES for p in sources(house)]:
-        for node in statements(ast.parse(path.read_text()), typing=True):
+        for node in statements(tree(path), typing=True):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("macd_studio"):
                 private = [a.name for a in node.names if a.name[0] == "_" and a.name[:2] != "__"]
                 assert not private, f"{path.relative_to(ROOT)} imports {private}"

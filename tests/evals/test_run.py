@@ -104,6 +104,13 @@ def test_a_lazy_run_does_not_choose_by_logits_it_leaves_out(tmp_path, capsys):
     assert "cannot choose α and β of macd" in capsys.readouterr().err
 
 
+@pytest.fixture
+def unplotted(finished, tmp_path, monkeypatch):
+    """A copy of that folder, whose report is written without its plots."""
+    monkeypatch.setattr("macd_studio.evals.report.pictures", lambda report: {})
+    return shutil.copytree(finished, tmp_path / "copy")
+
+
 @pytest.mark.long
 def test_a_killed_run_goes_on_to_the_same_table(finished, tmp_path):
     command = [sys.executable, "-m", "evals", *RUN, "--out", str(tmp_path)]
@@ -129,12 +136,12 @@ def test_a_killed_run_goes_on_to_the_same_table(finished, tmp_path):
     assert len(made) == len(set(made))
 
 
-def test_a_finished_run_computes_nothing_again(finished, capsys):
-    files = {p: p.stat().st_mtime_ns for p in (finished / "rows").iterdir()}
-    assert main([*RUN, "--workers", "1", "--out", str(finished)]) == 0
-    assert {p: p.stat().st_mtime_ns for p in (finished / "rows").iterdir()} == files
-    assert len(list(read(finished / "rows"))) == ROWS
-    assert main(["report", str(finished)]) == 0
+def test_a_finished_run_computes_nothing_again(unplotted, capsys):
+    files = {p: p.stat().st_mtime_ns for p in (unplotted / "rows").iterdir()}
+    assert main([*RUN, "--workers", "1", "--out", str(unplotted)]) == 0
+    assert {p: p.stat().st_mtime_ns for p in (unplotted / "rows").iterdir()} == files
+    assert len(list(read(unplotted / "rows"))) == ROWS
+    assert main(["report", str(unplotted)]) == 0
     assert "# toyworld" in capsys.readouterr().out
 
 
@@ -161,12 +168,12 @@ def test_the_report_is_whole_and_safe(finished):
     assert len(honest_table(report).splitlines()) == 2 + 5 + 1
 
 
-def test_the_packed_rows_give_the_same_report(finished):
-    report = load(finished)
-    again = json.loads(json.dumps(summarise_again(report, finished)))
+def test_the_packed_rows_give_the_same_report(unplotted):
+    report = load(unplotted)
+    again = json.loads(json.dumps(summarise_again(report, unplotted)))
     assert json.dumps(again, sort_keys=True) == json.dumps(report, sort_keys=True)
-    assert main(["report", str(finished), "--again"]) == 0
-    assert json.dumps(load(finished), sort_keys=True) == json.dumps(report, sort_keys=True)
+    assert main(["report", str(unplotted), "--again"]) == 0
+    assert json.dumps(load(unplotted), sort_keys=True) == json.dumps(report, sort_keys=True)
 
 
 def test_what_a_method_takes_stands_in_its_row(finished):

@@ -10,7 +10,7 @@ import torch  # noqa: F401 - a library that is loaded within a limit may be left
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-CASES = int(os.environ.get("MACD_FUZZ_CASES", "200"))
+CASES = int(os.environ.get("MACD_FUZZ_CASES", "100"))
 SPEEDS: dict[str, float] = {}
 """Cases a second by target, for the summary that `conftest.py` prints."""
 

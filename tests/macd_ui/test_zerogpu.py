@@ -51,6 +51,9 @@ class SlowLM(ByteLM):
         return super().query_logits(*given, **more)
 
 
+pytestmark = pytest.mark.usefixtures("reader_process")  # a fork takes no threads along
+
+
 @pytest.fixture
 def fake(monkeypatch):
     """The stand-in, in the place of `spaces` in a freshly imported module."""

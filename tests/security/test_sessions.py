@@ -139,10 +139,10 @@ def test_what_the_framework_keeps_of_a_tab_goes_with_it():
 
 
 def wait_for(condition):
-    for _ in range(9000):
+    for _ in range(45_000):
         if condition():
             return
-        threading.Event().wait(0.1)
+        threading.Event().wait(0.02)
     raise AssertionError("it never came")
 
 
