@@ -61,7 +61,7 @@ def finished(page: Page, clip: Path) -> None:
     uploading(page, clip)
     page.fill("#question textarea", "Is there a car in the video?")
     page.click("#run")
-    page.wait_for_selector("#columns.folded")
+    page.wait_for_selector("#columns:not(.drawer)")
 
 
 def what_if(page: Page, clip: Path) -> None:
@@ -84,7 +84,7 @@ def compare(page: Page, clip: Path) -> None:
         page.get_by_label(name, exact=True).check()
     page.click("#run")
     page.wait_for_selector(".mv-methods tr[data-method=blank]")
-    page.wait_for_selector("#columns.folded")
+    page.wait_for_selector("#columns:not(.drawer)")
     page.locator(".mv-screens select").nth(1).select_option("vcd")
 
 

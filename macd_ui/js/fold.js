@@ -8,7 +8,8 @@
 const ERRORS = { form: "run-error", clip: "clip-error", open: "open-error" };
 const NARROW = "(max-width: 1099px)"; // the drawer then lies over the viewer
 /** What opens the drawer → what is then in focus. */
-const OPENERS = { "open-form": "#video button, #video input", "open-examples": "#example input" };
+const OPENERS = { "open-form": "#video button[aria-dropeffect]", "open-examples": "#example input" };
+const QUESTION = "#question textarea";
 const SCHEME = "macd-scheme"; // what the reader chose, in this browser
 
 export class Form {
@@ -89,7 +90,7 @@ export class Form {
    * @param {boolean} byHand
    * @param {string} wanted what is in focus once it is open
    */
-  show(open, byHand = false, wanted = "#question textarea") {
+  show(open, byHand = false, wanted = QUESTION) {
     const columns = document.querySelector("#columns"), form = this.form();
     if (!columns || !form) return;
     const { activeElement } = document; // a button that was disabled has lost the focus to the body
@@ -99,7 +100,10 @@ export class Form {
     columns.classList.toggle("drawer", open);
     this.mark();
     if (!open && was && hadFocus) document.getElementById("open-form")?.focus({ preventScroll: true });
-    if (open && byHand) /** @type {HTMLElement | null} */ (form.querySelector(wanted))?.focus({ preventScroll: true });
+    const viewer = document.querySelector("#viewer");
+    if (!open && was && !byHand && viewer && viewer.getBoundingClientRect().top < 0) viewer.scrollIntoView({ block: "start" });
+    const place = /** @type {HTMLElement | null} */ (form.querySelector(wanted) ?? form.querySelector(QUESTION));
+    if (open && byHand) place?.focus({ preventScroll: true });
   }
 
   /**

@@ -3,7 +3,7 @@
 
 import { el } from "../../viewer/js/dom.js";
 import { AnswerTable } from "./answers.js";
-import { GUARD, realModel } from "./strings.js";
+import { GUARD, SAVED_RUN, realModel } from "./strings.js";
 import { Strip } from "./strip.js";
 import { Tally } from "./tally.js";
 
@@ -50,6 +50,7 @@ export function mountGuard(component) {
     root,
     load: (value) => {
       root.hidden = !value.outside;
+      document.dispatchEvent(new CustomEvent(SAVED_RUN, { detail: value.saved ?? null }));
       if (!value.outside) return;
       root.replaceChildren(el("p", {}, GUARD),
         el("p", { class: "guard-facts", hidden: !value.title }, realModel(value.title, value.facts)));

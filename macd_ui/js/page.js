@@ -8,7 +8,7 @@ import { RunLink } from "./link.js";
 import { openTrace, traceAnswered } from "./open.js";
 import { lightPlot, savePlot } from "./plot.js";
 import { TabRestorer } from "./restore.js";
-import { DEMO_MODEL } from "./strings.js";
+import { DEMO_MODEL, SAVED_RUN } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /**
@@ -27,6 +27,7 @@ export function mountPage({ element, props, trigger, watch }) {
     // a new run takes the whole form, a change of the run on show does not
     send: (action) => trigger(action.do === "detect" ? "edit" : "submit", action),
     onDrop: openTrace,
+    anyway: () => /** @type {HTMLElement | null} */ (document.querySelector("#answer"))?.click(),
     onDraw: (chosen, objects) => lightPlot(viewer, chosen, objects),
     base: document.baseURI,
   });
@@ -44,6 +45,7 @@ export function mountPage({ element, props, trigger, watch }) {
     history.observe(props.value);
     if (value.status && !value.status.running) traceAnswered();
   };
+  document.addEventListener(SAVED_RUN, (event) => viewer.bars.offer(/** @type {CustomEvent} */ (event).detail));
   Object.assign(window, { macdSavePlot: savePlot }); // the buttons below the plot call it
   watch("value", show);
   show();

@@ -5,6 +5,7 @@
 /** @param {number} n @param {string} noun */
 const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
+export const SAVED_RUN = "macd-saved-run"; // an event that names a run of a real model, or none
 export const DEMO_MODEL = "demo model: drawn clips only";
 export const GUARD = "The demo model has only ever seen drawn clips: about yours it finds and masks objects, "
   + "but an answer would mean nothing.";

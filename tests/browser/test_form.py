@@ -95,19 +95,19 @@ def test_a_clip_is_trimmed_picked_masked_and_answered(page, make_video):
     assert summary.inner_text().startswith("1 frame picked by hand of 0.00 s to ")
     page.fill("#question textarea", "Is there a cup?")
     page.click("#run")
-    page.wait_for_selector("#columns.folded")
+    page.wait_for_selector("#columns:not(.drawer)")
     assert "masks only" in page.locator(".mv-badge").inner_text()
     assert page.locator(".mv-token").count() == 0
     assert page.locator(".mv-stage .mv-caption").inner_text().startswith("frame 1 of 1")
 
-    # the form is folded; Enter opens it again, where the question can be typed
+    # the drawer is closed; Enter opens it again, where the question can be typed
     assert not page.locator("#ask").is_visible()
-    assert page.evaluate("document.activeElement.id") == "fold"
+    assert page.evaluate("document.activeElement.id") == "open-form"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
     page.click("#answer")
     page.wait_for_selector(".mv-strip[data-method=macd] .mv-token")
-    page.wait_for_selector("#columns.folded")
+    page.wait_for_selector("#columns:not(.drawer)")
     assert page.locator(".mv-badge").inner_text() == "demo model, outside its training data"
     page.locator(".mv-reproduce > summary").click()
     assert "--at 0." in page.locator(".mv-reproduce").inner_text()
@@ -168,6 +168,6 @@ def test_the_form_is_accessible_and_fits(page, server, make_video, width, scheme
     page.locator(".strip-frame").nth(3).click()
     assert findings(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    page.click("#fold")
+    page.click("#close-form")
     assert findings(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0

@@ -20,7 +20,7 @@ ENDED = """(question) => {
 
 def open_form(page):
     """The form is folded away after a run."""
-    fold = page.locator("#fold[aria-expanded=false]")
+    fold = page.locator("#open-form[aria-expanded=false]")
     if fold.count():
         fold.click()
 

@@ -116,7 +116,7 @@ def test_masks_only_and_examples_are_runs_that_can_be_shown_again(page, make_vid
     page.fill("#question textarea", "Is there a cup?")
     page.locator("#run").scroll_into_view_if_needed()
     page.click("#run")
-    page.wait_for_selector("#columns.folded")
+    page.wait_for_selector("#columns:not(.drawer)")
     assert page.locator("#run-progress").is_hidden()
     assert page.locator(".mv-question").bounding_box()["y"] > 0  # the result is in sight
     page.locator(".mv-history > summary").click()
@@ -131,20 +131,22 @@ def test_masks_only_and_examples_are_runs_that_can_be_shown_again(page, make_vid
     page.wait_for_function("document.querySelector('.mv-badge').textContent.includes('masks only')")
 
 
-def test_the_button_above_the_viewer_does_what_it_says(page):
+def test_the_drawer_opens_and_closes_beside_the_viewer_and_over_it(page):
     page.wait_for_selector(".mv-token")
-    assert page.locator("#fold").inner_text() == "Hide the form"
-    page.click("#fold")
-    assert page.locator("#ask").is_hidden()
-    page.click("#fold")
+    ask, viewer = page.locator("#ask"), page.locator("#viewer")
+    beside = viewer.bounding_box()
+    assert ask.bounding_box()["x"] + ask.bounding_box()["width"] <= beside["x"]
+    page.click("#close-form")
+    assert ask.is_hidden()
+    assert viewer.bounding_box()["width"] > beside["width"] + 300
+    assert page.evaluate("document.activeElement.id") == "open-form"
     page.set_viewport_size({"width": 390, "height": 844})
-    fold = page.locator("#fold")
-    assert fold.inner_text() == "Change clip or question"
-    page.evaluate("window.scrollTo(0, 0)")
-    assert page.locator("#question").bounding_box()["y"] > 844
-    fold.click()
-    assert 0 <= page.locator("#question").bounding_box()["y"] < 844
-    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+    page.click("#open-examples")
+    assert ask.bounding_box()["y"] < 10
+    assert page.evaluate("document.activeElement.closest('#example') !== null")
+    page.locator("#question textarea").focus()
+    page.keyboard.press("Escape")
+    assert ask.is_hidden()
 
 
 @pytest.mark.long
@@ -183,7 +185,7 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
     assert "is not a box" in page.locator(".mv-evidence .mv-error").inner_text()
     # a region that is drawn is written down
     page.get_by_role("button", name="Mark it").click()
-    canvas = page.locator(".mv-stage .mv-canvas")
+    canvas = page.locator("[data-part=picture]")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])

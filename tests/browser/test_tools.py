@@ -9,7 +9,7 @@ from macd_studio.viewer import JS, bundle, payload, status
 from tests.browser.states import show, traced
 
 pytestmark = pytest.mark.browser
-CANVAS = ".mv-stage .mv-canvas"
+CANVAS = "[data-part=picture]"
 
 
 def open_tools(page, trace=None, **more):
@@ -38,7 +38,7 @@ def drag(page, start, end):
 def pixel(page, x, y):
     """Red, green and blue of a place of the canvas."""
     return page.evaluate(
-        """([x, y]) => { const c = document.querySelector(".mv-stage .mv-canvas");
+        """([x, y]) => { const c = document.querySelector("[data-part=picture]");
         return [...c.getContext("2d").getImageData(x * c.width, y * c.height, 1, 1).data]
           .slice(0, 3); }""",
         [x, y],

@@ -33,7 +33,7 @@ def levels(page):
 
 
 def drag(page, start, end):
-    canvas = page.locator(".mv-stage .mv-canvas")
+    canvas = page.locator("[data-part=picture]")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     at = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in (start, end)]

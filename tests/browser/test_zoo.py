@@ -24,7 +24,7 @@ NAMES = [
 WATCH = """(question) => {
   window.shapes = [];
   const look = () => {
-    const canvas = document.querySelector('.mv-stage .mv-canvas');
+    const canvas = document.querySelector('[data-part=picture]');
     if (document.querySelector('.mv-question').textContent === question) {
       const box = canvas.getBoundingClientRect();
       const shown = (box.width / box.height).toFixed(2);
@@ -49,14 +49,14 @@ def check_shapes(page, aspect):
 
 def shape(page):
     return page.evaluate(
-        "() => { const c = document.querySelector('.mv-stage .mv-canvas');"
+        "() => { const c = document.querySelector('[data-part=picture]');"
         " const box = c.getBoundingClientRect();"
         " return [c.width / c.height, box.width / box.height]; }"
     )
 
 
 def click_at(page, x, y):
-    canvas = page.locator(".mv-stage .mv-canvas")
+    canvas = page.locator("[data-part=picture]")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     canvas.click(position={"x": x * box["width"], "y": y * box["height"]})

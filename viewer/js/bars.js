@@ -16,8 +16,8 @@ const MOST = 5; // candidates of a view
 const KINDS = ["video", "masked", "score"]; // classes of the bars of both views, and of the score
 
 export class Bars {
-  /** @param {State} state @param {Tokens} tokens whose α and β these are */
-  constructor(state, tokens) {
+  /** @param {State} state @param {Tokens} tokens whose α and β these are @param {(() => void) | null} anyway asks for an answer all the same */
+  constructor(state, tokens, anyway) {
     this.state = state;
     this.tokens = tokens;
     this.drawn = "";
@@ -26,7 +26,10 @@ export class Bars {
     this.name = el("output", { class: "mv-bars-name" });
     this.views = el("div", { class: "mv-bars-views" });
     this.score = el("div", { class: "mv-bars-score" });
-    this.empty = el("p", { class: "mv-note", hidden: true }, TEXT.noAnswers);
+    this.why = el("p", { class: "mv-note" });
+    this.anyway = anyway && button(TEXT.answerAnyway, anyway);
+    this.saved = el("p", { class: "mv-note" }); // a link to a run of a model that can answer
+    this.empty = el("div", { class: "mv-no-answer", hidden: true }, this.why, this.anyway, this.saved);
     this.full = el("div", { class: "mv-bars-full" }, this.views, tokens.live, tokens.reason, tokens.error, this.score);
     this.root = el("section", { class: "mv-bars", "data-part": "answers", "aria-label": TEXT.bothAnswers },
       el("div", { class: "mv-bars-head" }, el("h3", {}, TEXT.bothAnswers), this.name, this.before, this.after),
@@ -38,8 +41,15 @@ export class Bars {
     const none = !Object.values(trace.answers).some(({ tokens }) => tokens.length);
     this.root.hidden = none && this.state.running;
     this.empty.hidden = !none;
+    this.why.textContent = trace.demo ? TEXT.demoCannotAnswer : TEXT.noAnswers;
+    if (this.anyway) this.anyway.hidden = !trace.demo || trace.recorded;
     for (const part of [this.full, this.name, this.before, this.after]) part.hidden = none;
     this.drawn = "";
+  }
+
+  /** Leads on to a saved run of a real model; null: there is none. @param {{ title: string, address: string } | null} run */
+  offer(run) {
+    this.saved.replaceChildren(...(run ? [el("a", { href: run.address }, run.title)] : []));
   }
 
   /** @param {number} way -1 or 1 */

@@ -19,11 +19,14 @@ export class Headline {
   /** @param {Trace} trace */
   load(trace) {
     const { baseline, macd } = trace.answers;
-    this.root.hidden = this.outcome.hidden = (!trace.final && !trace.lazy) || !baseline || !macd || !macd.finished;
+    const answered = Boolean(baseline && macd && macd.finished);
+    const masksOnly = !Object.keys(trace.answers).length, known = Boolean(trace.final || trace.lazy);
+    this.outcome.hidden = !known || !answered;
+    this.root.hidden = !known || (!answered && !masksOnly);
     if (this.root.hidden) return;
-    const masked = trace.final ? [maskedText(trace), masksAny(trace) ? logitText(baseline, macd) : ""] : [];
-    this.mechanism.textContent = [...masked, opened(macd)].filter(Boolean).join(" ");
-    this.outcome.replaceChildren(...outcome(trace, baseline, macd));
+    const masked = trace.final ? [maskedText(trace), answered && masksAny(trace) ? logitText(baseline, macd) : ""] : [];
+    this.mechanism.textContent = [...masked, answered ? opened(macd) : ""].filter(Boolean).join(" ");
+    this.outcome.replaceChildren(...(answered ? outcome(trace, baseline, macd) : []));
     this.notes.replaceChildren(...notes(trace).map((text) => el("p", { class: "mv-note" }, text)));
   }
 }

@@ -331,10 +331,17 @@ export class Stage {
     const name = contrast ? contrast.title : TEXT.theSecondView;
     if (layer === "levels" && !trace.final) return WHY_NOT.levels;
     if (layer === "levels" && !hasLevelsOf(trace, contrast)) return WHY_NOT.otherLevels(name);
+    if (layer === "counter" && this.drawsMasked()) return "";
     if (layer === "counter" && step !== null) return WHY_NOT.step;
     if (layer === "counter" && !this.hasSecondView(contrast)) return WHY_NOT.counter(name);
     if (layer === "model" && !this.modelFrames()) return WHY_NOT.model;
     return "";
+  }
+
+  // Whether the masked video is drawn here, from the levels: no model has read one.
+  drawsMasked() {
+    const { answers, final } = this.state.loaded;
+    return final !== null && !Object.keys(answers).length;
   }
 
   /** @param {Answer | undefined} answer */
@@ -386,8 +393,8 @@ export class Stage {
     const image = this.image(model ? model.frames[frame] : trace.frames[frame]);
     const place = this.zoom.place(width, height);
     if (image) context.drawImage(image, place.x, place.y, place.w, place.h);
-    const other = masked && contrast && !this.whyNot("counter") ? contrast : null;
-    const drawn = masked && !other && step !== null;
+    const other = masked && contrast && !this.drawsMasked() && !this.whyNot("counter") ? contrast : null;
+    const drawn = masked && !other && (step !== null || this.drawsMasked());
     if (drawn) this.painter.drawVeil(context, unionMask(trace, this.masks(frame), levels));
     const note = other ? this.drawOther(context, other, model !== null) : "";
     context.save();
@@ -400,7 +407,7 @@ export class Stage {
     if (hatched) this.painter.drawLevels(context, levels, this.masks(frame));
     if (layers.boxes) this.painter.drawBoxes(context, hatched ? "chosen" : canvas === this.twin ? "bare" : "named");
     if (this.state.tool === "click" && this.state.hover !== null) this.painter.drawTarget(context, this.state.hover);
-    if (drawn) return TEXT.drawnHere;
+    if (drawn) return this.drawsMasked() ? TEXT.drawnFromLevels : TEXT.drawnHere;
     return note && other ? `${other.title}: ${note}` : "";
   }
 

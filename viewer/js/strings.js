@@ -57,6 +57,7 @@ export const TEXT = {
   frameMask: "frame mask", boxes: "Boxes", softMasks: "Soft masks", levels: "Levels",
   counterfactual: "Counterfactual", video: "Video", maskedView: "Masked", both: "Both", view: "View", ownSpeed: "clip speed",
   saveFilm: "Save film", savingFilm: "Saving …", levelsKey: "Levels of the masks", outsideMasked: "outside masked",
+  drawnFromLevels: "masked: drawn from the levels, as no model has read this video",
   drawnHere: "drawn from this step's levels: the model's own pixels are stored for the end of the ascent", asTheModelSeesIt: "As the model sees it", layers: "Layers", frame: "Frame",
   play: "Play", speed: "Speed", loop: "Loop", savePNG: "Save PNG", theSecondView: "the second view", pause: "Pause",
   secondView: "Second view", none: "none", all: "all", becomes: "becomes", open: "open", shown: "shown", chosen: "← chosen",
@@ -68,6 +69,8 @@ export const TEXT = {
   // bars
   bothAnswers: "Both answers", givenTheVideo: "Given the video", givenTheMasked: "Given the masked video",
   givenTheSecondView: "Given the second view", resultingScore: "Resulting score", tokenBefore: "Token before", nextToken: "Next token",
+  answerAnyway: "Answer anyway",
+  demoCannotAnswer: "The demo model knows drawn clips only: what it would answer about this one means nothing, so it was not asked. What is true of the clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   noAnswers: "No answer was decoded. What is true of this clip is shown: its objects, their masks, and which way the question's loss pulls each of them.",
   // tokens
   lazyRun: "This run was lazy: the second view was read only where a token needed it, so α and β cannot be moved.",

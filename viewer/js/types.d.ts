@@ -244,6 +244,8 @@ export interface Host {
   onDrop?: ((file: File) => void) | null;
   /** Hears which object is chosen or pointed at, of how many, after each drawing. */
   onDraw?: ((chosen: number | null, objects: number) => void) | null;
+  /** Asks for an answer that the page would not give by itself. */
+  anyway?: (() => void) | null;
   /** What links are relative to. */
   base?: string;
 }

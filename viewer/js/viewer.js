@@ -40,7 +40,7 @@ export class Viewer {
     this.steps = new Steps(this.state);
     this.rail = new Rail(this.state);
     this.tokens = new Tokens(this.state, commit);
-    this.bars = new Bars(this.state, this.tokens);
+    this.bars = new Bars(this.state, this.tokens, host.anyway ?? null);
     this.compare = new Compare(this.state, this.stage, (method) => this.open(method));
     this.occlusion = new OcclusionPanel(this.state, commit);
     this.headline = new Headline();
@@ -193,7 +193,8 @@ export class Viewer {
     this.hold(this.state.busy);
     if (fresh || this.tokens.divergence() >= 0) this.followAnswer();
     const answered = Object.values(trace.answers).some(({ tokens }) => tokens.length);
-    (answered || this.state.running ? this.side : this.right).prepend(this.rail.root); // what there is stands first
+    if (answered || this.state.running) this.side.prepend(this.rail.root);
+    else this.bars.root.after(this.rail.root); // what there is stands first
     const linked = this.address.load(trace, fresh);
     if (fresh && !linked && !this.state.running) this.state.playing = this.playsByItself(trace);
     this.draw();
