@@ -15,13 +15,18 @@ from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import run_options
 from macd_studio.macd_ui.handlers import make_handlers
-from macd_studio.macd_ui.models import Machine, offered
+from macd_studio.macd_ui.models import (
+    Machine,
+    detector_for_real_clips,
+    fetchable_detector,
+    offered,
+)
 from macd_studio.macd_ui.random_clips import RandomClip
 from macd_studio.macd_ui.sentences import with_time
 from macd_studio.macd_ui.session_view import TOY_WORLD, joined
 from macd_studio.macd_ui.settings import ServerSettings, check_limits
 from macd_studio.macd_ui.store import Store
-from macd_studio.toyworld.clips import TITLE
+from macd_studio.toyworld.clips import TITLE, write_frames
 from macd_studio.viewer import payload
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import FIELDS
@@ -173,6 +178,43 @@ def test_the_demo_model_masks_and_answers_only_at_the_second_click(handlers, mak
     assert second["viewer"]["trace"]["badge"] == "demo model, outside its training data"
     other = handlers.form.choose_model("HuggingFaceTB/SmolVLM2-256M-Video-Instruct", "me")
     assert other["run"]["value"] == "Run"
+
+
+def test_the_detector_follows_the_clip(handlers, store, make_video, tmp_path, monkeypatch):
+    """Real things are named by no detector that knows drawings only."""
+    monkeypatch.chdir(tmp_path)
+    used = []
+    load = lambda name, *_: used.append(name) or BoxDetector()  # noqa: E731
+    monkeypatch.setattr(store.models, "detector", load)
+    clip, form = str(make_video()), store.sessions.open("me").form
+    *_, shown = handlers.form.upload(clip, "me")
+    assert shown["detector"] == form.values["detector"] == "grid"
+    assert shown["fetch"]["visible"]
+    assert "YOLO11n" in shown["fetch"]["value"]
+    list(handlers.runs.run(FORM | {"video": clip, "detector": "toyworld"}, "me"))
+    assert used == ["grid"]
+    (tmp_path / "yolo11n.pt").touch()
+    *_, shown = handlers.form.upload(clip, "me")
+    assert shown["detector"] == "yolo11n"
+    assert not shown["fetch"]["visible"]
+    drawn = tmp_path / "drawn.mp4"
+    write_frames(np.zeros((12, 48, 64, 3), np.uint8), drawn, 12, {"title": TITLE})
+    *_, shown = handlers.form.upload(str(drawn), "me")
+    assert shown["detector"] == "toyworld"
+    assert not shown["fetch"]["visible"]
+    store.sessions.open("me").form.values["detector"] = "d-fine"  # chosen by the visitor
+    *_, shown = handlers.form.upload(clip, "me")
+    assert "detector" not in shown
+
+
+def test_a_public_page_looks_with_what_its_operator_listed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yolo11n.pt").touch()  # not listed
+    public = ServerSettings(public=True)
+    assert detector_for_real_clips(public) == "grid"
+    assert fetchable_detector(public) is None
+    listed = replace(public, detectors=(*public.detectors, "rt-detr"))
+    assert detector_for_real_clips(listed) == "rt-detr"
 
 
 def test_an_example_is_answered_and_its_truth_is_known(store, make_video):
