@@ -342,11 +342,12 @@ class RuleOptions(Checked):
 
 @dataclass(frozen=True)
 class PlanOptions(Checked):
-    """Input of `core.plan`. frame_size: side in pixels."""
+    """Input of `core.plan`. frame_size: side in pixels. open_share: of questions, `lazy_cost`."""
 
     frames: int = whole(8, 1, 512)
     frame_size: int = whole(280, 28, 4096)
     steps: int = whole(1, 1, 200)
+    open_share: float | None = number(None, 0, 1)
 
 
 @dataclass(frozen=True)

@@ -156,8 +156,31 @@ def _held(counts: _Counts, weights: str) -> Held:
     )
 
 
-def describe(estimate: Plan) -> str:
-    """A plan for people, in lines."""
+class LazyCost(TypedDict):
+    """FLOPs in 10¹² of a lazy run of MACD, docs/methods.md, up to the first token's logits.
+
+    nothing_open: no token could change by contrast. everything_open: a token of every question
+    could. expected: the mean over questions of which open_share are open; both None where no share
+    was given.
+    """
+
+    nothing_open: float
+    everything_open: float
+    open_share: float | None
+    expected: float | None
+
+
+def lazy_cost(estimate: Plan, open_share: float | None = None) -> LazyCost:
+    """The range of a lazy run. open_share: of questions, [0, 1]; `evals run` reports it."""
+    least, most = estimate["prefill_tflops"], estimate["macd_tflops"]
+    expected = None if open_share is None else round(least + open_share * (most - least), 6)
+    return LazyCost(
+        nothing_open=least, everything_open=most, open_share=open_share, expected=expected
+    )
+
+
+def describe(estimate: Plan, open_share: float | None = None) -> str:
+    """A plan for people, in lines. open_share: see `lazy_cost`."""
     height, width = estimate["frame_size"]
     lines = [
         f"{estimate['backbone']}: {estimate['parameters'] / 1e9:.2f} B parameters,"
@@ -165,6 +188,7 @@ def describe(estimate: Plan) -> str:
         f"{estimate['frames']} frames of {width} × {height}, {estimate['prompt_tokens']} tokens,"
         f" {estimate['prefill_tflops']:.2f} TFLOPs to read them;"
         f" MACD with {estimate['steps']} ascent step(s) {estimate['macd_tflops']:.2f} TFLOPs",
+        _lazy_line(lazy_cost(estimate, open_share)),
     ]
     for weights, one in (("as-is", estimate), *estimate["held"].items()):
         lines += ["", f"{f'peak memory, {weights}':<22}{'GB':>8}   fits a GPU of, GB"]
@@ -174,6 +198,20 @@ def describe(estimate: Plan) -> str:
             title = kind.replace("_", " ")
             lines.append(f"{title:<22}{peak:>8.2f}   {', '.join(fitting) or 'none of them'}")
     return "\n".join(lines)
+
+
+def _lazy_line(cost: LazyCost) -> str:
+    least, most = cost["nothing_open"], cost["everything_open"]
+    line = (
+        f"lazy: {least:.2f} TFLOPs where no token is open to contrast, {most:.2f} where one is"
+        f" ({most / least:.2f}×)"
+    )
+    if cost["expected"] is None or cost["open_share"] is None:
+        return f"{line}; --open-share gives the mean"
+    return (
+        f"{line}; with {100 * cost['open_share']:g} % of the questions open"
+        f" {cost['expected']:.2f} ({cost['expected'] / least:.2f}×) on average"
+    )
 
 
 # how it is counted

@@ -148,15 +148,24 @@ def _add_plan(commands: Any) -> None:
         help="side of the square frames, where the family lets it vary (default: 280)",
     )  # fmt: skip
     plan.add_argument("--steps", type=int, default=1, help="ascent steps (default: 1)")
+    plan.add_argument(
+        "--open-share", type=float, metavar="SHARE",
+        help="share of questions with a token that a contrast could change, 0 to 1: what a lazy run"
+        " takes on average",
+    )  # fmt: skip
     plan.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _plan(args: argparse.Namespace) -> None:
-    PlanOptions(args.frames, args.frame_size, args.steps)  # raises before torch is imported
-    from macd_studio.core.plan import describe, plan
+    # raises before torch is imported
+    PlanOptions(args.frames, args.frame_size, args.steps, args.open_share)
+    from macd_studio.core.plan import describe, lazy_cost, plan
 
     estimate = plan(args.backbone, args.frames, args.frame_size, args.steps)
-    print(json.dumps(estimate) if args.json else describe(estimate))
+    if args.json:
+        print(json.dumps({**estimate, "lazy_tflops": lazy_cost(estimate, args.open_share)}))
+    else:
+        print(describe(estimate, args.open_share))
 
 
 def _add_run(trace: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from macd_studio.core.backbones.random_weights import build, depth_of, with_dept
 from macd_studio.core.cli.main import main
 from macd_studio.core.dry_run import dry_run
 from macd_studio.core.errors import OptionError, OutOfMemory, UnsupportedBackbone
-from macd_studio.core.plan import GPUS_GB, KINDS, QUESTION, plan, sample_clip
+from macd_studio.core.plan import GPUS_GB, KINDS, QUESTION, lazy_cost, plan, sample_clip
 from tests.families import UNLISTED
 from tests.samples import sampled
 
@@ -142,6 +142,26 @@ def test_the_command_plans_the_embedded_backbone(capsys):
     assert flops > 4
     assert main(["plan", "--frames", "2"]) == 0
     assert "macd low memory" in capsys.readouterr().out
+
+
+def test_a_lazy_run_lies_between_plain_decoding_and_the_whole_of_macd(monkeypatch, capsys):
+    stored = planned(THREE_B)
+    least, most = stored["prefill_tflops"], stored["macd_tflops"]
+    assert lazy_cost(stored) == {
+        "nothing_open": least, "everything_open": most, "open_share": None, "expected": None
+    }  # fmt: skip
+    for share, expected in ((0, least), (1, most), (0.25, 0.75 * least + 0.25 * most)):
+        assert lazy_cost(stored, share)["expected"] == pytest.approx(expected, abs=1e-6)
+    monkeypatch.setattr("macd_studio.core.plan.plan", lambda *asked: stored)
+    assert main(["plan", "--open-share", "0.25"]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("lazy:"))
+    assert f"{least:.2f} TFLOPs where no token is open to contrast, {most:.2f} where one is" in line
+    mean = 0.75 * least + 0.25 * most
+    assert f"with 25 % of the questions open {mean:.2f} ({mean / least:.2f}×)" in line
+    assert main(["plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lazy_tflops"] == lazy_cost(stored)
+    assert main(["plan", "--open-share", "1.5"]) == 2
+    assert "open_share is 1.5" in capsys.readouterr().err
 
 
 def test_what_cannot_be_planned_is_told(capsys):
