@@ -171,7 +171,7 @@ class _Source:
             if self.local:
                 raise BackboneCorrupt(
                     f"the folder {name!r} holds no complete model ({first})",
-                    "It needs config.json, *.safetensors, tokenizer and processor files",
+                    "Complete it: config.json, *.safetensors, tokenizer and processor files",
                 ) from error
             if not self.online:
                 raise BackboneNotFound(
@@ -293,7 +293,9 @@ def pinned(name: str) -> tuple[str, str]:
         return name, ""
     source, _, revision = name.partition("@")
     if revision and (Path(source).is_dir() or source == "toyworld"):
-        raise BackboneNotFound(f"there is no folder {name!r}", "A folder has no revision")
+        raise BackboneNotFound(
+            f"there is no folder {name!r}", "Check its name; a folder has no @revision"
+        )
     listed = next((m.revision for m in CATALOGUE if m.hub_id == source), "")
     return source, revision or listed
 

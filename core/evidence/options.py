@@ -142,5 +142,7 @@ def read_layers(written: str, depth: int | None) -> tuple[int, ...]:
         chosen |= set(range(int(first), int(last or first) + 1))
     if not chosen or min(chosen) < 1 or (depth is not None and max(chosen) > depth):
         most = f" to {depth}" if depth is not None else ""
-        raise OptionError(f"there is no layer {shown(written)}", f"Layers count from 1{most}")
+        raise OptionError(
+            f"there is no layer {shown(written)}", f"Choose layers from 1{most or ' on'}"
+        )
     return tuple(sorted(n - 1 for n in chosen))

@@ -240,7 +240,8 @@ class _Table:
         value = self.rest.pop(key)
         if type(value) is not kind:
             raise OptionError(
-                f"{self.where}{key} is not of type {kind.__name__}", "See chapters.py"
+                f"{self.where}{key} is not of type {kind.__name__}",
+                "Write it as chapters.py describes",
             )
         return value
 
@@ -284,7 +285,8 @@ class _Table:
     def finish(self) -> None:
         if self.rest:
             raise OptionError(
-                f"{self.where}{', '.join(sorted(self.rest))} is not known", "See chapters.py"
+                f"{self.where}{', '.join(sorted(self.rest))} is not known",
+                "Write it as chapters.py describes",
             )
 
 

@@ -78,7 +78,7 @@ def _example_for(
             continue
         if {"baseline", "macd"} <= set(trace.answers) and trace.answers["macd"].tokens:
             return RoleExample(role, kind, example, trace)
-    raise TraceError("no example has a readable trace", "python -m toyworld.make_examples")
+    raise TraceError("no example has a readable trace", "Run python -m toyworld.make_examples")
 
 
 def example_values(shown: RoleExample) -> dict[str, Value]:
@@ -143,7 +143,7 @@ def lesson(name: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads((LESSONS / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise TraceError(
-            f"the lessons' data {name}.json cannot be read", "python -m toyworld.make_lessons"
+            f"the lessons' data {name}.json cannot be read", "Run python -m toyworld.make_lessons"
         ) from error
     return content
 

@@ -66,7 +66,7 @@ def check_login(environment: Mapping[str, str]) -> None:
     absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if absent:
         raise OptionError(
-            f"signing in needs {' and '.join(absent)}", f"pip install {' '.join(absent)}"
+            f"signing in needs {' and '.join(absent)}", f"Run pip install {' '.join(absent)}"
         )
 
 

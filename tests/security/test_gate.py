@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from macd_studio.macd_ui.quota import QuotaError
 from macd_studio.macd_ui.serving import bodies
 from macd_studio.macd_ui.serving.gate import CSP, host_name, security_headers
-from macd_studio.macd_ui.serving.identity import COOKIE, session_key
+from macd_studio.macd_ui.serving.identity import COOKIE, read_cookie, session_key
 from macd_studio.macd_ui.serving.upstream import NO_SESSION
 from macd_studio.ratings.web import CSP as STUDY_CSP
 from tests.raw import API
@@ -39,7 +39,7 @@ def test_a_page_is_answered_with_our_headers_and_a_cookie(gate):
     for name in set(ours) - {"x-frame-options"}:
         assert answer.headers[name] == [ours[name]]
     ((cookie),) = answer.headers["set-cookie"]
-    assert cookie.startswith(f"{COOKIE}=")
+    assert read_cookie(cookie)
     assert cookie.endswith("SameSite=Lax")
     again = gate.ask(cookie=MINE)
     assert "set-cookie" not in again.headers
@@ -312,6 +312,8 @@ def test_a_hash_in_an_address_becomes_a_key(gate):
     assert gate.last.query == {"a": ["1"], "session_hash": keys, "b": [""]}
     gate.ask(path="/config", query="a=%41&b")
     assert gate.last.scope["query_string"] == b"a=%41&b"
+    gate.ask("POST", f"{API}/reset", {}, query="session_hash=h", cookie=MINE)
+    assert gate.last.query == {"session_hash": keys[:1]}
     assert gate.ask(path="/config", query="session_hash=").status == 400
     assert gate.ask(path="/config", query="session_hash=" + "x" * 200).status == 400
 
@@ -360,6 +362,10 @@ def test_large_answers_are_bounded_and_go_in_pieces(gate, monkeypatch):
         assert [len(m["body"]) for m in answer.sent[1:]] == [bodies.PIECE, bodies.PIECE, 1]
     whole = gate.ask(path=f"{API}/heartbeat/h")
     assert len(whole.sent) == 2
+    gate.gate._answers._held[PEER] = bodies.ANSWERS_SHARE
+    assert gate.ask(path="/config").status == 503
+    assert gate.ask(path="/config", peer="8.8.8.8").status == 200
+    del gate.gate._answers._held[PEER]
     monkeypatch.setattr(gate.gate._answers, "_most", 10)
     refused = gate.ask(path="/config")
     assert refused.status == 503
@@ -374,6 +380,7 @@ def test_bodies_of_all_visitors_are_bounded(gate, monkeypatch):
     assert "reads too much" in refused.text
     gate.gate._bodies._held["8.8.8.8"] = bodies.HELD - 2
     assert gate.ask("POST", f"{API}/reset", {}).status == 200
+    del gate.gate._bodies._held["8.8.8.8"]
     gate.gate._bodies._held[PEER] = bodies.SHARE
     assert gate.ask("POST", f"{API}/reset", {}).status == 503
     held = gate.gate._answers
@@ -409,7 +416,9 @@ def test_an_answer_that_has_begun_is_not_begun_again(gate, caplog):
     answer = gate.ask(path=f"{API}/heartbeat/h")
     assert answer.status == 200
     assert len(answer.sent) == 1
-    assert caplog.records
+    assert [r.message for r in caplog.records] == ["a request failed"]
+    held = gate.ask("POST", f"{API}/reset", {})  # nothing of it was sent yet
+    assert held.status == 500
 
 
 def test_scripts_are_answered_with_an_object(gate):
