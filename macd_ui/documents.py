@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from macd_studio.macd_ui.sites import HOME, link_home, page_frame
+from macd_studio.viewer.bundle import look
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -43,15 +44,15 @@ _COMMENT = re.compile(r"(?P<code>^```.*?^```|`[^`\n]+`)|<!--.*?-->", re.S | re.M
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 STYLE = """\
-:root { color-scheme: light dark; }
 body { max-width: 46rem; margin: 0 auto; padding: 24px 16px 80px; overflow-wrap: break-word; }
-body { font: 16px/1.6 system-ui, sans-serif; }
+body { font: var(--type-m)/1.6 var(--face); color: var(--ink); background: var(--paper); }
+a { color: var(--accent); }
 nav ul { columns: 15rem; padding-left: 20px; }
 nav summary { cursor: pointer; }
-img { max-width: 100%; height: auto; }
+img { max-width: 100%; height: auto; border-radius: var(--corner-s); }
 table { border-collapse: collapse; display: block; overflow-x: auto; overflow-wrap: normal; }
-td, th { border: 1px solid #8888; padding: 4px 8px; text-align: left; vertical-align: top; }
-pre { overflow-x: auto; padding: 8px; border: 1px solid #8888; }
+td, th { border: 1px solid var(--line); padding: 4px 8px; text-align: left; vertical-align: top; }
+pre { overflow-x: auto; padding: 8px; background: var(--tint); border-radius: var(--corner-s); }
 """
 
 
@@ -125,14 +126,17 @@ def _page(path: str, changed_ns: int) -> str:
     for at, token in enumerate(tokens):
         if token.type == "heading_open":
             token.attrSet("id", _slug(tokens[at + 1].content, slugs))
+        if token.type == "table_open":  # what may scroll is reached by the keyboard too
+            token.attrSet("tabindex", "0")
         if token.children:
             token.children = list(_with_known_links(token.children, file, path))
     text = parser.renderer.render(tokens, parser.options, environment)
+    text = text.replace("<pre>", '<pre tabindex="0">')
     body = (
         f"<nav>{link_home(_relative(HOME, path))}\n<details><summary>All documents</summary><ul>\n"
         f"{items}\n</ul></details></nav><main>\n{text}\n</main>"
     )
-    return page_frame(titles[path], body, inline_style=STYLE)
+    return page_frame(titles[path], body, inline_style=look() + STYLE)
 
 
 def plain_markdown(text: str) -> str:

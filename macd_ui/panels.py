@@ -115,7 +115,7 @@ class AskPanel:
             elem_id="video",
         )
         error_line("clip-error")
-        self.strip = mounted("strip", "mountStrip", {})
+        self.strip = mounted("strip", "mountStrip", {}, sent=True)
         self.sampling = mounted("sampling", "mountSampling", {})
         self.question = gr.Textbox(
             value=first.question if first else "",
@@ -168,12 +168,20 @@ class AskPanel:
         }
 
 
-def mounted(name: str, mount: str, value: dict[str, Any]) -> gr.HTML:
-    """A part of the form with a script of its own, which writes data as text only."""
+_FORM_PART = """
+globalThis.macdForm ??= { parts: new Promise((done) => { globalThis.macdFormGiven = done; }) };
+const give = globalThis.macdFormGiven;
+globalThis.macdForm.parts.then((parts) => parts.MOUNT({ element, props, trigger, watch }));
+"""
+"""Waits for the scripts of the form, which one of its parts brings for all."""
+
+
+def mounted(name: str, mount: str, value: dict[str, Any], sent: bool = False) -> gr.HTML:
+    """A part of the form, whose script writes data as text only. sent: it brings that script."""
     return gr.HTML(
         value=value,
         html_template=f'<div class="{name}-host"></div>',
-        js_on_load=f"{bundle(FORM)}.{mount}({{ element, props, trigger, watch }});",
+        js_on_load=_FORM_PART.replace("MOUNT", mount) + (f"give({bundle(FORM)});" if sent else ""),
         apply_default_css=False,
         elem_id=name,
         padding=False,

@@ -28,6 +28,9 @@ _LEFT = re.compile(r"^\s*(?:import\b(?!\s*\()|export\b).*$|\bimport\s*\(|\bimpor
 _COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*$", re.M | re.S)
 _TYPES = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.M | re.S)
 """Comments on lines of their own; those with types are a fifth of the script."""
+_LINE = re.compile(r"^[ \t]*//[^\n]*\n", re.M)
+_BLANKS = re.compile(r"^[ \t]+", re.M)
+"""Comments and blanks before a line; no text of a module spans lines."""
 _NAME = re.compile(r"([A-Za-z_$][\w$]*)(?:\s+as\s+([A-Za-z_$][\w$]*))?")
 
 
@@ -68,7 +71,7 @@ class _Module:
         self.imports: list[tuple[Path, list[tuple[str, str]]]] = []
         body = _IMPORT.sub(self._imported, text)
         self.exports: Sequence[str] = [match[1] for match in _EXPORT.finditer(body)]
-        self.body = _TYPES.sub("", _EXPORT.sub("", body))
+        self.body = _BLANKS.sub("", _LINE.sub("", _TYPES.sub("", _EXPORT.sub("", body))))
         if left := _LEFT.search(_COMMENT.sub("", self.body)):
             raise BundleError(f"{path.name}: not understood: {left[0].strip()}")
 

@@ -37,21 +37,15 @@ LINKED = (
     " script-src 'self' file:"
 )
 """Content security policy of pages that share files in their folder."""
-_BODY = """body { margin: 0 auto; padding: 24px; max-width: 2400px; }
-body { background: #fff; color: #1c2127; }
-body > header { font: 13px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-body > header h1 { font-size: 15px; font-weight: 600; margin: 0 0 12px; }
-.mv-above { border-bottom: 1px solid #d9dee3; margin-bottom: 16px; padding-bottom: 12px; }
-.mv-above h1 { font-size: 18px; line-height: 1.35; margin: 4px 0; }
-.mv-above p { color: #59636e; margin: 0; }
-.mv-above a { color: #2f5fd0; }
-@media (prefers-color-scheme: dark) {
-  body { background: #1b1f24; color: #e8eaed; }
-  .mv-above { border-color: #3a424b; }
-  .mv-above p { color: #a4adb7; }
-  .mv-above a { color: #8fb0ff; }
-}
-@media (max-width: 600px) { body { padding: 12px; } }
+_BODY = """body { margin: 0 auto; padding: var(--gap-3) var(--gap-5); max-width: 2400px; }
+body { background: var(--paper); color: var(--ink); }
+body > header { font: var(--type-s)/1.5 var(--face); overflow-wrap: anywhere; }
+body > header h1 { font-size: var(--type-s); font-weight: 600; margin: 0 0 var(--gap-1); }
+.mv-above { border-bottom: 1px solid var(--line); margin-bottom: var(--gap-2); }
+.mv-above h1 { font-size: var(--type-m); line-height: 1.35; margin: 0; }
+.mv-above p { color: var(--quiet); margin: 0; }
+.mv-above a { color: var(--accent); }
+@media (max-width: 600px) { body { padding: var(--gap-3); } }
 """
 
 
@@ -89,7 +83,7 @@ def shared_script() -> str:
 
 def page_style() -> str:
     """The style of an exported page."""
-    return _BODY + style()
+    return style() + _BODY
 
 
 def _filled(**parts: str) -> str:

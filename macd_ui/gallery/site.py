@@ -38,7 +38,7 @@ from macd_studio.macd_ui.sites import (
     write_files,
 )
 from macd_studio.viewer import payload, status
-from macd_studio.viewer.bundle import bundle
+from macd_studio.viewer.bundle import bundle, look
 from macd_studio.viewer.export import (
     LINKED,
     SCRIPT_NAME,
@@ -232,7 +232,7 @@ class Site:
             return text_file(index_page(self.runs, self.home), "html")
         own = {
             SCRIPT.name: lambda: text_file(f"{bundle(SCRIPT)}.start();", "javascript"),
-            STYLE.name: lambda: text_file(STYLE.read_text(encoding="utf-8"), "css"),
+            STYLE.name: lambda: text_file(look() + STYLE.read_text(encoding="utf-8"), "css"),
         }
         if path in own:
             return own[path]()
@@ -355,9 +355,11 @@ def index_page(runs: Sequence[Run], home: str = "") -> str:
         f"<header><h1>Gallery</h1>{above}<p>What a video language model answers from the video, and"
         " what it answers by\nMACD. Each run opens with its frames, masks and tokens.</p>"
         "</header>\n"
-        f'<form id="filters" hidden>{filters}<button type="reset">Show all</button></form>\n'
+        f'<main>\n<form id="filters" hidden>{filters}'
+        '<button type="reset">Show all</button></form>\n'
         f'<p id="count" role="status">{count(len(runs), "run")}</p>\n'
-        f'<ul id="runs">\n{entries}\n</ul>\n<script src="{SCRIPT.name}"></script>'
+        f'<ul id="runs">\n{entries}\n</ul>\n</main>\n'
+        f'<script src="{SCRIPT.name}"></script>'
     )
     return page_frame("Gallery", body, policy=LINKED, style=STYLE.name)
 
