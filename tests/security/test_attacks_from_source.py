@@ -33,6 +33,11 @@ def sent(store, text, ends=False):
     return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3}) ", back)], back
 
 
+def long(value):
+    """The gate takes it the same way as the first one, so the long suite alone tries it."""
+    return pytest.param(value, marks=pytest.mark.long)
+
+
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory):
     """A public server for users alone."""
@@ -81,7 +86,8 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("path", SPELLINGS)
-@pytest.mark.parametrize("form", ["{path}", "http://HOST{path}", "http://evil.example{path}"])
+@pytest.mark.parametrize("form", ["{path}", long("http://HOST{path}"),
+                                  long("http://evil.example{path}")])  # fmt: skip
 def test_no_spelling_of_an_address_passes_the_login(locked, path, form):
     target = form.format(path=path)
     codes, back = sent(locked, f"GET {target} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n")
@@ -215,7 +221,8 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: v[:40])
-@pytest.mark.parametrize("path", ["queue/join", "run/open", "call/open", "cancel", "call/v2/open"])
+@pytest.mark.parametrize("path", ["queue/join", *map(long, ("run/open", "call/open", "cancel",
+                                                           "call/v2/open"))])  # fmt: skip
 def test_no_json_breaks_an_event(store, value, path):
     store.quota._uses.clear()
     visitor = Visitor(store.url, cookies=False)

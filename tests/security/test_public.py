@@ -289,3 +289,11 @@ def test_traces_are_opened_a_few_at_a_time(public, tmp_path, monkeypatch):
     for place in places:
         place.leave()
     assert first.result(PATIENCE_S) == 200
+
+
+def test_a_program_of_this_machine_is_no_proxy(public):
+    """Which uvicorn would believe otherwise."""
+    visitor = Visitor(public.url, **{"X-Forwarded-For": "8.8.8.8"})
+    visitor.send("change", question="why?")
+    assert "127.0.0.1" in {session.visitor for session in public.sessions._by_key.values()}
+    assert "8.8.8.8" not in {session.visitor for session in public.sessions._by_key.values()}
