@@ -419,6 +419,7 @@ def _load(
     model = yield from _loaded(run, "load", lm, progress, "Loading the backbone")
     run.timed("load", began)
     began = time.monotonic()
+    model = model.reading(clip.is_picture)
     encoded = model.encode(clip, question, fit=run.trace.options.video.fit)
     run.warnings += encoded.notes
     if abs(encoded.frames.stretch - 1) > 0.05:

@@ -91,7 +91,7 @@ class Clip:
     """Sampled frames for the backbone, and denser, smaller ones for the tracker.
 
     frames: (T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280.
-    times: (T,) seconds from the start of the file, rising.
+    times: (T,) seconds from the start of the file, rising; 0 of a picture, whose duration is 0.
     dense_frames: (D, h, w, 3) likewise, long side ≤ 640; dense_times: (D,).
     """
 
@@ -109,6 +109,11 @@ class Clip:
     def __repr__(self) -> str:
         shape = f"{len(self.frames)} frames of {self.size[0]}×{self.size[1]}"
         return f"<Clip {self.name!r}: {shape}, {self.duration:.1f} s>"
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it is one picture, which has no length, rather than a video of one frame."""
+        return len(self.times) == 1 and self.duration == 0
 
     def __post_init__(self) -> None:
         if self.frames.ndim != 4 or self.frames.shape[-1] != 3 or self.frames.dtype != np.uint8:
@@ -456,13 +461,14 @@ class Trace(Stored):
         return f"<Trace {self.clip.name!r} {self.question!r}: {answers or self.status}>"
 
     @property
-    def outside_domain(self) -> bool:
-        """Whether the backbone was trained on narrower data and the clip is not of that kind.
+    def is_picture(self) -> bool:
+        """See `Clip.is_picture`."""
+        return len(self.times) == 1 and self.clip.duration == 0
 
-        False where the backbone has not been asked yet.
-        """
-        domain_title = self.backbone.domain_title
-        return bool(self.backbone.domain) and self.clip.title != domain_title
+    @property
+    def outside_domain(self) -> bool:
+        """Whether it was trained on narrower data than this clip; False before it was asked."""
+        return bool(self.backbone.domain) and self.clip.title != self.backbone.domain_title
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import no_masks
 from macd_studio.core.masking.random_masks import RandomPlacement, place_at_random
 from macd_studio.core.options import AscentOptions, MaskOptions
@@ -389,6 +389,8 @@ def tcd_frames(frames: int, keep: int | None = None) -> tuple[int, ...]:
 
 def tcd(context: MethodContext) -> SecondView:
     """TCD (EventHallusion, Zhang et al. 2024): the same question over some of the frames."""
+    if context.encoded.frames.duration == 0:
+        raise NotApplicable("a picture has no frames to leave out", "Choose another method")
     index = tcd_frames(len(context.encoded.frames.pixels), context.options.tcd.keep)
     encoded = context.subset(index)
     return SecondView(context.lm.prefill(encoded, encoded.video), FramesView(index))

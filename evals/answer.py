@@ -116,7 +116,7 @@ def _answer_item(
     options: RunOptions,
 ) -> Iterator[Row]:
     item = pending[0].item
-    asking: Any = PromptedLM(lm, item.before, item.after)
+    asking: Any = PromptedLM(lm.reading(clip.is_picture), item.before, item.after)
     gathering: Any = GatheringLM(asking)
     ready: list[tuple[PendingAnswer, DecodingViews, float]] = []
     try:

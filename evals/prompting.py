@@ -27,6 +27,10 @@ class PromptedLM:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lm, name)
 
+    def reading(self, picture: bool) -> PromptedLM:
+        """See `VideoLM.reading`; the prompt stays."""
+        return PromptedLM(self._lm.reading(picture), self._before, self._after)
+
     def encode_frames(
         self, frames: ModelFrames, question: str, suffix: str = "", before: str = ""
     ) -> Encoded:

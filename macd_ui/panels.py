@@ -48,7 +48,8 @@ def viewer_component(value: dict[str, Any] | None = None) -> gr.HTML:
 
 FORM = Path(__file__).parent / "js" / "form.js"
 """The scripts of the form's own parts."""
-VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif"]
+VIDEO_TYPES = [".mp4", ".mov", ".webm", ".mkv", ".avi", ".m4v", ".mpg", ".ts", ".gif",
+               ".png", ".jpg", ".jpeg", ".webp", ".bmp"]  # fmt: skip
 
 
 _NOTE = """

@@ -228,6 +228,10 @@ class VideoLM(ABC):
                 "Choose another method or another backbone",
             )
 
+    def reading(self, picture: bool) -> VideoLM:
+        """What reads such clips: another way for pictures where the model has one, else itself."""
+        return self
+
     @abstractmethod
     def preprocess(self, clip: Clip, fit: Fit = "pad") -> ModelFrames:
         """Source frames → the frames that this family reads.

@@ -95,6 +95,19 @@ def adapt_model(
     return lm
 
 
+def picture_model(model: Any, processor: Any, info: BackboneInfo) -> UniversalVLM | None:
+    """The universal adapter of a model that reads pictures by a way of its own; None elsewhere."""
+    if getattr(processor, "image_processor", None) is None:
+        return None
+    lm = UniversalVLM(model, processor, info)
+    try:
+        case = _Case(lm, _drawn(1)) if lm.writes_pictures else None
+        reads = case is not None and case.picture().holds and case.mask().holds
+    except (UnsupportedBackbone, RuntimeError, ValueError, TypeError):
+        return None
+    return lm if reads else None
+
+
 def check_model(lm: UniversalVLM, progress: Progress | None = None) -> Contract:
     """Runs every check. Raises UnsupportedBackbone, by name of the check, for all but two.
 
@@ -140,12 +153,12 @@ def _drawn(frames: int = FRAMES) -> ModelFrames:
 
 
 class _Case:
-    def __init__(self, lm: UniversalVLM) -> None:
+    def __init__(self, lm: UniversalVLM, frames: ModelFrames | None = None) -> None:
         self.lm = lm
         # int8 rounds what goes into a layer, too, about as coarsely as bfloat16
         self.precision = torch.bfloat16 if lm.info.quantised == "int8" else lm.dtype
         self.tolerance = TOLERANCES.get(self.precision, TOLERANCES[torch.bfloat16])
-        self.encoded = lm.encode_frames(_drawn(), QUESTION)
+        self.encoded = lm.encode_frames(frames or _drawn(), QUESTION)
 
     @property
     def video(self) -> Tensor:
@@ -167,7 +180,7 @@ class _Case:
             return Check("picture", False, "read as a video of one frame")
         try:
             return self._affine("picture", self.lm.encode_frames(_drawn(1), QUESTION))
-        except UnsupportedBackbone as error:
+        except (UnsupportedBackbone, RuntimeError, ValueError, TypeError) as error:
             return Check("picture", False, str(error)[:120])
 
     @torch.no_grad()

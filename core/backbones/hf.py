@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from macd_studio.core.backbones.base import (
     DecodeState,
     Encoded,
     Prune,
+    VideoLM,
     VisionCache,
     Watch,
     Watched,
@@ -170,6 +172,16 @@ class HfVideoLM(TokenizerLM):
         return torch.full((rows, 1), at, device=self.device)
 
     # what they share
+
+    def reading(self, picture: bool) -> VideoLM:
+        """See `VideoLM.reading`: pictures go through the family's own processor for pictures."""
+        return self._for_pictures or self if picture else self
+
+    @cached_property
+    def _for_pictures(self) -> VideoLM | None:
+        from macd_studio.core.backbones.contract import picture_model
+
+        return picture_model(self.model, self.processor, self.info)
 
     @property
     def head(self) -> Any:

@@ -245,9 +245,8 @@ def load_backbone(
                 **how,
             )
         # pictures through PIL would be rounded, and have no gradient
-        backend = {} if family in FAMILIES else {"backend": "torchvision"}
         processor = AutoProcessor.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True, **backend
+            folder, trust_remote_code=False, local_files_only=True, backend="torchvision"
         )
     info = BackboneInfo(
         name=name,

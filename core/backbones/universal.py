@@ -205,7 +205,10 @@ class UniversalVLM(TokenizerLM):
         rgb = exact * encoded.std[:, None, None] + encoded.mean[:, None, None]
         about = encoded.inputs["about"]
         if about is None:
-            out = self.processor.image_processor(list(rgb), do_rescale=False, return_tensors="pt")
+            # the whole processor, which may ask its part for pictures to cut them into tiles
+            out = self.processor(
+                text=[encoded.prompt], images=[list(rgb)], do_rescale=False, return_tensors="pt"
+            )
         else:
             rgb = rgb[[0] * self._min_frames] if len(rgb) < self._min_frames else rgb
             out = self.processor.video_processor(

@@ -71,10 +71,16 @@ _NOT_VIDEO = {
     b"<html": "a web page",
     b"<svg": "a drawing",
     b"<?xml": "an XML document",
-    b"\x89png": "a picture",
-    b"\xff\xd8\xff": "a picture",
     b"pk\x03\x04": "a zip archive",
 }
+_PICTURES = (b"\x89png\r\n\x1a\n", b"\xff\xd8\xff", b"bm")
+_OTHER_PICTURES = {
+    b"ii*\0": "a TIFF picture",
+    b"mm\0*": "a TIFF picture",
+    b"8bps": "a Photoshop picture",
+    b"%pdf": "a PDF document",
+}
+_BRANDS = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"msf1": "HEIC", b"avif": "AVIF"}
 
 
 def read_clip(
@@ -96,16 +102,17 @@ def read_clip(
     Memory is bounded by the options, not by the clip's length: at most `frames` pictures of 1280 px
     and `dense_limit + frames` of 640 px are kept. cancelled: called several times per second; if it
     is true, decoding ends and Cancelled is raised. opened: called once a first picture is decoded:
-    the file is a video then, whatever else is found in it. Raises a VideoError for everything that
+    the file is a video then, whatever else is found in it. A picture (PNG, JPEG, WebP, BMP) is a
+    clip of one frame whose duration is 0. Raises a VideoError for everything that
     is not a usable video; what was repaired or converted is listed in `Clip.notes`.
     """
     options = options or VideoOptions()
-    file = _check(path, options)
-    reader = _Reader(file, options, cancelled, limits, opened)
+    file, is_picture = _check(path, options)
+    reader = _Reader(file, options, cancelled, limits, opened, is_picture)
     result = reader.read()
     frames, dense = result.pictures["frames"].whole(), result.pictures["dense_frames"].whole()
     facts, notes = result.facts, list(result.facts["notes"])
-    if len(frames.times) < options.wanted:
+    if len(frames.times) < options.wanted and facts["duration"]:
         only = words.count(len(frames.times), "different picture")
         notes.append(f"the clip has only {only} to sample")
     return Clip(
@@ -132,8 +139,10 @@ class _Reader:
         cancelled: Callable[[], bool],
         limits: ReadLimits,
         opened: Callable[[], None],
+        is_picture: bool = False,
     ) -> None:
         self._file, self._options, self._opened = file, options, opened
+        self._is_picture = is_picture
         self._cancelled, self._limits = cancelled, limits
         self._enough = max(1, math.ceil(LEAST_SHARE * options.wanted))
         self._began = time.monotonic()
@@ -147,6 +156,11 @@ class _Reader:
         exact = self._run(limits.exact_seconds, hard, THREADS, key_frames=False)
         if not exact.late:
             return exact
+        if self._is_picture:
+            raise errors.DecodeLimit(
+                f"decoding the picture takes too much {exact.late}",
+                "Scale it down, 1280 pixels on the long side are enough",
+            )
         why = {
             "time": "reading every frame would have taken too long",
             "memory": "reading every frame would have taken too much memory",
@@ -201,6 +215,7 @@ class _Reader:
             "threads": threads,
             "least_key_frames": self._enough,
             "key_frames": key_frames,
+            "picture": self._is_picture,
         }
         worker = _take_worker()
         watch = _Watch(worker, self._cancelled, hard_s)
@@ -405,7 +420,11 @@ def _start_worker() -> subprocess.Popen[bytes]:
     )
 
 
-def _check(path: str | Path, options: VideoOptions) -> Path:
+def _check(path: str | Path, options: VideoOptions) -> tuple[Path, bool]:
+    """The file, and whether it is a picture, by its first bytes. Raises VideoError.
+
+    What cannot be read at all is refused before a process is started for it.
+    """
     text = str(path)
     if not text or "\0" in text:
         raise errors.VideoNotFound("no video was given", "Choose a video file")
@@ -440,5 +459,15 @@ def _check(path: str | Path, options: VideoOptions) -> Path:
         )
     for magic, kind in _NOT_VIDEO.items():
         if start.startswith(magic):
-            raise errors.NotAVideo(f"{file.name!r} is {kind}, not a video", "Choose a video file")
-    return file
+            raise errors.NotAVideo(
+                f"{file.name!r} is {kind}, not a video", "Choose a video or a picture"
+            )
+    others = [kind for magic, kind in _OTHER_PICTURES.items() if start.startswith(magic)]
+    if start[4:8] == b"ftyp" and (brand := _BRANDS.get(start[8:12])):
+        others.append(f"a picture of the kind {brand}")
+    if others:
+        raise errors.NotAVideo(
+            f"{file.name!r} is {others[0]}, which is not read here", "Save it as PNG or JPEG"
+        )
+    is_webp = start.startswith(b"riff") and start[8:12] == b"webp"
+    return file, is_webp or start.startswith(_PICTURES)

@@ -2,7 +2,8 @@
 
 Runs as `python -m core.media.worker`, started by `core.media.video` only. A hostile file can at
 worst kill this process: address space, processor time, open files and file size are limited,
-formats and protocols are allow-listed, nothing is written to disk. Knows nothing of models.
+formats and protocols are allow-listed, nothing is written to disk. Knows nothing of models. A
+picture file is a clip of one frame and of no length.
 
 A message is one line of JSON; the pixels of a picture follow their line. Pictures are sent as they
 are decoded, so that the memory of this process does not grow with their number:
@@ -30,6 +31,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from macd_studio.core.media.picture import facts_of, open_picture, scaled
 from macd_studio.core.media.sampling import tracker_count, tracker_times, uniform
 from macd_studio.core.media.source import Reject, Source, TimeIsUp, to_rgb
 
@@ -264,10 +266,11 @@ class Reading:
             notes.append("colours of more than 8 bits were converted to 8 bits")
         if self.damaged:
             notes.append("some pictures are damaged")
+        still = self.source.container.format.name == "gif" and len(self.source.pts) == 1
         return {
             "start": self.start,
             "end": self.end,
-            "duration": self.source.duration,
+            "duration": 0.0 if still else self.source.duration,  # a picture has no time
             "title": self.source.container.metadata.get("title", "")[:200],
             "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source)])),
         }
@@ -291,11 +294,31 @@ def _spoken(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
+def read_picture(job: dict[str, Any], send: Send) -> None:
+    """Sends the one picture of a file, for the backbone and for the detector.
+
+    Raises Reject for a file that cannot be used, and MemoryError.
+    """
+    if job["start"] or job["end"] is not None or job["at"]:
+        raise Reject("NotAVideo", "a picture has no range of time", "Leave the range out")
+    picture, notes = open_picture(job["path"])
+    known = facts_of(notes)
+    send({"plan": dict.fromkeys(SIDES, 1), "known": known}, None)
+    for kind, side in SIDES.items():
+        pixels = scaled(picture, side)
+        message = {"picture": kind, "slot": 0, "time": 0.0, "shape": pixels.shape}
+        send(message, pixels)
+    send({"done": known}, None)
+
+
 def read(job: dict[str, Any], send: Send, now: Callable[[], float] = time.monotonic) -> None:
     """Does the job and reports how it ended. `seconds` in the job count from now on, by `now`."""
     reading: Reading | None = None
     why = ""
     try:
+        if job["picture"]:
+            read_picture(job, send)
+            return
         reading = Reading(job, send, now)
         if job["key_frames"]:
             reading.read_key_frames()

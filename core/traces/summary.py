@@ -217,7 +217,7 @@ def _header(trace: Trace) -> list[str]:
         trace.clip.name,
         trace.backbone.name,
         trace.detector.name,
-        count(len(trace.frames), "frame"),
+        "a picture" if trace.is_picture else count(len(trace.frames), "frame"),
         f"α {contrast.alpha:g} β {contrast.beta:g}",
         f"{count(ascent.steps, 'step')}, {ascent.gradient} gradient",
         f"seed {trace.seed}",

@@ -64,6 +64,7 @@ class Workbench:
     def __init__(self, trace: Trace, lm: VideoLM) -> None:
         check_changeable(trace)
         assert trace.model_frames is not None
+        lm = lm.reading(trace.is_picture)
         self.lm, self.trace = lm, trace
         self.options = trace.options
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)

@@ -161,6 +161,8 @@ class FileBenchmark:
         options = replace(self.sampling.video, start=asked.start, end=asked.end)
         if self.sampling.fps is not None:
             first = _read(asked.video, replace(options, frames=1, dense_fps=0.0))
+            if first.is_picture:
+                return _resized(_read(asked.video, options), self.sampling.size)
             seconds = min(asked.end or first.duration, first.duration) - asked.start
             options = replace(options, frames=frames_at(seconds, self.sampling.fps))
         return _resized(_read(asked.video, options), self.sampling.size)

@@ -55,12 +55,13 @@ export class Strip {
     this.summary = el("p", { class: "strip-summary", role: "status" });
     this.closerButton = el("button", { type: "button", on: { click: () => this.lookCloser() } }, ONLY_RANGE);
     this.wholeButton = el("button", { type: "button", on: { click: () => this.wholeClip() } }, WHOLE_CLIP);
-    this.body = el("div", { hidden: true }, this.large, this.caption, this.frames,
+    this.timed = [this.caption, this.frames, // what a picture has no use for
       el("div", { class: "strip-range" }, this.from.parentElement, this.to.parentElement),
       el("div", { class: "strip-buttons" }, this.closerButton, this.wholeButton),
       el("fieldset", { class: "strip-mode" }, el("legend", {}, FRAMES_FOR_MODEL), this.even.parentElement,
         this.hand.parentElement),
-      this.summary);
+      this.summary];
+    this.body = el("div", { hidden: true }, this.large, ...this.timed);
     this.waiting = el("p", { class: "strip-waiting", role: "status", hidden: true });
     this.root = el("section", { class: "strip", "aria-label": "Filmstrip", hidden: true }, this.waiting, this.body);
     document.addEventListener("input", (event) => { // how many frames are evenly spaced
@@ -110,6 +111,7 @@ export class Strip {
       this.clip = "";
       return;
     }
+    for (const part of this.timed) part.hidden = !value.duration;
     const same = this.value && this.clip === value.name && this.value.duration === value.duration;
     this.value = /** @type {StripValue} */ (value);
     this.clip = this.value.name;

@@ -130,7 +130,7 @@ export class Stage {
     this.loop = button(TEXT.loop, () => state.set({ loop: !state.loop }), { class: "mv-toggle", "aria-pressed": "true" });
     this.save = button(TEXT.savePNG, () => savePicture(this.canvas, `frame-${state.frame + 1}.png`), { class: "mv-toggle" });
     this.film = button(TEXT.saveFilm, () => this.saveFilm(), { class: "mv-toggle" });
-    this.film.hidden = typeof MediaRecorder === "undefined";
+    this.moves = [this.play, this.scrub, this.speed, this.loop, this.film];
     this.lanes = new Lanes(state);
     /** @type {Map<Shown, HTMLButtonElement>} */
     this.views = new Map(VIEWS.map(([view, name]) => [view, button(name, () => this.show(view))]));
@@ -245,6 +245,8 @@ export class Stage {
     for (const source of trace.frames) this.image(source);
     this.fitCanvas();
     this.scrub.max = String(Math.max(0, trace.times.length - 1));
+    for (const move of this.moves) move.hidden = trace.times.length === 1;
+    this.film.hidden ||= typeof MediaRecorder === "undefined";
     this.lanes.load();
   }
 

@@ -744,7 +744,8 @@ export const sharedText = (seed, shared) => {
 };
 
 /** @type {(frame: number, times: number[]) => string} */
-export const frameText = (frame, times) => `frame ${frame + 1} of ${times.length} · ${times[frame].toFixed(2)} s`;
+export const frameText = (frame, times) =>
+  times.length === 1 && !times[0] ? "the picture" : `frame ${frame + 1} of ${times.length} · ${times[frame].toFixed(2)} s`;
 
 /** @type {(level: number) => string} level: of the frame mask; 0: it masks nothing */
 export const outsideText = (level) => level ? ` · outside of objects masked at ${level}` : "";
@@ -755,7 +756,7 @@ export const outsideText = (level) => level ? ` · outside of objects masked at 
  * @type {(frame: number, count: number, objects: string[], outside: string, layers: string[]) => string}
  */
 export const frameSummary = (frame, count, objects, outside, layers) =>
-  `Frame ${frame + 1} of ${count}: ${objects.join("; ") || "no tracked objects"}${outside}. Shown: ${layers.join(", ") || "the frame alone"}.`;
+  `${count === 1 ? "The picture" : `Frame ${frame + 1} of ${count}`}: ${objects.join("; ") || "no tracked objects"}${outside}. Shown: ${layers.join(", ") || "the frame alone"}.`;
 
 /** @type {(frame: number, levels: Level[], value: number, byHand: boolean) => string} the frame mask in a cell of the timeline */
 export const frameMaskText = (frame, levels, value, byHand) => {
