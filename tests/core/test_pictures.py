@@ -181,7 +181,7 @@ def test_one_that_is_cut_off_is_refused(tmp_path):
             open_picture(str(file))
 
 
-def test_a_bomb_ends_with_a_sentence(tmp_path):
+def test_a_bomb_ends_with_a_sentence(tmp_path, reader_process):
     """48 megapixels in 6 kB: within the bound on what is announced, beyond 200 MB."""
     rows = b"".join([b"\0" + bytes(1000)] * 6000)
     (tmp_path / "a.png").write_bytes(png(8000, 6000, rows, depth=1, colour=0))
