@@ -104,8 +104,8 @@ def test_scripts_take_no_argument(script):
 
 
 SAMPLE = [
-    "tests/core/test_contrast.py",
-    "tests/core/test_masks.py",
+    "tests/core/test_contrast_reference.py",
+    "tests/core/test_masks_reference.py",
     "tests/evals/test_stats.py",
     "tests/viewer/test_payload.py",
     "tests/ratings/test_plan.py",

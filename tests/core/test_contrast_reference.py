@@ -242,3 +242,42 @@ def test_every_logit_must_be_finite():
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(NumericalError, match="token 4"):
             check_finite(np.array([[0.0, bad]]), "token 4")
+
+
+def test_nothing_is_mutated():
+    views = np.random.default_rng(0).normal(size=(2, 40))
+    base, counter = views.copy()
+    score(base, counter, 2.0, 0.1)
+    flip_points(base, counter, 0.1)
+    kept_candidates([base, counter], 3, cut_floor(base, 0.9), chosen=1)
+    np.testing.assert_array_equal([base, counter], views)
+    with pytest.raises(ValueError, match="differ in shape"):
+        score(np.zeros(3), np.zeros(4), 1, 0.1)
+
+
+def large_views(seed, size=20_000):
+    """Logits of two views, related as a model's are; rounded coarsely, so that there are ties."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=size) * 3 - 12 * (seed % 2)  # the raw head with a negative maximum too
+    counter = base + rng.normal(size=size) * 1.5
+    step = (1e-6, 0.125, 0.5)[seed % 3]
+    return (np.round(z / step).astype(np.float32) * np.float32(step) for z in (base, counter))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_choice_among_the_candidates_is_that_of_the_whole_vocabulary(seed):
+    base, counter = large_views(seed)
+    ids = kept_candidates([base, counter], 8, cut_floor(base, 1.0), int(base.argmax()))
+    assert len(ids) < 2000
+    found = winners(base, counter)
+    assert set(found) <= set(ids)
+    betas = [0.0, *np.exp(np.linspace(-60, 0, 25))]
+    betas += np.linspace(0.01, 1, 25).tolist()
+    for alpha in (0.0, 1e-3, *np.linspace(0.05, 20, 25)):
+        for beta in betas:
+            for rule in ("probability", "raw"):
+                s = score(base, counter, alpha, beta, rule)
+                best = int(s.argmax())
+                among = score(base[ids], counter[ids], alpha, beta, rule)
+                assert ids[int(among.argmax())] == best
+                assert set(np.flatnonzero(s == s.max())) <= set(found)
