@@ -88,16 +88,21 @@ class Diagnosis:
     """possible: how many sets of counts give the claim.
 
     example: one of them as TP FN FP TN; what of n they leave are questions answered no is right for
-    whose answers were unmatched. beats_always_yes: whether accuracy and F1 are over those of
-    answering "yes" every time; None where the positives are unknown or neither is claimed. notes:
-    what else is to be known to read the row.
+    whose answers were unmatched. over_always_yes: accuracy and F1, where claimed: whether each is
+    over that of answering "yes" every time; empty where the positives are unknown. notes: what else
+    is to be known to read the row.
     """
 
     possible: int
     example: tuple[int, int, int, int] | None
-    beats_always_yes: bool | None
+    over_always_yes: dict[str, bool]
     verdict: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def beats_always_yes(self) -> bool | None:
+        """Whether every claimed one of accuracy and F1 does; None where nothing can be said."""
+        return all(self.over_always_yes.values()) if self.over_always_yes else None
 
 
 def audit_metrics(claim: Claim) -> Diagnosis:
@@ -126,8 +131,8 @@ def audit_metrics(claim: Claim) -> Diagnosis:
             if unmatched[i, j] < fewest:
                 fewest = int(unmatched[i, j])
                 example = int(tp[i, 0]), p - int(tp[i, 0]), int(fp[0, j]), int(high[i, j])
-    beats = _beats_always_yes(claim)
-    return Diagnosis(possible, example, beats, _verdict(possible, beats), _notes(claim))
+    over = _over_always_yes(claim)
+    return Diagnosis(possible, example, over, _verdict(possible, over), _notes(claim))
 
 
 CHUNK = 1_000_000
@@ -215,19 +220,19 @@ def always_yes(n: int, positives: int) -> dict[str, float]:
     return {"accuracy": 100 * positives / n, "f1": 200 * positives / (n + positives)}
 
 
-def _beats_always_yes(claim: Claim) -> bool | None:
+def _over_always_yes(claim: Claim) -> dict[str, bool]:
+    """By more than the rounding of the printed figure."""
     if claim.positives is None:
-        return None
+        return {}
     line = always_yes(claim.n, claim.positives)
     claimed = {k: getattr(claim, k) for k in line if getattr(claim, k) is not None}
-    if not claimed:
-        return None
-    return all(v > line[k] + 0.5 * 10.0 ** -claim.decimals_of(k) for k, v in claimed.items())
+    return {k: v > line[k] + 0.5 * 10.0 ** -claim.decimals_of(k) for k, v in claimed.items()}
 
 
-def _verdict(possible: int, beats: bool | None) -> str:
+def _verdict(possible: int, over: dict[str, bool]) -> str:
     if not possible:
         return "impossible: no confusion matrix of this size gives these figures"
-    if beats is False:
-        return "possible, but it does not beat answering yes every time"
+    if below := [{"f1": "F1"}.get(k, k) for k, beats in over.items() if not beats]:
+        named = " and ".join(below)
+        return f"possible, but it does not beat answering yes every time in {named}"
     return "possible"

@@ -26,6 +26,7 @@ CONVENTIONS: tuple[tuple[str, Unmatched, Printed], ...] = (
     ("unmatched as wrong, rounded", "wrong", "rounded"),
     ("unmatched as wrong, rounded or cut off", "wrong", "rounded-or-truncated"),
 )
+YES_NO: dict[bool | None, str] = {True: "yes", False: "no"}
 FIRST = ("main", "ablation", "sweep", "detector", "learning_rate", "continuous", "latency")
 
 
@@ -109,7 +110,8 @@ def _table(published: PublishedTable) -> Iterator[str]:
     metrics = [m for m in METRICS if any(m in r.figures for r in rows)]
     yield f"## {published.name.replace('_', ' ')}"
     yield published.source
-    heads = ["row", *metrics, *(name for name, _, _ in CONVENTIONS), "beats always yes", "notes"]
+    over = {f"{m} over always yes": m for m in ("accuracy", "f1") if m in metrics}
+    heads = ["row", *metrics, *(name for name, _, _ in CONVENTIONS), *over, "notes"]
     lines = []
     for row in rows:
         diagnoses = [diagnose(row, u, p) for _, u, p in CONVENTIONS]
@@ -117,14 +119,16 @@ def _table(published: PublishedTable) -> Iterator[str]:
         assert strictest is not None
         cells = [_short(row), *(_figure(row.figures.get(m, "–")) for m in metrics)]
         cells += ["none" if _fits_none(d) else "fits" for d in diagnoses]
-        beats = strictest.beats_always_yes
-        cells.append("–" if beats is None else "yes" if beats else "no")
+        above = strictest.over_always_yes
+        cells += [YES_NO.get(above.get(m), "–") for m in over.values()]
         cells.append("; ".join(strictest.notes) or "–")
         lines.append(cells)
     yield table(heads, lines)
     yield (
         "“fits”: some confusion matrix gives the row under the convention; “none”: none does. Where"
-        " no number of yes answers is stated, every number was tried."
+        " no number of yes answers is stated, every number was tried. “over always yes”: whether"
+        " the figure is larger, by more than its rounding, than that of answering yes to every"
+        " question."
     )
 
 

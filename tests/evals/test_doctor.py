@@ -157,7 +157,15 @@ def test_figures_of_always_yes_are_possible_and_not_enough():
     found = audit_metrics(Claim(n=193, positives=137, **line))
     assert found.possible
     assert found.beats_always_yes is False
-    assert "does not beat" in found.verdict
+    assert found.verdict.endswith("does not beat answering yes every time in accuracy and F1")
+
+
+def test_each_metric_is_held_against_always_yes():
+    found = audit_metrics(Claim(193, 137, accuracy=72.02, f1=82.24, recall=91.24))
+    assert found.over_always_yes == {"accuracy": True, "f1": False}
+    assert found.beats_always_yes is False
+    assert found.verdict.endswith("every time in F1")
+    assert audit_metrics(Claim(10, 5, recall=100.0)).beats_always_yes is None
 
 
 def test_unknown_positives_are_searched():
