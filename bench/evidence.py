@@ -42,16 +42,17 @@ def measure(runs: int = 9) -> dict[str, float]:
     gradient, forward = _gradient(lm, clip), _forwards(lm, clip, 1)
     together, apart = _occlusion(lm, clip), _forwards(lm, clip, OBJECTS)
     out = {
-        "evidence_gradient_over_forward_cpu": _ratio(gradient, forward, runs),
+        "evidence_gradient_over_forward_cpu": ratio(gradient, forward, runs),
         "evidence_gradient_over_forward_flops": flops(gradient) / flops(forward),
-        "evidence_occlusion8_over_forwards_cpu": _ratio(together, apart, runs),
+        "evidence_occlusion8_over_forwards_cpu": ratio(together, apart, runs),
         "evidence_occlusion8_over_forwards_flops": flops(together) / flops(apart),
         "second_question_over_first_cpu": _second_question(runs),
     }
     return {k: round(v, 3) for k, v in out.items()}
 
 
-def _ratio(one: Timed, other: Timed, runs: int) -> float:
+def ratio(one: Timed, other: Timed, runs: int) -> float:
+    """Median time of one call over that of the other; they take turns."""
     pairs = []
     for _ in range(runs + 1):
         spent = []

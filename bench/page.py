@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.clips import cut
 from bench.server import ROOT, chromium, serving
+from bench.space_pages import open_form
 from macd_studio.core.door import evidence
 from macd_studio.core.shipped import assets
 from macd_studio.core.traces.bundle import load as load_trace
@@ -178,15 +179,8 @@ def _real(page: Page) -> dict[str, float]:
         }
 
 
-def _open_form(page: Page) -> None:
-    """It is folded away after a run."""
-    fold = page.locator("#fold[aria-expanded=false]")
-    if fold.count():
-        fold.click()
-
-
 def _run(page: Page) -> None:
-    _open_form(page)
+    open_form(page)
     page.fill("#question textarea", QUESTION)
     page.click("#run")
     page.wait_for_function("!document.querySelector('.mv-token')")
@@ -204,7 +198,7 @@ def _warm(page: Page) -> dict[str, float]:
     out["page_rescore_64x512_ms"] = page.evaluate(
         f"(() => {{ const {{ rescore }} = {bundle(JS / 'rescore.js')};\n {_RESCORE} }})()"
     )
-    _open_form(page)
+    open_form(page)
     page.fill("#question textarea", QUESTION)
     page.wait_for_timeout(1000)
     began = time.perf_counter()

@@ -5,15 +5,13 @@ Every ratio is of medians of runs taken in turn, so that a slow moment hits both
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from bench.counted import peak_bytes
+from bench.evidence import Timed, ratio
 from bench.trace import QUESTION, case
 from macd_studio.core.answering import run_method
 from macd_studio.core.backbones import VideoLM, load_backbone
@@ -23,8 +21,6 @@ from macd_studio.core.options import AscentOptions
 from macd_studio.core.types import Clip
 from macd_studio.toyworld.clips import drawn_clip
 from macd_studio.toyworld.world import frame_times, render, sample
-
-Timed = Callable[[], object]
 
 
 def measure(runs: int = 9) -> dict[str, float]:
@@ -51,7 +47,7 @@ def measure(runs: int = 9) -> dict[str, float]:
         calls[f"e2e_macd1_over_base_t{frames}_cpu"] = pair
     calls["view_late_object_shared_over_whole_cpu"] = _late(lm, _clip(spec, 16))
     calls["token2_over_1_cpu"] = _tokens(lm, clip, 2), _tokens(lm, clip, 1)
-    out = {key: _ratio(*pair, runs) for key, pair in calls.items()}
+    out = {key: ratio(*pair, runs) for key, pair in calls.items()}
     weighed = {
         "macd1": _method(lm, clip, "macd"),
         "macd1_low": _method(lm, clip, "macd", memory="low"),
@@ -110,19 +106,6 @@ def _ascent(lm: VideoLM, clip: Clip, objects: int, memory: str = "normal") -> Ti
     of = case(lm, clip, objects, AscentOptions(memory=memory))  # type: ignore[arg-type]
     assert of.base is not None
     return lambda: list(of.ascent_steps(of.options.mask, of.options.ascent))
-
-
-def _ratio(one: Timed, other: Timed, runs: int) -> float:
-    pairs = []
-    for _ in range(runs):
-        spent = []
-        for call in (one, other):
-            began = time.perf_counter()
-            call()
-            spent.append(time.perf_counter() - began)
-        pairs.append(spent)
-    a, b = (statistics.median(z) for z in zip(*pairs, strict=True))
-    return float(a / b)
 
 
 def _activations(lm: VideoLM, clip: Clip, low: bool) -> int:

@@ -22,7 +22,7 @@ OPEN_ITEM = "task => document.body.dataset.item && document.body.dataset.item !=
 
 def open_form(page: Any) -> None:
     """Unfolds the form, which is folded away after a run."""
-    fold = page.locator("#fold[aria-expanded=false]")
+    fold = page.locator("#open-form[aria-expanded=false]")
     if fold.count():
         fold.click()
 

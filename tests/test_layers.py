@@ -241,16 +241,9 @@ def test_a_trace_opens_without_torch(module):
             assert name.removeprefix("core.") in WITHOUT_TORCH, f"{module} imports {name}"
 
 
-def test_the_viewer_needs_no_torch():
-    for path in sources("viewer"):
-        for name in imports(path, typing=False):
-            assert name.split(".")[0] not in {*HEAVY, "gradio"}, f"{path.name} imports {name}"
-            if name.startswith("core."):
-                assert name.removeprefix("core.") in WITHOUT_TORCH, f"{path.name} imports {name}"
-
-
-def test_ratings_need_neither_torch_nor_gradio():
-    for path in sources("ratings"):
+@pytest.mark.parametrize("house", ["viewer", "ratings"])
+def test_neither_torch_nor_gradio_is_needed(house):
+    for path in sources(house):
         for name in imports(path, typing=False):
             assert name.split(".")[0] not in {*HEAVY, "gradio"}, f"{path.name} imports {name}"
             if name.startswith("core."):

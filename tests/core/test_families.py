@@ -18,6 +18,7 @@ from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.options import AscentOptions, DecodeOptions, MaskOptions
 from macd_studio.core.rules import Plain
 from macd_studio.core.types import SEEN, Clip, Track
+from tests.core.test_evidence import stay_in_double
 from tests.families import EVERY, NAMES, outer, tiny
 
 pytestmark = pytest.mark.matrix
@@ -100,30 +101,12 @@ def test_the_query_span_is_the_question_and_nothing_else(lm, question):
     assert (ids[: span[0]] == lm.vision_token).sum() == (ids == lm.vision_token).sum()
 
 
-@pytest.fixture
-def in_double(monkeypatch):
-    """From here on transformers' casts to float32 are casts to float64."""
-
-    def start():
-        real = torch.Tensor.to
-
-        def stay(self, *args, **kwargs):
-            args = [torch.float64 if a is torch.float32 else a for a in args]
-            kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
-            return real(self, *args, **kwargs)
-
-        monkeypatch.setattr(torch.Tensor, "float", lambda self, **_: self.double())
-        monkeypatch.setattr(torch.Tensor, "to", stay)
-
-    return start
-
-
 @pytest.mark.parametrize("family", NAMES)
-def test_the_gradient_of_r_against_central_differences(family, in_double):
+def test_the_gradient_of_r_against_central_differences(family, monkeypatch):
     lm = tiny(family, torch.float64)
     encoded = lm.encode(make_clip(), QUESTION)
     encoded = replace(encoded, video=encoded.video.double())
-    in_double()
+    stay_in_double(monkeypatch)
     boxes = np.array([[0.1, 0.1, 0.4, 0.5], [0.6, 0.5, 0.9, 0.9]], np.float32)
     state = np.full(4, SEEN, np.int8)
     tracks = [Track(k, "x", 0.9, np.tile(b, (4, 1)), state, 4) for k, b in enumerate(boxes)]

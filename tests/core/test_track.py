@@ -5,19 +5,11 @@ import pytest
 
 from macd_studio.core.objects.track import smooth, track
 from macd_studio.core.options import TrackOptions
-from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Detections
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN
+from tests.core.test_track_parts import seen
 
 DENSE = np.linspace(0, 4, 41)
 TIMES = np.linspace(0.25, 3.75, 8)
-
-
-def seen(*rows):
-    """Detections from (label, score, x0, y0, x1, y1)."""
-    return Detections(
-        np.array([r[2:] for r in rows], np.float32).reshape(-1, 4),
-        np.array([r[1] for r in rows], np.float32),
-        tuple(r[0] for r in rows),
-    )
 
 
 def moving(label, score, x, y, size=0.2, speed=0.1, at=DENSE):
