@@ -142,6 +142,79 @@ WHOLE: Rows = {
     "MACD, 1 step: peak memory": "memory_macd1_over_base_3b",
     "MACD, 1 step, low memory: peak memory": "memory_macd1_low_memory_over_base_3b",
 }
+LAZY = (
+    "`make bench ARGS=lazy`: every regime of the drawn benchmark in turn, embedded models, the"
+    " processor's time of one thread. The bound is 1 + open share × (MACD over plain − 1) + 0.05,"
+    " with the share of questions that have a token which a contrast could change."
+)
+LAZY_RATIOS = {"options": "short answers", "captions": "captions"}
+
+
+def lazy_lines(figures: dict[str, Any]) -> list[str]:
+    """The section on lazy runs; figures: what `bench.lazy` measured, if it did."""
+    lines = ["", "## Lazy runs over plain decoding", ""]
+    if "lazy_answers" not in figures:
+        return [*lines, "not measured"]
+    answers, equal = int(figures["lazy_answers"]), int(figures["lazy_equal_answers"])
+    lines += [
+        f"{LAZY} {int(figures['lazy_questions'])} questions; weights"
+        f" `{figures['lazy_weights']}` (the start of the file's sha256). Equal tokens in"
+        f" {equal} of {answers} answers by MACD and VCD at several α and β, greedy and sampled;"
+        f" ties among the others: {int(figures['lazy_ties'])}. Where contrast was needed, a lazy"
+        f" run took {_shown(figures, 'lazy_over_full_where_open')} of the time of a complete one"
+        " (median).",
+        "",
+        "| MACD, 1 step, α 1, β 0.1 | questions open | complete | lazy | bound |",
+        "|---|---|---|---|---|",
+    ]
+    for name, title in LAZY_RATIOS.items():
+        for key, what in (("", "decoding alone"), ("run_", "with reading and detection")):
+            cells = (f"full_macd1_{key}over_base", f"lazy_macd1_{key}over_base",
+                     f"lazy_macd1_{key}bound")  # fmt: skip
+            shown = " | ".join(_shown(figures, f"{cell}_{name}") for cell in cells)
+            open_share = 100 * float(figures.get(f"lazy_open_share_{name}", float("nan")))
+            lines.append(f"| {title}, {what} | {open_share:.1f} % | {shown} |")
+    return [*lines, "", "![Open share, cost and accuracy by β](lazy.svg)"]
+
+
+def lazy_sweep(figures: dict[str, Any]) -> dict[float, dict[str, float]]:
+    """β → what was measured there: open, tokens, reads, right."""
+    found: dict[float, dict[str, float]] = {}
+    for key, value in figures.items():
+        if key.startswith("lazy_beta_"):
+            beta, name = key.removeprefix("lazy_beta_").split("_")
+            found.setdefault(float(beta), {})[name] = value
+    return dict(sorted(found.items()))
+
+
+def draw_lazy(figures: dict[str, Any]) -> None:
+    """docs/lazy.svg: shares and accuracy, and the cost in prompts read, over β."""
+    sweep = lazy_sweep(figures)
+    if not sweep:
+        return
+    betas = list(sweep)
+    shares = {"questions open": "open", "tokens open": "tokens", "right answers": "right"}
+    with plt.rc_context({"svg.hashsalt": "macd", "svg.fonttype": "none", "font.size": 9}):
+        fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
+        styles = (("#0072B2", "-", "o"), ("#56B4E9", "--", "s"), ("#009E73", ":", "^"))
+        for (label, key), (colour, line, mark) in zip(shares.items(), styles, strict=True):
+            values = [100 * sweep[beta][key] for beta in betas]
+            ax.plot(betas, values, line, color=colour, marker=mark, label=f"{label}, %")
+        cost = ax.twinx()
+        reads = [sweep[beta]["reads"] for beta in betas]
+        cost.plot(betas, reads, "-.", color="#D55E00", marker="d", label="prompts read (right)")
+        ax.set_xscale("log")
+        ax.set_xticks(betas, [f"{beta:g}" for beta in betas])
+        ax.minorticks_off()
+        ax.set_xlabel("β, the plausibility cut (MACD, 1 step, α 1)")
+        ax.set_ylim(0, 102)
+        cost.set_ylim(0, 4.08)
+        handles = [h for one in (ax, cost) for h in one.get_legend_handles_labels()[0]]
+        ax.legend(handles=handles, loc="center left", frameon=False)
+        fig.savefig(DOCS / "lazy.svg", metadata={"Date": None})
+        plt.close(fig)
+
+
 PAPER = {
     "MACD, 1 step: time": "1.36×",
     "MACD, 3 steps: time": "1.53×",
@@ -196,6 +269,7 @@ def page(figures: dict[str, Any], workers: dict[str, Any] | None = None) -> str:
         lines += ["", f"## {title}", "", "| what | figure |", "|---|---|"]
         lines += [f"| {name} | {_shown(figures, key)} |" for name, key in rows.items()]
         lines += ["", COUNTED] if title == TRUE_SIZE else []
+    lines += lazy_lines(figures)
     lines += workers_lines(workers)
     lines += ["", "## How often a cheaper gradient leads to the same level", "", CHEAPER]
     lines += ["", "| gradient | objects | frame groups |", "|---|---|---|"]
@@ -253,6 +327,7 @@ def main() -> None:
     """Writes both."""
     figures = json.loads(RESULTS.read_text())
     draw(figures)
+    draw_lazy(figures)
     workers = json.loads(WORKERS.read_text()) if WORKERS.exists() else None
     (DOCS / "bench.md").write_text(page(figures, workers), encoding="utf-8")
 

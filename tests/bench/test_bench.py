@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench import deep, large
+from bench import deep, large, lazy, report
 from bench.counted import flops, peak_bytes
 from bench.trace import read
 
@@ -77,3 +77,46 @@ def test_peak_bytes_are_those_that_live_at_once():
         whole.view(-1)[:10].mul_(2)
 
     assert peak_bytes(model, call) == 4 * 4_000_000 + 4 * 110
+
+
+def a_row(item, regime, opened, plain=1.0, full=3.0, late=1.0, gaps=()):
+    cell = [opened, 2, True]
+    return {
+        "item": item, "regime": regime, "open": opened, "answers": 5, "gaps": list(gaps),
+        "times": {"read": 1.0, "encode": 0.0, "detect": 2.0, "plain": plain, "full": full,
+                  "lazy": late},
+        "sweep": {str(beta): cell for beta in lazy.BETAS},
+    }  # fmt: skip
+
+
+def test_lazy_figures_hold_the_times_against_their_bound(tmp_path, monkeypatch):
+    rows = [a_row(item, "motion", 0) for item in "ac"]
+    rows.append(a_row("b", "motion", 1, late=3.0))
+    rows.append(a_row("d", "motion", 0, gaps=[1e-5]))
+    rows.append(a_row("e", "captions", 2, late=4.5, gaps=[0.2]))
+    found = lazy.figures(rows)
+    assert (found["lazy_answers"], found["lazy_equal_answers"], found["lazy_ties"]) == (25, 23, 1)
+    assert (found["lazy_open_share"], found["lazy_open_share_options"]) == (0.4, 0.25)
+    assert found["lazy_macd1_over_base_options"] == 1.5  # (1 + 3 + 1 + 1) / 4
+    assert found["lazy_macd1_bound_options"] == 1 + 0.25 * 2 + 0.05
+    # reading for all, looking for objects for one of four: (4 + 6 + 2) / (4 + 4)
+    assert found["lazy_macd1_run_over_base_options"] == 1.5
+    assert found["full_macd1_run_over_base_options"] == 3  # (4 + 12 + 8) / 8
+    assert found["lazy_over_full_where_open"] == 1.25  # of 1 and 1.5
+    assert found["lazy_beta_0.1_open"] == 0.4
+    assert found["lazy_beta_0.1_reads"] == pytest.approx((3 * 1 + 2 * 4) / 5)
+    text = "\n".join(report.lazy_lines(found | {"lazy_weights": "abc"}))
+    assert "Equal tokens in 23 of 25 answers" in text
+    assert "| captions, decoding alone | 100.0 % | 3.00× | 4.50× | 3.05× |" in text
+    assert report.lazy_lines({})[-1] == "not measured"
+    monkeypatch.setattr(report, "DOCS", tmp_path)
+    report.draw_lazy(found)
+    assert (tmp_path / "lazy.svg").stat().st_size > 1000
+
+
+def test_a_stopped_bench_of_lazy_runs_goes_on_from_whole_rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    assert lazy.read_rows(path) == []
+    path.write_text('{"item": "a"}\n{"item": "b"}\n{"item": "c')
+    assert [row["item"] for row in lazy.read_rows(path)] == ["a", "b"]
+    assert path.read_text().endswith('"b"}\n')
