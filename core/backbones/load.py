@@ -29,6 +29,7 @@ from macd_studio.core.backbones.base import BackboneInfo, VideoLM, device_of
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.backbones.generation import check_generation
 from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.prompt import media_part
 from macd_studio.core.backbones.weights import (
     UNPLANNED,
     check_installed,
@@ -229,6 +230,11 @@ def load_backbone(
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])
+        # pictures through PIL would be rounded, and have no gradient
+        processor = AutoProcessor.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, backend="torchvision"
+        )
+        media_part(processor, name)
         progress.begin(f"Reading {name}")
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         how = how_to_read(held, where, dtype, config, model_class)
@@ -244,10 +250,6 @@ def load_backbone(
                 local_files_only=True,
                 **how,
             )
-        # pictures through PIL would be rounded, and have no gradient
-        processor = AutoProcessor.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True, backend="torchvision"
-        )
     info = BackboneInfo(
         name=name,
         family=family,

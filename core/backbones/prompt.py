@@ -16,8 +16,21 @@ from macd_studio.core.question import control_strings, refuse_special
 from macd_studio.core.types import ModelFrames
 from macd_studio.core.validation import shown
 
+NO_THINKING = {"enable_thinking": False, "thinking": False}
+"""By these names templates switch off that a model thinks before it answers."""
 MAX_TEMPLATE = 100_000
 """Characters that a chat template may write around a question."""
+
+
+def media_part(processor: Any, name: str) -> Any:
+    """The part of a processor that reads video, or else pictures. Raises UnsupportedBackbone."""
+    video = getattr(processor, "video_processor", None)
+    if (video := video or getattr(processor, "image_processor", None)) is None:
+        raise UnsupportedBackbone(
+            f"the processor of {name} reads neither video nor pictures",
+            "Choose a model that reads video",
+        )
+    return video
 
 
 class TokenizerLM(VideoLM):
@@ -71,7 +84,10 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
     text = content[-1]["text"]
     with template_errors():
         prompt = processor.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+            [{"role": "user", "content": content}],
+            tokenize=False,
+            add_generation_prompt=True,
+            **_without_thinking(processor),
         )
     if not isinstance(prompt, str) or len(prompt) > MAX_TEMPLATE + len(text):
         raise UnsupportedBackbone(
@@ -80,6 +96,13 @@ def render_prompt(processor: Any, content: list[dict[str, Any]]) -> str:
     if text.strip() not in prompt:
         raise UnsupportedBackbone("the backbone's chat template leaves the question out", REPAIR)
     return prompt
+
+
+def _without_thinking(processor: Any) -> dict[str, bool]:
+    """Those of NO_THINKING that the chat template asks for; transformers warns of others."""
+    template = getattr(processor, "chat_template", None)
+    template = template or getattr(processor.tokenizer, "chat_template", None)
+    return {name: off for name, off in NO_THINKING.items() if name in str(template)}
 
 
 def read_prompt(processor: Any, prompt: str, videos: Any, about: VideoMetadata) -> Any:

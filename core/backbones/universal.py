@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from transformers import DynamicCache
 
 from macd_studio.core.backbones.base import (
@@ -36,6 +37,7 @@ from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.positions import positions_of
 from macd_studio.core.backbones.prompt import (
     TokenizerLM,
+    media_part,
     metadata_of,
     query_at,
     render_prompt,
@@ -77,13 +79,7 @@ class UniversalVLM(TokenizerLM):
     """What was found of it at load, a `contract.Contract`; None where it was not checked."""
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:
-        video = getattr(processor, "video_processor", None)
-        video = video or getattr(processor, "image_processor", None)
-        if video is None:
-            raise UnsupportedBackbone(
-                f"the processor of {info.name} reads neither video nor pictures",
-                "Choose a model that reads video",
-            )
+        video = media_part(processor, info.name)
         penalty = repetition_penalty(model.generation_config, info.name)
         self.info = replace(info, repetition_penalty=penalty)
         self.model = model.eval().requires_grad_(False)
@@ -327,11 +323,9 @@ class UniversalVLM(TokenizerLM):
         for view in views:
             with nullcontext() if graph else torch.no_grad():
                 inputs = self.pixel_inputs(encoded, view)
-                read, kwargs = self._read(encoded.input_ids, inputs, keep, cached=not graph)
+                read, kwargs = self._read(encoded.input_ids, inputs, keep, cached=True)
             if graph:
-                with torch.no_grad():
-                    plain = self.pixel_inputs(encoded, view.detach())
-                    _, kwargs = self._read(encoded.input_ids, plain, keep, cached=True)
+                _detach(kwargs["past_key_values"])
             logits.append(read)
             rows.append(_Row(encoded.input_ids, kwargs, encoded, view.detach()))
         both = torch.stack(logits)
@@ -475,6 +469,20 @@ class UniversalVLM(TokenizerLM):
 
 _PER_TOKEN = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0}
 """Inputs of one value a token, and that of text."""
+
+
+def _detach(cache: Any) -> None:
+    """Takes the graph off whatever the layers of a cache hold: keys, values, recurrent states."""
+    for layer in cache.layers:
+        for name, value in vars(layer).items():
+            if isinstance(value, Tensor):
+                setattr(layer, name, value.detach())
+            elif isinstance(value, list | tuple | dict):
+                setattr(layer, name, tree_map(_plain, value))
+
+
+def _plain(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
 
 
 def _by_shape(given: Mapping[str, Tensor], value: Tensor) -> str | None:

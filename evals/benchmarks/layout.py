@@ -50,8 +50,11 @@ def read_json(path: Path, remedy: str = "Download it again") -> Any:
         raise BenchmarkError(f"{place(path)} is nested too deeply", remedy) from None
 
 
-def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
-    """The records of a CSV or JSONL file, or of a JSON list, each with its place for messages."""
+def read_table(path: Path, remedy: str, lines: bool = False) -> list[tuple[str, Record]]:
+    """The records of a CSV or JSONL file, or of a JSON list, each with its place for messages.
+
+    lines: a file whose name ends in .json holds JSON Lines.
+    """
     if path.suffix.lower() == ".csv":
         rows = csv.DictReader(io.StringIO(read_text(path, remedy)), strict=True)
         try:
@@ -67,7 +70,7 @@ def read_table(path: Path, remedy: str) -> list[tuple[str, Record]]:
                     remedy,
                 )
         return [(f"line {line}", dict(row)) for line, row in numbered]
-    if path.suffix.lower() == ".json":
+    if path.suffix.lower() == ".json" and not lines:
         value = read_json(path, remedy)
         if not isinstance(value, list):
             raise BenchmarkError(f"{place(path)} holds {shown(value)} instead of a list", remedy)

@@ -6,11 +6,15 @@ a split with as many yes as no: at random; the objects most frequent in the fold
 most often come together with what is there. labels.jsonl or labels.csv beside the clips says what
 is there, and of which objects it is not known whether they are, so that nobody asks about these;
 `python -m evals label FOLDER` writes it from a detector's detections and tracks.
+
+A folder with the files of POPE itself, `coco_pope_random.json` and so on, asks those questions of
+its pictures, which lie in `val2014` or beside the files.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +58,9 @@ class VideoPope(FileBenchmark):
     def read(self, data: Path) -> Iterator[Asked]:
         """See `FileBenchmark.read`."""
         require_folder(data, "clips")
+        if published := sorted(data.glob("*_pope_*.json*")):
+            yield from _published(data, published)
+            return
         path = next((data / f for f in NAMES if (data / f).is_file()), None)
         if path is None:
             raise BenchmarkError(
@@ -95,6 +102,35 @@ class VideoPope(FileBenchmark):
     def prompt(self, asked: Asked) -> tuple[str, str]:
         """The words that VLMEvalKit puts after the questions of POPE."""
         return "", " Please answer yes or no."
+
+
+PICTURES = ("val2014", "images", "")
+"""Folders in which POPE's pictures may lie."""
+
+
+def _published(data: Path, files: Sequence[Path]) -> Iterator[Asked]:
+    """POPE's own questions, a split a file."""
+    for path in files:
+        split = path.stem.rpartition("_")[2]
+        for where, record in read_table(path, "Download it again", lines=True):
+            reader = Reader(path, where, record)
+            name, question = reader.text("image"), reader.text("text", "question")
+            truth = reader.text("label").lower()
+            if truth not in ("yes", "no"):
+                raise reader.fail(f"the label is {truth!r} instead of yes or no")
+            if Path(name).name != name:
+                raise reader.fail(f"{name!r} is not the name of a picture")
+            tried = [data / folder / name for folder in PICTURES]
+            words = re.search(r"\ban? (.+?) in the ima?ge", question)
+            yield Asked(
+                id=f"{split}/{reader.text('question_id')}",
+                video=next((p for p in tried if p.is_file()), tried[0]),
+                regime=split,
+                kind="yes-no",
+                question=question,
+                truth=truth,
+                labels=(("object", words[1] if words else "none"),),
+            )
 
 
 def absent_objects(split: str, video: str, labels: Mapping[str, Content]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import macd_studio as macd
-from macd_studio.core.backbones import load_backbone
+from macd_studio.core.backbones import load, load_backbone
 from macd_studio.core.backbones.contract import MEANING, adapt_model, check_model
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import MacdError, NotApplicable, UnsupportedBackbone
@@ -243,6 +243,49 @@ def test_half_of_a_folder_is_refused(tmp_path):
     with pytest.raises(MacdError) as error:
         load_backbone(str(tmp_path), "cpu")
     assert "holds no complete model" in error.value.cause
+
+
+def test_a_processor_without_a_video_part_is_refused_before_weights_are_read(monkeypatch, tmp_path):
+    model, processor = parts("llava_onevision")
+    model.config.save_pretrained(tmp_path)
+    model.generation_config.save_pretrained(tmp_path)
+    with pytest.raises(MacdError, match="holds no complete model"):  # there is no processor
+        load_backbone(str(tmp_path), "cpu")
+    words = lambda *_, **__: processor.tokenizer  # noqa: E731
+    monkeypatch.setattr(load.AutoProcessor, "from_pretrained", words)
+    with pytest.raises(UnsupportedBackbone, match="reads neither video nor pictures"):
+        load_backbone(str(tmp_path), "cpu")
+
+
+def test_a_prefill_with_a_graph_reads_once(lm):
+    encoded = lm.encode(clip(3, 64), QUESTION)
+    video = encoded.video.clone().requires_grad_()
+    calls = []
+    handle = lm.model.register_forward_hook(lambda *_: calls.append(1))
+    state = lm.prefill(encoded, video, graph=True)
+    handle.remove()
+    assert len(calls) == 1
+    ids = encoded.input_ids[0][encoded.query]
+    slopes = [
+        torch.autograd.grad(z.log_softmax(-1)[range(len(ids)), ids].mean(), video)[0]
+        for z in (state.query_logits[0], lm.query_logits(encoded, video))
+    ]
+    assert torch.allclose(*slopes, atol=1e-8)
+    after = lm.step(state, [5]).logits
+    assert not after.requires_grad
+    cache = state.cache[0].kwargs["past_key_values"]
+    held = [v for z in cache.layers for v in vars(z).values() if isinstance(v, torch.Tensor)]
+    assert held
+    assert not any(v.requires_grad for v in held)  # else the graph of the prompt stays in memory
+    assert torch.equal(after, lm.step(lm.prefill(encoded, encoded.video), [5]).logits)
+
+
+def test_thinking_is_switched_off_where_the_template_can(lm, monkeypatch):
+    switch = "{% if enable_thinking is defined and enable_thinking is false %}<think></think>"
+    end = switch + "{% endif %}{% if thinking | default(true) %}thinks{% endif %}"
+    monkeypatch.setattr(lm.processor, "chat_template", lm.processor.chat_template + end)
+    prompt = lm.encode(clip(2, 64), QUESTION).prompt
+    assert prompt.endswith("<think></think>")
 
 
 def test_a_question_with_a_special_token_is_refused(lm):

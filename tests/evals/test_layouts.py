@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from PIL import Image
 
 from macd_studio.core.errors import BenchmarkError, OptionError
 from macd_studio.evals.benchmarks import FILES, find_benchmark, open_files
@@ -239,6 +240,32 @@ def test_pope_asks_as_many_yes_as_no_and_never_of_what_is_there(folder):
             there = asked.labels[0][1] in labels[asked.video.name]
             assert there == (asked.truth == "yes")
     assert any("an apple" in a.question for a in benchmark.asked)
+
+
+def test_the_files_of_pope_itself_ask_of_its_pictures(tmp_path):
+    rows = [
+        {"question_id": 1, "image": "a.jpg", "text": "Is there a dining table in the image?",
+         "label": "yes"},
+        {"question_id": 2, "image": "a.jpg", "text": "Is there an apple in the imge?",
+         "label": "no"},
+    ]  # fmt: skip
+    for split in SPLITS:
+        lines = "\n".join(map(json.dumps, rows))
+        (tmp_path / f"coco_pope_{split}.json").write_text(lines)
+    with pytest.raises(BenchmarkError, match=r"missing in .*a\.jpg"):
+        find_benchmark("video-pope", tmp_path)
+    (tmp_path / "val2014").mkdir()
+    Image.new("RGB", (64, 48), "red").save(tmp_path / "val2014" / "a.jpg")
+    benchmark = find_benchmark("video-pope", tmp_path)
+    assert set(benchmark.regimes) == set(SPLITS)
+    assert len(benchmark.everything) == 6
+    assert [dict(a.labels)["object"] for a in benchmark.asked[:2]] == ["dining table", "apple"]
+    clip = benchmark.clip(benchmark.everything[0].clip)
+    assert clip.is_picture
+    for wrong in ({"label": "maybe"}, {"image": "../a.jpg"}):
+        (tmp_path / "coco_pope_random.json").write_text(json.dumps(rows[0] | wrong))
+        with pytest.raises(BenchmarkError, match=r"coco_pope_random"):
+            find_benchmark("video-pope", tmp_path)
 
 
 def test_pope_draws_what_is_frequent_and_what_comes_together():
