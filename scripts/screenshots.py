@@ -37,23 +37,39 @@ def opening(page: Page, clip: Path) -> None:
     """An example as one meets it."""
 
 
-def uploading(page: Page, clip: Path) -> None:
-    """An uploaded clip on its filmstrip, with frames picked by hand."""
+def ten_steps(page: Page, clip: Path) -> None:
+    """An example whose strengths moved for ten steps, in the middle of them."""
+    choose_example(page, "levels")
+    page.get_by_label("Ascent step", exact=True).fill("5")
+
+
+def choose_example(page: Page, name: str) -> None:
+    """Opens an example by its address."""
+    page.goto(f"{page.url.partition('#')[0]}&example={name}")
+    page.wait_for_function(
+        "() => document.querySelector('.mv-step-name')?.textContent.includes('10 steps')"
+    )
+
+
+def upload(page: Page, clip: Path) -> None:
+    """Brings a clip through the form, which opens for it."""
+    page.click("#open-form")
     page.set_input_files("#video input[type=file]", clip)
     page.wait_for_selector(".strip-frame")
+
+
+def uploading(page: Page, clip: Path) -> None:
+    """An uploaded clip on its filmstrip, with frames picked by hand."""
+    upload(page, clip)
     for i in (3, 9, 15):
         page.locator(".strip-frame").nth(i).click()
 
 
 def running(page: Page, clip: Path) -> None:
-    """Boxes that appear as frames are detected."""
-    page.set_input_files("#video input[type=file]", clip)
-    page.wait_for_selector(".strip-frame")
+    """A run that goes on, with its stage."""
+    upload(page, clip)
     page.click("#run")
     page.wait_for_selector(".mv-stage-now")
-    page.wait_for_function(
-        "/frames|objects|Looking/.test(document.querySelector('.mv-message').textContent)"
-    )
 
 
 def finished(page: Page, clip: Path) -> None:
@@ -68,7 +84,6 @@ def what_if(page: Page, clip: Path) -> None:
     """An object masked by hand, next to the former run, and each object's measured effect."""
     page.locator(".mv-object").first.click()
     page.locator(".mv-whatif > summary").click()
-    page.get_by_role("button", name="Counterfactual").click()
     chosen = page.locator(".mv-whatif .mv-segments").first.locator("[aria-pressed=false]")
     chosen.last.click()
     page.wait_for_selector(".mv-edits li")
@@ -79,6 +94,7 @@ def what_if(page: Page, clip: Path) -> None:
 
 def compare(page: Page, clip: Path) -> None:
     """Methods side by side, computed on the spot."""
+    page.click("#open-form")
     page.click("#compare button >> nth=0")
     for name in ("VCD", "SID", "TCD", "Every object masked", "Reversed signs", "Blank video"):
         page.get_by_label(name, exact=True).check()
@@ -92,14 +108,14 @@ def error(page: Page, clip: Path) -> None:
     """A file that is not a video, rejected next to its name."""
     broken = clip.with_name("broken.mp4")
     broken.write_bytes(b"no video at all")
+    page.click("#open-form")
     page.set_input_files("#video input[type=file]", broken)
     page.wait_for_selector("#clip-error:visible")
 
 
 def levels(page: Page, clip: Path) -> None:
     """What the counterfactual hides."""
-    page.get_by_role("button", name="Levels").click()
-    page.get_by_role("button", name="Counterfactual").click()
+    choose_example(page, "levels")
     page.locator(".mv-object").first.click()
 
 
@@ -112,15 +128,16 @@ def token(page: Page, clip: Path) -> None:
 
 
 SHOTS = {
-    "opening": Shot(opening, doc="page"),
+    "opening": Shot(opening, doc="page", whole=False),
+    "ten-steps": Shot(ten_steps, whole=False),
     "uploading": Shot(uploading, doc="page-form"),
     "running": Shot(running),
     "finished": Shot(finished),
     "what-if": Shot(what_if, doc="page-what-if"),
     "compare": Shot(compare, doc="page-compare"),
     "error": Shot(error, whole=False),
-    "phone": Shot(opening, 390, doc="page-phone"),
-    "dark": Shot(levels, scheme="dark", doc="page-levels-dark"),
+    "phone": Shot(opening, 390, doc="page-phone", whole=False),
+    "dark": Shot(levels, scheme="dark", doc="page-levels-dark", whole=False),
     "wide": Shot(opening, 2560, whole=False),
     "token": Shot(token, doc="page-token"),
 }
@@ -177,7 +194,9 @@ def main() -> None:
         browser = chromium(playwright)
         for name in chosen:
             shot = SHOTS[name]
-            page = browser.new_page(viewport={"width": shot.width, "height": 900})
+            page = browser.new_page(
+                viewport={"width": shot.width, "height": 900}, reduced_motion="reduce"
+            )
             page.set_default_timeout(WAIT_MS)
             page.goto(f"{url}?__theme={shot.scheme}")
             page.wait_for_selector(".mv-token")

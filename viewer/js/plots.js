@@ -82,14 +82,17 @@ export function polyline(values, scales, attributes, [low, high] = [-Infinity, I
 
 /**
  * Round values within a range, 0 among them where it lies in it.
- * @param {number} low @param {number} high @param {number} most how many there may be
+ * @param {number} low @param {number} high @param {number} most how many there may be, or a few
+ * more where they would be fewer than three @returns {number[]}
  */
 export function ticksOf(low, high, most) {
-  const rough = (high - low) / Math.max(1, most) || 1, unit = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / Math.max(1, most) || 1;
+  const unit = 10 ** Math.floor(Math.log10(rough));
   const step = unit * ([1, 2, 5, 10].find((m) => m * unit >= rough * 0.999) ?? 10);
+  /** @type {number[]} */
   const ticks = [];
   for (let n = Math.ceil(low / step); n * step <= high; n++) ticks.push(n * step || 0);
-  return ticks;
+  return ticks.length < 3 && most < 12 && high > low ? ticksOf(low, high, most + 1) : ticks;
 }
 
 /** How many digits after the point tell values apart. @param {number[]} ticks */

@@ -24,7 +24,7 @@ import { fixed } from "./text.js";
 
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const PAUSE_MS = 600, CALM_PAUSE_MS = 1500; // between two steps while playing
-const TAG_PX = 13, TAG_WIDTH = 62; // height of a tag, and width of one without a name
+const TAG_PX = 13, TAG_WIDTH = 68; // height of a tag, and width of one without a name
 const LANE_TAG = 104; // least room at the right of a plot
 const NAME_CHARACTERS = 14;
 /** At the least height of what is seen, and with room. */
@@ -179,7 +179,7 @@ export class Steps {
     const [low, high] = rangeOf(rows, band);
     const ticks = small ? [low, 0, high].filter((v, _, all) => v === 0 || Math.abs(v) > 0.4 * Math.max(...all.map(Math.abs)))
       : ticksOf(low, high, Math.max(3, Math.floor(height / 32)));
-    const digits = decimals(small ? [Math.max(high, -low) / 10] : ticks);
+    const digits = decimals(small ? [Math.max(high, -low) / 2] : ticks);
     const capacity = Math.max(1, Math.floor((height - 24) / TAG_PX));
     const columns = small || arrows ? 1 : Math.ceil(rows.length / capacity);
     const named = columns === 1 && !arrows && !small;

@@ -32,7 +32,7 @@ export function live(place) {
   viewer.update(payload);
   const layers = { ...viewer.state.layers, soft: false, levels: false, counter: false, model: false };
   for (const name of step.show) layers[/** @type {keyof typeof layers} */ (name)] = true;
-  viewer.state.set({ layers, frame: 0, track: null, picked: false, playing: false });
+  viewer.state.set({ layers, both: false, frame: 0, track: null, picked: false, playing: false });
   viewer.host.onDraw = () => {
     if (!host.isConnected) return;
     seen.add(viewer.state.frame);
