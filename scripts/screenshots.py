@@ -203,6 +203,7 @@ def main() -> None:
             page.wait_for_timeout(1500)
             shot.prepare(page, own)
             page.wait_for_timeout(200 if name == "running" else 800)
+            page.evaluate("window.scrollTo(0, 0)")
             picture = page.screenshot(full_page=shot.whole)
             page.close()
             if args.all:
