@@ -16,7 +16,7 @@ from tests.opening import EXAMPLE, LABELS, choices
 def no_model(monkeypatch):
     """Whoever loads a model fails."""
 
-    def load_backbone(*_):
+    def load_backbone(*_, **__):
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr("macd_studio.core.backbones.load_backbone", load_backbone)
