@@ -81,7 +81,7 @@ MUTANTS: dict[str, tuple[str, str]] = {
         "weights.floor === null || step.weights ?",
     ),
     "argmax outside of the head": (" || i === first", ""),
-    "weights for α": ("step.weights || linearWeights", "linearWeights"),
+    "weights for α": ("weights = step.weights || linearWeights", "weights = linearWeights"),
     "weights of second views": ("weight * others[k][i]", "0"),
     "weight of the base": ("weights.base * step.base[i]", "step.base[i]"),
     "sign of α": ("others: [-alpha]", "others: [alpha]"),
