@@ -210,7 +210,7 @@ def draw_lazy(figures: dict[str, Any]) -> None:
         ax.set_ylim(0, 102)
         cost.set_ylim(0, 4.08)
         handles = [h for one in (ax, cost) for h in one.get_legend_handles_labels()[0]]
-        ax.legend(handles=handles, loc="center left", frameon=False)
+        fig.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
         fig.savefig(DOCS / "lazy.svg", metadata={"Date": None})
         plt.close(fig)
 
