@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
+    AutoImageProcessor,
     AutoModelForMultimodalLM,
     AutoProcessor,
     PretrainedConfig,
@@ -230,10 +231,14 @@ def load_backbone(
         model_class: Any = AutoModelForMultimodalLM
         if family in FAMILIES:
             model_class = getattr(transformers, FAMILIES[family][0])
-        # pictures through PIL would be rounded, and have no gradient
-        processor = AutoProcessor.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True, backend="torchvision"
-        )
+        safe = {"trust_remote_code": False, "local_files_only": True}
+        processor = AutoProcessor.from_pretrained(folder, **safe)
+        pictures = getattr(processor, "image_processor", None)
+        if getattr(pictures, "backend", "torchvision") != "torchvision":
+            # PIL would round pictures, and has no gradient; before 5.18 the whole processor hands
+            # the choice to its part for videos, too, which has none
+            fast = AutoImageProcessor.from_pretrained(folder, backend="torchvision", **safe)
+            processor.image_processor = fast
         media_part(processor, name)
         progress.begin(f"Reading {name}")
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)

@@ -197,7 +197,7 @@ def as_text(trace: Trace) -> str:
         )
     lines += [f"Note: {w}" for w in trace.warnings]
     spent = "  ".join(f"{k} {v:.0f} ms" for k, v in trace.timings_ms.items())
-    lines.append(f"Times      {spent}  (peak memory {trace.peak_memory_mb:.0f} MB)")
+    lines += [*_device(trace), f"Times      {spent}  (peak memory {trace.peak_memory_mb:.0f} MB)"]
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return visible("\n".join(lines))
@@ -223,6 +223,16 @@ def _header(trace: Trace) -> list[str]:
         f"seed {trace.seed}",
     ]
     return ["Run        " + " · ".join(part for part in parts if part)]
+
+
+def _device(trace: Trace) -> list[str]:
+    """What the backbone ran on, and how its weights were held; nothing where it was not asked."""
+    made = trace.backbone
+    if not made.device:
+        return []
+    packed = f", weights packed as {made.quantised}" if made.quantised else ""
+    away = f", weights on {made.offloaded}" if made.offloaded else ""
+    return [f"Device     {made.device}, {made.dtype}{packed}{away}"]
 
 
 def _badge(trace: Trace) -> list[str]:

@@ -23,6 +23,7 @@ from macd_studio.core.errors import NotApplicable, OptionError, OutOfMemory, Uns
 from macd_studio.core.plan import GPUS_GB
 from macd_studio.core.shipped import shipped
 from macd_studio.core.traces.reproduce import command, snippet
+from macd_studio.core.traces.summary import as_text
 from macd_studio.toyworld.clips import drawn_clip
 from tests.universal_models import parts
 
@@ -131,6 +132,8 @@ def test_levels_and_tokens_are_those_of_the_unquantised_twin(
     assert again.backbone.held_bytes == bytes_of(models(how).model)
     assert f"--weights {how}" in command(again)
     assert f"load_backbone('toyworld', weights='{how}')" in snippet(again)
+    assert f"Device     cpu, float32, weights packed as {how}\n" in as_text(again)
+    assert "Device     cpu, float32\n" in as_text(theirs)
     assert not theirs.backbone.quantised
     assert "--weights" not in command(theirs)
 
