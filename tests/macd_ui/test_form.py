@@ -9,11 +9,13 @@ import pytest
 from macd_studio.core.errors import OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
+from macd_studio.core.traces.bundle import save
 from macd_studio.core.traces.reproduce import command
 from macd_studio.macd_ui import random_clips, runs
 from macd_studio.macd_ui.clips import PICTURES, SIDE, smaller
 from macd_studio.macd_ui.examples import Example
 from macd_studio.macd_ui.forms import run_options
+from macd_studio.macd_ui.gallery.routes import site_of
 from macd_studio.macd_ui.handlers import make_handlers
 from macd_studio.macd_ui.models import (
     Machine,
@@ -30,6 +32,7 @@ from macd_studio.toyworld.clips import TITLE, write_frames
 from macd_studio.viewer import payload
 from tests.fakes import BoxDetector, ByteLM
 from tests.macd_ui.test_page_parts import FIELDS
+from tests.small_trace import small_trace
 
 FORM = FIELDS | {
     "example": None,
@@ -205,6 +208,28 @@ def test_the_detector_follows_the_clip(handlers, store, make_video, tmp_path, mo
     store.sessions.open("me").form.values["detector"] = "d-fine"  # chosen by the visitor
     *_, shown = handlers.form.upload(clip, "me")
     assert "detector" not in shown
+
+
+def test_a_saved_run_of_a_real_model_is_linked_where_the_demo_model_cannot_answer(
+    tmp_path, make_video
+):
+    trace = small_trace()
+    for name, backbone in (("a", "toyworld"), ("b", "org/Model-3B")):
+        save(
+            replace(trace, backbone=replace(trace.backbone, name=backbone)),
+            tmp_path / f"{name}.macd",
+        )
+    store = Store(settings=ServerSettings(gallery=str(tmp_path)))
+    try:
+        handlers = make_handlers(store, [])
+        *_, shown = handlers.form.upload(str(make_video()), "me")
+        saved = shown["guard"]["saved"]
+        assert saved["title"] == f"A saved run of Model-3B: “{trace.question}”"
+        page = site_of(store.settings)
+        page.refresh()
+        assert page.file(saved["address"].removeprefix("gallery/")) is not None
+    finally:
+        store.close()
 
 
 def test_a_public_page_looks_with_what_its_operator_listed(tmp_path, monkeypatch):
