@@ -33,6 +33,8 @@ MODEL = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w.-]{1,6
 HARDWARE = ("cpu-basic", "cpu-upgrade", "zero-a10g", "t4-small", "t4-medium", "l4x1", "a10g-small",
             "a10g-large", "l40sx1", "a100-large", "rtx-pro-6000")  # fmt: skip
 """As the hub names it; `zero-a10g` is ZeroGPU, whatever GPU it is made of."""
+CPU_TORCH = "https://download.pytorch.org/whl/cpu"
+"""Where pip finds torch without the CUDA libraries, which it prefers there: 2.11.0+cpu."""
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
 REQUIRED = ("title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "python_version",
             "app_file", "short_description", "license")  # fmt: skip
@@ -125,6 +127,9 @@ def plan(
             f"{large[0]} is larger than {LARGEST_MB} MB", "Remove it from the checkout"
         )
     files["README.md"] = card((root / "README.md").read_text(encoding="utf-8"), backbones)
+    if hardware.startswith("cpu-"):
+        wanted = (root / "requirements.txt").read_bytes()
+        files["requirements.txt"] = f"--extra-index-url {CPU_TORCH}\n".encode() + wanted
     variables = {"MACD_BACKBONES": ",".join(backbones)} if backbones else {}
     if backbones and hardware == "cpu-basic":
         notes = (*notes, "cpu-basic has 16 GB of memory and two slow cores for all of these models")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from macd_studio.core.errors import OptionError
-from macd_studio.macd_ui.deploy import NEEDED, ROOT, card, main, plan
+from macd_studio.macd_ui.deploy import HARDWARE, NEEDED, ROOT, card, main, plan
 from tests import space_hub
 from tests.patience import PATIENCE_S
 
@@ -125,6 +125,15 @@ def test_the_checkout_itself_can_be_deployed():
     for package in {*packages, "macd_studio"} - {"assets"}:
         assert f"{package}/__init__.py" in names
     assert not any(p.is_symlink() for p in deployment.files.values() if isinstance(p, Path))
+
+
+@pytest.mark.parametrize("hardware", HARDWARE)
+def test_a_cpu_space_gets_torch_without_cuda(hardware):
+    own = (ROOT / "requirements.txt").read_text()
+    pushed = plan("owner/name", hardware=hardware).files["requirements.txt"]
+    text = pushed.decode() if isinstance(pushed, bytes) else pushed.read_text()
+    first = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
+    assert text == (first + own if hardware in ("cpu-basic", "cpu-upgrade") else own)
 
 
 @pytest.mark.parametrize(("more", "cause"), [
