@@ -66,6 +66,9 @@ TABLES: dict[str, Rows] = {
         "second view that differs in the last quarter of 16 frames, shared over read whole":
             "view_late_object_shared_over_whole_cpu",
         "a token under two views over one": "token2_over_1_cpu",
+        "MACD through the universal adapter over the family's own code":
+            "e2e_universal_over_own_cpu",
+        "the same, FLOPs of both readings": "flops_universal_over_own",
         "five methods together over one by one": "compare5_over_separate",
     },
     "Evidence for a token, embedded backbone, CPU, 8 frames": {

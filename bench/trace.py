@@ -14,6 +14,8 @@ import numpy as np
 from bench.counted import flops
 from macd_studio.core.answering import run_method
 from macd_studio.core.backbones import Encoded, VideoLM, load_backbone
+from macd_studio.core.backbones.hf import HfVideoLM
+from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.media.video import read_clip
@@ -53,9 +55,18 @@ def measure(runs: int = 7) -> dict[str, float]:
     base, macd = (statistics.median(z) for z in zip(*pairs, strict=True))
     out |= {"baseline_ms": 1000 * base, "macd1_ms": 1000 * macd}
     out["e2e_macd1_over_base_cpu"] = macd / base
+    out["e2e_universal_over_own_cpu"] = universal_over_own(lm, clip, runs)
     out |= flop_ratios(lm, clip)
     out["compare5_over_separate"] = _sharing(lm, detector, runs)
     return {k: round(v, 3) for k, v in out.items()}
+
+
+def universal_over_own(lm: VideoLM, clip: Clip, runs: int) -> float:
+    """One-step MACD through the universal adapter over the family's own code, medians in turn."""
+    adapters = (_universal(lm), lm)
+    pairs = [tuple(_spent(one, clip, "macd") for one in adapters) for _ in range(runs)]
+    whole, own = (statistics.median(z) for z in zip(*pairs, strict=True))
+    return float(whole / own)
 
 
 def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
@@ -86,13 +97,22 @@ def _sharing(lm: VideoLM, detector: Detector, runs: int) -> float:
 
 
 def flop_ratios(lm: VideoLM, clip: Clip) -> dict[str, float]:
-    """One-step MACD over the base prefill, and 20 objects over one; counted, not timed."""
+    """One-step MACD over the base prefill, and 20 objects over one; counted, not timed.
+
+    Also one-step MACD through the universal adapter over the family's own code.
+    """
     prefill = flops(lambda: read(case(lm, clip, 1), macd=False))
     flops_one, flops_twenty = (flops(partial(_read_case, lm, clip, k)) for k in (1, 20))
     return {
         "flops_macd1_over_base": flops_one / prefill,
         "flops_k20_over_k1": flops_twenty / flops_one,
+        "flops_universal_over_own": flops(partial(_read_case, _universal(lm), clip, 1)) / flops_one,
     }
+
+
+def _universal(lm: VideoLM) -> VideoLM:
+    assert isinstance(lm, HfVideoLM)
+    return UniversalVLM(lm.model, lm.processor, lm.info)
 
 
 def _read_case(lm: VideoLM, clip: Clip, objects: int) -> ViewBatch:
