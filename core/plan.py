@@ -204,7 +204,7 @@ def _lazy_line(cost: LazyCost) -> str:
     least, most = cost["nothing_open"], cost["everything_open"]
     line = (
         f"lazy: {least:.2f} TFLOPs where no token is open to contrast, {most:.2f} where one is"
-        f" ({most / least:.2f}×)"
+        f"{f' ({most / least:.2f}×)' if least else ''}"
     )
     if cost["expected"] is None or cost["open_share"] is None:
         return f"{line}; --open-share gives the mean"
