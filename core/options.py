@@ -370,7 +370,7 @@ class WeightsOptions(Checked):
         if self.offload and self.weights != "as-is":
             raise OptionError(
                 "bitsandbytes does not move what it quantised off the device",
-                "Give --weights or --offload, not both",
+                "Give packed weights or offloading, not both",
             )
 
     @property

@@ -168,7 +168,7 @@ def check_memory(name: str, gb: float | None, where: torch.device, dtype: torch.
     if gb is None or free is None or gb <= free:
         return
     other = largest_within(free * 2 / dtype.itemsize)
-    ways = "Take --weights nf4, or --offload; or choose"
+    ways = "Take --weights nf4, offload what does not fit, or choose"
     raise OutOfMemory(
         f"{name!r} needs about {gb:.1f} GB and {free:.1f} GB are free on the {where.type}",
         f"{ways} {other.hub_id if other else 'the embedded backbone: toyworld'}",

@@ -209,7 +209,7 @@ def test_a_model_computes_on_its_device_wherever_its_first_weights_are(places, f
 
 def test_both_at_once_are_refused_before_torch(capsys):
     assert main(["trace", "x.mp4", "Is it?", "--weights", "nf4", "--offload"]) == 2
-    assert "Give --weights or --offload, not both" in capsys.readouterr().err
+    assert "Give packed weights or offloading, not both" in capsys.readouterr().err
     with pytest.raises(OptionError, match="weights is 'nf5'"):
         macd.trace("x.mp4", "Is it?", weights="nf5")
 
