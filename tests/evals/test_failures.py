@@ -24,8 +24,8 @@ from tests.fakes import ByteLM
 
 ROOT = Path(__file__).parents[2]
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-TRANSLATED = {"--start", "--end"}
-"""Of core's own commands; evaluations give another remedy, see the tests below."""
+TRANSLATED = {"--start", "--end", "--offload"}
+"""Of core's own commands; evaluations give another remedy for a range, see the tests below."""
 
 
 @pytest.fixture
