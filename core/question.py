@@ -34,10 +34,10 @@ def clean_question(text: object) -> str:
 
 _NO_NOUNS = set(
     "a an and are at be behind can come comes did do does during first for from going happen"
-    " happens has have he her his how i in is it its many more most move moves much near no not"
-    " of on or other people's scene see she still than that the their them there these they this"
-    " those to two video was way were what when where which while who whose why will with yes"
-    " you".split()
+    " happens has have he her his how i image in is it its many more most move moves much near no"
+    " not of on or other people's photo picture scene see she still than that the their them there"
+    " these they this those to two video was way were what when where which while who whose why"
+    " will with yes you".split()
 )
 
 

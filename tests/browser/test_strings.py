@@ -31,6 +31,9 @@ def crowd(level):
     return [TRACE | {"tracks": tracks, "final": {"level": level, "frame_level": [0, 0]}}]
 
 
+CELLS = [{"id": k + 1, "label": f"row {k // 2 + 1}, column {k % 2 + 1}"} for k in range(6)]
+ONE_FRAME = {"tracks": CELLS, "groups": [[0]], "times": [0]}
+
 CROWDS = [
     ([1, 1, 0, 0, 1, 1, 0, 0, 1, 1], "Masked: persons 1 and 2, chairs 5–6 and 9–10."),
     ([1, 0, 1, 0.4, 0, 0, 0, 0.4, 0, 0], "Masked: person 1, tv 3; partly masked: buses 4 and 8."),
@@ -100,6 +103,8 @@ CASES = {
          "The dog and the cat were masked; outside the objects, 2 of 4 frames were masked."),
         (masked([0.4, 0.6, 0]), "The dog and the cat were partly masked."),
         *((crowd(level), expected) for level, expected in CROWDS),
+        ([TRACE | ONE_FRAME | {"final": {"level": [1, 1, 0, 0, 1, 1], "frame_level": [1]}}],
+         "Masked: cells 1–2 and 5–6; what is outside the objects was masked."),
     ],
     "logitChanges": [
         ([[]], ""), ([[{"text": "a b", "lost": 1.25}]], "Under the mask “a␣b” loses 1.3 logits."),

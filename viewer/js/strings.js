@@ -263,10 +263,14 @@ const groupedObjects = (label, ids) => {
 const namedObjects = (tracks) => {
   /** @type {Map<string, number[]>} */
   const byLabel = new Map();
-  for (const { id, label } of tracks) byLabel.set(label, [...byLabel.get(label) ?? [], id]);
+  for (const { id, label } of tracks) {
+    const noun = CELL.test(label) ? "cell" : label;
+    byLabel.set(noun, [...byLabel.get(noun) ?? [], id]);
+  }
   return [...byLabel].map(([label, ids]) => groupedObjects(label, ids)).join(", ");
 };
 
+const CELL = /^row \d+, column \d+$/; // a region of the frame without a class: see core/objects/regions.py
 const MOST_NAMED = 3; // objects with a name of their own that a sentence names
 
 /** @type {(trace: Pick<Trace, "final" | "tracks" | "groups" | "times" | "levels">) => string} which objects and frames the counterfactual masks */
@@ -283,7 +287,8 @@ export const maskedText = ({ final, tracks, groups, times, levels }) => {
     else parts.push(`${listed(some.map(({ label }) => `the ${label}`))} ${verb} ${name}`);
   }
   const frames = final.frame_level.reduce((n, level, g) => n + (levelIndex(levels, level) > 0 ? groups[g].length : 0), 0);
-  if (frames) parts.push(`outside the objects, ${frames} of ${times.length} frames were masked`);
+  if (frames && times.length === 1) parts.push("what is outside the objects was masked");
+  else if (frames) parts.push(`outside the objects, ${frames} of ${times.length} frames were masked`);
   return parts.length ? `${capitalized(parts.join("; "))}.` : "Nothing was masked.";
 };
 
