@@ -24,12 +24,15 @@ from macd_studio.ratings.web import CODE_HEADER, StudySite
 from tests.patience import PATIENCE_S
 from tests.ratings.studies import make_study
 
+SUBJECT = "65f0c1-hub-account-4711"
+"""Too long to be found by chance among random codes."""
+
 
 class Provider:
     """Signs everybody in as `subject`, as the hub does after its own page."""
 
     def __init__(self):
-        self.subject, self.key, self.nonces = "4711", RSAKey.generate_key(2048), {}
+        self.subject, self.key, self.nonces = SUBJECT, RSAKey.generate_key(2048), {}
         self.app = Starlette(routes=[
             Route("/.well-known/openid-configuration", self.configuration),
             Route("/authorize", self.authorize),
@@ -136,7 +139,7 @@ def test_nothing_of_the_account_is_kept(app, study, tmp_path):
     code_of(client)
     study.copy_to(tmp_path / "copy.db")
     kept = (tmp_path / "copy.db").read_bytes()
-    assert b"4711" not in kept
+    assert SUBJECT.encode() not in kept
     assert b"somebody" not in kept
 
 
