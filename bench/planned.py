@@ -1,21 +1,35 @@
 """Plans every listed backbone again: the stored figures, and the table of docs/backbones.md.
 
-`python -m bench.planned`, after a change of the catalogue or of what a run keeps in memory.
+`python -m bench.planned [ID …]`, after a change of the catalogue or of what a run keeps in memory;
+with hub ids, these alone are planned again. PerceptionLM needs the package timm.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from macd_studio.core.backbones.catalogue import CATALOGUE, PLANNED, planned
+from macd_studio.core.backbones.load import FAMILIES
 from macd_studio.core.plan import plan
 
 DOCS = Path(__file__).parents[1] / "docs" / "backbones.md"
+LISTED_BEGIN, LISTED_END = "<!-- listed -->", "<!-- end of listed -->"
 BEGIN, END = "<!-- planned -->", "<!-- end of planned -->"
 HELD_BEGIN, HELD_END = "<!-- held -->", "<!-- end of held -->"
 COLUMNS = ("baseline", "macd", "macd_low_memory", "vcd")
+
+
+def listed_table() -> str:
+    """The catalogue in Markdown."""
+    lines = ["| model | hub id | licence | family code | commit |", "|---|---|---|---|---|"]
+    for model in CATALOGUE:
+        own = "its own" if model.family in FAMILIES else "none: the universal adapter"
+        commit = f"`{model.revision[:10]}`" if model.revision else "the newest"
+        lines.append(f"| {model.title} | `{model.hub_id}` | {model.licence} | {own} | {commit} |")
+    return "\n".join(lines)
 
 
 def table() -> str:
@@ -61,7 +75,11 @@ def held_table() -> str:
 
 def with_table(text: str) -> str:
     """The document with the tables between their marks replaced."""
-    for begin, end, lines in ((BEGIN, END, table()), (HELD_BEGIN, HELD_END, held_table())):
+    for begin, end, lines in (
+        (LISTED_BEGIN, LISTED_END, listed_table()),
+        (BEGIN, END, table()),
+        (HELD_BEGIN, HELD_END, held_table()),
+    ):
         before, rest = text.split(begin)
         text = f"{before}{begin}\n{lines}\n{end}{rest.split(end)[1]}"
     return text
@@ -71,13 +89,16 @@ def _smallest(fits: dict[str, dict[str, bool]], kind: str) -> str:
     return next((f"{gb} GB" for gb, kinds in fits.items() if kinds[kind]), "none")
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Computes and writes both."""
-    plans = {}
+    chosen = list(sys.argv[1:] if argv is None else argv)
+    plans = json.loads(PLANNED.read_text())
     for model in CATALOGUE:
-        plans[model.hub_id] = plan(model.hub_id)
-        print(f"  {model.title}", file=sys.stderr, flush=True)
-    PLANNED.write_text(json.dumps(plans, indent=1) + "\n")
+        if not chosen or model.hub_id in chosen:
+            plans[model.hub_id] = plan(model.hub_id)
+            print(f"  {model.title}", file=sys.stderr, flush=True)
+    kept = {model.hub_id: plans[model.hub_id] for model in CATALOGUE}
+    PLANNED.write_text(json.dumps(kept, indent=1) + "\n")
     planned.cache_clear()
     DOCS.write_text(with_table(DOCS.read_text()))
 

@@ -26,7 +26,9 @@ from macd_studio.core.backbones.host import reading_with
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _PATCHING = RLock()
 SMALL = 256
-"""Elements up to which floating tensors keep their values."""
+"""Elements up to which floating tensors keep their values when they come to the device."""
+COMPUTED = 1 << 20
+"""The same of what is computed there from known values, such as how patches are pooled."""
 _UNSET = {
     torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like,
     torch.ops.aten.new_empty, torch.ops.aten.new_empty_strided,
@@ -109,6 +111,11 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
         stale = values is not None and values.untyped_storage()._cdata in self._stale
         return None if stale else values
 
+    def known_or_same(self, value: Any) -> Any:
+        """The values of a tensor where they are known; anything else as it is."""
+        values = self.known(value) if isinstance(value, FakeTensor) else None
+        return value if values is None else values
+
     def is_target(self, kwargs: dict[str, Any]) -> bool:
         """Whether the arguments name this device."""
         device = kwargs.get("device")
@@ -165,7 +172,8 @@ class DryDevice(FakeTensorMode):  # type: ignore[no-untyped-call]
                 # the count of zero pixels is unknown: assume that SmolVLM drops no frame as padding
                 out.known_values = torch.ones(out.shape, dtype=torch.bool)
             return
-        if not all(_is_kept(t) for t in results):
+        made_of = [t for t in tree_leaves(args) if isinstance(t, Tensor)]
+        if not all(_is_kept(t, COMPUTED if made_of else SMALL) for t in results):
             return
         values = [t for t in tree_leaves(func(*inputs[0], **inputs[1])) if isinstance(t, Tensor)]
         for tensor, value in zip(results, values, strict=True):
@@ -196,7 +204,11 @@ class _Calls(TorchFunctionMode):
                 return values.tolist()
         if func in (torch.tensor, torch.as_tensor) and self.mode.is_target(kwargs):
             # torch would make an empty "meta" tensor without asking the mode
-            return func(*args, **kwargs | {"device": "cpu"}).to(self.mode.device)
+            plain = tree_map(self.mode.known_or_same, args)
+            return func(*plain, **kwargs | {"device": "cpu"}).to(self.mode.device)
+        if func is torch.Tensor.new_tensor and isinstance(args[0], FakeTensor):
+            dtype = kwargs.get("dtype") or args[0].dtype
+            return torch.tensor(args[1], dtype=dtype).to(self.mode.device)
         if func in (torch.Tensor.numpy, torch.Tensor.__array__) and isinstance(args[0], FakeTensor):
             raise RuntimeError("a tensor without values was read; only `to_host` may")
         return func(*args, **kwargs)
@@ -235,8 +247,8 @@ def _one_kernel() -> Iterator[None]:
             F.scaled_dot_product_attention = whole
 
 
-def _is_kept(tensor: Tensor) -> bool:
-    return not tensor.dtype.is_floating_point or tensor.numel() <= SMALL
+def _is_kept(tensor: Tensor, most: int = SMALL) -> bool:
+    return not tensor.dtype.is_floating_point or tensor.numel() <= most
 
 
 def _is_decided_by_values(func: Any) -> bool:

@@ -26,6 +26,7 @@ from macd_studio.core.backbones.dimensions import DIMENSIONS, Dimensions, dimens
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.load import adapter_of, load_backbone
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.backbones.weights import held_bytes, quantisable
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch
@@ -222,8 +223,9 @@ _Counts = dict[str, float]
 def _extrapolate(name: str, dimensions: Dimensions, clip: Clip, steps: int) -> _Counts:
     """Every count is linear in the layers of each kind."""
     target = depth_of(dimensions)
-    windowed = "fullatt_block_indexes" in dimensions["vision"]
-    start = (2, 1 if windowed else target[1], max(3, target[1]))
+    grouped, windowed = "group" in dimensions, "fullatt_block_indexes" in dimensions["vision"]
+    full = min(1, target[1]) if grouped or windowed else target[1]
+    start = (2, full, 1 if grouped else max(3, target[1]))
 
     def weigh(depth: tuple[int, int, int]) -> _Counts:
         shallow = with_depth(dimensions, *depth)
@@ -239,7 +241,7 @@ def _extrapolate(name: str, dimensions: Dimensions, clip: Clip, steps: int) -> _
     return total
 
 
-def _weigh(make: Callable[[], HfVideoLM], clip: Clip, steps: int) -> _Counts:
+def _weigh(make: Callable[[], HfVideoLM | UniversalVLM], clip: Clip, steps: int) -> _Counts:
     """Counts of one model, everything at its own depth."""
     with dry_run("meta") as device:
         lm = make()

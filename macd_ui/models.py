@@ -70,10 +70,12 @@ class RealModels:
 def offered(settings: ServerSettings, machine: Machine | None = None) -> RealModels | None:
     """What a visitor is offered by one click; None where the operator listed no real model.
 
-    A public page offers only what its operator listed. Elsewhere it is the largest listed backbone
-    that fits the memory and answers within PATIENCE_S, and a detector for everyday objects.
+    A public page offers only what its operator listed. Elsewhere it is the largest backbone of a
+    known commit that fits the memory and answers within PATIENCE_S, and a detector for everyday
+    objects.
     """
-    listed = [m for m in CATALOGUE if not settings.public or m.hub_id in settings.backbones]
+    known = [m for m in CATALOGUE if m.revision]
+    listed = [m for m in CATALOGUE if m.hub_id in settings.backbones] if settings.public else known
     detector = _detector(settings, machine)
     if not listed or detector is None:
         others = [name for name in settings.backbones if name != EMBEDDED]

@@ -7,19 +7,24 @@ with random weights without a download. A test holds each to the published numbe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from macd_studio.core.errors import BackboneNotFound, UnsupportedBackbone
 
 
 class Dimensions(TypedDict):
-    """text, vision: of transformers' configs. tied: whether the head is the embedding table."""
+    """text, vision: of transformers' configs. tied: whether the head is the embedding table.
+
+    top: of the whole configuration. group: kinds of the decoder's layers that follow each other
+    again and again; absent where all are of one kind.
+    """
 
     family: str
     text: dict[str, Any]
     vision: dict[str, Any]
     tied: bool
     top: dict[str, Any]
+    group: NotRequired[list[str]]
 
 
 def _text(hidden: int, inner: int, layers: int, heads: tuple[int, int], vocabulary: int,
@@ -47,6 +52,100 @@ _SIGLIP = {
     "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
     "num_attention_heads": 12, "image_size": 512, "patch_size": 16,
 }  # fmt: skip
+_SO400M = {
+    "hidden_size": 1152, "intermediate_size": 4304, "num_attention_heads": 16, "patch_size": 14,
+}  # fmt: skip
+_LLAMA3: dict[str, Any] = {"rms_norm_eps": 1e-5}
+
+
+def _qwen3_5(text: tuple[int, int, int, tuple[int, int]], value_heads: int, tied: bool,
+             vision: tuple[int, int, int, int]) -> Dimensions:  # fmt: skip
+    """text: width, inner width, layers, heads; vision: layers, width, inner width, heads."""
+    depth, width, inner, heads = vision
+    return {
+        "family": "qwen3_5",
+        "text": _text(
+            *text, 248320, head_dim=256, linear_num_value_heads=value_heads,
+            linear_num_key_heads=16, rope_parameters=_rope(1e7, (11, 11, 10))["rope_parameters"]
+            | {"partial_rotary_factor": 0.25, "mrope_interleaved": True},
+        ),
+        "vision": {
+            "depth": depth, "hidden_size": width, "intermediate_size": inner, "num_heads": heads,
+            "patch_size": 16, "out_hidden_size": text[0], "num_position_embeddings": 2304,
+        },
+        "tied": tied,
+        "top": {},
+        "group": ["linear_attention"] * 3 + ["full_attention"],
+    }  # fmt: skip
+
+
+def _gemma4(text: tuple[int, int, int, tuple[int, int]], shared: int, sliding: int,
+            wide: bool) -> Dimensions:  # fmt: skip
+    """shared: layers at the end that read keys of others; sliding: layers in a row with a window;
+    wide: whether the shared layers are twice as wide inside."""
+    return {
+        "family": "gemma4",
+        "text": _text(
+            *text, 262144, head_dim=256, global_head_dim=512, num_kv_shared_layers=shared,
+            use_double_wide_mlp=wide, hidden_size_per_layer_input=256,
+            vocab_size_per_layer_input=262144, sliding_window=512, final_logit_softcapping=30.0,
+        ),
+        "vision": {
+            "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 16,
+            "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
+            "patch_size": 16, "pooling_kernel_size": 3, "use_clipped_linears": True,
+        },
+        "tied": True,
+        "top": {"audio_config": {}},
+        "group": ["sliding_attention"] * sliding + ["full_attention"],
+    }  # fmt: skip
+
+
+def _llava_onevision(text: tuple[int, int, int, tuple[int, int]], vocabulary: int,
+                     tied: bool) -> Dimensions:  # fmt: skip
+    return {
+        "family": "llava_onevision",
+        "text": _text(*text, vocabulary, model_type="qwen2"),
+        "vision": _SO400M | {
+            "model_type": "siglip_vision_model", "image_size": 384, "num_hidden_layers": 26,
+            "vision_use_head": False,
+        },
+        "tied": tied,
+        "top": {"vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
+    }  # fmt: skip
+
+
+def _video_llama_3(text: tuple[int, int, int, tuple[int, int]], vocabulary: int,
+                   tied: bool) -> Dimensions:  # fmt: skip
+    return {
+        "family": "video_llama_3",
+        "text": _text(*text, vocabulary, model_type="qwen2"),
+        "vision": _SO400M | {"model_type": "video_llama_3_vision", "num_hidden_layers": 27},
+        "tied": tied,
+        "top": {},
+    }  # fmt: skip
+
+
+def _perception_lm(text: tuple[int, int, int, tuple[int, int]], tied: bool, tower: str,
+                   vision: tuple[int, int]) -> Dimensions:  # fmt: skip
+    """tower: name of the vision tower in timm; vision: its layers and width."""
+    return {
+        "family": "perception_lm",
+        "text": _text(*text, 128256, model_type="llama", **_LLAMA3),
+        "vision": {
+            "model_type": "timm_wrapper", "architecture": tower, "do_pooling": True,
+            "model_args": {
+                "depth": vision[0], "embed_dim": vision[1], "img_size": [448, 448],
+                "global_pool": "", "use_post_transformer_norm": False, "init_values": 0.1,
+                "ref_feat_shape": [32, 32],
+            },
+        },
+        "tied": tied,
+        "top": {"vision_use_cls_token": vision[1] == 1024, "projector_pooling_ratio": 2},
+    }  # fmt: skip
+
+
+_PE_L, _PE_G = "vit_pe_core_large_patch14_336", "vit_pe_core_gigantic_patch14_448"
 
 DIMENSIONS: dict[str, Dimensions] = {
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": {
@@ -113,15 +212,53 @@ DIMENSIONS: dict[str, Dimensions] = {
         "tied": False,
         "top": {},
     },
+    "HuggingFaceTB/SmolVLM2-2.2B-Instruct": {
+        "family": "smolvlm",
+        "text": _text(2048, 8192, 24, (32, 32), 49280, model_type="llama"),
+        "vision": _SO400M | {"num_hidden_layers": 27, "image_size": 384},
+        "tied": False,
+        "top": {"scale_factor": 3},
+    },
+    "Qwen/Qwen3.5-0.8B": _qwen3_5((1024, 3584, 24, (8, 2)), 16, True, (12, 768, 3072, 12)),
+    "Qwen/Qwen3.5-2B": _qwen3_5((2048, 6144, 24, (8, 2)), 16, True, (24, 1024, 4096, 16)),
+    "Qwen/Qwen3.5-4B": _qwen3_5((2560, 9216, 32, (16, 4)), 32, True, (24, 1024, 4096, 16)),
+    "Qwen/Qwen3.5-9B": _qwen3_5((4096, 12288, 32, (16, 4)), 32, False, (27, 1152, 4304, 16)),
+    "google/gemma-4-E2B-it": _gemma4((1536, 6144, 35, (8, 1)), 20, 4, wide=True),
+    "google/gemma-4-E4B-it": _gemma4((2560, 10240, 42, (8, 2)), 18, 5, wide=False),
+    "llava-hf/llava-onevision-qwen2-0.5b-ov-hf": _llava_onevision(
+        (896, 4864, 24, (14, 2)), 152000, tied=True
+    ),
+    "llava-hf/llava-onevision-qwen2-7b-ov-hf": _llava_onevision(
+        (3584, 18944, 28, (28, 4)), 152128, tied=False
+    ),
+    "lkhl/VideoLLaMA3-2B-Image-HF": _video_llama_3((1536, 8960, 28, (12, 2)), 151936, tied=True),
+    "lkhl/VideoLLaMA3-7B-Image-HF": _video_llama_3((3584, 18944, 28, (28, 4)), 152064, tied=False),
+    "facebook/Perception-LM-1B": _perception_lm(
+        (2048, 8192, 16, (32, 8)), True, _PE_L, (23, 1024)
+    ),
+    "facebook/Perception-LM-3B": _perception_lm(
+        (3072, 8192, 28, (24, 8)), True, _PE_L, (23, 1024)
+    ),
+    "facebook/Perception-LM-8B": _perception_lm(
+        (4096, 14336, 32, (32, 8)), False, _PE_G, (47, 1536)
+    ),
 }  # fmt: skip
 
-PLANNED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm")
+PLANNED = (
+    "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm",
+    "qwen3_5", "gemma4", "llava_onevision", "video_llama_3", "perception_lm",
+)  # fmt: skip
 """Families that `core.backbones.random_weights` can build."""
-_TOP = ("image_seq_length", "downsample_ratio", "scale_factor")
+_OPEN = ("internvl", "smolvlm", "llava_onevision", "video_llama_3", "perception_lm")
+"""Of them, those whose parts are of an open family."""
+_TOP = (
+    "image_seq_length", "downsample_ratio", "scale_factor", "vision_feature_layer",
+    "vision_feature_select_strategy", "vision_use_cls_token", "projector_pooling_ratio",
+)  # fmt: skip
 _LEFT_OUT = {
     "architectures", "bos_token_id", "dtype", "eos_token_id", "id2label", "label2id",
-    "layer_types", "model_type", "pad_token_id", "tie_word_embeddings", "transformers_version",
-    "_name_or_path",
+    "layer_types", "model_type", "pad_token_id", "per_layer_config", "tie_word_embeddings",
+    "transformers_version", "_name_or_path",
 }  # fmt: skip
 """What says nothing of size, or follows from the number of layers."""
 
@@ -152,15 +289,40 @@ def dimensions_in(folder: str | Path) -> Dimensions:
     for name in ("text_config", "vision_config"):
         part = getattr(config, name)
         parts[name] = {k: v for k, v in part.to_diff_dict().items() if k not in _LEFT_OUT}
-    if config.model_type in ("internvl", "smolvlm"):  # their decoder's family is open
-        parts["text_config"]["model_type"] = config.text_config.model_type
-    return {
+    text, vision = parts["text_config"], _sizes(config.vision_config) | parts["vision_config"]
+    if config.model_type in _OPEN:
+        text["model_type"] = config.text_config.model_type
+        if config.model_type != "smolvlm":
+            vision["model_type"] = config.vision_config.model_type
+    if config.model_type == "gemma4":  # sizes of single layers, by their number
+        single = config.text_config.to_dict().get("per_layer_config") or {}
+        text["global_head_dim"] = next((v["head_dim"] for v in single.values()), 512)
+        text["num_kv_shared_layers"] = config.text_config.num_kv_shared_layers
+    top = {k: getattr(config, k) for k in _TOP if hasattr(config, k)}
+    if getattr(config, "audio_config", None) is not None:
+        top["audio_config"] = config.audio_config.to_diff_dict()
+    found: Dimensions = {
         "family": config.model_type,
-        "text": {"num_hidden_layers": config.text_config.num_hidden_layers} | parts["text_config"],
-        "vision": _sizes(config.vision_config) | parts["vision_config"],
+        "text": {"num_hidden_layers": config.text_config.num_hidden_layers} | text,
+        "vision": vision,
         "tied": bool(getattr(config, "tie_word_embeddings", False)),
-        "top": {k: getattr(config, k) for k in _TOP if hasattr(config, k)},
+        "top": top,
     }
+    if group := _repeated(list(getattr(config.text_config, "layer_types", None) or ())):
+        found["group"] = group
+    return found
+
+
+def _repeated(kinds: list[str]) -> list[str]:
+    """The shortest run of layers that makes up all of them; empty where all are of one kind.
+
+    >>> _repeated(["a", "a", "b", "a", "a", "b"]), _repeated(["a", "a"])
+    (['a', 'a', 'b'], [])
+    """
+    for length in range(1, len(kinds) + 1):
+        if len(kinds) % length == 0 and kinds[:length] * (len(kinds) // length) == kinds:
+            return kinds[:length] if length > 1 else []
+    return []
 
 
 def _sizes(vision: Any) -> dict[str, Any]:

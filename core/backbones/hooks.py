@@ -153,6 +153,7 @@ def checkpointed(model: Any) -> Iterator[None]:
     that nothing below them, dropout above all, changes.
     """
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    towers = [m for m in model.modules() if hasattr(m, "set_grad_checkpointing")]  # timm's own way
     # weights that are fetched for a layer go when it ends; stopping before would leave them there
     moved = len({str(place) for place in getattr(model, "hf_device_map", {}).values()}) > 1
     how = {"use_reentrant": False} | ({"early_stop": False} if moved else {})
@@ -161,8 +162,12 @@ def checkpointed(model: Any) -> Iterator[None]:
     try:
         for layer in layers:
             layer.training = True
+        for tower in towers:
+            tower.set_grad_checkpointing(True)
         yield
     finally:
+        for tower in towers:
+            tower.set_grad_checkpointing(False)
         for layer in layers:
             layer.training = False
         getattr(model, f"{kind}_checkpointing_disable")()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -126,6 +127,7 @@ class _Source:
                 f"{self.name!r} is of the family {family!r}, which does not read video and text",
                 "Choose a model that transformers loads for images, video and text",
             )
+        check_packages(self.name, getattr(getattr(config, "vision_config", None), "model_type", ""))
         check_quantised(self.name, config, held, where)
         gb = None if held.offload else needed_gb(self.source, config, dtype, held.weights)
         check_memory(self.name, gb, where, dtype)
@@ -285,6 +287,18 @@ def adapt(
     if not trainable(model):
         lm.capabilities = lm.capabilities - {"gradient"}
     return lm
+
+
+def check_packages(name: str, tower: str) -> None:
+    """Raises UnsupportedBackbone where a model's vision tower is of a package that is missing.
+
+    tower: its `model_type`.
+    """
+    if tower == "timm_wrapper" and importlib.util.find_spec("timm") is None:
+        raise UnsupportedBackbone(
+            f"the vision tower of {name!r} needs the package timm",
+            "Install it with: pip install timm",
+        )
 
 
 def pinned(name: str) -> tuple[str, str]:

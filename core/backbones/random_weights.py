@@ -18,15 +18,50 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from macd_studio.core.backbones.base import BackboneInfo
 from macd_studio.core.backbones.dimensions import Dimensions
 from macd_studio.core.backbones.hf import HfVideoLM
-from macd_studio.core.backbones.load import FAMILIES, adapter_of
+from macd_studio.core.backbones.load import FAMILIES, adapter_of, check_packages
+from macd_studio.core.backbones.universal import UniversalVLM
 
-_SPECIAL = {
-    "qwen": ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>", "<|image_pad|>"],
-    "internvl": ["<img>", "</img>", "<IMG_CONTEXT>", "<video>"],
-    "smolvlm": [
-        "<fake_token_around_image>", "<image>", "<video>", "<global-img>", "<end_of_utterance>",
-    ],
+_QWEN = {
+    "image_token_id": "<|image_pad|>",
+    "video_token_id": "<|video_pad|>",
+    "vision_start_token_id": "<|vision_start|>",
+    "vision_end_token_id": "<|vision_end|>",
+}
+_TOKENS: dict[str, dict[str, str]] = {
+    "internvl": {"image_token_id": "<IMG_CONTEXT>"},
+    "smolvlm": {"image_token_id": "<image>"},
+    "llava_onevision": {"image_token_index": "<image>", "video_token_index": "<video>"},
+    "perception_lm": {"image_token_id": "<|image|>", "video_token_id": "<|video|>"},
+    "gemma4": {
+        "boi_token_id": "<|image>", "eoi_token_id": "<image|>", "image_token_id": "<|image|>",
+        "video_token_id": "<|video|>", "boa_token_id": "<|audio>", "eoa_token_index": "<audio|>",
+        "audio_token_id": "<|audio|>",
+    },
 }  # fmt: skip
+"""Of each family's configuration: which token each id is of. The Qwen-like families: _QWEN."""
+_NAMED: dict[str, dict[str, str]] = {
+    "internvl": {
+        "start_image_token": "<img>", "end_image_token": "</img>",
+        "context_image_token": "<IMG_CONTEXT>", "video_token": "<video>",
+    },
+    "perception_lm": {"image_token": "<|image|>", "video_token": "<|video|>"},
+    "gemma4": {
+        "boi_token": "<|image>", "eoi_token": "<image|>", "image_token": "<|image|>",
+        "boa_token": "<|audio>", "eoa_token": "<audio|>", "audio_token": "<|audio|>",
+    },
+}  # fmt: skip
+"""Tokens that a family's tokenizer knows by a name."""
+_UNNAMED = {
+    "smolvlm": ("<fake_token_around_image>", "<video>", "<global-img>", "<end_of_utterance>"),
+}
+_PLACES = {
+    "internvl": "<video>\n",
+    "llava_onevision": "<video>\n",
+    "perception_lm": "<|video|>",
+    "gemma4": "<|video|>",
+    "video_llama_3": "<|video_pad|>",
+}
+"""What a prompt says where the video is."""
 _TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% for c in m.content %}{% if c.type == 'video' %}VIDEO{% else %}{{ c.text }}{% endif %}"
@@ -34,42 +69,66 @@ _TEMPLATE = (
 )
 
 
-def build(name: str, dimensions: Dimensions, device: str, dtype: torch.dtype) -> HfVideoLM:
-    """The family's adapter around a random model on a device, "meta" inside a dry run included."""
+def build(
+    name: str, dimensions: Dimensions, device: str, dtype: torch.dtype
+) -> HfVideoLM | UniversalVLM:
+    """The family's adapter around a random model on a device, "meta" inside a dry run included.
+
+    The universal adapter for a family without one. Raises UnsupportedBackbone for a family that
+    needs a package which is not installed.
+    """
     family = dimensions["family"]
+    check_packages(name, dimensions["vision"].get("model_type", ""))
     words = _tokenizer(family)
     config = _config(dimensions, words.get_vocab())
-    model_class: Any = getattr(tf, FAMILIES[family][0])
+    model_class: Any = tf.AutoModelForMultimodalLM._model_mapping[type(config)]
     with torch.device(device), _default_dtype(dtype):
         model = model_class(config).eval()
     model.generation_config.eos_token_id = words.eos_token_id
     parameters = sum(p.numel() for p in model.parameters())
     info = BackboneInfo(f"{name}, random weights", family, parameters, device, str(dtype))
-    return adapter_of(family)(model, _processor(dimensions, words), info)
+    adapter = adapter_of(family) if family in FAMILIES else UniversalVLM
+    return adapter(model, _processor(dimensions, words), info)
 
 
 def with_depth(dimensions: Dimensions, vision: int, full: int, decoder: int) -> Dimensions:
     """The same model with other numbers of layers.
 
     full: of the vision tower's layers, those whose attention has no windows (Qwen2.5-VL), or
-    whose features go to the decoder (Qwen3-VL); 0 for families without such layers.
+    whose features go to the decoder (Qwen3-VL); of Gemma 4 the groups of the decoder's layers that
+    read the keys of others; 0 for families without such layers. decoder: its other layers, or
+    groups of layers where they are of several kinds.
     """
     other = deepcopy(dimensions)
-    other["text"]["num_hidden_layers"] = decoder
-    key = "depth" if "depth" in other["vision"] else "num_hidden_layers"
-    other["vision"][key] = vision + full
+    text, tower = other["text"], other["vision"]
+    group = other.get("group", [])
+    groups = decoder
+    if "num_kv_shared_layers" in text:
+        text["num_kv_shared_layers"] = full * len(group)
+        groups, full = decoder + full, 0
+    text["num_hidden_layers"] = groups * max(1, len(group))
+    if group:
+        text["layer_types"] = group * groups
+    parts = tower["model_args"] if "model_args" in tower else tower
+    parts["num_hidden_layers" if "num_hidden_layers" in parts else "depth"] = vision + full
     for chosen in ("fullatt_block_indexes", "deepstack_visual_indexes"):
-        if chosen in other["vision"]:
-            other["vision"][chosen] = list(range(full))
+        if chosen in tower:
+            tower[chosen] = list(range(full))
     return other
 
 
 def depth_of(dimensions: Dimensions) -> tuple[int, int, int]:
     """Layers as `with_depth` takes them."""
-    vision = dimensions["vision"]
-    whole = vision["depth"] if "depth" in vision else vision["num_hidden_layers"]
-    chosen = vision.get("fullatt_block_indexes", vision.get("deepstack_visual_indexes", ()))
-    return whole - len(chosen), len(chosen), dimensions["text"]["num_hidden_layers"]
+    text, tower = dimensions["text"], dimensions["vision"]
+    each = len(dimensions.get("group", [])) or 1
+    groups = text["num_hidden_layers"] // each
+    parts = tower.get("model_args", tower)
+    whole = parts["depth"] if "depth" in parts else parts["num_hidden_layers"]
+    if "num_kv_shared_layers" in text:
+        shared = text["num_kv_shared_layers"] // each
+        return whole, shared, groups - shared
+    chosen = tower.get("fullatt_block_indexes", tower.get("deepstack_visual_indexes", ()))
+    return whole - len(chosen), len(chosen), groups
 
 
 @contextmanager
@@ -84,29 +143,22 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def _tokenizer(family: str) -> tf.PreTrainedTokenizerFast:
-    special = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
-    special += _SPECIAL["qwen" if family.startswith("qwen") else family]
+    named = _NAMED.get(family, {})
+    media = [*_TOKENS.get(family, _QWEN).values(), *named.values(), *_UNNAMED.get(family, ())]
+    special = ["<|pad|>", "<|im_start|>", "<|im_end|>", *dict.fromkeys(media)]
     vocabulary = {word: i for i, word in enumerate([*special, "<unk>"])}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     core.add_special_tokens(special)
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)]
     )
-    extra = {}
-    if family == "internvl":
-        extra = {
-            "start_image_token": "<img>",
-            "end_image_token": "</img>",
-            "context_image_token": "<IMG_CONTEXT>",
-            "video_token": "<video>",
-        }
     return tf.PreTrainedTokenizerFast(
         tokenizer_object=core,
         pad_token="<|pad|>",
         eos_token="<|im_end|>",
         unk_token="<unk>",
         additional_special_tokens=special[1:],
-        extra_special_tokens=extra,
+        extra_special_tokens=named,
     )
 
 
@@ -118,21 +170,14 @@ def _config(dimensions: Dimensions, ids: dict[str, int]) -> Any:
         "pad_token_id": ids["<|pad|>"],
         "tie_word_embeddings": dimensions["tied"],
     }
-    tokens = {
-        "internvl": {"image_token_id": ids.get("<IMG_CONTEXT>")},
-        "smolvlm": {"image_token_id": ids.get("<image>")},
-    }.get(family) or {
-        "image_token_id": ids["<|image_pad|>"],
-        "video_token_id": ids["<|video_pad|>"],
-        "vision_start_token_id": ids["<|vision_start|>"],
-        "vision_end_token_id": ids["<|vision_end|>"],
-    }
-    config_class: Any = getattr(tf, FAMILIES[family][0]).config_class
+    if group := dimensions.get("group"):
+        text["layer_types"] = group * (text["num_hidden_layers"] // len(group))
+    config_class: Any = tf.CONFIG_MAPPING[family]
     return config_class(
         text_config=text,
         vision_config=dimensions["vision"],
         tie_word_embeddings=dimensions["tied"],
-        **tokens,
+        **{name: ids[token] for name, token in _TOKENS.get(family, _QWEN).items()},
         **dimensions["top"],
     )
 
@@ -140,16 +185,16 @@ def _config(dimensions: Dimensions, ids: dict[str, int]) -> Any:
 def _processor(dimensions: Dimensions, words: tf.PreTrainedTokenizerFast) -> Any:
     """Takes frames as they come in, rounded to the patch grid, where the family allows that."""
     family, vision = dimensions["family"], dimensions["vision"]
+    place = _PLACES.get(family, "<|vision_start|><|video_pad|><|vision_end|>")
+    both = {"tokenizer": words, "chat_template": _TEMPLATE.replace("VIDEO", place)}
     if family == "internvl":
         height, width = vision["image_size"]
         size = {"height": height, "width": width}
-        image_tokens = dimensions["top"]["image_seq_length"]
         return tf.InternVLProcessor(
             image_processor=tf.GotOcr2ImageProcessor(size=size),
-            tokenizer=words,
             video_processor=tf.InternVLVideoProcessor(size=size, do_sample_frames=False),
-            image_seq_length=image_tokens,
-            chat_template=_TEMPLATE.replace("VIDEO", "<video>\n"),
+            image_seq_length=dimensions["top"]["image_seq_length"],
+            **both,
         )
     if family == "smolvlm":
         side = vision["image_size"]
@@ -162,22 +207,54 @@ def _processor(dimensions: Dimensions, words: tf.PreTrainedTokenizerFast) -> Any
             ),
             image_seq_len=image_tokens,
         )
-    third = family == "qwen3_vl"
+    if family == "llava_onevision":
+        square = {"height": vision["image_size"], "width": vision["image_size"]}
+        return tf.LlavaOnevisionProcessor(
+            image_processor=tf.LlavaOnevisionImageProcessor(size=square),
+            video_processor=tf.LlavaOnevisionVideoProcessor(size=square),
+            num_image_tokens=(vision["image_size"] // vision["patch_size"]) ** 2,
+            vision_feature_select_strategy="full",
+            **both,
+        )
+    if family == "perception_lm":
+        height, width = vision["model_args"]["img_size"]
+        return tf.PerceptionLMProcessor(
+            image_processor=tf.PerceptionLMImageProcessor(tile_size=height),
+            video_processor=tf.PerceptionLMVideoProcessor(size={"height": height, "width": width}),
+            patch_size=14,
+            pooling_ratio=dimensions["top"]["projector_pooling_ratio"],
+            **both,
+        )
+    if family == "gemma4":
+        return tf.Gemma4Processor(
+            feature_extractor=tf.Gemma4AudioFeatureExtractor(),
+            image_processor=tf.Gemma4ImageProcessor(),
+            video_processor=tf.Gemma4VideoProcessor(),
+            **both,
+        )
     size = {"shortest_edge": 4096, "longest_edge": 1 << 30}
+    if family == "video_llama_3":
+        # how many tokens of a still picture are left out depends on the clip: none here
+        return tf.VideoLlama3Processor(
+            image_processor=tf.VideoLlama3ImageProcessor(size=size),
+            video_processor=tf.VideoLlama3VideoProcessor(
+                size=size, do_sample_frames=False, use_token_compression=False
+            ),
+            **both,
+        )
+    third = family in ("qwen3_vl", "qwen3_5")
     video_class: Any = tf.Qwen3VLVideoProcessor if third else tf.Qwen2VLVideoProcessor
     processor_class: Any = {
         "qwen2_vl": tf.Qwen2VLProcessor,
         "qwen2_5_vl": tf.Qwen2_5_VLProcessor,
-        "qwen3_vl": tf.Qwen3VLProcessor,
-    }[family]
+    }.get(family, tf.Qwen3VLProcessor)
     return processor_class(
         image_processor=tf.Qwen2VLImageProcessor(size=size),
-        tokenizer=words,
         video_processor=video_class(
             size=size,
             patch_size=vision["patch_size"],
             do_sample_frames=False,
             cap_pixels_per_frame=False,
         ),
-        chat_template=_TEMPLATE.replace("VIDEO", "<|vision_start|><|video_pad|><|vision_end|>"),
+        **both,
     )

@@ -1,5 +1,6 @@
 """Loading backbones: what is missing, damaged, too large or of another kind is told first."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -9,20 +10,19 @@ import sys
 import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError
+from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
 
-from macd_studio.core.backbones import load, load_backbone, weights
+from macd_studio.core.backbones import load, load_backbone, random_weights, weights
 from macd_studio.core.backbones.catalogue import CATALOGUE, largest_within
-from macd_studio.core.backbones.load import (
-    FAMILIES,
-    adapter_of,
-    pinned,
-)
+from macd_studio.core.backbones.dimensions import DIMENSIONS
+from macd_studio.core.backbones.load import FAMILIES, pinned
 from macd_studio.core.errors import (
     BackboneCorrupt,
     BackboneNotFound,
     OutOfMemory,
     UnsupportedBackbone,
 )
+from macd_studio.core.plan import plan
 from macd_studio.core.shipped import shipped
 from tests import hub
 from tests.families import UNLISTED
@@ -86,10 +86,15 @@ def test_memory_is_checked_before_loading(folder, monkeypatch):
 
 def test_the_catalogue_lists_families_that_load():
     for listed in CATALOGUE:
-        assert adapter_of(listed.family)
+        assert listed.family in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
         assert listed.licence
         assert f"{listed.memory_gb:g} GB" in listed.label
-    assert {m.family for m in CATALOGUE} == set(FAMILIES) - UNLISTED
+        assert ("newest commit" in listed.label) == (not listed.revision)
+    own = {m.family for m in CATALOGUE if m.family in FAMILIES}
+    assert own == set(FAMILIES) - UNLISTED
+    assert {m.family for m in CATALOGUE} - own == {
+        "qwen3_5", "gemma4", "llava_onevision", "video_llama_3", "perception_lm"
+    }  # fmt: skip
     assert largest_within(5).hub_id == "Qwen/Qwen2-VL-2B-Instruct"
     assert largest_within(0.1) is None
 
@@ -166,9 +171,27 @@ def test_what_a_hub_refuses_is_told(tmp_path):
 def test_listed_models_are_pinned():
     for model in CATALOGUE:
         assert pinned(model.hub_id) == (model.hub_id, model.revision)
-        assert len(model.revision) == 40
-        assert int(model.revision, 16)
         assert pinned(f"{model.hub_id}@main") == (model.hub_id, "main")
+        if model.revision:
+            assert len(model.revision) == 40
+            assert int(model.revision, 16)
+    assert len([m for m in CATALOGUE if m.revision]) == 8
+    # what is offered without being asked for is of a known commit
+    assert largest_within(1000).revision
+
+
+def test_a_missing_package_of_a_vision_tower_is_told(tmp_path, monkeypatch):
+    """Before weights are read."""
+    kept = DIMENSIONS["facebook/Perception-LM-1B"]
+    words = random_weights._tokenizer(kept["family"])
+    random_weights._config(kept, words.get_vocab()).save_pretrained(tmp_path)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "timm" else find(n))
+    with pytest.raises(UnsupportedBackbone, match="needs the package timm") as error:
+        load_backbone(str(tmp_path), "cpu")
+    assert error.value.remedy == "Install it with: pip install timm"
+    with pytest.raises(UnsupportedBackbone, match="needs the package timm"):
+        plan("facebook/Perception-LM-1B")
 
 
 @pytest.mark.long
