@@ -28,6 +28,7 @@ from macd_studio.core.backbones.catalogue import planned
 from macd_studio.core.backbones.dimensions import DIMENSIONS
 from macd_studio.core.backbones.hf import HfVideoLM
 from macd_studio.core.backbones.random_weights import build, depth_of, with_depth
+from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import ViewBatch, decode
 from macd_studio.core.options import AscentOptions, DecodeOptions, RunOptions
@@ -37,6 +38,7 @@ from macd_studio.core.types import AscentStep
 from macd_studio.core.views import masked_view
 from macd_studio.core.whatif.occlusion import measure
 
+Backbone = HfVideoLM | UniversalVLM
 MODELS = {
     "HuggingFaceTB/SmolVLM2-256M-Video-Instruct": 1.0,
     "Qwen/Qwen2-VL-2B-Instruct": 1.0,
@@ -135,19 +137,19 @@ def check(name: str, device: str, share: float, frames: int) -> dict[str, Any]:
     return {"parameters": lm.info.parameters, "layers": layers, "stages": stages}
 
 
-def _case(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> MethodContext:
+def _case(lm: Backbone, clip: Any, tracks: Any, memory: str) -> MethodContext:
     options = RunOptions(ascent=AscentOptions(memory=memory))  # type: ignore[arg-type]
     return MethodContext(lm, lm.encode(clip, QUESTION), tracks, options)
 
 
-def _macd(lm: HfVideoLM, clip: Any, tracks: Any, memory: str) -> ViewBatch:
+def _macd(lm: Backbone, clip: Any, tracks: Any, memory: str) -> ViewBatch:
     """What `core.plan` plans: reading under both views."""
     case = _case(lm, clip, tracks, memory)
     masked = replace(case.counterfactual(case.options.mask), level=np.ones(len(tracks)))
     return ViewBatch(lm, case.base, masked_view(case, masked, case.options.mask).states)
 
 
-def _draw(lm: HfVideoLM, device: str) -> None:
+def _draw(lm: Backbone, device: str) -> None:
     """Weights of a size that keeps activations finite through every layer."""
     generator = torch.Generator(device).manual_seed(0)
     for weight in lm.model.parameters():
@@ -163,7 +165,7 @@ def _assert_same_slopes(normal: AscentStep, low: AscentStep) -> None:
     assert np.linalg.norm(a - b) <= 0.2 * np.linalg.norm(a), f"low memory differs: {a} and {b}"
 
 
-def _assert_crop_repeats(lm: HfVideoLM, base: Any, others: Any) -> None:
+def _assert_crop_repeats(lm: Backbone, base: Any, others: Any) -> None:
     pair = ViewBatch(lm, base, others)
     pair.step([5])
     first, _ = pair.logits(1)
@@ -173,7 +175,7 @@ def _assert_crop_repeats(lm: HfVideoLM, base: Any, others: Any) -> None:
     assert np.allclose(first, again, rtol=0.05, atol=0.05), "a cropped cache steps differently"
 
 
-def _measured(lm: HfVideoLM, device: str, call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+def _measured(lm: Backbone, device: str, call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
     result: list[Any] = []
     if device == "cuda":
         torch.cuda.synchronize()

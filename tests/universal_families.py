@@ -418,6 +418,39 @@ FAMILIES: dict[str, Family] = {
         },
         _packed(tf.CohereCompassVideoProcessor, tf.CohereCompassProcessor),
     ),
+    "perception_lm": Family(
+        "frames, pooled, tower of timm",
+        ("<|image|>", "<|video|>"),
+        "<|video|>",
+        lambda ids: {
+            "text_config": TEXT | {"model_type": "llama"},
+            "vision_config": {
+                "model_type": "timm_wrapper",
+                "architecture": "vit_pe_core_large_patch14_336",
+                "model_args": {
+                    "depth": 2,
+                    "embed_dim": 64,
+                    "img_size": [56, 56],
+                    "global_pool": "",
+                    "use_post_transformer_norm": False,
+                    "init_values": 0.1,
+                    "ref_feat_shape": [4, 4],
+                },
+            },
+            "image_token_id": ids["<|image|>"],
+            "video_token_id": ids["<|video|>"],
+            "projector_pooling_ratio": 2,
+        },
+        lambda words, template: tf.PerceptionLMProcessor(
+            image_processor=tf.PerceptionLMImageProcessor(tile_size=56, max_num_tiles=1),
+            tokenizer=words,
+            video_processor=tf.PerceptionLMVideoProcessor(size={"height": 56, "width": 56}),
+            patch_size=14,
+            pooling_ratio=2,
+            chat_template=template,
+        ),
+        (("image_token", "<|image|>"), ("video_token", "<|video|>")),
+    ),
     "minicpmv4_6": Family(
         "linear attention, merged tokens, slices",
         (

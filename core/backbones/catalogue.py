@@ -55,7 +55,8 @@ class CatalogueEntry:
     def label(self) -> str:
         """One line for a list."""
         newest = "" if self.revision else " · newest commit"
-        return f"{self.title} · {self.billions:g} B · {self.memory_gb:g} GB · {self.licence}{newest}"
+        size = f"{self.billions:g} B · {self.memory_gb:g} GB"
+        return f"{self.title} · {size} · {self.licence}{newest}"
 
 
 _of = CatalogueEntry
