@@ -155,13 +155,57 @@ def evidence(
 
     chosen = read_evidence_options({"token": token} | options)
     held = WeightsOptions(weights, offload)
+    _check_measurable(trace, backbone, device)
+    from macd_studio.core.evidence.run import add_evidence
+
+    return add_evidence(trace, _backbone(backbone, device, Progress(), held), chosen)
+
+
+def enough(
+    trace: Trace,
+    /,
+    token: int = 1,
+    *,
+    backbone: str | Path | VideoLM = "toyworld",
+    device: str = "auto",
+    weights: Weights = "as-is",
+    offload: bool = False,
+    **options: Any,
+) -> Trace:
+    """Looks for how little of the video is enough for one token of the model's own answer.
+
+    Args:
+        trace: a finished one, from `trace`, `compare` or `load`.
+        token: of the baseline answer, counted from 1.
+        backbone, device, weights, offload: as for `evidence`.
+        options: the fields of `core.evidence.options.EnoughOptions`, such as `margin=1.0`,
+            `spans=4` or `keep=("2:1-4",)`.
+
+    Returns:
+        The trace with the result in `.enough`, the last of which is this token's: the smallest
+        set of pieces that keeps the answer, the smallest whose removal changes it, and whether
+        each is certified.
+
+    Raises:
+        MacdError: for a token, object or piece that is not there; for an answer that was not
+            decoded greedily; for a model that did not make the trace.
+    """
+    from macd_studio.core.evidence.options import read_enough_options
+
+    chosen = read_enough_options({"token": token} | options)
+    held = WeightsOptions(weights, offload)
+    _check_measurable(trace, backbone, device)
+    from macd_studio.core.evidence.enough import add_enough
+
+    return add_enough(trace, _backbone(backbone, device, Progress(), held), chosen)
+
+
+def _check_measurable(trace: Trace, backbone: str | Path | VideoLM, device: str) -> None:
+    """Raises a MacdError for what can be refused before torch is imported."""
     check_changeable(trace)
     check_device(device)
     if isinstance(backbone, str | Path):
         check_backbone(str(backbone))
-    from macd_studio.core.evidence.run import add_evidence
-
-    return add_evidence(trace, _backbone(backbone, device, Progress(), held), chosen)
 
 
 def run_video(

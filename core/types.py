@@ -38,8 +38,10 @@ from macd_studio.core.description import (
     stored,
 )
 from macd_studio.core.evidence.records import (
+    MAX_ENOUGH,
     MAX_EVIDENCE,
     ControlReport,
+    Enough,
     Evidence,
     OcclusionReport,
 )
@@ -414,27 +416,24 @@ class Trace(Stored):
     )
     occlusion: OcclusionReport | None = stored(
         Maybe(Row(OcclusionReport, "occlusion_")),
-        "the measured effect of masking each object alone; null until it was measured",
-        None,
-    )
+        "the measured effect of masking each object alone; null until it was measured", None,
+    )  # fmt: skip
     controls: ControlReport | None = stored(
         Maybe(Row(ControlReport)),
-        "whether other masks do what MACD's do; null until measured",
-        None,
-    )
+        "whether other masks do what MACD's do; null until measured", None,
+    )  # fmt: skip
     evidence: tuple[Evidence, ...] = stored(
         Rows(Evidence, MAX_EVIDENCE, "evidence{}_"), "where the evidence for a token lies", ()
     )
+    enough: tuple[Enough, ...] = stored(Rows(Enough, MAX_ENOUGH), "what is enough for a token", ())
     answers: dict[str, Answer] = stored(
         Rows(Answer, 100, "answer{}_", by="method"), "by method", dict, needed=True
     )
     timings_ms: dict[str, float] = stored(ByName(REAL), "milliseconds by stage", dict, needed=True)
     peak_memory_mb: float = stored(
-        Number(0.0, LARGE),
-        "peak memory: of the GPU if one was used, else of the process",
-        0.0,
+        Number(0.0, LARGE), "peak memory: of the GPU if one was used, else of the process", 0.0,
         needed=True,
-    )
+    )  # fmt: skip
     warnings: tuple[str, ...] = stored(
         Exactly(TEXT, 0, 1000),
         "what was repaired, left out, or must be known to read the result",
@@ -472,7 +471,7 @@ class Trace(Stored):
 
     def without_measurements(self) -> Trace:
         """The trace without what was measured on it after the run."""
-        return replace(self, occlusion=None, controls=None, evidence=())
+        return replace(self, occlusion=None, controls=None, evidence=(), enough=())
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values, docs/json-schema.md: what `show --json` prints."""

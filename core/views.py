@@ -165,6 +165,17 @@ def mask_all(context: MethodContext) -> SecondView:
     return fixed_view(context, np.ones(len(context.tracks)))
 
 
+def keep_only(context: MethodContext) -> SecondView:
+    """A control: every object as it is, everything else fully masked."""
+    mask = replace(context.options.mask, frame_mask="outside")
+    shown = replace(
+        no_masks(),
+        level=np.zeros(len(context.tracks)),
+        frame_level=np.ones(len(context.encoded.groups)),
+    )
+    return masked_view(context, shown, mask)
+
+
 def reversed_signs(context: MethodContext) -> SecondView:
     """A control: MACD with the sign of its last gradient reversed."""
     mask = context.options.mask
@@ -444,6 +455,7 @@ OF_OBJECTS: dict[str, BuildView] = {
     "random-mask": random_mask,
     **{f"random-mask-{draw + 1}": _another_draw(draw) for draw in range(1, 8)},
     "mask-all": mask_all,
+    "keep-only": keep_only,
     "reversed": reversed_signs,
 }
 """Views that depend on the objects that were found."""

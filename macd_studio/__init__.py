@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from macd_studio.core.door import compare, evidence, trace
+    from macd_studio.core.door import compare, enough, evidence, trace
     from macd_studio.core.errors import MacdError
     from macd_studio.core.generate import decoder, wrap
     from macd_studio.core.options import RunOptions
@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "compare",
     "decoder",
+    "enough",
     "evidence",
     "load",
     "record",
@@ -53,6 +54,7 @@ _PLACES = {
     "Trace": "types",
     "compare": "door",
     "decoder": "generate",
+    "enough": "door",
     "evidence": "door",
     "load": "traces.bundle",
     "record": "recording",

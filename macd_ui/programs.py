@@ -14,11 +14,13 @@ import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from macd_studio.core.errors import MacdError, OptionError, TraceError
+from macd_studio.core.evidence.options import EnoughOptions, read_enough_options
+from macd_studio.core.evidence.report import enough_as_json
 from macd_studio.core.methods import find_methods
 from macd_studio.core.options import options_from
 from macd_studio.core.question import clean_question
@@ -30,6 +32,9 @@ from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, content_hash
 from macd_studio.macd_ui.settings import EMBEDDED
 from macd_studio.macd_ui.sites import Recent
 from macd_studio.macd_ui.store import Store
+
+if TYPE_CHECKING:
+    from macd_studio.core.whatif.workbench import Workbench
 
 MAX_TRACES = 32
 """Traces of calls that can be asked for by `trace://HASH`."""
@@ -144,7 +149,7 @@ def tools(store: Store) -> list[Tool]:
         """
         found = traces.find(trace)
         if measure and found.occlusion is None:
-            found = measured(store, found)
+            found = measured(store, found, lambda bench: bench.measure_occlusion())
         summary = as_json(found)
         labels = {t.id: t.label for t in found.tracks}
         rows = [r | {"label": labels.get(r["track"], "")} for r in summary["strengths"]]
@@ -159,6 +164,18 @@ def tools(store: Store) -> list[Tool]:
             "warnings": summary["warnings"],
         }
 
+    def enough(trace: str, token: int = 1, options: dict[str, Any] | None = None) -> dict[str, Any]:
+        """How little of the video is enough for a token of the baseline answer.
+
+        Args:
+            trace: trace://HASH of an earlier call, or path of a .macd file
+            token: of the baseline answer, counted from 1
+            options: fields of EnoughOptions, for example {"margin": 1.0, "keep": ["2:1-4"]}
+        """
+        chosen = read_enough_options((options or {}) | {"token": token})
+        found = measured(store, traces.find(trace), lambda bench: _enough(bench, chosen))
+        return {"trace": traces.add(found)} | enough_as_json(found.enough[-1], found)
+
     @resource("trace://{name}", mime_type="application/octet-stream")
     def saved_trace(name: str) -> str:
         """The .macd file of an earlier call, as bytes.
@@ -169,11 +186,11 @@ def tools(store: Store) -> list[Tool]:
         return base64.b64encode(traces.content(name)).decode()
 
     open_.__name__ = "open"
-    return [trace, compare, rescore, open_, evidence, saved_trace]
+    return [trace, compare, rescore, open_, evidence, enough, saved_trace]
 
 
-def measured(store: Store, trace: Trace) -> Trace:
-    """The trace with the measured effect of masking each object alone. Raises MacdError."""
+def measured(store: Store, trace: Trace, measure: Callable[[Workbench], Trace]) -> Trace:
+    """The trace with what is measured on its workbench, in its turn. Raises MacdError."""
     from macd_studio.core.whatif.workbench import Workbench
 
     made_by = trace.backbone.name
@@ -186,7 +203,15 @@ def measured(store: Store, trace: Trace) -> Trace:
         while not ticket.wait(1.0):
             if store.closing:
                 raise OptionError("the server is about to stop", "Start it again")
-        return Workbench(trace, store.models.backbone(made_by)).measure_occlusion()
+        return measure(Workbench(trace, store.models.backbone(made_by)))
+
+
+def _enough(bench: Workbench, options: EnoughOptions) -> Trace:
+    from macd_studio.core.evidence.enough import enough_events
+
+    for _ in enough_events(bench, options):
+        pass
+    return bench.trace
 
 
 def add_tools(store: Store) -> None:

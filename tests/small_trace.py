@@ -11,11 +11,15 @@ from macd_studio.core.evidence.records import (
     Agreement,
     ControlOutcome,
     ControlReport,
+    Enough,
     Evidence,
     EvidenceMap,
+    Given,
     KnockOut,
     Lens,
     OcclusionReport,
+    Piece,
+    Smallest,
     Target,
 )
 from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
@@ -95,6 +99,7 @@ def small_trace():
         ),
         truth="no",
         evidence=(small_evidence(),),
+        enough=(small_enough(),),
         answers={a.method: a for a in answers},
         timings_ms={"video": 12.5, "decode": 3.0},
         peak_memory_mb=100.0,
@@ -123,6 +128,27 @@ def small_evidence():
         ),
         lens=Lens((0.25, 0.75), (0.25, 0.5)),
     )
+
+
+def small_enough():
+    """An object, a region and the background; the object is enough, and no removal certified."""
+    return Enough(
+        target=Target("baseline", 0, 7, "no"),
+        same="answer",
+        margin=0.5,
+        fill="mean",
+        pieces=(
+            Piece(2, None, (0, 0)), Piece(None, (0.0, 0.0, 0.5, 0.5), (0, 0)),
+            Piece(None, None, (0, 0)),
+        ),
+        whole=Given((0, 1, 2), "yes", True, 0.75, 1.5),
+        nothing=Given((), "no", False, 0.25, -1.5),
+        keep=Smallest((0,), 1, 1, Given((0,), "yes", True, 0.5, 0.75)),
+        remove=Smallest((0, 1), 1, 2, Given((2,), "no", False, 0.25, -0.5)),
+        asked=(Given((1,), "no", False, 0.25, -0.25),),
+        views=6,
+        budget=6,
+    )  # fmt: skip
 
 
 def token(index, two=False, hidden=None):

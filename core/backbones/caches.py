@@ -80,3 +80,34 @@ def changed_patches(
         frames = changed_frames.expand(len(views), -1)
     changed = torch.stack([frames[:, list(g)].any(-1) for g in encoded.groups], 1)
     return torch.from_numpy(to_host(changed))
+
+
+def distinct_patches(encoded: Encoded, views: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    """Of temporal patches of several views, the distinct ones, and which of them each one is.
+
+    at: (M, 2) view and patch. Returns rows of `at` (D,), and (M,) places among these. A patch is
+    compared with those at its own place in other views, bit by bit, and only where no gradient is
+    asked for: that of a copy would be lost.
+    """
+    alone = torch.arange(len(at))
+    if len(views) < 2 or views.requires_grad or len(at) < 2:
+        return alone, alone
+    distinct: list[int] = []
+    copies = alone.clone()
+    for g, frames in enumerate(encoded.groups):
+        rows = (at[:, 1] == g).nonzero()[:, 0].tolist()
+        patches = views[at[rows, 0].to(views.device)][:, list(frames)].flatten(1)
+        sums = to_host(patches.double().sum(1)).tolist()
+        known: dict[float, list[int]] = {}
+        for i, (row, total) in enumerate(zip(rows, sums, strict=True)):
+            alike = known.setdefault(total, [])
+            same = next((j for j in alike if torch.equal(patches[j], patches[i])), None)
+            if same is None:
+                alike.append(i)
+                copies[row] = len(distinct)
+                distinct.append(row)
+            else:
+                copies[row] = copies[rows[same]]
+    if len(distinct) == len(at):
+        return alone, alone  # in the order in which they came
+    return torch.tensor(distinct), copies

@@ -34,6 +34,7 @@ from macd_studio.core.backbones.base import (
 from macd_studio.core.backbones.caches import (
     changed_patches,
     crop_state,
+    distinct_patches,
     join_states,
     map_cache,
     select_rows,
@@ -381,10 +382,13 @@ class HfVideoLM(TokenizerLM):
     def _features(
         self, encoded: Encoded, views: Tensor, changed: Tensor, reuse: DecodeState | None
     ) -> tuple[Tensor, ...]:
-        """(B, G, n, d) each: new ones where changed, those of `reuse` elsewhere."""
-        at = changed.nonzero().to(self.device)
+        """(B, G, n, d) each: new where changed, each patch once; those of `reuse` elsewhere."""
+        at = changed.nonzero()
+        distinct, copies = distinct_patches(encoded, views, at)
+        at, copies = at.to(self.device), copies.to(self.device)
         if reuse is None or reuse.vision is None:
-            features = self.encode_patches(encoded, views, at)
+            read = self.encode_patches(encoded, views, at[distinct])
+            features = tuple(f[copies] for f in read)
         else:
             rows = len(views)
             features = tuple(
@@ -392,9 +396,9 @@ class HfVideoLM(TokenizerLM):
             )
             if len(at):
                 where = at[:, 0] * changed.shape[1] + at[:, 1]
-                new = self.encode_patches(encoded, views, at)
+                new = self.encode_patches(encoded, views, at[distinct])
                 features = tuple(
-                    f.index_copy(0, where, n) for f, n in zip(features, new, strict=True)
+                    f.index_copy(0, where, n[copies]) for f, n in zip(features, new, strict=True)
                 )
         return tuple(f.view(*changed.shape, *f.shape[1:]) for f in features)
 

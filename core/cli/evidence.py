@@ -1,4 +1,4 @@
-"""`python -m core evidence FILE.macd`: its flags, and the run behind them. Imports no torch."""
+"""`python -m core evidence` and `enough FILE.macd`: flags, and the runs behind them. No torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from macd_studio.core.cli.flags import add_model, add_target, print_json
-from macd_studio.core.evidence.options import EvidenceOptions
-from macd_studio.core.evidence.report import as_json, as_text
+from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
+from macd_studio.core.evidence.report import as_json, as_text, enough_as_json, enough_as_text
 from macd_studio.core.options import WeightsOptions
 
 if TYPE_CHECKING:
@@ -112,3 +112,93 @@ def print_evidence(trace: Trace, as_one_object: bool) -> None:
         print_json(as_json(trace.evidence[-1], trace))
     else:
         print(as_text(trace.evidence[-1], trace))
+
+
+ENOUGH = (
+    "How little of the video is enough for a token of the model's answer to the video alone: the"
+    " smallest set of objects and runs of frames that keeps the answer, and the smallest whose"
+    " removal changes it. Up to 8 pieces every set that could be smaller is read, and the result is"
+    " certified; above, as far as the budget goes."
+)
+
+
+def add_enough(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "enough", description=ENOUGH, help="how little of the video is enough for a token"
+    )
+    command.add_argument("file", metavar="FILE.macd")
+    command.add_argument(
+        "--token", type=int, default=1, help="the answer's token, counted from 1 (default: 1)"
+    )
+    command.add_argument(
+        "--same", default="answer", metavar="WHAT",
+        help="what must stay: the whole answer, or the token alone (default: answer)",
+    )  # fmt: skip
+    command.add_argument(
+        "--margin", type=float, default=0.0, metavar="LOGITS",
+        help="how far the token must lead the best other one where pieces are kept (default: 0)",
+    )  # fmt: skip
+    command.add_argument(
+        "--spans", type=int, default=0, metavar="N",
+        help="runs that the frames are cut into (default: as many as leave 8 pieces at most)",
+    )  # fmt: skip
+    command.add_argument(
+        "--box", action="append", default=[], metavar="X0,Y0,X1,Y1",
+        help="a region of its own, in shares of the frame; may be given again",
+    )  # fmt: skip
+    command.add_argument(
+        "--keep", action="append", default=[], metavar="PIECE",
+        help="also read what the model says given this alone: an object's id, background or box1,"
+        " with frames if not all, as in 2:1-4; may be given again",
+    )  # fmt: skip
+    command.add_argument(
+        "--no-search", action="store_true", help="read what --keep names, and look for no set"
+    )
+    command.add_argument(
+        "--budget", type=int, default=512, metavar="VIEWS",
+        help="sets of pieces that are read at most (default: 512)",
+    )  # fmt: skip
+    add_model(command)
+    add_target(command, "save the trace with the result in it")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def enough_options(args: argparse.Namespace) -> EnoughOptions:
+    """The options of a parsed command. Raises OptionError."""
+    return EnoughOptions(
+        token=args.token,
+        same=args.same,
+        margin=args.margin,
+        spans=args.spans,
+        boxes=tuple(args.box),
+        budget=args.budget,
+        search=not args.no_search,
+        keep=tuple(args.keep),
+    )
+
+
+def run_enough(
+    trace: Trace, options: EnoughOptions, backbone: str, device: str, held: WeightsOptions
+) -> Trace:
+    """Loads the model and searches; progress goes to stderr."""
+    from macd_studio.core.backbones import load_backbone
+    from macd_studio.core.evidence.enough import enough_events
+    from macd_studio.core.whatif.workbench import Workbench
+
+    print(f"  load    {backbone}", file=sys.stderr, flush=True)
+    bench = Workbench(
+        trace, load_backbone(backbone, device, weights=held.weights, offload=held.offload)
+    )
+    for event in enough_events(bench, options):
+        if event.stage != "done":
+            print(f"  search  {event.message}", file=sys.stderr, flush=True)
+    return bench.trace
+
+
+def print_enough(trace: Trace, as_one_object: bool) -> None:
+    """What was found last."""
+    if as_one_object:
+        print_json(enough_as_json(trace.enough[-1], trace))
+    else:
+        print(enough_as_text(trace.enough[-1], trace))

@@ -1,4 +1,4 @@
-"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `render` or `plan`.
+"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`, `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -32,6 +32,7 @@ from macd_studio.core.cli.flags import (
 )
 from macd_studio.core.door import COMPARED, check_backbone, check_device, check_run, run_video
 from macd_studio.core.errors import MacdError, OptionError
+from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS, contrast_of
 from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import ContrastOptions, PlanOptions
@@ -66,12 +67,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             render.check_film(args.out)
             render.render(_show(args), args)
         else:
-            commands = {"show": _show, "edit": _edit, "evidence": _evidence}
+            commands = {
+                "show": _show, "edit": _edit, "evidence": _evidence, "enough": _evidence
+            }  # fmt: skip
             trace = commands.get(args.command, _trace)(args)
             if args.command != "show" and args.out:  # the reader of the pipe may stop early
                 _save(trace, args.out)
             if args.command == "evidence":
                 evidence.print_evidence(trace, args.json)
+            elif args.command == "enough":
+                evidence.print_enough(trace, args.json)
             else:
                 _print(trace, args)
         sys.stdout.flush()
@@ -130,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (trace, compare, show, edit):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     evidence.add_evidence(commands)
+    evidence.add_enough(commands)
     render.add_render(commands)
     _add_plan(commands)
     return parser
@@ -256,14 +262,20 @@ def _contrast(
 
 
 def _evidence(args: argparse.Namespace) -> Trace:
-    """The trace with a token's evidence; what can be refused is, before a model is loaded."""
+    """The trace with a token's evidence, or with what is enough for it.
+
+    What can be refused is refused before a model is loaded.
+    """
     _check_out(args.out)
     check_device(args.device)
-    held, options = weights_of(args), evidence.evidence_options(args)
+    held, few = weights_of(args), args.command == "enough"
+    options = evidence.enough_options(args) if few else evidence.evidence_options(args)
     trace = _show(args)
     backbone = _backbone_of(trace, args.backbone)
     check_backbone(backbone)
     check_changeable(trace)
+    if isinstance(options, EnoughOptions):
+        return evidence.run_enough(trace, options, backbone, args.device, held)
     return evidence.run_evidence(trace, options, backbone, args.device, held)
 
 

@@ -10,7 +10,17 @@ from typing import Any, Literal
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.kinds import find_kind
-from macd_studio.core.validation import Checked, Part, choice, flag, shown, text, texts, whole
+from macd_studio.core.validation import (
+    Checked,
+    Part,
+    choice,
+    flag,
+    number,
+    shown,
+    text,
+    texts,
+    whole,
+)
 
 Answers = Literal["macd", "baseline"]
 DEFAULT_KINDS = ("gradient", "attention", "occlusion")
@@ -84,6 +94,74 @@ class EvidenceOptions(Checked):
     def regions(self) -> tuple[Box, ...]:
         """The boxes as numbers."""
         return tuple(_box(one) for one in self.boxes)
+
+
+@dataclass(frozen=True)
+class EnoughOptions(Checked):
+    """A token of the model's answer to the video, and how its smallest evidence is looked for.
+
+    boxes: x0,y0,x1,y1 in shares of the source frame. keep: pieces, each as ID, ID:FRAMES,
+    background or background:FRAMES, and regions as box1, box2 …; FRAMES count from 1, as in 3-5.
+    """
+
+    token: int = whole(1, 1, 8192, "the answer's token, counted from 1")
+    same: Literal["answer", "token"] = choice(
+        "answer", Literal["answer", "token"], "what must stay: the whole answer, or the token alone"
+    )
+    margin: float = number(0.0, 0.0, 1000.0, "the token's lead that must be kept", "logits")
+    spans: int = whole(0, 0, 64, "runs that the frames are cut into; 0: as many as 8 pieces allow")
+    boxes: tuple[str, ...] = texts(20, 100, "further regions, x0,y0,x1,y1 in shares of the frame")
+    budget: int = whole(512, 2, 100_000, "sets of pieces that are read at most")
+    search: bool = flag(True, "look for the smallest sets; otherwise read what is asked for alone")
+    keep: tuple[str, ...] = texts(64, 100, "read what the model says given these pieces alone")
+
+    def check_together(self) -> None:
+        """Raises OptionError for boxes or pieces that cannot be read, or where nothing is asked."""
+        self.regions()
+        self.kept()
+        if not self.search and not self.keep:
+            raise OptionError("nothing is asked for", "Name pieces to keep, or search")
+
+    def regions(self) -> tuple[Box, ...]:
+        """The boxes as numbers."""
+        return tuple(_box(one) for one in self.boxes)
+
+    def kept(self) -> tuple[tuple[str, tuple[int, int] | None], ...]:
+        """Name and first and last frame, from 0, of each piece to keep; None for all frames."""
+        return tuple(_piece(one) for one in self.keep)
+
+
+_PIECE = re.compile(r"([0-9]{1,9}|background|box[0-9]{1,2})(?::([0-9]{1,4})(?:-([0-9]{1,4}))?)?")
+
+
+def _piece(written: str) -> tuple[str, tuple[int, int] | None]:
+    match = _PIECE.fullmatch(written.strip())
+    if match is None:
+        raise OptionError(
+            f"{shown(written)} is not a piece",
+            "Give an object's id, background or box1, and frames, as in 2:3-6",
+        )
+    name, first, last = match.groups()
+    if first is None:
+        return name, None
+    frames = int(first) - 1, int(last or first) - 1
+    if not 0 <= frames[0] <= frames[1]:
+        raise OptionError(f"{shown(written)} has no frames", "Give them from 1 on, as in 2:3-6")
+    return name, frames
+
+
+def read_enough_options(values: Mapping[str, Any]) -> EnoughOptions:
+    """From untrusted values by name. Raises OptionError for an unknown one, or one out of range.
+
+    >>> read_enough_options({"keep": "2:3-6"}).kept()
+    (('2', (2, 5)),)
+    """
+    values = dict(values)
+    for name in ("boxes", "keep"):
+        if name in values:
+            values[name] = _texts(values[name])
+    options: EnoughOptions = Part(EnoughOptions()).read(values, "enough")
+    return options
 
 
 def read_evidence_options(values: Mapping[str, Any]) -> EvidenceOptions:

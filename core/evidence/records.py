@@ -8,6 +8,7 @@ The grid spans a model frame, padding included. Imports no torch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -216,3 +217,126 @@ class Evidence(Stored):
     def difference(self, kind: str) -> NDArray[np.float32]:
         """(T, R, C), the map under V less that under V_d."""
         return self.map(kind).values - self.map(kind, "counterfactual").values
+
+
+BACKGROUND = "background"
+"""What is in a frame besides the objects and the regions: a piece of its own."""
+MAX_ENOUGH, MAX_PIECES, MAX_ASKED = 16, 64, 64
+"""Tokens of a trace; pieces of a token; sets that were asked for."""
+_PIECES = Exactly(Number(0, MAX_PIECES - 1, whole=True), 0, MAX_PIECES)
+_GROUP = Number(0, 4095, whole=True)
+
+
+@dataclass(frozen=True)
+class Piece(Stored):
+    """One object, one region or the background, in a run of frame groups."""
+
+    track: int | None = stored(Maybe(_ID), "the object's id; null for what is not an object")
+    box: tuple[float, float, float, float] | None = stored(
+        Maybe(Exactly(SHARE, 4, 4)),
+        "of a region, x0 y0 x1 y1 in shares of the source frame, without the objects in it; null"
+        " for an object and for the background",
+    )
+    groups: tuple[int, int] = stored(Exactly(_GROUP, 2, 2), "first and last frame group, from 0")
+
+
+@dataclass(frozen=True)
+class Given(Stored):
+    """What the model says given some pieces alone, all others hidden."""
+
+    shown: tuple[int, ...] = stored(_PIECES, "the pieces that it is shown, by index")
+    answer: str = stored(TEXT, "the greedy answer")
+    same: bool = stored(Flag(), "whether the tokens in question are those of the trace's answer")
+    probability: float = stored(_SHARE, "of the token, after the answer's tokens before it")
+    margin: float = stored(REAL, "the token's logit less that of the best other one")
+
+
+@dataclass(frozen=True)
+class Smallest(Stored):
+    """The smallest set of pieces that keeps the answer, or whose removal changes it."""
+
+    pieces: tuple[int, ...] | None = stored(
+        Maybe(_PIECES),
+        "the set, by index, of pieces to keep or to remove; null where none is known",
+    )
+    lower: int = stored(
+        Number(0, MAX_PIECES + 1, whole=True),
+        "every set of fewer pieces was read, and none of them does it; one more than there are"
+        " pieces where no set does",
+    )
+    alike: int = stored(COUNT, "sets of as many pieces that were read and do it")
+    given: Given | None = stored(
+        Maybe(Row(Given)), "what the model says then; null without a set", None, needed=True
+    )
+
+    def certified(self, pieces: int) -> bool:
+        """Whether no smaller set does it; without a set, whether none of all does.
+
+        pieces: how many there are.
+        """
+        return self.lower > pieces if self.pieces is None else self.lower == len(self.pieces)
+
+
+@dataclass(frozen=True)
+class Enough(Stored):
+    """How little of the video is enough for a token of the model's answer to the video alone."""
+
+    target: Target = stored(Row(Target), "which token's")
+    same: str = stored(
+        Choice(("answer", "token")), "what must stay: every token of the answer, or the one alone"
+    )
+    margin: float = stored(Number(0.0, 1000.0), "the margin that a kept set must reach, in logits")
+    fill: str = stored(NAME, "what hidden pixels become")
+    pieces: tuple[Piece, ...] = stored(Rows(Piece, MAX_PIECES, least=1), "all pieces")
+    whole: Given = stored(Row(Given), "given all of them, which is the video")
+    nothing: Given = stored(Row(Given), "given none of them")
+    keep: Smallest | None = stored(
+        Maybe(Row(Smallest)), "the smallest set that is enough; null where it was not looked for",
+        None, needed=True,
+    )  # fmt: skip
+    remove: Smallest | None = stored(
+        Maybe(Row(Smallest)), "the smallest set whose removal changes the answer; null likewise",
+        None, needed=True,
+    )  # fmt: skip
+    asked: tuple[Given, ...] = stored(
+        Rows(Given, MAX_ASKED), "sets that were asked for", (), needed=True
+    )
+    views: int = stored(COUNT, "sets that were read", 0, needed=True)
+    budget: int = stored(COUNT, "sets that might be read at most", 0, needed=True)
+
+    @property
+    def given(self) -> tuple[Given, ...]:
+        """Everything that the model was shown and answered to."""
+        found = (s.given for s in (self.keep, self.remove) if s is not None)
+        return (self.whole, self.nothing, *(g for g in found if g is not None), *self.asked)
+
+    def fits(self, tracks: Sequence[int], groups: int) -> bool:
+        """Whether it can be of a trace with tracks of these ids and so many frame groups."""
+        n = len(self.pieces)
+        everything = tuple(range(n))
+        sets = [g.shown for g in self.given]
+        for found in (self.keep, self.remove):
+            if found is not None:
+                if (found.pieces is None) != (found.given is None) or found.lower > n + 1:
+                    return False
+                if found.pieces is not None:
+                    sets.append(found.pieces)
+                    if found.lower > len(found.pieces):
+                        return False
+        if self.keep is not None and self.keep.given is not None:
+            if self.keep.pieces != self.keep.given.shown:
+                return False
+        if self.remove is not None and self.remove.given is not None:
+            removed = set(self.remove.pieces or ())
+            if tuple(i for i in everything if i not in removed) != self.remove.given.shown:
+                return False
+        return (
+            self.whole.shown == everything
+            and not self.nothing.shown
+            and all(tuple(sorted(set(s))) == s and set(s) <= set(everything) for s in sets)
+            and all(
+                (p.track is None or (p.track in tracks and p.box is None))
+                and p.groups[0] <= p.groups[1] < groups
+                for p in self.pieces
+            )
+        )

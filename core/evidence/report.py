@@ -5,14 +5,25 @@ The JSON's schema is documented in docs/json-schema.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.evidence.records import Evidence, EvidenceMap, KnockOut, Target
+from macd_studio.core.evidence.records import (
+    BACKGROUND,
+    Enough,
+    Evidence,
+    EvidenceMap,
+    Given,
+    KnockOut,
+    Piece,
+    Smallest,
+    Target,
+)
 from macd_studio.core.types import Trace
-from macd_studio.core.words import visible
+from macd_studio.core.words import count, visible
 
 DIGITS = 4
 
@@ -142,3 +153,141 @@ def as_text(evidence: Evidence, trace: Trace) -> str:
 
 def _correlation(value: float | None) -> str:
     return "–" if value is None else f"{value:+.2f}"
+
+
+def enough_as_json(enough: Enough, trace: Trace) -> dict[str, Any]:
+    """What is enough for a token as one plain object; tokens and frames count from 1."""
+    n = len(enough.pieces)
+    found = [s for s in (enough.keep, enough.remove) if s is not None]
+    return {
+        "token": _token(enough.target),
+        "same": enough.same,
+        "margin": enough.margin,
+        "fill": enough.fill,
+        "pieces": [_piece(p, trace) for p in enough.pieces],
+        "whole": _given(enough.whole, enough, trace),
+        "nothing": _given(enough.nothing, enough, trace),
+        "keep": _smallest(enough.keep, enough, trace),
+        "remove": _smallest(enough.remove, enough, trace),
+        "certified": bool(found) and all(s.certified(n) for s in found),
+        "asked": [_given(g, enough, trace) for g in enough.asked],
+        "views": enough.views,
+        "budget": enough.budget,
+    }
+
+
+def _piece(piece: Piece, trace: Trace) -> dict[str, Any]:
+    first, last = piece_frames(piece, trace)
+    return {
+        "name": region_name(piece, trace),
+        "track": piece.track,
+        "box": None if piece.box is None else list(piece.box),
+        "frames": [first, last],
+    }
+
+
+def _given(given: Given | None, enough: Enough, trace: Trace) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    return {
+        "shown": [_piece(enough.pieces[i], trace) for i in given.shown],
+        "answer": given.answer,
+        "same": given.same,
+        "probability": given.probability,
+        "margin": given.margin,
+    }
+
+
+def _smallest(found: Smallest | None, enough: Enough, trace: Trace) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    indices = found.pieces
+    return {
+        "pieces": None if indices is None else [_piece(enough.pieces[i], trace) for i in indices],
+        "certified": found.certified(len(enough.pieces)),
+        "lower": found.lower,
+        "alike": found.alike,
+        "given": _given(found.given, enough, trace),
+    }
+
+
+def piece_frames(piece: Piece, trace: Trace) -> tuple[int, int]:
+    """Its first and last sampled frame, from 1."""
+    return trace.groups[piece.groups[0]][0] + 1, trace.groups[piece.groups[1]][-1] + 1
+
+
+def region_name(piece: Piece, trace: Trace) -> str:
+    """What a piece shows, without its frames."""
+    if piece.track is not None:
+        label = next((t.label for t in trace.tracks if t.id == piece.track), "")
+        return f"{label} {piece.track}".strip()
+    return BACKGROUND if piece.box is None else f"box {','.join(f'{x:g}' for x in piece.box)}"
+
+
+def pieces_in_words(indices: Sequence[int], enough: Enough, trace: Trace) -> str:
+    """A set of pieces, runs that follow each other joined.
+
+    One that is empty is "nothing".
+    """
+    runs: dict[str, list[list[int]]] = {}
+    for i in indices:
+        piece = enough.pieces[i]
+        of_region = runs.setdefault(region_name(piece, trace), [])
+        if of_region and of_region[-1][1] + 1 == piece.groups[0]:
+            of_region[-1][1] = piece.groups[1]
+        else:
+            of_region.append(list(piece.groups))
+    return (
+        "; ".join(
+            f"{name}, frames " + ", ".join(_frames(run, trace) for run in of_region)
+            for name, of_region in runs.items()
+        )
+        or "nothing"
+    )
+
+
+def _frames(run: Sequence[int], trace: Trace) -> str:
+    first, last = trace.groups[run[0]][0] + 1, trace.groups[run[1]][-1] + 1
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def enough_as_text(enough: Enough, trace: Trace) -> str:
+    """The same for a terminal."""
+    target, n = enough.target, len(enough.pieces)
+    whole = f"{n} pieces, by objects and runs of frames" if n > 1 else "1 piece"
+    lines = [
+        f"Enough     for {target.text!r}, token {target.index + 1} of {target.answer}: {whole}",
+        f"Video      {_in_words(enough.whole)}",
+        f"Nothing    {_in_words(enough.nothing)}",
+    ]
+    for head, found, none in (
+        ("Keep", enough.keep, "no set of pieces keeps the answer and its margin"),
+        ("Remove", enough.remove, "no removal changes the answer"),
+    ):
+        if found is None:
+            continue
+        if found.pieces is None or found.given is None:
+            known = "" if found.certified(n) else f", as far as sets of {found.lower - 1} show"
+            lines.append(f"{head:<11}{none}{known}")
+            continue
+        size = len(found.pieces)
+        proof = (
+            f"certified: no smaller set does it, {count(found.alike, 'set')} of {size} known"
+            if found.certified(n)
+            else f"an upper bound: {size} pieces, no set of fewer than {found.lower}"
+        )
+        lines.append(f"{head:<11}{pieces_in_words(found.pieces, enough, trace)} ({proof})")
+        lines.append(f"           → {_in_words(found.given)}")
+    for given in enough.asked:
+        lines.append(f"Given      {pieces_in_words(given.shown, enough, trace)}")
+        lines.append(f"           → {_in_words(given)}")
+    if enough.views:
+        lines.append(f"Views      {enough.views} read, of {enough.budget} at most")
+    return visible("\n".join(lines))
+
+
+def _in_words(given: Given) -> str:
+    same = "" if given.same else ", not the same"
+    return (
+        f"{given.answer!r}{same}: probability {given.probability:.3f}, margin {given.margin:+.2f}"
+    )

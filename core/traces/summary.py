@@ -24,7 +24,7 @@ from macd_studio.core.words import count, visible
 
 _OTHERWISE = (
     "mask", "model_frames", "steps", "counterfactual", "occlusion", "controls", "evidence",
-    "answers", "tracks",
+    "enough", "answers", "tracks",
 )  # fmt: skip
 """Fields of a trace that the summary holds in another form."""
 TOKEN_OTHERWISE = ("token", "candidates", "base", "base_log_z", "floor")
@@ -62,6 +62,7 @@ def as_json(trace: Trace) -> dict[str, Any]:
         "controls": _controls(trace),
         "badge": OUTSIDE if trace.outside_domain else "",
         "evidence": [evidence.as_json(one, trace) for one in trace.evidence],
+        "enough": [evidence.enough_as_json(one, trace) for one in trace.enough],
         "answers": {
             name: _answer(a) | {"constant": _constant(trace, a)}
             for name, a in trace.answers.items()

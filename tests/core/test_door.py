@@ -41,6 +41,7 @@ def test_the_exports_are_these():
         "__version__",
         "compare",
         "decoder",
+        "enough",
         "evidence",
         "load",
         "record",

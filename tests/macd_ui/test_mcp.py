@@ -25,7 +25,7 @@ from tests.small_trace import small_trace
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(SHIPPED / "repaired.macd")
-NAMES = {"trace", "compare", "rescore", "open", "evidence", "saved_trace"}
+NAMES = {"trace", "compare", "rescore", "open", "evidence", "enough", "saved_trace"}
 
 
 @pytest.fixture
@@ -76,6 +76,11 @@ def test_evidence_is_measured_with_the_embedded_model():
         found = called["evidence"](EXAMPLE, measure=True)
         assert found["measured"]["verdict"]
         assert called["evidence"](found["trace"])["measured"] == found["measured"]
+        enough = called["enough"](found["trace"], options={"keep": ["background"]})
+        assert enough["certified"] is True
+        assert enough["keep"]["given"]["answer"] == found["answers"]["baseline"]
+        assert len(enough["asked"]) == 1
+        assert called["open"](enough["trace"])["enough"][0]["views"] == enough["views"]
     finally:
         store.close()
 
@@ -87,6 +92,8 @@ def test_another_model_is_not_loaded_for_a_measurement(called, tmp_path):
     path = save(trace, tmp_path / "other.macd")
     with pytest.raises(OptionError, match="core edit"):
         called["evidence"](str(path), measure=True)
+    with pytest.raises(OptionError, match="other/model"):
+        called["enough"](str(path))
 
 
 @pytest.mark.parametrize("reference", ["trace://0000000000000000", "0" * 64, "/etc/passwd", "",

@@ -180,6 +180,34 @@ export interface DetectorRecord {
   fps?: number | null;
 }
 
+/** How little of the video is enough for a token of the model's answer to the video alone. */
+export interface Enough {
+  /** which token's */
+  target: Target;
+  /** what must stay: every token of the answer, or the one alone */
+  same: "answer" | "token";
+  /** the margin that a kept set must reach, in logits */
+  margin: number;
+  /** what hidden pixels become */
+  fill: string;
+  /** all pieces */
+  pieces: Piece[];
+  /** given all of them, which is the video */
+  whole: Given;
+  /** given none of them */
+  nothing: Given;
+  /** the smallest set that is enough; null where it was not looked for */
+  keep: Smallest | null;
+  /** the smallest set whose removal changes the answer; null likewise */
+  remove: Smallest | null;
+  /** sets that were asked for */
+  asked: Given[];
+  /** sets that were read */
+  views: number;
+  /** sets that might be read at most */
+  budget: number;
+}
+
 /** Where the evidence for one token lies. */
 export interface Evidence {
   /** which token's */
@@ -214,6 +242,20 @@ export interface EvidenceMap {
   groups: number[];
   /** Spearman's of the magnitudes with those for a head of random weights; near 1, the map does not depend on the token; null where it was not measured, or below three of them */
   sanity: number | null;
+}
+
+/** What the model says given some pieces alone, all others hidden. */
+export interface Given {
+  /** the pieces that it is shown, by index */
+  shown: number[];
+  /** the greedy answer */
+  answer: string;
+  /** whether the tokens in question are those of the trace's answer */
+  same: boolean;
+  /** of the token, after the answer's tokens before it */
+  probability: number;
+  /** the token's logit less that of the best other one */
+  margin: number;
 }
 
 /** What the answer becomes when its tokens cannot attend to a region's vision tokens. */
@@ -292,10 +334,32 @@ export interface OcclusionReport {
   verdict: string;
 }
 
+/** One object, one region or the background, in a run of frame groups. */
+export interface Piece {
+  /** the object's id; null for what is not an object */
+  track: number | null;
+  /** of a region, x0 y0 x1 y1 in shares of the source frame, without the objects in it; null for an object and for the background */
+  box: [number, number, number, number] | null;
+  /** first and last frame group, from 0 */
+  groups: [number, number];
+}
+
 /** What a second view was. shown: its frames as the model read them, (T, h, w, 3). */
 export interface ShownView {
   /** its kind, with plain numbers */
   view: View;
+}
+
+/** The smallest set of pieces that keeps the answer, or whose removal changes it. */
+export interface Smallest {
+  /** the set, by index, of pieces to keep or to remove; null where none is known */
+  pieces: number[] | null;
+  /** every set of fewer pieces was read, and none of them does it; one more than there are pieces where no set does */
+  lower: number;
+  /** sets of as many pieces that were read and do it */
+  alike: number;
+  /** what the model says then; null without a set */
+  given: Given | null;
 }
 
 /** A line that was brushed onto a track's mask; it is carried along with the track's box. */
@@ -368,6 +432,8 @@ export interface Trace {
   controls: ControlReport | null;
   /** where the evidence for a token lies */
   evidence: Evidence[];
+  /** what is enough for a token */
+  enough: Enough[];
   /** by method */
   answers: Record<string, Answer>;
   /** milliseconds by stage */

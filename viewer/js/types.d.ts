@@ -3,9 +3,10 @@
 // tests/viewer/test_payload.py compares both with what Python sends.
 
 import type * as Stored from "./trace";
-import type { Box, ControlReport, OcclusionReport, AscentStep, Point, View } from "./trace";
+import type { Box, ControlReport, Enough, OcclusionReport, AscentStep, Point, View } from "./trace";
 export type {
-  Agreement, AscentStep, Box, ControlOutcome, ControlReport, KnockOut, Lens, OcclusionReport, Point, Stroke, View,
+  Agreement, AscentStep, Box, ControlOutcome, ControlReport, Enough, Given, KnockOut, Lens, OcclusionReport, Piece, Point, Smallest, Stroke,
+  View,
 } from "./trace";
 export type EvidenceTarget = Stored.Target;
 
@@ -83,6 +84,7 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   edits: Edit[];
   occlusion: OcclusionReport | null;
   evidence: Evidence[];
+  enough: Enough[];
   /** Milliseconds that each kind of map took on this server, "occlusion-grid" by patch, as far as known. */
   evidence_ms: Record<string, number> | null;
   /** Whether the evidence of a token can be measured. */

@@ -1,0 +1,394 @@
+"""What is enough for a token: what the model says given some pieces of the video alone.
+
+A piece is one object, one region or the background in a run of frame groups. Together the pieces
+are the video: over every pixel their weights, the soft masks of the run, add up to 1. What is not
+shown is blended with the run's fill by its weight, so that showing all pieces is the video, bit for
+bit, and showing none is the fill.
+
+The answer is the model's own to the video alone, chosen greedily. It stays where every token of it
+is still the first choice after those before it, which one pass over the answer tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from macd_studio.core.backbones.base import Encoded, VideoLM
+from macd_studio.core.backbones.host import to_host
+from macd_studio.core.context import MethodContext
+from macd_studio.core.decoding.batch import answer, decode, repeats_of
+from macd_studio.core.decoding.contrast import check_finite
+from macd_studio.core.errors import Cancelled, OptionError
+from macd_studio.core.evidence.kinds import BATCH, BATCH_TOKENS
+from macd_studio.core.evidence.options import Box, EnoughOptions
+from macd_studio.core.evidence.records import (
+    BACKGROUND,
+    MAX_ASKED,
+    MAX_ENOUGH,
+    MAX_PIECES,
+    Enough,
+    Given,
+    Piece,
+    Smallest,
+    Target,
+)
+from macd_studio.core.evidence.search import EXHAUSTED, Best, Bounds, Scored, smallest_sets
+from macd_studio.core.masking.masks import soft_boxes
+from macd_studio.core.pipeline import Event
+from macd_studio.core.repeats import penalised
+from macd_studio.core.rules import Plain
+from macd_studio.core.types import Trace, Track
+from macd_studio.core.whatif.workbench import Workbench
+
+VISIBLE = 0.02
+"""Weight that a piece must reach somewhere: soft masks have no edge."""
+
+
+def add_enough(trace: Trace, lm: VideoLM, options: EnoughOptions | None = None) -> Trace:
+    """The trace with what is enough for one token; see `enough_events` for the errors."""
+    bench = Workbench(trace, lm)
+    for _ in enough_events(bench, options or EnoughOptions()):
+        pass
+    return bench.trace
+
+
+def enough_events(
+    bench: Workbench, options: EnoughOptions, stopped: Callable[[], bool] = lambda: False
+) -> Generator[Event, None, None]:
+    """What is known after each batch of views, in the trace; the last event is the bench's new one.
+
+    What was found of the same token before is replaced; sets that were asked for stay beside a
+    later one of the same pieces. stopped: asked between batches. Raises OptionError for a token or
+    a piece that is not there, where the answer was not chosen greedily, and where the trace holds
+    too much; Cancelled.
+    """
+    trace = bench.trace
+    target, tokens = _target(trace, options)
+    others = tuple(e for e in trace.enough if (e.target, e.same) != (target, options.same))
+    if len(others) >= MAX_ENOUGH:
+        raise OptionError(
+            f"the trace holds what is enough for {MAX_ENOUGH} tokens already",
+            "Save it, and start from the trace without them",
+        )
+    bench.check_weights()
+    reader = PieceReader(bench.context, options, target, tokens, stopped)
+    asked = tuple(reader.chosen(options.kept())) if options.keep else None
+    everything = reader.given((1 << len(reader.pieces)) - 1)
+    if not everything.same:
+        raise OptionError(
+            f"given the video, the model's first choice is not {target.text!r}",
+            "Choose a token of an answer that was decoded greedily",
+        )
+    previous = next((e for e in trace.enough if (e.target, e.same) == (target, options.same)), None)
+    if previous is not None and not _continues(previous, reader, options):
+        previous = None
+    found = Enough(
+        target=target,
+        same=options.same,
+        margin=options.margin,
+        fill=bench.options.mask.fill,
+        pieces=reader.pieces,
+        whole=everything,
+        nothing=reader.given(0),
+        keep=previous.keep if previous else None,
+        remove=previous.remove if previous else None,
+        asked=previous.asked if previous else (),
+        views=previous.views if previous else 0,
+        budget=previous.budget if previous else 0,
+    )
+    if asked is not None:
+        given = reader.given(sum(1 << i for i in asked))
+        before = (g for g in found.asked if g.shown != given.shown)
+        found = replace(found, asked=(*before, given)[-MAX_ASKED:])
+    if options.search:
+        most = min(options.budget, 1 << len(reader.pieces))
+        for bounds in reader.search():
+            found = replace(
+                found,
+                keep=reader.smallest(bounds.keep),
+                remove=reader.smallest(bounds.remove, removed=True),
+                views=bounds.read,
+                budget=options.budget,
+            )
+            shown = replace(trace, enough=(*others, found))
+            yield Event("views", bounds.read / most, progress(bounds, len(found.pieces)), shown)
+    bench.trace = replace(trace, enough=(*others, found))
+    yield Event("done", 1.0, "complete", bench.trace)
+
+
+def progress(bounds: Bounds, pieces: int) -> str:
+    """How far a search is, in words."""
+
+    def size(best: Best) -> str:
+        if best.chosen is not None:
+            return f"{best.size}" if best.certified(pieces) else f"{best.lower} to {best.size}"
+        return "no set" if best.certified(pieces) else f"{best.lower} or more"
+
+    return f"{bounds.read} views read: keep {size(bounds.keep)}, remove {size(bounds.remove)}"
+
+
+def _continues(previous: Enough, reader: PieceReader, options: EnoughOptions) -> bool:
+    """Whether what was found before still holds, pieces and fill being the same."""
+    same = previous.pieces == reader.pieces
+    same = same and previous.fill == reader.context.options.mask.fill
+    return same and (previous.margin == options.margin or previous.keep is None)
+
+
+def _target(trace: Trace, options: EnoughOptions) -> tuple[Target, list[int]]:
+    """The token, and what is read: the whole answer, or what leads to the token."""
+    steps = trace.answers["baseline"].tokens
+    if options.token > len(steps):
+        raise OptionError(
+            f"the baseline answer has no token {options.token}",
+            f"Choose from 1 to {len(steps)}" if steps else "Choose another trace",
+        )
+    step = steps[options.token - 1]
+    target = Target("baseline", step.index, step.token, step.text)
+    last = len(steps) if options.same == "answer" else options.token
+    return target, [s.token for s in steps[:last]]
+
+
+class PieceReader:
+    """The pieces of a clip, and what the model says given some of them.
+
+    A set of pieces is a whole number whose bit i says whether piece i is shown. What was read is
+    kept. tokens: of the answer, as far as they must stay. pieces: see `cut_in_pieces`.
+    """
+
+    def __init__(
+        self,
+        context: MethodContext,
+        options: EnoughOptions,
+        target: Target,
+        tokens: Sequence[int],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.context, self.options, self._stopped = context, options, stopped
+        self.target, self.tokens = target, list(tokens)
+        self.masks = context.masks(context.options.mask)
+        self.pieces, self._weights = cut_in_pieces(context, options.spans, options.regions())
+        self._scored: dict[int, Scored] = {}
+        self._given: dict[int, Given] = {}
+
+    @torch.no_grad()
+    def video(self, shown: int) -> Tensor:
+        """The video (T, 3, H, W) with all pieces hidden but those of the set."""
+        groups = self.context.encoded.groups
+        hidden = torch.zeros_like(self._weights[0])
+        for i, (piece, weight) in enumerate(zip(self.pieces, self._of_piece(), strict=True)):
+            if not shown >> i & 1:  # one after the other, so that equal frames are equal bits
+                frames = frames_of(piece, groups)
+                hidden[frames] += weight[frames]
+        if not hidden.any():
+            return self.context.encoded.video
+        return self.masks.composite(hidden.clamp(0, 1))
+
+    def _of_piece(self) -> list[Tensor]:
+        regions = list(dict.fromkeys(_region(p) for p in self.pieces))
+        return [self._weights[regions.index(_region(p))] for p in self.pieces]
+
+    @torch.no_grad()
+    def read(self, sets: Sequence[int]) -> list[Scored]:
+        """Scores sets; those that are new are read in batches."""
+        new = [s for s in dict.fromkeys(sets) if s not in self._scored]
+        for at in range(0, len(new), self.together):
+            if self._stopped():
+                raise Cancelled("stopped while sets were read", "What was there before is kept")
+            batch = new[at : at + self.together]
+            self._scored.update(zip(batch, self._read(batch), strict=True))
+        return [self._scored[s] for s in sets]
+
+    @property
+    def together(self) -> int:
+        """Views in a batch."""
+        return max(BATCH, BATCH_TOKENS // max(1, self.context.encoded.vision_tokens))
+
+    def _read(self, sets: Sequence[int]) -> list[Scored]:
+        """One pass over the prompt and the answer: what predicts each of its tokens."""
+        lm, base = self.context.lm, self.context.base
+        state = lm.prefill(self._forced, torch.stack([self.video(s) for s in sets]), reuse=base)
+        assert state.query_logits is not None
+        same = np.ones(len(sets), bool)
+        for n, token in enumerate(self.tokens):
+            rows = to_host(state.query_logits[:, n])
+            check_finite(rows, f"token {n + 1}")
+            before = (*base.prompt_tokens, *self.tokens[:n])
+            scores = penalised(rows, repeats_of(lm, base, before))
+            if n == self.target.index:
+                margin, probability = _lead(scores, token)
+            if self.options.same == "answer" or n == self.target.index:
+                same &= scores.argmax(1) == token
+        return [
+            Scored(bool(s), float(m), float(p))
+            for s, m, p in zip(same, margin, probability, strict=True)
+        ]
+
+    @cached_property
+    def _forced(self) -> Encoded:
+        """The prompt with the answer after it."""
+        return self.context.lm.continue_prompt(self.context.encoded, self.tokens)
+
+    def search(self) -> Generator[Bounds, None, None]:
+        """What is known of the smallest sets, after each batch."""
+        options = self.options
+        yield from smallest_sets(
+            len(self.pieces), self.read, options.margin, options.budget, self.together
+        )
+
+    def given(self, shown: int) -> Given:
+        """What the model says given the set, as the trace holds it."""
+        if shown not in self._given:
+            (scored,) = self.read([shown])
+            lm, context = self.context.lm, self.context
+            greedy = replace(context.options.decode, search="greedy")
+            state = context.prefill(self.video(shown))
+            steps = list(decode(lm, state, [], Plain(), greedy))
+            self._given[shown] = Given(
+                shown=_indices(shown, len(self.pieces)),
+                answer=answer(lm, "baseline", steps, Plain()).text,
+                same=scored.same,
+                probability=scored.probability,
+                margin=scored.margin,
+            )
+        return self._given[shown]
+
+    def smallest(self, best: Best, removed: bool = False) -> Smallest:
+        """What a search knows, as the trace holds it."""
+        if best.chosen is None:
+            return Smallest(None, best.lower, 0, None)
+        n = len(self.pieces)
+        shown = best.chosen ^ ((1 << n) - 1) if removed else best.chosen
+        return Smallest(_indices(best.chosen, n), best.lower, best.alike, self.given(shown))
+
+    def chosen(self, kept: Sequence[tuple[str, tuple[int, int] | None]]) -> list[int]:
+        """Indices of the pieces that were named. Raises OptionError for one that is not there."""
+        groups, chosen = self.context.encoded.groups, set[int]()
+        for name, frames in kept:
+            matching = [
+                i
+                for i, piece in enumerate(self.pieces)
+                if self._name(piece) == name
+                and (frames is None or _within(frames_of(piece, groups), frames))
+            ]
+            covered = {t for i in matching for t in frames_of(self.pieces[i], groups)}
+            if not matching or (frames and not covered >= self._frames(name, frames)):
+                raise OptionError(
+                    f"there is no piece {name} of these frames",
+                    f"Choose among {', '.join(map(self._full_name, self.pieces))}",
+                )
+            chosen |= set(matching)
+        return sorted(chosen)
+
+    def _frames(self, name: str, frames: tuple[int, int]) -> set[int]:
+        """The frames among those named that any piece of the name has."""
+        groups = self.context.encoded.groups
+        of_name = {t for p in self.pieces if self._name(p) == name for t in frames_of(p, groups)}
+        return of_name & set(range(frames[0], frames[1] + 1))
+
+    def _name(self, piece: Piece) -> str:
+        if piece.track is not None:
+            return str(piece.track)
+        if piece.box is None:
+            return BACKGROUND
+        return f"box{self.options.regions().index(piece.box) + 1}"
+
+    def _full_name(self, piece: Piece) -> str:
+        frames = frames_of(piece, self.context.encoded.groups)
+        return f"{self._name(piece)}:{frames[0] + 1}-{frames[-1] + 1}"
+
+
+def cut_in_pieces(
+    context: MethodContext, spans: int, boxes: Sequence[Box]
+) -> tuple[tuple[Piece, ...], Tensor]:
+    """The pieces of a clip, and the weight of each region (R, T, H, W) in their order.
+
+    Objects come first, then boxes, then the background, each in its runs of frame groups; what is
+    never visible in a run is no piece. spans: how many runs of about equal length; 0 for as many as
+    leave no more than `EXHAUSTED` pieces. Raises OptionError for more pieces than a trace holds.
+    """
+    groups, tracks = context.encoded.groups, context.tracks
+    weights = region_weights(context, boxes)
+    seen = np.stack([(to_host(weights[:, list(g)].amax((1, 2, 3))) >= VISIBLE) for g in groups], 1)
+    tries = [spans] if spans else range(len(groups), 0, -1)
+    for count in tries:
+        runs = np.array_split(np.arange(len(groups)), min(count, len(groups)))
+        pieces = [
+            (region, (int(run[0]), int(run[-1])))
+            for region in range(len(weights))
+            for run in runs
+            if seen[region, run].any()
+        ]
+        if len(pieces) <= EXHAUSTED:
+            break
+    if len(pieces) > MAX_PIECES:
+        raise OptionError(
+            f"{len(pieces)} pieces are more than {MAX_PIECES}",
+            "Cut the frames into fewer runs, or drop objects",
+        )
+    names = _regions(tracks, boxes)
+    made = tuple(Piece(*names[region], run) for region, run in pieces)
+    used = sorted({region for region, _ in pieces})
+    return made, weights[used]
+
+
+def region_weights(context: MethodContext, boxes: Sequence[Box]) -> Tensor:
+    """(K + boxes + 1, T, H, W) of objects, boxes and background, [0, 1], which add up to 1.
+
+    Objects that overlap share a pixel by their masks; a box has what no object in it has.
+    """
+    masks = context.masks(context.options.mask)
+    frames = context.encoded.frames
+    shape = (len(context.encoded.video), *frames.size)
+    objects = masks.objects / masks.objects.sum(0).clamp_min(1)
+    objects = torch.where(objects.amax((2, 3), keepdim=True) < VISIBLE, 0.0, objects)
+    left = (1 - objects.sum(0)).clamp(0, 1) if len(objects) else objects.new_ones(shape)
+    x0, y0, x1, y1 = frames.content
+    parts = [objects]
+    for box in boxes:
+        inside = np.zeros(frames.size, np.float32)
+        one = np.asarray([box], np.float32)
+        inside[y0:y1, x0:x1] = soft_boxes(one, (y1 - y0, x1 - x0), 0.0, 0.0)[0]
+        part = left * torch.as_tensor(inside, device=left.device)
+        parts.append(part[None])
+        left = left - part
+    return torch.cat([*parts, left[None]])
+
+
+def _regions(tracks: Sequence[Track], boxes: Sequence[Box]) -> list[tuple[int | None, Box | None]]:
+    return [*((t.id, None) for t in tracks), *((None, b) for b in boxes), (None, None)]
+
+
+def _region(piece: Piece) -> tuple[int | None, Box | None]:
+    return piece.track, piece.box
+
+
+def frames_of(piece: Piece, groups: Sequence[Sequence[int]]) -> list[int]:
+    """The sampled frames of a piece, from 0."""
+    first, last = piece.groups
+    return [t for group in groups[first : last + 1] for t in group]
+
+
+def _within(frames: Sequence[int], named: tuple[int, int]) -> bool:
+    return named[0] <= frames[0] and frames[-1] <= named[1]
+
+
+def _indices(chosen: int, pieces: int) -> tuple[int, ...]:
+    return tuple(i for i in range(pieces) if chosen >> i & 1)
+
+
+def _lead(
+    scores: NDArray[np.float64], token: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(B,) how far the token's score is above the best other one, and its probability."""
+    own = scores[:, token]
+    others = np.delete(scores, token, axis=1)
+    highest = np.maximum(own, others.max(1))
+    total = np.exp(own - highest) + np.exp(others - highest[:, None]).sum(1)
+    return own - others.max(1), np.exp(own - highest) / total
