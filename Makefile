@@ -9,6 +9,7 @@
 # make soak   send 1,000 visitors to one server and tell what it keeps of them
 # make study  make a study of the shipped example traces, and serve it to raters
 # make space-check  start the app as a CPU Space does, and check it in a browser
+# make browser-model  build the embedded model for browsers, which the static sites include
 # make gallery  write the shipped examples as a static site; ARGS="OUT TRACES…" for others
 # make mcp    install beside, then serve the page with tools for MCP clients (docs/mcp.md)
 # make mcp-check  use every tool of that server with the official client
@@ -30,7 +31,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # many processes start: without its caches each would compile every module anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser lock clean
+.PHONY: browser-model mcp mcp-check mutants fuzz study run test test-all test-matrix gpu-check space-check gallery record-gallery release-check check lint weights seeds compare headroom examples learn bench soak browser lock clean
 
 run: $(VENV)/.ready
 	$(BIN)/python app.py $(ARGS)
@@ -76,7 +77,12 @@ mutants: $(VENV)/.ready-dev
 space-check: $(VENV)/.ready-dev browser
 	$(BIN)/python -m bench.space_check $(ARGS)
 
+# its runtime comes from npm's registry, by its hash; without the registry the sites do without it
+browser-model: $(VENV)/.ready
+	$(BIN)/python -m macd_ui.engine $(ARGS)
+
 gallery: $(VENV)/.ready
+	$(BIN)/python -m macd_ui.engine --optional
 	$(BIN)/python -m macd_ui.gallery $(or $(ARGS),runs/gallery assets/examples)
 
 # docs/gallery.md describes LIST; a recording that was interrupted goes on
@@ -147,6 +153,7 @@ examples: $(VENV)/.ready
 	$(BIN)/python -m macd_ui.learn.worksheet
 
 learn: $(VENV)/.ready
+	$(BIN)/python -m macd_ui.engine --optional
 	$(BIN)/python -m macd_ui.learn $(or $(ARGS),runs/learn --zip)
 
 # STUDY=file.db for another one; the link for a rater is printed first, the organiser's once

@@ -16,6 +16,9 @@ REAL = Path(os.environ.get("MACD_REAL_DATA") or ROOT.parent / "shared" / "real")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ["MACD_BROWSER_MODEL"] = (
+    ""  # sites are written without it, whatever this checkout has built
+)
 
 # no time limits: a machine may be slow. Every run takes the same cases.
 settings.register_profile(

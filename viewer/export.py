@@ -37,6 +37,8 @@ LINKED = (
     " script-src 'self' file:"
 )
 """Content security policy of pages that share files in their folder."""
+COMPUTING = LINKED + " 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'"
+"""The same where a worker runs the embedded model: WebAssembly, and files of the site's own."""
 _BODY = """body { margin: 0 auto; padding: var(--gap-3) var(--gap-5); max-width: 2400px; }
 body { background: var(--paper); color: var(--ink); }
 body > header { font: var(--type-s)/1.5 var(--face); overflow-wrap: anywhere; }
@@ -61,13 +63,16 @@ def standalone(trace: Trace) -> str:
     )
 
 
-def linked(data: dict[str, Any], title: str, up: str = "", before: str = "") -> str:
+def linked(
+    data: dict[str, Any], title: str, up: str = "", before: str = "", policy: str = LINKED
+) -> str:
     """A page of a payload, whose script and style are SCRIPT_NAME and STYLE_NAME in `up`.
 
     up: path of that folder, relative and with its final slash. before: markup above the viewer.
+    policy: of its content.
     """
     return _filled(
-        POLICY=LINKED,
+        POLICY=policy,
         TITLE=escape(title),
         STYLE=f'<link rel="stylesheet" href="{up}{STYLE_NAME}">',
         BEFORE=before,

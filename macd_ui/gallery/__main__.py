@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from macd_studio.core.words import count
+from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.gallery.site import MOST_KB, Site, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code
 
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     def write() -> None:
-        site = Site([Path(p) for p in given.traces], given.max_kb)
+        engine = built()
+        site = Site([Path(p) for p in given.traces], given.max_kb, engine=engine)
         for note in write_site(site, Path(given.out)):
             print(f"note: {note}", file=sys.stderr)
         print(f"{count(len(site.runs), 'run')}: {Path(given.out) / INDEX}")

@@ -3,6 +3,8 @@
 index.html            filters, and one entry a run
 t/HASH.html           a run in the full viewer; HASH: of the trace file
 t/HASH.webp           a picture of it for the index
+t/HASH.json           what the embedded model needs of it, in a gallery with `engine/`
+engine/               that model, see `macd_ui.engine`
 viewer.js, viewer.css what all runs share
 gallery.js, gallery.css   what the index needs
 """
@@ -26,6 +28,7 @@ from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import file_stamp
+from macd_studio.macd_ui.engine import Engine, run_file, why_not
 from macd_studio.macd_ui.examples import Example, described
 from macd_studio.macd_ui.sites import (
     INDEX,
@@ -40,6 +43,7 @@ from macd_studio.macd_ui.sites import (
 from macd_studio.viewer import payload, status
 from macd_studio.viewer.bundle import bundle, look
 from macd_studio.viewer.export import (
+    COMPUTING,
     LINKED,
     SCRIPT_NAME,
     STYLE_NAME,
@@ -172,11 +176,19 @@ class Site:
     """The gallery of some trace files; see the module. Safe to share between threads.
 
     places: files and folders of them; folders are read again by `refresh`. most_kb: of a run's
-    page. home: an address that the index links to, "" for none.
+    page. home: an address that the index links to, "" for none. engine: computes changes of runs in
+    the browser.
     """
 
-    def __init__(self, places: Sequence[Path], most_kb: int = MOST_KB, home: str = "") -> None:
+    def __init__(
+        self,
+        places: Sequence[Path],
+        most_kb: int = MOST_KB,
+        home: str = "",
+        engine: Engine | None = None,
+    ) -> None:
         self.places, self.most_kb, self.home = tuple(places), most_kb, home
+        self.engine = engine
         self.problems: dict[Path, str] = {}
         self._runs: OrderedDict[Path, tuple[tuple[int, int], Run]] = OrderedDict()
         self._failed: dict[Path, tuple[tuple[int, int], str]] = {}
@@ -223,8 +235,13 @@ class Site:
     def paths(self) -> list[str]:
         """Every file of the site."""
         shared = [SCRIPT_NAME, STYLE_NAME, SCRIPT.name, STYLE.name]
-        runs = [f"t/{run.name}{end}" for run in self.runs for end in (".html", ".webp")]
-        return [INDEX, *shared, *runs]
+        engine = self.engine.paths() if self.engine else []
+        runs = [f"t/{run.name}{end}" for run in self.runs for end in self._ends()]
+        return [INDEX, *shared, *engine, *runs]
+
+    def _ends(self) -> list[str]:
+        """Of the files of a run."""
+        return [".html", ".webp", *([".json"] if self.engine else [])]
 
     def file(self, path: str) -> File | None:
         """A file by its path in the site, None where there is none. Raises TraceError."""
@@ -238,9 +255,11 @@ class Site:
             return own[path]()
         if (shared := shared_file(path)) is not None:
             return shared
+        if self.engine and (part := self.engine.file(path)) is not None:
+            return part
         folder, _, name = path.partition("/")
         stem, dot, kind = name.rpartition(".")
-        run = self.find(stem) if folder == "t" and dot and kind in ("html", "webp") else None
+        run = self.find(stem) if folder == "t" and dot and f".{kind}" in self._ends() else None
         if run is not None and not self._is_unchanged(run):  # else it would be read at each request
             self.refresh()
             run = self.find(stem)
@@ -264,7 +283,11 @@ class Site:
         again, trace = read_run(run.file)
         if again.sha256 != run.sha256:
             raise TraceError("the file of this run was changed", "Open the gallery again")
-        return run_page(run, trace, self.most_kb) if kind == "html" else thumbnail(trace)
+        if kind == "json":
+            return File(b"{}", "application/json") if why_not(trace) else run_file(trace)
+        if kind == "webp":
+            return thumbnail(trace)
+        return run_page(run, trace, self.most_kb, engine=self.engine)
 
 
 def shared_file(path: str) -> File | None:
@@ -279,6 +302,7 @@ def run_page(
     trace: Trace,
     most_kb: int = MOST_KB,
     back: tuple[str, str] = ("../index.html", "All runs"),
+    engine: Engine | None = None,
 ) -> File:
     """A run in the full viewer; the link of an example is left out, as there is no server.
 
@@ -306,7 +330,10 @@ def run_page(
         f"<p>{'<br>'.join(map(escape, lines))}</p></header>\n"
     )
     title = f"{run.title or run.question} · MACD"
-    page = text_file(linked(data, title, "../", before), "html")
+    if engine:
+        data["engine"] = engine.about(trace, f"{run.name}.json", "../")
+    policy = COMPUTING if engine else LINKED
+    page = text_file(linked(data, title, "../", before, policy), "html")
     size = len(page.content) / 1000
     note = ""
     if size > most_kb:

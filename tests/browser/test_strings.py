@@ -353,6 +353,39 @@ CASES = {
         ([TRACE, {"kind": "brush", "track": 9, "erase": False}], "object 9: mask drawn by hand"),
         ([TRACE, {"kind": "add", "label": "owl"}], "added owl"),
     ],
+    "computedHere": [
+        ([12.87],
+         "Computed in your browser by the embedded model; the first change loads it, 13 MB. Nothing"
+         " leaves this page."),
+    ],
+    "loadingText": [([3_140_000, 12_850_000], "Loading the model: 3.1 of 12.8 MB")],
+    "engineFailed": [
+        (["no such operator"],
+         "The model in this page stopped (no such operator). Reload the page to try again; what is"
+         " saved can be looked at.")
+    ],
+    "isMaskedAlready": [([0.75], "It is at level 0.75 already: nothing changed.")],
+    "notSeenOn": [(["dog", 2], "dog is not seen on frame 3: draw where it has a box.")],
+    "stepMessage": [([2, 10, 0.41251], "Ascent step 2 of 10, loss 0.413")],
+    "constantText": [
+        ([0, "yes", 1.234],
+         "A constant of +1.23 on the logit of “yes” would do the same at token 1, without a second"
+         " view."),
+        ([2, "no", None], "No stored logit tells which constant would make token 3 the same."),
+    ],
+    "occlusionVerdict": [
+        ([[1, -1], [0.5, -0.1], [1, 0]],
+         "supported: for every object the loss moves the way its gradient says"),
+        ([[1, 1], [0.5, -0.1], [0, 0.75]],
+         "nothing was hidden; for 1 of 2 objects the loss moves the way their gradient says"),
+        ([[1, 1], [0.5, -0.1], [1, 0]],
+         "supported for what was hidden: the loss rises without it; for 1 of 2 objects the loss"
+         " moves the way their gradient says"),
+        ([[1, 1, 1], [-0.5, 0.1, 0.2], [1, 0, 0]],
+         "partly supported: for 2 of 3 objects the loss moves the way their gradient says"),
+        ([[1], [-0.5], [1]],
+         "not supported: for 0 of 1 object the loss moves the way their gradient says"),
+    ],
     "editsOfMacd": [
         (["VCD"], "Changes by hand are made to MACD's mask, not to VCD: choose MACD as the contrast.")
     ],

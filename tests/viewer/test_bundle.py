@@ -95,7 +95,7 @@ def test_two_entries_share_their_modules_and_no_name(modules):
 
 def test_every_module_is_checked_and_used():
     """A module without the mark would be checked all the same, but not by an editor."""
-    script = bundle(JS / "standalone.js")
+    script = bundle(JS / "standalone.js") + bundle(JS / "worker.js")
     for path in [*JS.glob("*.js"), *(JS.parents[1] / "macd_ui" / "js").glob("*.js")]:
         assert path.read_text().startswith("// @ts-check\n"), path
         if path.parent == JS:

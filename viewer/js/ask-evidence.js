@@ -64,7 +64,7 @@ export class AskEvidence {
 
   /** Whether a token of this trace can be measured here. @param {Trace} trace */
   able(trace) {
-    return this.state.server && trace.measurable;
+    return this.state.can("evidence") && trace.measurable;
   }
 
   /** @param {Trace} trace */

@@ -27,7 +27,7 @@ export class Controls {
   /** @param {Trace} trace */
   load(trace) {
     const report = trace.controls;
-    const able = this.state.server && trace.comparable;
+    const able = this.state.can("controls") && trace.comparable;
     this.root.hidden = !report && !able;
     this.ask.hidden = Boolean(report) || !able;
     this.ask.textContent = compareWithRandom(trace.controls_ms);
@@ -69,7 +69,7 @@ export class OcclusionPanel {
   /** @param {Trace} trace */
   load(trace) {
     const report = trace.occlusion;
-    const able = this.state.server && !trace.recorded && trace.final !== null && trace.tracks.length > 0;
+    const able = this.state.can("occlusion") && !trace.recorded && trace.final !== null && trace.tracks.length > 0;
     this.root.hidden = !Object.keys(trace.answers).length || (!report && !able);
     this.ask.hidden = Boolean(report) || !able;
     this.hint.hidden = Boolean(report);
@@ -125,7 +125,7 @@ export class Regions {
 
   /** @param {Trace} trace */
   load(trace) {
-    this.root.hidden = !this.state.server || !trace.undetected.length || !trace.measurable;
+    this.root.hidden = !this.state.can("detect") || !trace.undetected.length || !trace.measurable;
     this.words.textContent = TEXT.regionsHint;
   }
 

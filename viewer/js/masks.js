@@ -215,18 +215,24 @@ function quantized(strength, { r0, tau, levels: [lowest, between, highest] }) {
 }
 
 /**
- * What the strengths before a step of the ascent would be as levels; of the frame groups only the few
- * with the largest margin stay masked: core/macd.py frame_levels.
- * @param {Trace} trace @param {number} step @returns {{ objects: number[], frames: number[] }}
+ * What strengths become as levels; of the frame groups only the few with the largest margin stay
+ * masked: core/macd.py frame_levels.
+ * @param {Trace} trace @param {number[]} strength of the objects @param {number[]} frame_strength
+ * @returns {{ objects: number[], frames: number[] }}
  */
-export function levelsOfStep(trace, step) {
-  const { strength, frame_strength } = trace.steps[step];
+export function levelsOfStrengths(trace, strength, frame_strength) {
   const frames = frame_strength.map((r) => quantized(r, trace));
   const few = Math.floor(trace.frame_fraction * frames.length);
   const order = frames.map((_, g) => g)
     .sort((a, b) => (frame_strength[b] - trace.r0) - (frame_strength[a] - trace.r0));
   for (const g of order.slice(trace.frame_fraction > 0 ? Math.max(1, few) : few)) frames[g] = 0;
   return { objects: strength.map((r) => quantized(r, trace)), frames };
+}
+
+/** What the strengths before a step of the ascent would be as levels. @param {Trace} trace @param {number} step */
+export function levelsOfStep(trace, step) {
+  const { strength, frame_strength } = trace.steps[step];
+  return levelsOfStrengths(trace, strength, frame_strength);
 }
 
 /** The group of frames that a frame belongs to, as an index. @param {Trace} trace @param {number} frame */
@@ -291,4 +297,43 @@ export function unionMask(trace, masks, levels) {
     for (let i = 0; i < n; i++) out[i] = Math.max(out[i], frameLevel * masks.outside[i]);
   }
   return out;
+}
+
+/**
+ * How a loss changes with each strength, from its slope by M of one frame: core/macd.py MaskCompositor.mask
+ * taken back. Where several masks are the largest, they share the slope.
+ * @param {Trace} trace @param {FrameMasks} masks @param {FrameLevels} levels @param {Float32Array} slope of M
+ * @returns {{ objects: number[], frame: number }}
+ */
+export function unionSlopes(trace, masks, levels, slope) {
+  const objects = masks.objects.map(() => 0), { fusion, frame_mask } = trace.mask;
+  const frames = frame_mask === "off" ? null : masks.outside, at = levels.frame;
+  const reach = fusion === "max" || fusion === "or" ? masks.objects : shares(trace, masks);
+  let frame = 0;
+  for (let i = 0; i < slope.length; i++) {
+    if (fusion === "or") {
+      /** @type {(skip: number) => number} what the others leave */
+      const left = (skip) => masks.objects.reduce((z, mask, k) => (mask && k !== skip ? z * (1 - levels.objects[k] * mask[i]) : z), 1);
+      const open = frames ? 1 - at * frames[i] : 1;
+      masks.objects.forEach((mask, k) => { if (mask && mask[i]) objects[k] += slope[i] * mask[i] * left(k) * open; });
+      if (frames) frame += slope[i] * frames[i] * left(-1);
+      continue;
+    }
+    const layers = reach.map((mask, k) => (mask ? Math.fround(Math.fround(levels.objects[k]) * mask[i]) : 0));
+    const joined = fusion === "max" ? layers : layers.length ? [layers.reduce((a, b) => a + b, 0)] : [];
+    const outside = frames ? Math.fround(Math.fround(at) * frames[i]) : -1;
+    const top = Math.max(outside, ...joined);
+    const share = slope[i] / (joined.filter((z) => z === top).length + (outside === top ? 1 : 0));
+    reach.forEach((mask, k) => { if (mask && (fusion === "max" ? layers[k] : joined[0]) === top) objects[k] += share * mask[i]; });
+    if (frames && outside === top) frame += share * frames[i];
+  }
+  return { objects, frame };
+}
+
+/** What each strength alone does to M in the fusions that average. @param {Trace} trace @param {FrameMasks} masks */
+function shares(trace, masks) {
+  const n = masks.outside.length, weight = trace.tracks.map((t) => (trace.mask.fusion === "confidence" ? t.confidence : 1));
+  const top = largest(masks.objects, n), total = new Float32Array(n);
+  masks.objects.forEach((mask, k) => { if (mask) for (let i = 0; i < n; i++) total[i] += weight[k] * mask[i]; });
+  return masks.objects.map((mask, k) => mask && mask.map((z, i) => (weight[k] * z * top[i]) / Math.max(total[i], 1e-9)));
 }

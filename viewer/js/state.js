@@ -2,7 +2,7 @@
 // What is shown: the trace, the two answers side by side, and what is chosen. Every part reads the state;
 // `set` draws all again, and the address holds the choice.
 
-/** @import { Answer, Constants, Layer, Pair, Rule, Tool, Trace } from "./types" */
+/** @import { Action, Answer, Constants, Host, Layer, Pair, Rule, Tool, Trace } from "./types" */
 
 // Which two answers the panels show side by side: one of the video alone, and one that
 // contrasts it with a second view. Pure functions, no DOM.
@@ -96,11 +96,11 @@ export function endTokens(trace) {
 export class State {
   /**
    * @param {() => void} changed what is called after a change
-   * @param {boolean} server whether there is one that computes
+   * @param {Host} host what computes, if anything does
    */
-  constructor(changed, server) {
+  constructor(changed, host) {
     this.changed = changed;
-    this.server = server;
+    this.host = host;
     /** @type {Trace | null} */
     this.trace = null;
     /** @type {Constants | null} */
@@ -141,6 +141,11 @@ export class State {
   set(changes) {
     Object.assign(this, changes);
     this.changed();
+  }
+
+  /** Whether something computes what an action asks for. @param {Action["do"]} what */
+  can(what) {
+    return Boolean(this.host.send) && (!this.host.can || this.host.can.has(what));
   }
 
   /** Whether a press on the picture draws. */

@@ -93,6 +93,18 @@ export const TEXT = {
   runAgainHint: "Everything is run again from where your change begins.",
   chooseObjectOrFrames: "Choose an object on the picture, or change the frames.", level: "Level",
   nameOfTheObject: "Name of the object", mergeWith: "Merge with", mergeWithOption: "merge with …", drop: "Drop",
+  // changes that the browser computes
+  computingHere: "The model in this page is computing …", startingModel: "Starting the model …",
+  engineFromDisk: "This page was opened from disk, and a browser runs no model there. What is saved can be looked at; from a web server, masks can be changed too.",
+  engineNotHere: "This browser cannot run the model: it lacks WebAssembly, workers or a way to unpack files. What is saved can be looked at.",
+  engineUnreachable: "The model could not be loaded. Check the connection, then make the change again.",
+  engineOutOfMemory: "There is not enough memory for the model. Close other tabs, then reload the page; what is saved can be looked at.",
+  needsServer: "This needs the app: the model in this page does not compute it.",
+  otherWeights: "The model in this page has other weights than the one that made this run, so nothing is changed.",
+  tooManyEdits: "Too many changes were made by hand: undo some, or reload the page.",
+  blindGradient: "No mask changes the loss: every gradient is exactly zero. Let masks cover something.",
+  nothingToMeasure: "There is nothing to measure: no object, or no answer.",
+  randomOfSaved: "Random masks were drawn for the run as it was saved: undo your changes to compare with them.",
   // zoom
   zoomOut: "Zoom out", wholePicture: "Whole picture", zoomIn: "Zoom in", zoom: "Zoom",
 };
@@ -799,6 +811,42 @@ export const editText = ({ tracks, groups }, edit) => {
     case "brush": return edit.erase ? `${name(edit.track)}: mask erased by hand` : `${name(edit.track)}: mask drawn by hand`;
     default: return `added ${edit.label}`;
   }
+};
+
+/** @type {(megabytes: number) => string} where the model runs, before it was loaded */
+export const computedHere = (megabytes) =>
+  `Computed in your browser by the embedded model; the first change loads it, ${Math.ceil(megabytes)} MB. Nothing leaves this page.`;
+
+/** @type {(bytes: number, of: number) => string} */
+export const loadingText = (bytes, of) => `Loading the model: ${(bytes / 1e6).toFixed(1)} of ${(of / 1e6).toFixed(1)} MB`;
+
+/** @type {(why: string) => string} */
+export const engineFailed = (why) => `The model in this page stopped (${why}). Reload the page to try again; what is saved can be looked at.`;
+
+/** @type {(level: number) => string} */
+export const isMaskedAlready = (level) => `It is at level ${Number(level.toFixed(3))} already: nothing changed.`;
+
+/** @type {(label: string, frame: number) => string} */
+export const notSeenOn = (label, frame) => `${label} is not seen on frame ${frame + 1}: draw where it has a box.`;
+
+/** @type {(step: number, of: number, loss: number) => string} */
+export const stepMessage = (step, of, loss) => `Ascent step ${step} of ${of}, loss ${loss.toFixed(3)}`;
+
+/** @type {(at: number, token: string, amount: number | null) => string} the constant that would give a token without a second view; as core/whatif/constant.py says it */
+export const constantText = (at, token, amount) => {
+  if (amount === null) return `No stored logit tells which constant would make token ${at + 1} the same.`;
+  return `A constant of ${signed(amount)} on the logit of “${visible(token)}” would do the same at token ${at + 1}, without a second view.`;
+};
+
+/** @type {(gradient: number[], change: number[], level: number[]) => string} as core/whatif/occlusion.py says it */
+export const occlusionVerdict = (gradient, change, level) => {
+  const n = gradient.length, agree = gradient.filter((g, k) => Math.sign(g) === Math.sign(change[k])).length;
+  if (agree === n) return "supported: for every object the loss moves the way its gradient says";
+  const agreement = `for ${agree} of ${n === 1 ? "1 object" : `${n} objects`} the loss moves the way their gradient says`;
+  const chosen = change.filter((_, k) => level[k] >= 1);
+  if (!chosen.length) return `nothing was hidden; ${agreement}`;
+  if (chosen.every((z) => z > 0)) return `supported for what was hidden: the loss rises without it; ${agreement}`;
+  return agree * 2 > n ? `partly supported: ${agreement}` : `not supported: ${agreement}`;
 };
 
 /** @type {(title: string) => string} title: of the answer that is the contrast */

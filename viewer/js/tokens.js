@@ -209,7 +209,7 @@ export class Tokens {
       ? turnText(left, { ends: ended, ended: left === endOf(answer), text: instead })
       : this.divergenceNote;
     const why = this.whyNotAgain();
-    this.again.hidden = !this.state.server || !moved;
+    this.again.hidden = !this.state.can("redecode") || !moved;
     this.again.textContent = left >= 0 ? TEXT.continueDecodingFromHere : TEXT.applyTheseValues;
     this.again.disabled = Boolean(this.state.busy) || why !== "";
     this.reason.textContent = this.again.hidden ? "" : why;

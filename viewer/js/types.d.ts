@@ -16,7 +16,59 @@ export interface Payload {
   trace?: Trace;
   /** Where the trace can be downloaded, relative to the page, and whose it is. */
   files?: { trace: string; page: string; of: "run" | "example" };
+  /** What computes changes where there is no server; missing where nothing does. */
+  engine?: EngineAbout;
 }
+
+/** Where a page without a server finds the embedded model: macd_ui/engine.py. */
+export interface EngineAbout {
+  /** Of the engine's files, and the file of this run, relative to the page. */
+  folder: string;
+  run: string;
+  /** That the first change loads. */
+  bytes: number;
+  /** Why the model here cannot compute changes of this run, in a sentence; empty where it can. */
+  whyNot: string;
+}
+
+/** A file of the engine. bytes: as it is fetched. */
+export interface EngineFile { name: string; bytes: number; sha256: string }
+export interface EngineManifest { files: EngineFile[] }
+
+/** What the model needs of one run beside its payload: macd_ui/engine.py. */
+export interface EngineRun {
+  /** (T, H, W, 3) RGB, as the model read them. */
+  frames: Uint8Array;
+  /** T, H, W */
+  shape: [number, number, number];
+  mean: number[];
+  std: number[];
+  /** What masked pixels become, by channel, normalised. */
+  fill: number[];
+  /** Token ids around the video's. */
+  before: number[];
+  after: number[];
+  /** Time, row and column of each token of the prompt, and what text goes on with. */
+  positions: number[][];
+  next: number;
+  /** Places of the question's tokens in the prompt, and their ids. */
+  query: number[];
+  targets: number[];
+  /** Ids of the tokens that end an answer, and the text of every token. */
+  end: number[];
+  texts: string[];
+  /** What of a track the payload has rounded. */
+  tracks: Pick<Track, "boxes" | "outlines" | "brush">[];
+  ascent: { steps: number; eta: number; r0: number };
+  decode: { max_tokens: number };
+  /** Boxes of the tracks at random places, and the frame groups' levels in random order. */
+  placements: { boxes: (Box | null)[][]; frame_level: number[] }[];
+}
+
+/** What the model gives: logits (L, V) as rows of `words`; slope: of the loss by every pixel of the mask. */
+export interface Reading { logits: Float32Array; words: number; loss: number; slope: Float32Array | null }
+export type ReadMasked =
+  (mask: Float32Array | null, tokens: number[], fill?: number[], targets?: Float32Array | null) => Promise<Reading>;
 
 /** What both sides must agree on; see viewer/constants.py. */
 export interface Constants {
@@ -242,6 +294,12 @@ export type Send = (action: Action) => void;
 export interface Host {
   /** Hands an action to the server; without it the viewer only shows. */
   send?: ((action: Action & { run: string }) => void) | null;
+  /** The actions that `send` takes; all where it is missing. */
+  can?: Set<Action["do"]>;
+  /** Why nothing can be changed here, in a sentence. */
+  cannot?: string;
+  /** That the first change loads, in MB. */
+  megabytes?: number;
   /** Takes a file that was dropped on the viewer. */
   onDrop?: ((file: File) => void) | null;
   /** Hears which object is chosen or pointed at, of how many, after each drawing. */
@@ -285,3 +343,8 @@ export type Child = Node | string | number | null | undefined | false | Child[];
 
 export type Tool = "draw" | "erase" | "box" | "click";
 export type Layer = "boxes" | "soft" | "levels" | "counter" | "model";
+
+declare global {
+  /** Of a worker; the runtime puts itself there. */
+  interface Window { ort: any; importScripts: (address: string) => void }
+}

@@ -29,7 +29,7 @@ export class Viewer {
   /** @param {Element} root @param {Host} host */
   constructor(root, host = {}) {
     this.host = host;
-    this.state = new State(() => this.draw(), Boolean(host.send));
+    this.state = new State(() => this.draw(), host);
     /** @type {(action: Action) => void} */
     const commit = (action) => this.commit(action);
     this.bar = el("ol", { class: "mv-stages", "aria-label": TEXT.progress });
@@ -261,6 +261,7 @@ export class Viewer {
       panel.error.hidden = false;
       for (let fold = panel.error.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
     }
+    this.whatif.tell(this.host.can && status.running ? status.message : "");
     const going = status.running || Boolean(status.error);
     this.about.textContent = panel || going ? "" : status.message;
     this.message.textContent = panel ? "" : status.error || (going ? status.message : "");

@@ -4,7 +4,7 @@
 
 import { all, button, contextOf, el, errorLine } from "./dom.js";
 import { groupOf } from "./masks.js";
-import { TEXT, editText, editsOfMacd, frameNumbers, trackName } from "./strings.js";
+import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, trackName } from "./strings.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -41,12 +41,15 @@ export class WhatIf {
     this.pending = null;
     this.done = el("ol", { class: "mv-edits" });
     this.hint = el("p", { class: "mv-note" });
+    this.where = el("p", { class: "mv-note mv-where", role: "status", hidden: true }); // the model runs, or why it cannot
+    this.able = false;
+    this.turns = el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.changes }, this.undo, this.redo);
     this.error = errorLine();
     this.size = el("label", { class: "mv-size" }, `${TEXT.size} `, this.radius);
     this.tools.append(...this.toolButtons.values(), this.size);
     this.root = el("details", { class: "mv-whatif" },
       el("summary", {}, TEXT.whatIf), this.hint, this.tools, this.naming.root, this.object, this.frame, this.error,
-      el("div", { class: "mv-edit", role: "group", "aria-label": TEXT.changes }, this.undo, this.redo), this.done);
+      this.turns, this.where, this.done);
     stage.tools.append(this.root);
     this.watchCanvas(stage.canvas);
   }
@@ -95,11 +98,23 @@ export class WhatIf {
 
   /** @param {Trace} trace */
   load(trace) {
-    this.root.hidden = !this.state.server || trace.recorded || !trace.final || !trace.answers.macd;
-    if (this.root.hidden) return;
+    const { cannot } = this.state.host;
+    this.able = this.state.can("edit");
+    this.root.hidden = !(this.able || cannot) || trace.recorded || !trace.final || !trace.answers.macd;
+    for (const part of [this.tools, this.object, this.frame, this.turns, this.done]) part.hidden = !this.able;
+    this.tell("");
+    this.hint.hidden = !this.able;
+    if (this.root.hidden || !this.able) return;
     if (this.pending) this.name(null); // it was drawn on another state of the trace
     this.done.replaceChildren(...trace.edits.map((e) => el("li", {}, editText(trace, e))));
     this.busy(this.state.busy);
+  }
+
+  /** Beside the controls: how far a model in this page is, or where changes are computed. @param {string} message */
+  tell(message) {
+    const { cannot, megabytes } = this.state.host;
+    this.where.textContent = message || cannot || (megabytes ? computedHere(megabytes) : "");
+    this.where.hidden = !this.where.textContent;
   }
 
   /** @param {boolean} now */
@@ -114,7 +129,7 @@ export class WhatIf {
 
   draw() {
     const { trace, track, frame, tool, contrast } = this.state;
-    if (this.root.hidden || !trace || !trace.final) return;
+    if (this.root.hidden || !this.able || !trace || !trace.final) return;
     const other = contrast && contrast.method !== "macd" ? contrast.title : "";
     for (const part of [this.object, this.frame, this.tools]) part.hidden = other !== "";
     if (other) {

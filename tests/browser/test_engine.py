@@ -1,0 +1,260 @@
+"""The embedded model in the browser against the model in Python: the same changes of the same runs.
+
+The site lies on a plain file server, with the headers that let the runtime use threads.
+"""
+
+import functools
+import http.server
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from macd_studio.core.pipeline import run
+from macd_studio.core.shipped import shipped
+from macd_studio.core.traces.bundle import load
+from macd_studio.core.whatif.workbench import Workbench, read_edit
+from macd_studio.evals.benchmarks.toyworld import random_item
+from macd_studio.macd_ui.engine import EngineError, make, run_file
+from macd_studio.macd_ui.examples import SHIPPED
+from macd_studio.macd_ui.gallery.site import Site, write_site
+from macd_studio.toyworld.clips import write_mp4
+from macd_studio.viewer.payload import payload
+from tests.patience import PATIENCE_MS
+from tests.samples import sampled
+
+pytestmark = pytest.mark.browser
+CLOSE = 1e-4
+QUESTIONS, FEW = range(200), (0,)
+EXAMPLES = sorted(path.stem for path in SHIPPED.glob("*.macd"))
+EXAMPLE = "repaired"
+ASK = """
+(() => {
+  const { engine, trace, constants } = JSON.parse(document.getElementById("trace").textContent);
+  const folder = new URL(engine.folder, document.baseURI).href;
+  const worker = new Worker(`${folder}worker.js`);
+  window.openTrace = (trace, constants, run) =>
+    worker.postMessage({ folder, run, trace, constants });
+  window.ask = (action) => new Promise((resolve) => {
+    worker.onerror = (event) => resolve({ status: { error: `worker: ${event.message}` } });
+    worker.onmessage = ({ data }) => { if (!data.status.running) resolve(data); };
+    worker.postMessage({ action });
+  });
+  openTrace(trace, constants, new URL(engine.run, document.baseURI).href);
+})()
+"""
+TOLD = """
+window.told = [];
+new MutationObserver(() => told.push(document.querySelector(".mv-where").textContent))
+  .observe(document.querySelector(".mv-where"), { childList: true });
+"""
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """A file server whose pages may share memory between threads."""
+
+    def end_headers(self):
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """The model for browsers; it is built once in a checkout, which fetches its runtime."""
+    try:
+        return make(shipped("backbone").parents[2] / "runs" / "browser-model")
+    except EngineError as error:
+        if os.environ.get("MACD_REQUIRE_BROWSER"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def site(engine, tmp_path_factory):
+    """Address of a gallery of one example, and the name of that run."""
+    folder = tmp_path_factory.mktemp("engine") / "out"
+    gallery = Site([SHIPPED / f"{EXAMPLE}.macd"], engine=engine)
+    assert write_site(gallery, folder) == []
+    handler = functools.partial(Handler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", gallery.runs[0].name
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def opened(browser, site):
+    """A page of the run; what it asks of others, and errors, fail the tests."""
+    address, name = site
+    context = browser.new_context(reduced_motion="reduce", viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    problems, asked = [], []
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    context.on("request", lambda r: asked.append(r.url))
+    page.route("**/favicon.ico", lambda route: route.fulfill(body=""))
+    page.goto(f"{address}t/{name}.html")
+    page.wait_for_selector(".mv-token")
+    yield page, asked
+    strangers = [u for u in asked if not u.startswith((address, "data:", "blob:"))]
+    context.close()
+    assert not problems
+    assert not strangers
+
+
+@pytest.fixture(scope="module")
+def alone(opened):
+    """The same page with a worker to ask, whose model is loaded and that has no network.
+
+    The files that an earlier worker loaded are in the browser's store.
+    """
+    page, asked = opened
+    page.evaluate(ASK)
+    assert "trace" in page.evaluate("ask({ do: 'occlusion' })")
+    page.context.set_offline(True)
+    assert len([u for u in asked if "weights.bin" in u]) == 1
+    return page
+
+
+def test_the_first_change_loads_the_model_and_tells_how_far_it_is(opened):
+    page, asked = opened
+    assert not [u for u in asked if "/engine/" in u], "the page loads a model before a change"
+    page.locator(".mv-whatif summary").click()
+    where = page.locator(".mv-where")
+    assert "13 MB" in where.inner_text()
+    page.locator(".mv-root").focus()
+    page.keyboard.press("1")
+    page.evaluate(TOLD)
+    level = page.locator(".mv-edit-object .mv-segments button[aria-pressed=false]").first
+    chosen = level.inner_text()
+    level.click()
+    page.wait_for_selector(".mv-edits li")
+    assert page.evaluate(
+        "told.some((text) => /^Loading the model: .* of 1\\d\\.\\d MB$/.test(text))"
+    )
+    page.locator(f".mv-edit-object button[aria-pressed=true]:has-text('{chosen}')").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector(".mv-edits li", state="detached")
+    assert len([u for u in asked if "weights.bin" in u]) == 1
+
+
+def show(page, trace):
+    """Gives the worker another run."""
+    page.evaluate(
+        "([{ trace, constants }, run]) =>"
+        " openTrace(trace, constants, URL.createObjectURL(new Blob([run])))",
+        [payload(trace), run_file(trace).content.decode()],
+    )
+
+
+def logits(step, tokens, key):
+    row = step["others"][0] if key == "others" else step[key]
+    return np.array([dict(zip(step["candidates"], row, strict=True))[int(t)] for t in tokens])
+
+
+def assert_agree(found, expected):
+    """What the browser answered, and the trace of the workbench: levels and answers are equal."""
+    levels = expected.counterfactual
+    assert [t["label"] for t in found["tracks"]] == [t.label for t in expected.tracks]
+    assert found["final"]["level"] == levels.level.tolist()
+    assert found["final"]["frame_level"] == levels.frame_level.tolist()
+    for name in ("base_loss", "loss"):
+        assert found["final"][name] == pytest.approx(getattr(levels, name), abs=CLOSE)
+    assert len(found["steps"]) == len(expected.steps)
+    for there, here in zip(found["steps"], expected.steps, strict=True):
+        for name in ("strength", "gradient", "frame_strength", "frame_gradient"):
+            assert there[name] == pytest.approx(getattr(here, name).tolist(), abs=2e-5)
+    answer, own = found["answers"]["macd"], expected.answers["macd"]
+    assert (answer["text"], answer["finished"]) == (own.text, own.finished)
+    for there, here in zip(answer["tokens"], own.tokens, strict=True):
+        assert (there["token"], there["text"]) == (here.token, here.text)
+        assert np.abs(logits(there, here.candidates, "base") - here.base).max() < CLOSE
+        assert np.abs(logits(there, here.candidates, "others") - here.others[0]).max() < CLOSE
+        assert there["base_log_z"] == pytest.approx(here.base_log_z, abs=CLOSE)
+    sent = payload(expected)["trace"]["answers"]["macd"]
+    assert answer["constant"] == sent["constant"]
+    assert answer["right"] == sent["right"]
+    views = [answer["second_views"], json.loads(json.dumps(sent["second_views"]))]
+    assert views[0][0]["view"] == views[1][0]["view"]
+
+
+def edits_of(trace):
+    """A change of every kind that the trace takes, in an order in which each does something."""
+    ids = [t.id for t in trace.tracks]
+    yield {"kind": "add", "label": "drawn", "box": [0.1, 0.15, 0.4, 0.5]}
+    if ids:
+        yield {"kind": "level", "track": ids[0], "level": 0.5}
+        seen = int(np.flatnonzero(trace.tracks[0].state)[0])
+        x0, y0, x1, y1 = (float(z) for z in trace.tracks[0].boxes[seen])
+        stroke = [[(x0 + x1) / 2, (y0 + y1) / 2], [x1, y1]]
+        brush = {"kind": "brush", "track": ids[0], "frame": seen, "points": stroke}
+        yield brush | {"radius": 0.1, "erase": False}
+        yield brush | {"radius": 0.05, "erase": True}
+        yield {"kind": "label", "track": ids[0], "label": "renamed"}
+    yield {"kind": "frames", "track": 0, "level": 0.5}
+    if len(ids) > 1:
+        yield {"kind": "merge", "track": ids[0], "other": ids[1]}
+    if ids:
+        yield {"kind": "drop", "track": ids[0]}
+
+
+def compare(page, bench, edits):
+    for edit in edits:
+        list(bench.change(read_edit(edit, bench.trace)))
+        answer = page.evaluate("(edit) => ask({ do: 'edit', edit })", edit)
+        assert not answer["status"]["error"], edit
+        assert_agree(answer["trace"], bench.trace)
+
+
+@pytest.mark.parametrize("seed", sampled(QUESTIONS, FEW))
+def test_a_new_question_gets_the_same_logits_levels_and_answers(
+    alone, toyworld, toy_detector, tmp_path, seed
+):
+    world, item = random_item(38_000 + seed)
+    clip = tmp_path / "clip.mp4"
+    write_mp4(world.spec(item.clip), clip)
+    *_, last = run(clip, item.question, lambda: toyworld, lambda: toy_detector)
+    trace = last.trace
+    show(alone, trace)
+    bench = Workbench(trace, toyworld)
+    new = max((t.id for t in trace.tracks), default=0) + 1
+    edits = [{"kind": "add", "label": "drawn", "box": [0.2, 0.2, 0.6, 0.7]}]
+    compare(alone, bench, [*edits, {"kind": "level", "track": new, "level": 0.5}])
+
+
+@pytest.mark.parametrize("name", sampled(EXAMPLES, [EXAMPLE]))
+def test_every_change_and_measurement_of_an_example_is_the_servers(alone, toyworld, name):
+    trace = load(SHIPPED / f"{name}.macd")
+    show(alone, trace)
+    bench = Workbench(trace, toyworld)
+    bench.measure_controls()
+    found = alone.evaluate("ask({ do: 'controls' })")["trace"]["controls"]
+    expected = payload(bench.trace)["trace"]["controls"]
+    assert found["constant"] == pytest.approx(expected["constant"], abs=CLOSE)
+    same = ("index", "macd", "baseline", "outcomes")
+    assert {k: found[k] for k in same} == {k: expected[k] for k in same}
+
+    compare(alone, bench, edits_of(trace))
+    bench.redecode(3.0, 0.2)
+    rule = {"do": "redecode", "method": "macd", "alpha": 3.0, "beta": 0.2}
+    assert_agree(alone.evaluate("(action) => ask(action)", rule)["trace"], bench.trace)
+    bench.measure_occlusion()
+    found = alone.evaluate("ask({ do: 'occlusion' })")["trace"]["occlusion"]
+    expected = payload(bench.trace)["trace"]["occlusion"]
+    for key in ("loss_change", "odds_change", "gradient"):
+        assert found[key] == pytest.approx(expected[key], abs=2 * CLOSE)
+    assert (found["verdict"], found["correlation"]) == pytest.approx(
+        (expected["verdict"], expected["correlation"])
+    )
+    before = alone.evaluate("ask({ do: 'undo' })")["trace"]
+    assert before["redo"]
+    assert alone.evaluate("ask({ do: 'redo' })")["trace"]["answers"] != before["answers"]
+    refused = alone.evaluate("ask({ do: 'evidence', evidence: {} })")["status"]
+    assert refused["error"].startswith("This needs the app")
