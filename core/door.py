@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import BackboneNotFound, OptionError
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
+from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.options import RunOptions, Weights, WeightsOptions, read_options
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Clip, Progress, Trace
@@ -46,6 +48,7 @@ def trace(
     weights: Weights = "as-is",
     offload: bool = False,
     methods: str | Sequence[str] = (),
+    tracks: str | Path | None = None,
     options: RunOptions | None = None,
     progress: Callable[[str, float], object] | None = None,
     **parts: Any,
@@ -65,6 +68,9 @@ def trace(
         device: "auto", "cpu", "cuda", …: where models given by name are put.
         weights, offload: how a backbone given by name is held, see `core.options.WeightsOptions`.
         methods: further decoders by name, VIEW+RULE pairs among them, or "all".
+        tracks: a file or folder with the clip's objects, from COCO, CVAT for video, Label Studio,
+            YOLO, as PNG masks, or from `export_tracks`; no detector is asked then. How its frames
+            are counted: `track={"file_fps": 25, "file_start": 0.4}`.
         options: all options at once.
         progress: called with the message of each event and how much of its stage is done, [0, 1].
         parts: the parts of RunOptions instead, each a mapping or of its class, such as
@@ -93,6 +99,7 @@ def trace(
         device=device,
         held=WeightsOptions(weights, offload),
         methods=[methods] if isinstance(methods, str) else methods,
+        tracks=tracks,
         on_event=None if progress is None else lambda e: progress(e.message, e.fraction),
     )
 
@@ -218,6 +225,7 @@ def run_video(
     device: str = "auto",
     held: WeightsOptions | None = None,
     methods: Sequence[str] = (),
+    tracks: str | Path | None = None,
     on_event: Callable[[Event], object] | None = None,
     answers: Sequence[str] = ("baseline", "macd"),
 ) -> Trace:
@@ -228,6 +236,7 @@ def run_video(
     decode.
     """
     check_run(question, backbone, detector, device, methods)
+    annotated = None if tracks is None else read_track_file(tracks)
     loading = Progress()
     with ThreadPoolExecutor(1) as beside:
         # the video is decoded in a process of its own while this one imports torch, once a first
@@ -255,6 +264,9 @@ def run_video(
             cache=kept_tracks(video, detector, device),
             loading=loading,
             answers=answers,
+            tracks=None
+            if annotated is None
+            else lambda clip: place_tracks(annotated, clip, options.track),
         ):
             result = event.trace
             if on_event is not None and event.stage != "done":

@@ -14,6 +14,7 @@ MacdError
 ├── OptionError                an option out of its range (also a ValueError)
 ├── NotApplicable              a method that cannot answer a question of this kind
 ├── DetectorError              weights not found, not loadable, or failing on a frame
+├── TracksError                a file of tracks or masks cannot be read, or does not fit the clip
 ├── BackboneError              the video language model cannot be used
 │   ├── BackboneNotFound       no such folder, or the hub cannot be reached
 │   ├── UnsupportedBackbone    not one of the supported families, or unsafe weights
@@ -97,6 +98,10 @@ class NotApplicable(MacdError):
 
 class DetectorError(MacdError):
     """Weights not found, not loadable, or failing on a frame."""
+
+
+class TracksError(MacdError):
+    """A file of tracks or masks cannot be read, or does not fit the clip."""
 
 
 class BackboneError(MacdError):

@@ -133,13 +133,22 @@ class DetectOptions(Checked):
 class TrackOptions(Checked):
     """Detections → tracks. Seconds, and shares of the clip.
 
-    min_seen: fewest sightings that must confirm a track after its first.
+    min_seen: fewest sightings that must confirm a track after its first. file_fps, file_start: how
+    a file of tracks counts frames, see `core.objects.annotations`.
     """
 
     max_gap: float = number(1.0, 0, 10, "longest gap that is interpolated", "seconds")
     min_seen: int = whole(3, 1, 100, "fewest detections of a track after its first")
     smoothing: float = number(0.15, 0, 5, "width of the smoothing of boxes", "seconds")
     max_tracks: int = whole(20, 1, 100, "most tracks that are kept")
+    file_fps: float | None = number(
+        None, 0.001, 1000,
+        "frames per second of a file of tracks; without it those it states, else the clip's own"
+        " frames are counted", "frames per second",
+    )  # fmt: skip
+    file_start: float = number(
+        0.0, -36_000, 36_000, "time in the clip of a track file's frame 0", "seconds"
+    )
 
 
 @dataclass(frozen=True)

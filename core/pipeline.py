@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from macd_studio.core.answering import (
     AnswerUpdate,
@@ -36,17 +34,17 @@ from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.metering import Meter, peak_memory_mb, versions
 from macd_studio.core.methods import METHODS, Method, find_methods
-from macd_studio.core.objects.detect import Detector, only
-from macd_studio.core.objects.track import rate_of, track
-from macd_studio.core.options import DecodeOptions, DetectOptions, RunOptions, VideoOptions
-from macd_studio.core.question import clean_question, nouns
-from macd_studio.core.records import BackboneRecord, ClipRecord, DetectorRecord
+from macd_studio.core.objects.annotations import FoundTracks
+from macd_studio.core.objects.detect import Detector
+from macd_studio.core.objects.find import look, prompted, record_of, tracks_key
+from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
+from macd_studio.core.question import clean_question
+from macd_studio.core.records import BackboneRecord, ClipRecord
 from macd_studio.core.types import (
     Answer,
     AscentStep,
     Clip,
     Counterfactual,
-    Detections,
     Progress,
     Trace,
     Track,
@@ -63,9 +61,6 @@ PATIENCE_S = 0.25
 
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
-
-FIRST_BOXES_S, BOXES_S = 0.1, 0.4
-"""How often the boxes found so far are looked at until there is one, and shown from then on."""
 
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
@@ -129,6 +124,7 @@ def run(
     loading: Progress | None = None,
     answer_outside: bool = True,
     answers: Sequence[str] = ("baseline", "macd"),
+    tracks: Callable[[Clip], FoundTracks] | None = None,
 ) -> Iterator[Event]:
     """From a file and a question to a Trace, event by event; the last one is of stage "done".
 
@@ -140,6 +136,7 @@ def run(
     answer_outside: False where a backbone is not to answer about a clip outside its training data;
     the run is then one of `masks_only`.
     answers: of "baseline" and "macd", which to decode.
+    tracks: gives the clip's objects, where a file describes them; no detector is asked then.
     cancelled: asked between small pieces of work; when true, the last event holds the partial
     trace with status "stopped: STAGE". Raises a MacdError for everything that can be explained.
     """
@@ -155,7 +152,7 @@ def run(
     state.timed("video", began)
     try:
         loading = loading or Progress()
-        objects = _Objects(partial(_tracks, state, clip, detector, options, cache, loading))
+        objects = _Objects(partial(_tracks, state, clip, detector, tracks, options, cache, loading))
         if not options.lazy:
             yield from objects.look()
         model, encoded = yield from _load(state, clip, question, lm, loading)
@@ -321,92 +318,42 @@ def _tracks(
     run: _Run,
     clip: Clip,
     detector: Callable[[], Detector],
+    placed: Callable[[Clip], FoundTracks] | None,
     options: RunOptions,
     cache: StageCache,
     progress: Progress,
 ) -> Generator[Event, None, tuple[Track, ...]]:
-    yield Event("detect", 0.0, "Looking for objects", run.trace)
     began = time.monotonic()
-    loaded_detector = yield from _loaded(run, "detect", detector, progress, "Loading the detector")
-    chosen = prompted(loaded_detector, options.detect, run.trace.question)
-    single = len(clip.dense_frames) == 0
-    frames, times = (clip.frames, clip.times) if single else (clip.dense_frames, clip.dense_times)
-    size = loaded_detector.input_size(frames, chosen)
-    rate = rate_of(times, options.track.max_gap)
-    record = DetectorRecord(
-        name=loaded_detector.name,
-        confidence=chosen.confidence,
-        low=chosen.low,
-        image_size=size,
-        max_per_frame=chosen.max_per_frame,
-        classes=chosen.classes,
-        prompt=chosen.prompt,
-        frames=len(frames),
-        fps=None if rate is None else round(rate, 2),
-    )
-    run.update_trace(detector=record)
-    run.timed("load detector", began)
-    began = time.monotonic()
-    key = tracks_key(clip, options, chosen, loaded_detector.name)
-    tracks_and_notes: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
-    if tracks_and_notes is None:
-        aspect = clip.size[0] / clip.size[1]
-        detections: list[Detections] = []
-        early: tuple[Track, ...] = ()
-        shown_at = time.monotonic()
-        for detected in loaded_detector.detect(frames, chosen):
-            detections.append(only(detected, chosen.classes))
-            run.raise_if_cancelled("detect")
-            if time.monotonic() - shown_at > (BOXES_S if early else FIRST_BOXES_S):
-                done = f"{len(detections)} of {count(len(frames), 'frame')}"
-                early = _provisional(detections, times, clip.times, options, aspect)
-                trace = run.update_trace(tracks=early)
-                yield Event("detect", len(detections) / len(frames), done, trace)
-                shown_at = time.monotonic()
-        run.timed("detect", began)
+    if placed is not None:
+        found = placed(clip)
+        run.update_trace(detector=found.record)
+        tracks, notes = found.tracks, found.notes
+    else:
+        yield Event("detect", 0.0, "Looking for objects", run.trace)
+        loaded = yield from _loaded(run, "detect", detector, progress, "Loading the detector")
+        chosen = prompted(loaded, options.detect, run.trace.question)
+        run.update_trace(detector=record_of(clip, loaded, chosen, options))
+        run.timed("load detector", began)
         began = time.monotonic()
-        tracks, notes = track(detections, times, clip.times, options.track, options.detect, aspect)
-        if any(len(d.boxes) >= options.detect.max_per_frame for d in detections):
-            most = count(options.detect.max_per_frame, "detection")
-            cap = f"a frame held {most} or more; more were cut"
-            notes = (*notes, cap)
-        tracks_and_notes = tracks, notes
-        cache.put(key, tracks_and_notes)
-    tracks, notes = tracks_and_notes
+        key = tracks_key(clip, options, chosen, loaded.name)
+        kept: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
+        if kept is None:
+            for seen in look(clip, loaded, chosen, options):
+                run.raise_if_cancelled("detect")
+                if seen.early is not None:
+                    message = f"{seen.done} of {count(seen.total, 'frame')}"
+                    trace = run.update_trace(tracks=seen.early)
+                    yield Event("detect", seen.done / seen.total, message, trace)
+            run.timed("detect", began)
+            began = time.monotonic()
+            kept = seen.finish()
+            cache.put(key, kept)
+        tracks, notes = kept
     run.warnings += notes
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)
     run.timed("track", began)
     yield Event("track", 1.0, count(len(tracks), "object"), run.update_trace(tracks=tracks))
-    return tracks
-
-
-def tracks_key(clip: Clip, options: RunOptions, chosen: DetectOptions, detector: str) -> Hashable:
-    """Under what a StageCache keeps a clip's tracks, with their notes.
-
-    chosen: the detector's options, with the prompt that it is asked. detector: its name.
-    """
-    return clip.sha256, options.video, chosen, options.track, detector
-
-
-def prompted(detector: Detector, options: DetectOptions, question: str) -> DetectOptions:
-    """The options with what a detector of open vocabulary looks for: the question's nouns."""
-    if detector.open_vocabulary and not options.prompt:
-        return replace(options, prompt=". ".join(nouns(question)))
-    return options
-
-
-def _provisional(
-    detections: Sequence[Detections],
-    times: NDArray[np.float64],
-    sampled: NDArray[np.float64],
-    options: RunOptions,
-    aspect: float,
-) -> tuple[Track, ...]:
-    """Tracks so far, to be shown while the rest of the clip is looked at."""
-    tracks, _ = track(
-        detections, times[: len(detections)], sampled, options.track, options.detect, aspect
-    )
     return tracks
 
 
@@ -492,6 +439,8 @@ def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:
             width=clip.size[0],
             height=clip.size[1],
             title=clip.title,
+            numbers=() if clip.numbers is None else tuple(clip.numbers.tolist()),
+            fps=clip.fps,
         ),
         options=options,
         mask=options.mask,

@@ -83,6 +83,12 @@ class ClipRecord(Record):
     width: int = stored(_SIDE, "pixels of an upright source frame", 0)
     height: int = stored(_SIDE, "likewise", 0)
     title: str = stored(LINE, "the one that the file carries", "")
+    numbers: tuple[int, ...] = stored(
+        Many(COUNT, 0, 4096), "of the sampled frames among the file's, counted from 0", ()
+    )
+    fps: float | None = stored(
+        Maybe(Number(0.0, 1e6)), "of the file, its median; null where it is not known", None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +141,14 @@ class DetectorRecord(Record):
     fps: float | None = stored(
         Maybe(Number(0.0, 1e6)), "how dense they were, null for one frame", None
     )
+    format: str = stored(NAME, "of a file of tracks, which took the detector's place", "")
+    sha256: str = stored(NAME, "of that file", "")
+    counting: str = stored(LINE, "which of its frames were taken for the sampled ones", "")
+
+    @property
+    def is_file(self) -> bool:
+        """Whether objects are those of a file, and no detector was asked."""
+        return bool(self.format)
 
 
 EDIT_FIELDS = {

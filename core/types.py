@@ -95,6 +95,7 @@ class Clip:
     frames: (T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280.
     times: (T,) seconds from the start of the file, rising; 0 of a picture, whose duration is 0.
     dense_frames: (D, h, w, 3) likewise, long side ≤ 640; dense_times: (D,).
+    numbers: (T,) of the sampled frames among the file's, from 0; fps: of the file, its median.
     """
 
     frames: Pixels
@@ -107,6 +108,8 @@ class Clip:
     size: tuple[int, int]
     title: str = ""
     notes: tuple[str, ...] = ()
+    numbers: Ints | None = None
+    fps: float | None = None
 
     def __repr__(self) -> str:
         shape = f"{len(self.frames)} frames of {self.size[0]}×{self.size[1]}"

@@ -16,9 +16,9 @@ import numpy as np
 from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.detect import Detector, only
+from macd_studio.core.objects.find import frames_of, prompted
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions
-from macd_studio.core.pipeline import prompted
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Benchmark
 
@@ -116,9 +116,7 @@ class Preparing:
         if stored is not None:
             self._kept.put(key, stored)
             return stored
-        single = len(clip.dense_frames) == 0
-        frames = clip.frames if single else clip.dense_frames
-        times = clip.times if single else clip.dense_times
+        frames, times = frames_of(clip)
         detections = [only(d, chosen.classes) for d in detector.detect(frames, chosen)]
         aspect = frames.shape[2] / frames.shape[1]
         tracks, _ = track(detections, times, clip.times, self.options.track, chosen, aspect=aspect)

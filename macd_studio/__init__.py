@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from macd_studio.core.door import compare, enough, evidence, trace
     from macd_studio.core.errors import MacdError
     from macd_studio.core.generate import decoder, wrap
+    from macd_studio.core.objects.export import export_tracks
     from macd_studio.core.options import RunOptions
     from macd_studio.core.recording import record
     from macd_studio.core.traces.bundle import load, save
@@ -41,6 +42,7 @@ __all__ = [
     "decoder",
     "enough",
     "evidence",
+    "export_tracks",
     "load",
     "record",
     "save",
@@ -56,6 +58,7 @@ _PLACES = {
     "decoder": "generate",
     "enough": "door",
     "evidence": "door",
+    "export_tracks": "objects.export",
     "load": "traces.bundle",
     "record": "recording",
     "save": "traces.bundle",

@@ -69,6 +69,8 @@ class Flag:
 
 NAMES = {
     ("detect", "max_per_frame"): "--max-detections",
+    ("track", "file_fps"): "--tracks-fps",
+    ("track", "file_start"): "--tracks-start",
     ("mask", "shape"): "--mask-shape",
     ("decode", "seed"): "--search-seed",
     ("rules", "beta"): "--rule-beta",

@@ -1,4 +1,5 @@
-"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`, `plan`.
+"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`, `export`
+or `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from macd_studio.core.cli import evidence, render
 from macd_studio.core.cli.flags import (
@@ -34,6 +35,7 @@ from macd_studio.core.door import COMPARED, check_backbone, check_device, check_
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.evidence.options import EnoughOptions
 from macd_studio.core.methods import METHODS, contrast_of
+from macd_studio.core.objects.export import FORMATS, What, export_tracks
 from macd_studio.core.objects.registry import listed
 from macd_studio.core.options import ContrastOptions, PlanOptions
 from macd_studio.core.rules import RULES
@@ -63,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command == "plan":
             _plan(args)
+        elif args.command == "export":
+            _export(args)
         elif args.command == "render":
             render.check_film(args.out)
             render.render(_show(args), args)
@@ -137,8 +141,31 @@ def _parser() -> argparse.ArgumentParser:
     evidence.add_evidence(commands)
     evidence.add_enough(commands)
     render.add_render(commands)
+    _add_export(commands)
     _add_plan(commands)
     return parser
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export", help="write a trace's objects or masked areas for annotation tools",
+        description="Writes the objects of a trace, or what its levels mask, for other programs;"
+        " --tracks reads each of these formats.",
+    )  # fmt: skip
+    export.add_argument("file", metavar="FILE.macd")
+    export.add_argument("--format", choices=tuple(FORMATS), default="json",
+                        help="png and yolo are zip archives (default: json, our own)")  # fmt: skip
+    export.add_argument("--what", choices=get_args(What), default="tracks",
+                        help="each object, or the areas that are masked and partly masked"
+                        " (default: tracks)")  # fmt: skip
+    export.add_argument("--out", type=Path, required=True, metavar="FILE")
+
+
+def _export(args: argparse.Namespace) -> None:
+    _check_out(args.out)
+    trace = load(args.file)
+    export_tracks(trace, args.out, args.format, args.what)
+    _tell_saved(args.out)
 
 
 def _add_plan(commands: Any) -> None:
@@ -183,6 +210,12 @@ def _add_run(trace: argparse.ArgumentParser) -> None:
         default="toyworld",
         help=f"{listed()} (grid and motion: regions without a class), a file or folder",
     )
+    trace.add_argument(
+        "--tracks", metavar="FILE",
+        help="the clip's objects instead of a detector's: COCO, CVAT for video, Label Studio, YOLO,"
+        " PNG masks (a folder or zip), or what `export` wrote; --tracks-fps and --tracks-start say"
+        " how it counts frames",
+    )  # fmt: skip
     add_device(trace)
     add_flags(trace)
     trace.add_argument("--out", type=Path, metavar="FILE.macd", help="save the trace")
@@ -313,6 +346,7 @@ def _trace(args: argparse.Namespace) -> Trace:
             detector=args.detector,
             device=args.device,
             methods=methods,
+            tracks=args.tracks,
             held=held,
             on_event=printer.show,
         )
@@ -342,6 +376,10 @@ class _EventPrinter:
 
 def _save(trace: Trace, out: Path) -> None:
     save(trace, out)
+    _tell_saved(out)
+
+
+def _tell_saved(out: Path) -> None:
     print(f"  saved   {out} ({out.stat().st_size / 1000:.0f} kB)", file=sys.stderr)
 
 

@@ -111,4 +111,5 @@ def scaled(picture: Image.Image, side: int) -> NDArray[np.uint8]:
 
 def facts_of(notes: list[str]) -> dict[str, Any]:
     """What is known of a picture, as a message: it has no time. Seconds."""
-    return {"start": 0.0, "end": 0.0, "duration": 0.0, "title": "", "notes": notes}
+    known = {"start": 0.0, "end": 0.0, "duration": 0.0, "title": "", "fps": None}
+    return known | {"notes": notes}

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 import macd_studio
 from macd_studio.core import errors, words
 from macd_studio.core.options import VideoOptions
-from macd_studio.core.types import Clip, Pixels
+from macd_studio.core.types import Clip, Ints, Pixels
 from macd_studio.core.validation import shown
 from macd_studio.core.words import writable
 
@@ -126,6 +126,8 @@ def read_clip(
         size=(frames.pixels.shape[2], frames.pixels.shape[1]),
         title=str(facts["title"]),
         notes=tuple(notes),
+        numbers=frames.numbers,
+        fps=facts["fps"],
     )
 
 
@@ -268,8 +270,10 @@ class _Result:
                 self.facts = message["known"]
             elif "picture" in message:
                 slot, at, shape = message["slot"], float(message["time"]), message["shape"]
-                if not self.pictures[message["picture"]].receive(stream, slot, at, shape):
+                pictures = self.pictures[message["picture"]]
+                if not pictures.receive(stream, slot, at, shape):
                     return False
+                pictures.numbers[slot] = int(message["number"])
                 opened()
             elif "error" in message:
                 kind = getattr(errors, message["error"])
@@ -291,7 +295,9 @@ class _Result:
             middles = start + (np.arange(options.frames) + 0.5) * (last - start) / options.frames
             sample_times = [t for t in options.at if t <= last] if options.at else middles
             picked = np.unique((np.searchsorted(dense.times, sample_times, "right") - 1).clip(0))
-            self.pictures["frames"] = _Pictures.of(dense.pixels[picked], dense.times[picked])
+            self.pictures["frames"] = _Pictures.of(
+                dense.pixels[picked], dense.times[picked], dense.numbers[picked]
+            )
 
 
 class _Pictures:
@@ -299,13 +305,14 @@ class _Pictures:
 
     def __init__(self, slots: int) -> None:
         self.times: Times = np.full(slots, np.nan)
+        self.numbers: Ints = np.zeros(slots, np.int64)
         self.pixels: Pixels = np.zeros((0, 1, 1, 3), np.uint8)
 
     @classmethod
-    def of(cls, pixels: Pixels, times: Times) -> _Pictures:
-        """Pictures (T, H, W, 3) with their times."""
+    def of(cls, pixels: Pixels, times: Times, numbers: Ints) -> _Pictures:
+        """Pictures (T, H, W, 3) with their times and numbers."""
         pictures = cls(0)
-        pictures.pixels, pictures.times = pixels, times
+        pictures.pixels, pictures.times, pictures.numbers = pixels, times, numbers
         return pictures
 
     def __len__(self) -> int:
@@ -337,7 +344,7 @@ class _Pictures:
         if not came.any():
             pixels = pixels[:0]
         pixels.flags.writeable = False
-        return self.of(pixels, self.times[came])
+        return self.of(pixels, self.times[came], self.numbers[came])
 
 
 class _Watch:

@@ -249,6 +249,7 @@ class Reading:
                 "picture": kind,
                 "slot": self._slots[kind][timestamp],
                 "time": self.source.seconds(frame.pts),
+                "number": int(np.searchsorted(self.source.pts, frame.pts)),
                 "shape": picture.shape,
             }
             self._send(message, picture)
@@ -272,8 +273,15 @@ class Reading:
             "end": self.end,
             "duration": 0.0 if still else self.source.duration,  # a picture has no time
             "title": self.source.container.metadata.get("title", "")[:200],
+            "fps": _rate(self.source),
             "notes": list(dict.fromkeys([*notes, *_rate_notes(self.source)])),
         }
+
+
+def _rate(source: Source) -> float | None:
+    """Frames per second, by the median of the time between two; None of a single picture."""
+    gaps = np.diff(source.pts)
+    return 1 / float(np.median(gaps) * source.unit) if len(gaps) else None
 
 
 def _rate_notes(source: Source) -> list[str]:
@@ -284,8 +292,8 @@ def _rate_notes(source: Source) -> list[str]:
     notes = []
     if high > 1.5 * max(low, 1):
         notes.append("the frame rate varies; frames were chosen by their timestamps")
-    fps = 1 / float(np.median(gaps) * source.unit)
-    if fps > 130:
+    fps = _rate(source)
+    if fps is not None and fps > 130:
         notes.append(f"{fps:.0f} frames per second; frames were chosen by their timestamps")
     return notes
 
@@ -306,7 +314,9 @@ def read_picture(job: dict[str, Any], send: Send) -> None:
     send({"plan": dict.fromkeys(SIDES, 1), "known": known}, None)
     for kind, side in SIDES.items():
         pixels = scaled(picture, side)
-        message = {"picture": kind, "slot": 0, "time": 0.0, "shape": pixels.shape}
+        message = {
+            "picture": kind, "slot": 0, "time": 0.0, "number": 0, "shape": pixels.shape,
+        }  # fmt: skip
         send(message, pixels)
     send({"done": known}, None)
 

@@ -28,7 +28,8 @@ def command(trace: Trace) -> str:
     run = ["python", "-m", "core", "compare" if further else "trace"]
     clip = [_clip(trace), trace.question]
     backbone = [*_model("--backbone", trace.backbone), *_held(trace).words]
-    flags = [*backbone, *_model("--detector", trace.detector), *words(trace.options)]
+    objects = _model("--tracks" if trace.detector.is_file else "--detector", trace.detector)
+    flags = [*backbone, *objects, *words(trace.options)]
     if further:
         flags += ["--methods", ",".join(further)]
     edits = [word for edit in trace.edits for word in edit_words(edit)]
@@ -78,13 +79,22 @@ def snippet(trace: Trace) -> str:
     further, held = _further(trace), _held(trace)
     how = f", weights={held.weights!r}" if held.weights != "as-is" else ""
     how += ", offload=True" if held.offload else ""
+    imported = ["from macd_studio.core.objects.detect import load_detector"]
+    made, placed = f"load_detector({detector!r})", list[str]()
+    if trace.detector.is_file:
+        imported = [
+            "from macd_studio.core.objects.annotations import place_tracks",
+            "from macd_studio.core.objects.formats import read_track_file",
+        ]
+        made = f"read_track_file({detector!r})"
+        placed = ["    tracks=lambda clip: place_tracks(detector, clip, options.track),"]
     lines = [
         "from macd_studio.core.backbones import load_backbone",
-        "from macd_studio.core.objects.detect import load_detector",
+        *imported,
         f"from macd_studio.core.options import {', '.join(names)}",
         "from macd_studio.core.pipeline import run",
         "",
-        f"lm, detector = load_backbone({backbone!r}{how}), load_detector({detector!r})",
+        f"lm, detector = load_backbone({backbone!r}{how}), {made}",
         f"options = {_expression(options)}",
         "*_, last = run(",
         f"    {_clip(trace)!r},",
@@ -92,6 +102,7 @@ def snippet(trace: Trace) -> str:
         "    lambda: lm,",
         "    lambda: detector,",
         "    options,",
+        *placed,
         *([f"    methods={further!r},"] if further else []),
         ")",
         "trace = last.trace",

@@ -108,6 +108,10 @@ export interface ClipRecord {
   height?: number;
   /** the one that the file carries */
   title?: string;
+  /** of the sampled frames among the file's, counted from 0 */
+  numbers?: number[];
+  /** of the file, its median; null where it is not known */
+  fps?: number | null;
 }
 
 /** What one control view chooses where MACD's answer leaves the baseline's. */
@@ -178,6 +182,12 @@ export interface DetectorRecord {
   frames?: number;
   /** how dense they were, null for one frame */
   fps?: number | null;
+  /** of a file of tracks, which took the detector's place */
+  format?: string;
+  /** of that file */
+  sha256?: string;
+  /** which of its frames were taken for the sampled ones */
+  counting?: string;
 }
 
 /** How little of the video is enough for a token of the model's answer to the video alone. */

@@ -1,0 +1,334 @@
+"""Objects that a file describes → tracks at a clip's sampled frames.
+
+A file counts frames. Without a rate of its own these are the clip's frames, which are counted by
+their timestamps, so that a clip of varying rate fits too; otherwise frame n is shown at
+start + n / rate seconds. What lies between frames that a file describes is what its format says:
+CVAT and Label Studio move an object evenly from one to the next, files of single pictures (COCO,
+masks, YOLO) say nothing, and the closest picture is taken, if it lies within half their spacing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from macd_studio.core.description import MAX_POINTS
+from macd_studio.core.errors import TracksError
+from macd_studio.core.objects.outlines import Mask, filled, outline_of, within
+from macd_studio.core.options import TrackOptions
+from macd_studio.core.records import DetectorRecord
+from macd_studio.core.types import INTERPOLATED, LOST, SEEN, Clip, Floats, Outline, Track
+from macd_studio.core.words import count, visible, writable
+
+Between = Literal["even", "closest"]
+CLOSE = 0.02
+"""A position this near to a described frame is on it; rates are rarely exact."""
+SHAPE_OFF = 0.02
+"""By how much the shape of a file's pictures may differ from the clip's."""
+LONGEST_LABEL = 200
+
+
+Look = tuple[Floats, Outline | None, bool]
+"""A box, the outline in shares of it, and whether that is exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """An object on one described frame; nothing is drawn before `see`.
+
+    at: the frame's number. box: x0 y0 x1 y1 in shares of the frame; None: out of sight from here
+    on, where there is no mask either. rings: polygons in pixels of `size` = (h, w), or in shares of
+    the frame where that is 0 0; the object is all of them. runs: its mask. kept: its outline in
+    shares of the box.
+    """
+
+    at: float
+    box: Floats | None = None
+    rings: tuple[NDArray[np.float64], ...] = ()
+    size: tuple[int, int] = (0, 0)
+    runs: Runs | None = None
+    kept: Outline = ()
+
+    @property
+    def in_sight(self) -> bool:
+        """Whether there is anything of it on this frame."""
+        return self.box is not None or self.runs is not None
+
+    def see(self, frame: tuple[int, int]) -> Look | None:
+        """Box, outline in shares of it, and whether that is exact; None: nothing is in sight.
+
+        frame: (h, w) of the clip.
+        """
+        if self.runs is not None:
+            return outline_of(self.runs.mask())
+        size, rings = self.size, self.rings
+        if rings and not size[0]:
+            size, rings = frame, tuple(ring * (frame[1], frame[0]) for ring in rings)
+        if len(rings) > 1:  # together they may overlap, where an even-odd rule leaves a hole
+            mask = np.zeros(size, bool)
+            for ring in rings:
+                mask |= filled([ring], size)
+            return outline_of(mask)
+        if rings:
+            return _ring_seen(rings[0], size)
+        if self.box is None:
+            return None
+        box = self.box.clip(0, 1)
+        return (box, self.kept or None, True) if (box[2:] > box[:2]).all() else None
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """A mask as a file has it: made when it is needed. read: gives the mask (h, w)."""
+
+    read: Callable[..., Mask]
+    args: tuple[object, ...]
+
+    def mask(self) -> Mask:
+        """The mask."""
+        return self.read(*self.args)
+
+
+def _ring_seen(ring: NDArray[np.float64], size: tuple[int, int]) -> Look | None:
+    """A polygon as it is, if it lies inside of the frame, has few points, and none of them twice.
+
+    Any other is drawn: it is cut at the edge, or has lines between parts, which are no edges.
+    """
+    scale = np.array([size[1], size[0]], np.float64)
+    inside = (ring >= 0).all() and (ring <= scale).all()
+    if not inside or len(ring) > MAX_POINTS or len(np.unique(ring, axis=0)) < len(ring):
+        return outline_of(filled([ring], size))
+    ends = np.concatenate([ring.min(axis=0) / scale, ring.max(axis=0) / scale])
+    box = ends.astype(np.float32)
+    if not (box[2:] > box[:2]).all():
+        return None
+    return box, within([ring], box, size), True
+
+
+@dataclass(frozen=True, eq=False)
+class Annotated:
+    """One object of a file. shapes: by their frame, in order."""
+
+    label: str
+    shapes: tuple[Shape, ...]
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class TrackFile:
+    """What a file says, as it says it.
+
+    name, sha256: of the file. format: as people call it. fps, first: of its own count of frames,
+    where it states one. size: (w, h) of its pictures, where it states them. between: what it says
+    of frames that it does not describe. stays: whether an object stays where it was last.
+    seconds: whether it states times instead of counting frames. look: for a file whose objects are
+    known only once its pictures are read, the objects on some of its frames.
+    """
+
+    name: str
+    sha256: str
+    format: str
+    frames: NDArray[np.float64]
+    objects: tuple[Annotated, ...] = ()
+    fps: float | None = None
+    first: float = 0.0
+    size: tuple[int, int] | None = None
+    between: Between = "closest"
+    stays: bool = False
+    seconds: bool = False
+    notes: tuple[str, ...] = ()
+    look: Callable[[Sequence[float]], tuple[Annotated, ...]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FoundTracks:
+    """Tracks of a file at a clip's sampled frames, what must be known of them, and their record."""
+
+    tracks: tuple[Track, ...]
+    record: DetectorRecord
+    notes: tuple[str, ...] = ()
+
+
+def place_tracks(file: TrackFile, clip: Clip, options: TrackOptions | None = None) -> FoundTracks:
+    """The file's objects as tracks at `clip.times`. Raises TracksError where they do not fit."""
+    options = options or TrackOptions()
+    _check_shape(file, clip)
+    if not len(file.frames):
+        raise TracksError(f"{file.name} describes no object", "Choose another file")
+    at, how = _positions(file, clip, options)
+    objects = file.objects
+    if file.look is not None:
+        objects = file.look(sorted({float(n) for p in at for n in _closest(file, p)}))
+    frame = clip.size[1], clip.size[0]
+    placed = [_placed(one, at, file, frame) for one in objects]
+    tracks = [t for t, _ in placed if (t.state != LOST).any()]
+    if not tracks:
+        raise TracksError(_outside(file, at, how), "State its rate and the time of its frame 0")
+    tracks.sort(key=lambda t: -t.confidence * t.frames_seen)  # stable: the file's order decides
+    notes = [*file.notes, f"objects are those of {file.name}: {how}"]
+    beyond = int((file.frames > at.max() + _spacing(file)).sum()) if file.seconds else 0
+    if beyond:
+        notes.append(f"{count(beyond, 'described frame')} of it lie after the last sampled frame")
+    if len(tracks) > options.max_tracks:
+        notes.append(
+            f"the file holds {len(tracks)} objects; the {options.max_tracks} longest seen were kept"
+        )
+    if any(not exact for _, exact in placed):
+        notes.append(
+            "some masks have more parts, holes or points than an outline can have: the smallest"
+            " were left out"
+        )
+    kept = tracks[: options.max_tracks]
+    record = DetectorRecord.from_dict({
+        "name": file.name, "format": file.format, "sha256": file.sha256, "counting": how,
+        "frames": len(clip.times),
+    })  # fmt: skip
+    return FoundTracks(tuple(replace(t, id=i) for i, t in enumerate(kept, 1)), record, tuple(notes))
+
+
+def clean_label(text: object) -> str:
+    """A label as a trace may hold it: short, without control characters.
+
+    >>> clean_label(" dog\\x00 "), clean_label("")
+    ('dog\\\\x00', 'object')
+    """
+    return visible(writable(str(text)[: 2 * LONGEST_LABEL])).strip()[:LONGEST_LABEL] or "object"
+
+
+def _check_shape(file: TrackFile, clip: Clip) -> None:
+    if file.size is None:
+        return
+    width, height = file.size
+    off = (width / height) / (clip.size[0] / clip.size[1])
+    if abs(off - 1) > SHAPE_OFF:
+        raise TracksError(
+            f"the pictures of {file.name} are {width}×{height}, and the clip's are"
+            f" {clip.size[0]}×{clip.size[1]}: they have another shape",
+            "Choose the file that was made for this clip",
+        )
+
+
+def _positions(
+    file: TrackFile, clip: Clip, options: TrackOptions
+) -> tuple[NDArray[np.float64], str]:
+    """Which frame of the file each sampled frame is, not whole if between two; and how in words."""
+    start = options.file_start
+    late = f", its first at {start:g} s" if start else ""
+    if clip.is_picture:
+        return np.full(1, file.frames.min()), "the clip is one picture, and so is the file's first"
+    if file.seconds and options.file_fps is None:
+        return clip.times - start, f"placed by their times{late}"
+    fps = options.file_fps or file.fps
+    if fps is None and start:
+        fps = clip.fps
+    if fps is not None:
+        how = f"its frame n is taken for that at n / {fps:g} s"
+        counted: NDArray[np.float64] = (clip.times - start) * fps + file.first
+        return counted, how + (f" + {start:g} s" if start else "")
+    if clip.numbers is None:
+        raise TracksError(
+            f"{file.name} counts frames, and how many the clip has a second is not known",
+            "State the frames per second of the file",
+        )
+    return clip.numbers.astype(np.float64) + file.first, "its frames are counted as the clip's"
+
+
+def _outside(file: TrackFile, at: NDArray[np.float64], how: str) -> str:
+    unit = "second" if file.seconds else "frame"
+    return (
+        f"no object of {file.name} is in sight on a sampled frame: it describes {unit}s"
+        f" {file.frames.min():g} to {file.frames.max():g}, and the clip's are {unit}s"
+        f" {at.min():g} to {at.max():g} ({how})"
+    )
+
+
+def _spacing(file: TrackFile) -> float:
+    """Frames from one described picture to the next, as a rule."""
+    return float(np.median(np.diff(file.frames))) if len(file.frames) > 1 else 1.0
+
+
+def _closest(file: TrackFile, position: float) -> list[float]:
+    """The described frame that stands for a position; none where the closest is too far."""
+    nearest = float(file.frames[int(np.abs(file.frames - position).argmin())])
+    return [nearest] if abs(nearest - position) <= 0.5 * _spacing(file) + CLOSE else []
+
+
+def _placed(
+    one: Annotated, at: NDArray[np.float64], file: TrackFile, frame: tuple[int, int]
+) -> tuple[Track, bool]:
+    boxes = np.full((len(at), 4), np.nan, np.float32)
+    state = np.full(len(at), LOST, np.int8)
+    outlines: list[Outline | None] = [None] * len(at)
+    known = [shape.at for shape in one.shapes]
+    exact = True
+    for i, position in enumerate(at):
+        at_frame = _seen_evenly if file.between == "even" else _seen_closest
+        seen = at_frame(one, known, float(position), file, frame)
+        if seen is None:
+            continue
+        (boxes[i], outlines[i], whole), state[i] = seen
+        exact &= whole
+    return Track(
+        id=0,
+        label=one.label,
+        confidence=one.confidence,
+        boxes=boxes,
+        state=state,
+        frames_seen=sum(shape.in_sight for shape in one.shapes),
+        outlines=tuple(outlines) if any(o is not None for o in outlines) else (),
+    ), exact
+
+
+def _seen_closest(
+    one: Annotated, known: Sequence[float], position: float, file: TrackFile, frame: tuple[int, int]
+) -> tuple[Look, int] | None:
+    for nearest in _closest(file, position):
+        i = bisect_right(known, nearest) - 1
+        if i >= 0 and known[i] == nearest and (shape := one.shapes[i].see(frame)) is not None:
+            return shape, SEEN if abs(nearest - position) <= 0.5 else INTERPOLATED
+    return None
+
+
+def _seen_evenly(
+    one: Annotated, known: Sequence[float], position: float, file: TrackFile, frame: tuple[int, int]
+) -> tuple[Look, int] | None:
+    """Moves evenly from one described frame to the next, an outline with its box."""
+    i = bisect_right(known, position + CLOSE) - 1
+    if i < 0:
+        return None
+    before = one.shapes[i]
+    shape = before.see(frame)
+    if shape is None:
+        return None
+    if abs(position - before.at) <= CLOSE:
+        return shape, SEEN
+    if i + 1 == len(one.shapes):
+        return (shape, INTERPOLATED) if file.stays else None
+    after = one.shapes[i + 1]
+    following = after.see(frame)
+    if following is None:  # it stays until the frame from which on it is out of sight
+        return shape, INTERPOLATED
+    part = (position - before.at) / (after.at - before.at)
+    box = (shape[0] + part * (following[0] - shape[0])).astype(np.float32)
+    outline = shape[1]
+    if outline is not None and following[1] is not None:
+        if before.runs is not None:
+            return shape, INTERPOLATED  # a mask stays until the next one
+        if [len(r) for r in outline] == [len(r) for r in following[1]]:
+            corner = _moved(before, after, part)
+            if corner is not None:
+                return corner, INTERPOLATED
+    return (box, outline, shape[2] and following[2]), INTERPOLATED
+
+
+def _moved(before: Shape, after: Shape, part: float) -> Look | None:
+    """A polygon each of whose points moves evenly to the same point of another."""
+    if len(before.rings) != 1 or len(after.rings) != 1:
+        return None
+    a, b = before.rings[0], after.rings[0]
+    return _ring_seen(a + part * (b - a), before.size) if a.shape == b.shape else None
