@@ -95,7 +95,7 @@ class Clip:
     frames: (T, H, W, 3) RGB 0-255, upright, square pixels, long side ≤ 1280.
     times: (T,) seconds from the start of the file, rising; 0 of a picture, whose duration is 0.
     dense_frames: (D, h, w, 3) likewise, long side ≤ 640; dense_times: (D,).
-    numbers: (T,) of the sampled frames among the file's, from 0; fps: of the file, its median.
+    numbers: (T,) of the frames among the file's, from 0; fps: of the file, its median.
     """
 
     frames: Pixels
@@ -343,17 +343,14 @@ class Answer(Stored):
     alpha: float = stored(_CONTRAST["alpha"], "α (0 in the baseline)", 0.0, needed=True)
     beta: float = stored(_CONTRAST["beta"], "β (0 in the baseline)", 0.0, needed=True)
     head: str = stored(
-        _CONTRAST["head"],
-        "what the cut compares: `probability`, or `raw` for TCD's rule on raw logits",
-        "probability",
-        needed=True,
-    )
+        _CONTRAST["head"], "what the cut compares: `probability`, or TCD's `raw` on raw logits",
+        "probability", needed=True,
+    )  # fmt: skip
     rule: str = stored(
         Words(100, 1),
         "how the views were scored, a name in `core.rules`; α, β and head are those of `linear`",
-        "linear",
-        needed=True,
-    )
+        "linear", needed=True,
+    )  # fmt: skip
     votes: dict[str, int] = stored(
         ByName(Number(0, 10**6, whole=True), 1000, TEXT),
         "of self-consistency: normalised answer → samples that gave it",

@@ -185,7 +185,7 @@ class Many:
 
     def read(self, value: Any, path: str) -> list[Any]:
         """A list of them."""
-        if not isinstance(value, list):
+        if not isinstance(value, list | tuple):
             raise OptionError(f"{path} is {shown(value)}, not a list", "Give a list")
         if not self.least <= len(value) <= self.most:
             raise OptionError(f"{path} holds {len(value)} values", "Give another list")

@@ -79,6 +79,8 @@ class Setting:
             return self.word if value else self._field.default
         if isinstance(self.rule, Flag):
             return bool(value)
+        if isinstance(self.rule, Number) and self.rule.optional and value is None:
+            return None
         if isinstance(self.rule, Number) and (value is None or isinstance(value, bool | str)):
             raise OptionError(f"{self.name.replace('_', ' ')} is empty", "Type a number")
         return value
@@ -113,6 +115,8 @@ SETTINGS: dict[str, Setting] = {
         Setting("strengths", "ascent", "strengths", "strengths"),
         Setting("swept", "mask", "swept", "sweep masks over time"),
         Setting("low_memory", "ascent", "memory", "low-memory mode (slower)", word="low"),
+        Setting("tracks_fps", "track", "file_fps", "its frames per second"),
+        Setting("tracks_start", "track", "file_start", "time of its frame 0"),
         Setting("gradient", "ascent", "gradient", "gradient", _GRADIENTS),
     )
 }

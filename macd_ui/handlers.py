@@ -33,6 +33,7 @@ from macd_studio.macd_ui.runs import Runs
 from macd_studio.macd_ui.session import Form, Session
 from macd_studio.macd_ui.session_view import (
     NO_FILMSTRIP,
+    NO_TRACKS,
     SessionView,
     Updates,
     joined,
@@ -100,6 +101,7 @@ class FormEvents:
         self.store.drop_video(session)
         session.form.question = example.question
         out: Updates = {"question": example.question, "video": None} | NO_FILMSTRIP
+        out |= NO_TRACKS
         if example.trace is None:
             out |= self._take_settings(session, form_values() | {"methods": []})
             return joined(out, self.view.note(session), self.view.run_buttons(session))
@@ -311,6 +313,7 @@ class FormEvents:
             "question": trace.question,
             "video": None,
         } | NO_FILMSTRIP
+        form |= NO_TRACKS
         form |= self._take_settings(session, settings_of(trace) | models)
         return form | self.view.show_trace(session, status(done=STAGES))
 

@@ -157,6 +157,15 @@ class AskPanel:
             widgets |= {n: widget(n) for n in names}
             widgets["gradient"] = widget("gradient", sentences.GRADIENT_HELP)
             backbone, detector = _listed(settings) if settings.public else _free()
+            tracks = gr.File(
+                label=sentences.TRACKS,
+                file_types=[".json", ".xml", ".zip", ".png"],
+                type="filepath",
+                height=110,
+                elem_id="tracks",
+            )
+            with gr.Row():
+                widgets |= {n: widget(n) for n in ("tracks_fps", "tracks_start")}
         self.fields = {
             "example": self.examples,
             "video": self.video,
@@ -166,6 +175,7 @@ class AskPanel:
             **widgets,
             "backbone": backbone,
             "detector": detector,
+            "tracks": tracks,
         }
 
 
@@ -225,7 +235,15 @@ def _line(name: str, visible: bool = True) -> gr.HTML:
 
 PAPER = ("steps", "eta", "confidence")
 """Settings whose values in the paper are named."""
-STEPS = {"alpha": 0.1, "beta": 0.01, "eta": 0.01, "tau": 0.0001, "confidence": 0.1}
+STEPS = {
+    "tracks_fps": 1,
+    "tracks_start": 0.1,
+    "alpha": 0.1,
+    "beta": 0.01,
+    "eta": 0.01,
+    "tau": 0.0001,
+    "confidence": 0.1,
+}
 """By how much the arrows of a number change it."""
 
 

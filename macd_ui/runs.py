@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from macd_studio.core.errors import VideoNotFound
+from macd_studio.core.errors import TracksError, VideoNotFound
 from macd_studio.core.evidence.records import RANDOM_MASKS
 from macd_studio.core.methods import find_methods
+from macd_studio.core.objects.annotations import FoundTracks, place_tracks
+from macd_studio.core.objects.files import MAX_BYTES
+from macd_studio.core.objects.formats import read_track_file
 from macd_studio.core.options import RunOptions
 from macd_studio.core.question import clean_question
 from macd_studio.core.types import Clip, Trace
@@ -26,6 +29,7 @@ from macd_studio.macd_ui.random_clips import draw_clip, fresh_seed
 from macd_studio.macd_ui.session import DeviceTurn, Form, Session
 from macd_studio.macd_ui.session_view import (
     NO_FILMSTRIP,
+    NO_TRACKS,
     TOY_WORLD,
     Updates,
     joined,
@@ -43,6 +47,8 @@ from macd_studio.viewer.payload import can_compare
 if TYPE_CHECKING:
     from macd_studio.core.pipeline import Event
 
+SHARED_TRACK_BYTES = 16 * 2**20
+"""Of a file of objects that a server for others reads: what it holds takes many times as much."""
 SHORT_S, OFTEN_S = 2.0, 0.15
 """A run with less than that many seconds left is shown at most that often."""
 AUTOMATIC_S = 2.0
@@ -55,6 +61,7 @@ class Job:
     """A run as the form asks for it, checked as far as can be without video and models.
 
     anyway: answers are asked for, whatever the clip is. truth: the right answer where it is known.
+    tracks: a file with the clip's objects, which takes the detector's place.
     """
 
     video: str
@@ -65,13 +72,24 @@ class Job:
     detector: str
     anyway: bool = False
     truth: str = ""
+    tracks: str | None = None
 
     def request(self, clip: Clip) -> RunRequest:
         """What the page shows while the job runs."""
         return RunRequest(
-            clip.name, clip.sha256, self.question, self.options, self.methods, self.backbone,
-            self.detector,
-        )  # fmt: skip
+            clip.name, clip.sha256, self.question, self.options, self.methods, *self.models
+        )
+
+    @property
+    def models(self) -> tuple[str, str]:
+        """Backbone and detector, or the file that takes its place, as a note names them."""
+        return self.backbone, Path(self.tracks).name if self.tracks else self.detector
+
+    def placed(self, clip: Clip, most: int) -> FoundTracks | None:
+        """The file's objects on the clip's frames. most: bytes of it that are read."""
+        if self.tracks is None:
+            return None
+        return place_tracks(read_track_file(self.tracks, most), clip, self.options.track)
 
 
 class Runs:
@@ -120,11 +138,11 @@ class Runs:
         form: Updates = {
             "example": None, "video": clip.video, "question": clip.question, "methods": methods,
         }  # fmt: skip
-        values = {**values, **form, "sampling": {}}
+        values = {**values, **form, "sampling": {}, "tracks": None}
         self.store.drop_video(session)
         self._take_form(session, values)
         session.form.title = TOY_WORLD
-        yield joined(form, NO_FILMSTRIP, self.view.run_buttons(session))
+        yield joined(form, NO_FILMSTRIP, NO_TRACKS, self.view.run_buttons(session))
         yield from self._run(session, self._job(session, values))
         yield {"tally": tally_of(session.trace, clip)}
 
@@ -137,6 +155,8 @@ class Runs:
         session.form = Form(example, video or None, question, title, backbone, settings)
         if video:
             self.store.uploads.hold(video, session.key)
+        if values.get("tracks"):
+            self.store.uploads.hold(str(values["tracks"]), session.key)
 
     def _job(self, session: Session, values: Mapping[str, Any], anyway: bool = False) -> Job:
         job = Job(
@@ -148,6 +168,7 @@ class Runs:
             detector=(values["detector"] or EMBEDDED).strip(),
             anyway=anyway,
             truth=self._truth(session, values),
+            tracks=self._tracks(values),
         )
         settings = self.store.settings
         settings.check_models(job.backbone, job.detector)
@@ -163,6 +184,11 @@ class Runs:
         if (index := self.view.example_index(values["example"])) is not None:
             return str(self.view.examples[index].video)
         raise VideoNotFound("no video was chosen", "Choose an example or upload a clip")
+
+    def _tracks(self, values: Mapping[str, Any]) -> str | None:
+        if (tracks := values.get("tracks")) and not Path(tracks).is_file():
+            raise TracksError("the server no longer has the file of objects", "Upload it again")
+        return str(tracks) if tracks else None
 
     def _truth(self, session: Session, values: Mapping[str, Any]) -> str:
         """The right answer of a random clip or of an example, as long as its question is asked."""
@@ -194,6 +220,8 @@ class Runs:
                 job = replace(job, detector=chosen["detector"])
                 state = status("video", 1, sentences.READING, running=True)
                 yield chosen | self.view.show_state(session, state)
+            most = SHARED_TRACK_BYTES if self.store.settings.shared else MAX_BYTES
+            placed = job.placed(clip, most)
             outside = not job.anyway and self.view.is_outside_toy_world(session.form)
             expected = replace(job.options, masks_only=True) if outside else job.options
             work = work_of(clip, expected, job.backbone, job.detector, job.methods)
@@ -203,7 +231,7 @@ class Runs:
             on_device = zerogpu.RunJob(
                 clip, job.question, job.options, job.methods, job.backbone, job.detector,
                 # an example is its operator's choice
-                answer_outside=job.anyway or session.form.video is None,
+                answer_outside=job.anyway or session.form.video is None, tracks=placed,
             )  # fmt: skip
             if zerogpu.active():
                 message = sentences.waiting_for_gpu(zerogpu.seconds_of_run(on_device))
@@ -229,7 +257,7 @@ class Runs:
             trace = replace(event.trace, truth=job.truth)
             if event.stage == "done":
                 self.store.estimator.learn(work, trace)
-                yield self._finished(session, trace, turn, (job.backbone, job.detector))
+                yield self._finished(session, trace, turn, job.models)
                 yield from self._compare(session, job, turn)
                 return
             left = self.store.estimator.left(work, event.stage, event.fraction, trace)

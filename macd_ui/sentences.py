@@ -37,6 +37,7 @@ TRAJECTORIES = "Open interactive figure of the strengths"
 SEVERAL, ONE_A_LINE = "Several questions", "One question on each line"
 BACKBONE_HELP = "parameters and memory in bfloat16; a folder or another hub id can be typed"
 DETECTOR_HELP = f"{listed()}, or a file"
+TRACKS = "Objects from a file (COCO, CVAT, Label Studio, YOLO, PNG masks)"
 SHAPE_HELP = "outlines come from a detector that segments, such as yolo11n-seg"
 GRADIENT_HELP = "≈ costs less and often gives other signs; MACD is defined by the exact one"
 

@@ -43,10 +43,12 @@ from macd_studio.viewer import payload, status
 Updates = dict[str, Any]
 TOY_WORLD = "toy world"
 """The title of the clips that the embedded backbone was trained on, `toyworld.clips.TITLE`."""
-OTHER_FIELDS = ("methods", "detector", "sampling")
+OTHER_FIELDS = ("methods", "detector", "tracks", "sampling")
 """Inputs of the form that are settings too, and no option."""
 NO_FILMSTRIP: Updates = {"strip": {}, "sampling": {}}
 """The form holds no clip whose frames could be chosen."""
+NO_TRACKS: Updates = {"tracks": None}
+"""Nor a file with the objects of a clip."""
 
 
 @dataclass(frozen=True)
@@ -208,12 +210,19 @@ class SessionView:
             run_options(values),
             tuple(m for m in values["methods"] or () if m in METHODS),
             form.backbone,
-            (values["detector"] or EMBEDDED).strip(),
+            Path(values["tracks"]).name
+            if values["tracks"]
+            else (values["detector"] or EMBEDDED).strip(),
         )
 
     def opening_values(self) -> dict[str, Any]:
         """The settings as the page opens: those of its first example."""
-        opening = {"methods": [], "detector": EMBEDDED, "sampling": {}}
+        opening: dict[str, Any] = {
+            "methods": [],
+            "detector": EMBEDDED,
+            "sampling": {},
+            "tracks": None,
+        }
         return opening | (settings_of(self.first[1]) if self.first else form_values())
 
 

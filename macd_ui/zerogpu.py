@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import BackboneNotFound, Cancelled, MacdError
+from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.options import RunOptions
 from macd_studio.core.types import Answer, Clip, ModelFrames, Pixels, Progress, ShownView, Trace
 from macd_studio.macd_ui.actions import change_events, expected_s
@@ -62,7 +63,7 @@ class GpuError(MacdError):
 
 @dataclass(frozen=True, eq=False)
 class RunJob:
-    """A run in plain values. answer_outside: see `core.pipeline.run`."""
+    """A run in plain values. answer_outside: see `core.pipeline.run`. tracks: of a file, placed."""
 
     clip: Clip
     question: str
@@ -71,6 +72,12 @@ class RunJob:
     backbone: str = EMBEDDED
     detector: str = EMBEDDED
     answer_outside: bool = True
+    tracks: FoundTracks | None = None
+
+    def placed(self) -> Callable[[Clip], FoundTracks] | None:
+        """What gives its objects; None where a detector looks for them."""
+        found = self.tracks
+        return None if found is None else lambda _: found
 
     @property
     def work(self) -> Work:
@@ -128,6 +135,7 @@ def run_events(
         cancelled=stopped,
         loading=loading,
         answer_outside=job.answer_outside,
+        tracks=job.placed(),
     )
 
 
@@ -213,6 +221,7 @@ def _run_in_worker(job: RunJob) -> Iterator[Event | MacdError]:
                 job.options,
                 methods=job.methods,
                 answer_outside=job.answer_outside,
+                tracks=job.placed(),
             )
         )
     except MacdError as error:

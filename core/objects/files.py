@@ -30,7 +30,7 @@ from macd_studio.core.validation import shown
 MAX_BYTES = 64 * 2**20
 """Of a file, of what a zip archive unpacks to, and of all files of a folder that are read."""
 MAX_VALUES, MAX_SHAPES, MAX_OBJECTS, MAX_FILES = 4_000_000, 200_000, 4000, 20_000
-MAX_SIDE, MAX_FRAME = 8192, 10_000_000
+MAX_SIDE, MAX_FRAME = 4096, 10_000_000
 OTHER = "Export it as COCO, CVAT for video, Label Studio, YOLO, PNG masks or MACD tracks"
 MAX_IN_FRAME = 200
 LEAST_OVERLAP = 0.05

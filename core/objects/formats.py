@@ -46,15 +46,17 @@ from macd_studio.core.objects.outlines import Mask, mask_of_runs
 from macd_studio.core.validation import shown
 
 
-def read_track_file(path: str | Path) -> TrackFile:
+def read_track_file(path: str | Path, most: int = MAX_BYTES) -> TrackFile:
     """The objects that a file, a zip archive or a folder describes.
+
+    most: bytes of a file that is read.
 
     Raises TracksError, in one sentence, for everything that is none of the known formats, is
     damaged, or holds more than a file of tracks can.
     """
     path = Path(path)
     try:
-        return _read(path)
+        return _read(path, most)
     except OSError as error:
         raise TracksError(
             f"{file_name(path)} cannot be read ({error.strerror or type(error).__name__})",
@@ -64,17 +66,16 @@ def read_track_file(path: str | Path) -> TrackFile:
         raise TracksError(f"{file_name(path)} is nested too deeply", OTHER) from None
 
 
-def _read(path: Path) -> TrackFile:
+def _read(path: Path, most: int) -> TrackFile:
     if path.is_dir():
         return _of_pictures(file_name(path), folder_files(path))
     if not path.is_file():
         raise TracksError(
             f"there is no file {shown(str(path), 200)}", "Give a file of tracks, or a folder"
         )
-    if path.stat().st_size > MAX_BYTES:
+    if (size := path.stat().st_size) > most:
         raise TracksError(
-            f"{file_name(path)} has {path.stat().st_size / 1e6:.0f} MB, more than"
-            f" {MAX_BYTES / 1e6:.0f}",
+            f"{file_name(path)} has {size / 1e6:.0f} MB, more than {most / 1e6:.0f}",
             "Export the frames of this clip only",
         )
     content = path.read_bytes()
@@ -414,7 +415,7 @@ def _pixel_values(content: bytes, inner: str, colours: bool = False) -> Any:
         picture: Image.Image = Image.open(io.BytesIO(content), formats=["PNG"])
         if colours or picture.mode not in ("P", "L", "I", "I;16", "1"):
             picture = picture.convert("RGB")
-        values = np.asarray(picture).astype(np.int64)
+        values = np.asarray(picture).astype(np.int32)
     except Exception as error:  # whatever the decoder finds
         raise TracksError(
             f"the mask of {clean_label(inner)} is damaged ({type(error).__name__})",

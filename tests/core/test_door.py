@@ -43,6 +43,7 @@ def test_the_exports_are_these():
         "decoder",
         "enough",
         "evidence",
+        "export_tracks",
         "load",
         "record",
         "save",

@@ -31,7 +31,7 @@ FIELDS = {
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
     "shape": "outline",
     "low_memory": False, "strengths": "per-object", "gradient": "exact",
-    "fusion": "max", "levels": "three",
+    "fusion": "max", "levels": "three", "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
     "methods": ["vcd", "tcd"], "search": "greedy", "seed": 0,
 }  # fmt: skip
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}`\\</script>"

@@ -116,7 +116,7 @@ def test_one_click_runs_again_with_regions(handlers, make_video, monkeypatch):
     )
     action = {"do": "detect", "run": identity(trace), "detector": "motion"}
     first, *_, last = run_with_detector(handlers.runs, action, asked | {"question": "other?"}, "me")
-    assert first == {"detector": "motion", "question": trace.question}
+    assert first == {"detector": "motion", "question": trace.question, "tracks": None}
     assert names == ["motion"]
     assert finished([last]) == [trace.question]
     action["run"] = identity(handlers.store.sessions.open("me").trace)

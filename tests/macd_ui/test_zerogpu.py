@@ -30,6 +30,7 @@ FIELDS = {
     "alpha": 1.0, "beta": 0.1, "steps": 2, "eta": 0.01, "tau": 0.0, "frames": 4,
     "confidence": 0.5, "fill": "mean", "frame_mask": "outside", "swept": False,
     "shape": "outline", "low_memory": False, "strengths": "per-object", "gradient": "exact",
+    "tracks": None, "tracks_fps": None, "tracks_start": 0.0,
     "fusion": "max",
     "levels": "three", "methods": ["vcd"], "search": "greedy", "seed": 0,
     "backbone": "toyworld", "detector": "toyworld",

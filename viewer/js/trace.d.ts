@@ -28,7 +28,7 @@ export interface Answer {
   alpha: number;
   /** β (0 in the baseline) */
   beta: number;
-  /** what the cut compares: `probability`, or `raw` for TCD's rule on raw logits */
+  /** what the cut compares: `probability`, or TCD's `raw` on raw logits */
   head: "probability" | "raw";
   /** how the views were scored, a name in `core.rules`; α, β and head are those of `linear` */
   rule: string;
