@@ -215,6 +215,8 @@ def undetected(trace: Trace) -> tuple[str, ...]:
 def identity(trace: Trace) -> str:
     """The same through changes by hand, so that frame and object stay chosen."""
     options = {k: v for k, v in trace.options.as_dict().items() if k != "contrast"}
+    # links to runs without a file of tracks are older than these options
+    options["track"] = {k: v for k, v in options["track"].items() if v or k[:5] != "file_"}
     parts = [trace.clip.sha256, trace.question, options, trace.detector.as_dict()]
     seed = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:16]

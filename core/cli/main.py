@@ -1,5 +1,5 @@
-"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`, `export`
-or `plan`.
+"""`python -m core` with `trace`, `compare`, `show`, `edit`, `evidence`, `enough`, `render`,
+`export` or `plan`.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted. Progress and errors go to stderr.
 """
