@@ -21,14 +21,18 @@ from macd_studio.core.decoding.batch import (
     SecondStates,
     ViewBatch,
     answer,
+    begins_thought,
     chooser,
     continue_decoding,
+    think,
+    thought_of,
 )
 from macd_studio.core.decoding.search import hypotheses, search
 from macd_studio.core.macd import finalize_ascent, loss_of, no_masks
 from macd_studio.core.metering import Cost
 from macd_studio.core.methods import METHODS, Method
 from macd_studio.core.options import MaskOptions
+from macd_studio.core.records import Thought
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, AscentStep, Counterfactual, Pixels, ShownView, TokenStep
 from macd_studio.core.views import SecondView, masked_view
@@ -177,12 +181,26 @@ def answer_events(
         yield AnswerUpdate(with_cost(decoded), None, True)
         return
     steps: list[TokenStep] = []
+    thought: Thought | None = None
+    if options.contrast_thought and lm.thought_marks is not None:
+        likeliest = int(batch.logits(0)[0][0].argmax())
+        if begins_thought(lm, views.base.prompt_tokens, likeliest):
+            written: list[int] = []
+            thinking = think(batch, rule, options)
+            while (step_or_end := _thought_step(context, thinking, own))[0] is not None:
+                written.append(step_or_end[0].token)
+                yield AnswerUpdate(with_cost(answer(lm, name, steps, rule)), batch, False)
+            thought = thought_of(lm, written, step_or_end[1])
+
+    def so_far() -> Answer:
+        return replace(answer(lm, name, steps, rule), thought=thought)
+
     choose = chooser(options)
     while True:
         decoding = continue_decoding(batch, rule, options, len(steps), choose)
         for step in context.meter.each(decoding, own):
             steps.append(step)
-            yield AnswerUpdate(with_cost(answer(lm, name, steps, rule)), batch, False)
+            yield AnswerUpdate(with_cost(so_far()), batch, False)
         done = bool(steps) and (
             steps[-1].token in lm.end_tokens or len(steps) == options.max_tokens
         )
@@ -190,7 +208,21 @@ def answer_events(
             break
         assert views.build is not None
         lazy.open((yield from build(views.build())))
-    yield AnswerUpdate(with_cost(answer(lm, name, steps, rule)), batch, True)
+    yield AnswerUpdate(with_cost(so_far()), batch, True)
+
+
+def _thought_step(
+    context: MethodContext, thinking: Generator[TokenStep, None, bool], own: Cost
+) -> tuple[TokenStep | None, bool]:
+    """The next token of a thought; None at its end, and whether the model closed it itself."""
+    step, closed = None, True
+    with context.meter.measure() as spent:
+        try:
+            step = next(thinking)
+        except StopIteration as end:
+            closed = end.value
+    own.add(spent)
+    return step, closed
 
 
 def _states(seconds: Iterable[SecondView]) -> tuple[DecodeState, ...]:

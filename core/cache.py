@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from macd_studio.core.types import Clip
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones.base import DecodeState, Encoded, VideoLM
+
+Made = TypeVar("Made")
 
 
 class StageCache:
@@ -116,3 +119,17 @@ def _detector_key(detector: Any) -> Hashable:
     files = sorted(path.rglob("*")) if path.is_dir() else [path, Path(f"{detector}.pt")]
     stats = [(str(f.resolve()), f.stat()) for f in files if f.is_file()]
     return str(detector), tuple((name, s.st_mtime_ns, s.st_size) for name, s in stats)
+
+
+def run_in_thread(call: Callable[[], Made]) -> Future[Made]:
+    """The call's result, from a thread that does not hold up the end of the process."""
+    future: Future[Made] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="load", daemon=True).start()
+    return future

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from macd_studio.core.backbones.base import DecodeState, Encoded, Prune, VideoLM
 from macd_studio.core.backbones.host import to_float
-from macd_studio.core.decoding.batch import decode
+from macd_studio.core.decoding.batch import ViewBatch, begins_thought, decode, think, thought_of
 from macd_studio.core.errors import OptionError
 from macd_studio.core.macd import MaskCompositor, finalize_ascent, no_masks
 from macd_studio.core.masking.ascent import (
@@ -26,8 +26,10 @@ from macd_studio.core.masking.composite import mask_compositor
 from macd_studio.core.masking.masks import draw_masks
 from macd_studio.core.metering import Meter, WorkCache
 from macd_studio.core.options import AscentOptions, MaskOptions, RunOptions
+from macd_studio.core.records import Thought
+from macd_studio.core.repeats import penalised
 from macd_studio.core.rules import Plain
-from macd_studio.core.types import AscentStep, Counterfactual, Track
+from macd_studio.core.types import AscentStep, Counterfactual, ModelFrames, Track
 
 T = TypeVar("T")
 
@@ -54,6 +56,7 @@ class MethodContext:
         self._tracks, self.options = tracks, options
         self.meter = meter or Meter(lm.info.device)
         self.cache = WorkCache(self.meter)
+        self.thought: Thought | None = None
 
     @property
     def tracks(self) -> tuple[Track, ...]:
@@ -70,6 +73,32 @@ class MethodContext:
     def looked(self) -> bool:
         """Whether the objects are there without looking for them."""
         return not callable(self._tracks)
+
+    def think(self) -> Iterator[int]:
+        """Reads what the model writes before its answer, where it does, as a part of the prompt.
+
+        By plain decoding, once for all methods, and before anything is read for them; yields how
+        many tokens there are. Not where thoughts are contrasted: each method has its own then.
+        """
+        lm, options = self.lm, self.options.decode
+        if lm.thought_marks is None or options.contrast_thought:
+            return
+        read = lm.prefill(self.encoded, self.encoded.video, reuse=self._reuse)
+        self._reuse = read
+        batch, rule, written = ViewBatch(lm, read, []), Plain(), list[int]()
+        first = penalised(batch.logits(0)[0][0], batch.repeats()).argmax()
+        if not begins_thought(lm, read.prompt_tokens, int(first)):
+            return
+        thinking, closed = think(batch, rule, options), True
+        while True:
+            try:
+                written.append(next(thinking).token)
+            except StopIteration as end:
+                closed = end.value
+                break
+            yield len(written)
+        self.thought = thought_of(lm, written, closed)
+        self.encoded = lm.with_thought(self.encoded, written)
 
     @property
     def base_prefill(self) -> BasePrefill:
@@ -214,9 +243,20 @@ class MethodContext:
         if any(b <= a for a, b in pairwise(index)):
             raise ValueError(f"frames of a subset must rise, each once: {index}")
         frames = self.encoded.frames.subset(index)
-        return self.cache.memoize(
-            "encoding", index, lambda: self.lm.encode_frames(frames, self.encoded.question)
-        )
+        return self.cache.memoize("encoding", index, lambda: self.encode_frames(frames))
+
+    def encode_frames(self, frames: ModelFrames, suffix: str = "") -> Encoded:
+        """The same question over other frames, or with a suffix, and the same thought after it."""
+        asked = self.lm.encode_frames(frames, self.encoded.question, suffix)
+        return self.lm.with_thought(asked, self.encoded.thought)
+
+    def prefill_text(self) -> DecodeState:
+        """The question without a video, and the same thought after it, prefilled."""
+        state = self.lm.prefill_text(self.encoded.question)
+        if not self.encoded.thought:
+            return state
+        state = self.lm.advance(state, [self.encoded.thought])
+        return replace(state, prompt=state.length)
 
     def noise(self, seed: int = 0) -> Tensor:
         """Standard normal noise of the video's shape, the same for every method that asks."""

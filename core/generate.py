@@ -108,7 +108,9 @@ def decoder(
         if method not in trace.answers:
             cause, _dot, remedy = trace.skipped[method].rstrip(".").partition(". ")
             raise NotApplicable(cause, remedy or "Choose another method")
-        tokens = [step.token for step in trace.answers[method].tokens]
+        answered = trace.answers[method]
+        thoughts = [t for t in (trace.thought, answered.thought) if t is not None]
+        tokens = [*(t for one in thoughts for t in one.tokens), *(s.token for s in answered.tokens)]
         sequences = torch.cat([input_ids[:1], input_ids.new_tensor([tokens])], 1)
         if generation_config is not None and generation_config.return_dict_in_generate:
             from transformers.generation.utils import GenerateDecoderOnlyOutput

@@ -296,7 +296,9 @@ class DecodeOptions(Checked):
         Search,
         "how the answer is decoded: greedy, nucleus sampling, beam search, or a vote of samples",
     )
-    max_tokens: int = whole(64, 1, 1024, "longest answer", "tokens")
+    max_tokens: int = whole(64, 1, 1024, "longest answer, without a thought before it", "tokens")
+    max_thought: int = whole(1024, 1, 8192, "longest thought before the answer", "tokens")
+    contrast_thought: bool = flag(False, "contrast the thought, too, for each method by itself")
     temperature: float = number(1.0, 0.01, 10, "of sample and vote")
     top_p: float = number(0.9, 0.01, 1, "of sample and vote")
     beams: int = whole(4, 1, 32, "beam width")
@@ -441,6 +443,13 @@ class RunOptions(Checked):
         that the options of an older trace can be held.
         """
         self.mask.check_trainable()
+        own = self.decode.contrast_thought
+        if own and (self.lazy or self.decode.search in ("beam", "vote")):
+            kind = "a lazy run" if self.lazy else f"the search {self.decode.search!r}"
+            raise OptionError(
+                f"{kind} cannot contrast a thought",
+                "Leave contrast_thought out, or choose greedy or sample without lazy",
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain nested dict, as written into the trace."""

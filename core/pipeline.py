@@ -5,10 +5,9 @@ Stop asking for events, or set `cancelled`, and the run ends; what exists is kep
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,8 +26,9 @@ from macd_studio.core.answering import (
     method_events,
 )
 from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
-from macd_studio.core.cache import StageCache
+from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.context import MethodContext
+from macd_studio.core.decoding.batch import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
@@ -161,17 +161,18 @@ def run(
         if options.masks_only:
             options = replace(options, lazy=False)
             state.update_trace(options=options)
-        if options.masks_only:
             state.warnings.append(NO_ANSWER)
             compared, answers = [], ()
         meter = Meter(model.info.device, memory=True)
         reuse = cache.prefill_for(model, encoded)
         context = MethodContext(model, encoded, objects.look_at_once, options, meter, reuse)
+        if not options.masks_only:
+            yield from _think(state, context)
         if not macd_waits(context):
             yield from objects.look()
         yield from _analyse(state, context, objects, answers)
         if cache.keep_prefill:
-            cache.put_prefill(model, encoded, context.base)
+            cache.put_prefill(model, context.encoded, context.base)
         yield from _compare(state, context, compared, objects)
     except Cancelled:
         pass
@@ -261,6 +262,19 @@ def _analyse(
     if lazy and "macd" in decoded and not needed:
         run.warnings.append(NOTHING_OPEN)
         run.update_trace()
+
+
+def _think(run: _Run, context: MethodContext) -> Iterator[Event]:
+    """What the model writes before its answers, where it does; see `MethodContext.think`."""
+    began, most = time.monotonic(), context.options.decode.max_thought
+    for written in context.think():
+        yield Event("decode", written / (most + BLANKS), f"Thinking: token {written}", run.trace)
+        run.raise_if_cancelled("decode")
+    if (thought := context.thought) is not None:
+        if not thought.closed:
+            run.warnings.append(f"the thought was cut at {count(len(thought.tokens), 'token')}")
+        run.update_trace(thought=thought)
+        run.timed("thought", began)
 
 
 def _mask_warnings(counterfactual: Counterfactual, masked: float) -> Iterator[str]:
@@ -409,20 +423,6 @@ def _loaded(
         wait([loaded], STOPPING_S)
         raise
     return loaded.result()
-
-
-def run_in_thread(call: Callable[[], _Model]) -> Future[_Model]:
-    """The call's result, from a thread that does not hold up the end of the process."""
-    future: Future[_Model] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="load", daemon=True).start()
-    return future
 
 
 def _opening(clip: Clip, question: str, options: RunOptions) -> Trace:

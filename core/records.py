@@ -9,13 +9,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
 
-from macd_studio.core.description import COUNT, LINE, NAME, PATH, PLAIN, TEXT, as_object, stored
+from macd_studio.core.description import (
+    COUNT,
+    LINE,
+    NAME,
+    PATH,
+    PLAIN,
+    TEXT,
+    Exactly,
+    Stored,
+    as_object,
+    stored,
+)
 from macd_studio.core.options import DetectOptions
 from macd_studio.core.validation import Flag, Many, Maybe, Number, rules_of
 
 RECORDED = "recorded"
 """The family of a backbone whose trace another program computed, see `core.recording`."""
 PENALTY = Number(0.01, 100)
+MAX_THOUGHT = 8300
+"""Tokens of a thought: the longest that `DecodeOptions` allows, its marks and blanks."""
 _SIDE = Number(1, 2**16, whole=True)
 _DETECT = rules_of(DetectOptions)
 
@@ -189,6 +202,20 @@ class Edit:
         values = {name: getattr(self, name) for name in EDIT_FIELDS[self.kind]}
         lists = {"points": [list(p) for p in self.points], "box": list(self.box)}
         return {"kind": self.kind} | {n: lists.get(n, v) for n, v in values.items()}
+
+
+@dataclass(frozen=True)
+class Thought(Stored):
+    """What a model wrote before its answer, between its marks for that."""
+
+    text: str = stored(TEXT, "the thought, without its marks")
+    tokens: tuple[int, ...] = stored(
+        Exactly(Number(0, 2**31, whole=True), 1, MAX_THOUGHT),
+        "ids of its tokens, with the marks and the blanks that follow",
+    )
+    closed: bool = stored(
+        Flag(), "whether the model ended it itself; false where it was cut", True, needed=True
+    )
 
 
 NO_CLIP = ClipRecord.from_dict({})

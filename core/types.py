@@ -55,6 +55,7 @@ from macd_studio.core.records import (
     DetectorRecord,
     Edit,
     RecordOf,
+    Thought,
 )
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.validation import Flag, Maybe, Number, Part, Words, rules_of
@@ -69,6 +70,7 @@ Outline = tuple[Floats, ...]
 
 LOST, INTERPOLATED, SEEN = 0, 1, 2
 _CONTRAST = rules_of(ContrastOptions)
+MAYBE_THOUGHT = Maybe(Row(Thought))
 
 
 @dataclass
@@ -363,10 +365,10 @@ class Answer(Stored):
         (),
         needed=True,
     )
+    thought: Thought | None = stored(MAYBE_THOUGHT, "its own, where thoughts are contrasted", None)
     ms: float = stored(
-        REAL, "time it added to the run: the first to need a shared piece pays for it", 0.0,
-        needed=True,
-    )  # fmt: skip
+        REAL, "time it added: the first to need a shared piece pays for it", 0.0, needed=True
+    )
     total_ms: float = stored(
         REAL, "time of everything it needs, from the prompt to the answer", 0.0, needed=True
     )
@@ -447,6 +449,7 @@ class Trace(Stored):
     skipped: dict[str, str] = stored(
         ByName(TEXT, 100), "methods that do not apply to the question → why", dict, needed=True
     )
+    thought: Thought | None = stored(MAYBE_THOUGHT, "what the model wrote before all answers", None)
     truth: str = stored(LINE, "the right answer, where somebody knows it; else empty", "")
     status: str = stored(
         NAME, "`complete`, or `stopped: STAGE` where the run was cancelled", "complete", needed=True
@@ -482,11 +485,8 @@ class Trace(Stored):
     def figure(self, name: str, backend: Any = "plotly", **which: Any) -> Any:
         """A figure by its name: "strengths", "logits", "decision", "evidence" or "overview".
 
-        docs/python.md shows each.
-
-        backend: "plotly" for a screen, "matplotlib" for a paper: vector, and told apart in greys.
-        which: what of the trace, such as `answer="vcd"` or `token=2`. Raises OptionError for what
-        is not in the trace.
+        backend: "plotly" for a screen, "matplotlib" for a paper, told apart in greys. which: what
+        of the trace, such as `answer="vcd"` or `token=2`. Raises OptionError for what is not there.
         """
         from macd_studio.core.figures import draw
 

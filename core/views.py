@@ -415,7 +415,7 @@ def blank(context: MethodContext) -> SecondView:
 
 def no_video(context: MethodContext) -> SecondView:
     """The prompt holds the question alone (Favero et al., CVPR 2024)."""
-    return SecondView(context.lm.prefill_text(context.encoded.question), NoVideoView())
+    return SecondView(context.prefill_text(), NoVideoView())
 
 
 YES_SUFFIX = " Whenever possible, please select yes."
@@ -424,7 +424,7 @@ YES_SUFFIX = " Whenever possible, please select yes."
 def prompt_bias(context: MethodContext) -> SecondView:
     """A control: Mirage's prompt-based adjustment (arXiv 2504.10020)."""
     encoded = context.encoded
-    biased = context.lm.encode_frames(encoded.frames, encoded.question, YES_SUFFIX)
+    biased = context.encode_frames(encoded.frames, YES_SUFFIX)
     return SecondView(base=context.lm.prefill(biased, biased.video))
 
 

@@ -124,7 +124,10 @@ def _answer_item(
         if item.kind == "forced":  # an option that the cut leaves out may still be the best of them
             own = replace(own, lazy=False)
         encoded = asking.encode(clip, item.question, fit=own.video.fit)
-        context = MethodContext(asking if own.lazy else gathering, encoded, tracks or (), own)
+        context = MethodContext(asking, encoded, tracks or (), own)
+        for _ in context.think():
+            pass
+        context.lm = asking if own.lazy else gathering
     except MacdError as error:
         yield from failed(pending, error)
         return

@@ -47,6 +47,7 @@ LIMITS: dict[str, float] = {
     "track.max_tracks": 40,
     "ascent.steps": 20,
     "decode.max_tokens": 256,
+    "decode.max_thought": 1024,
     "decode.beams": 8,
     "decode.samples": 16,
     "decode.keep": 512,

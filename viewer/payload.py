@@ -190,15 +190,20 @@ def can_compare(trace: Trace) -> bool:
     levels = trace.counterfactual
     masked = levels is not None and (levels.level.any() or levels.frame_level.any())
     done = trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
-    greedy = trace.options.decode.search == "greedy"
+    greedy = trace.options.decode.search == "greedy" and not own_thoughts(trace)
     return bool(masked) and done and greedy and not trace.backbone.is_recorded
 
 
 def can_measure(trace: Trace) -> bool:
     """Whether the evidence of a token can be measured: the model's frames and levels are there."""
     complete = trace.model_frames is not None and trace.counterfactual is not None
-    complete = complete and not trace.backbone.is_recorded
+    complete = complete and not trace.backbone.is_recorded and not own_thoughts(trace)
     return complete and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
+
+
+def own_thoughts(trace: Trace) -> bool:
+    """Whether answers have thoughts of their own: nothing is computed on such a trace again."""
+    return any(answer.thought is not None for answer in trace.answers.values())
 
 
 def undetected(trace: Trace) -> tuple[str, ...]:

@@ -63,7 +63,8 @@ class Encoded:
     `normalise`, and nothing else, so that equal frames give equal videos. gather: index into a
     flattened video that gives the model's own pixel tensor, so that layouts stay exact and
     differentiable. mean, std: (3,), video = (rgb − mean)/std with rgb in [0, 1]. groups: frames of
-    each temporal patch. inputs: the family's further inputs.
+    each temporal patch. inputs: the family's further inputs. thought: the last tokens of
+    `input_ids`, which the model wrote itself before its answer.
     """
 
     question: str
@@ -79,6 +80,7 @@ class Encoded:
     inputs: Mapping[str, Any]
     vision_tokens: int = 0
     notes: tuple[str, ...] = field(default=())
+    thought: tuple[int, ...] = ()
 
     @property
     def token_grid(self) -> tuple[int, int, int]:
@@ -217,6 +219,8 @@ class VideoLM(ABC):
     """A frozen video language model, mostly differentiable with respect to its pixels."""
 
     info: BackboneInfo
+    thought_marks: tuple[int, int] | None = None
+    """Tokens between which it thinks before it answers; None where its words have no such."""
     capabilities: frozenset[str] = frozenset(CAPABILITIES)
     """Of CAPABILITIES. What is missing makes a run cost more, or a method not applicable."""
 
@@ -311,6 +315,13 @@ class VideoLM(ABC):
             input_ids=torch.cat([ids, more], 1),
             query=torch.arange(start, start + len(tokens), device=encoded.query.device),
         )
+
+    def with_thought(self, encoded: Encoded, tokens: Sequence[int]) -> Encoded:
+        """The prompt with a thought after it; its question stays what it was."""
+        if not tokens:
+            return encoded
+        longer = self.continue_prompt(encoded, tokens)
+        return replace(longer, query=encoded.query, thought=(*encoded.thought, *tokens))
 
     @abstractmethod
     def prefill_text(self, question: str) -> DecodeState:

@@ -18,6 +18,15 @@ from macd_studio.core.validation import shown
 
 NO_THINKING = {"enable_thinking": False, "thinking": False}
 """By these names templates switch off that a model thinks before it answers."""
+THOUGHT_MARKS = (
+    ("<think>", "</think>"),
+    ("◁think▷", "◁/think▷"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|channel>", "<channel|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+)
+"""Between these tokens models write what is no part of their answer."""
 MAX_TEMPLATE = 100_000
 """Characters that a chat template may write around a question."""
 
@@ -45,6 +54,9 @@ class TokenizerLM(VideoLM):
         ids = {t: self.tokenizer.convert_tokens_to_ids(t) for t in self._controls}
         unknown = self.tokenizer.unk_token_id  # the unknown token is not an error
         self._control_ids = {i: t for t, i in ids.items() if i is not None and i != unknown}
+        known = added | {t: i for t, i in ids.items() if i != unknown}
+        marks = (pair for pair in THOUGHT_MARKS if all(mark in known for mark in pair))
+        self.thought_marks = next(((known[a], known[b]) for a, b in marks), None)
 
     def saves(self, low_memory: bool) -> bool:
         """Whether activations are computed again on the way back; always where weights move.

@@ -5,7 +5,7 @@ Beam search and self-consistency stand on the same `ViewBatch` in `core.decoding
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +15,10 @@ from macd_studio.core.backbones.base import DecodeState, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.decoding.contrast import check_finite, nucleus
 from macd_studio.core.decoding.steps import LogitRows, make_answer, make_token_step
-from macd_studio.core.macd import Float64Array, decode_views
+from macd_studio.core.macd import Float64Array, decode_views, score_token
 from macd_studio.core.options import DecodeOptions
-from macd_studio.core.repeats import Repeats
+from macd_studio.core.records import Thought
+from macd_studio.core.repeats import Repeats, penalised
 from macd_studio.core.rules import ScoreRule
 from macd_studio.core.types import Answer, StepWeights, TokenStep
 
@@ -319,6 +320,61 @@ def chooser(options: DecodeOptions, first: int = 0) -> Choose:
         return int(rng.choice(len(p), p=p))
 
     return sample if options.search == "sample" else lambda scores: int(scores.argmax())
+
+
+BLANKS = 8
+"""Blank tokens after a thought that are taken for a part of it, at most."""
+
+
+def begins_thought(lm: VideoLM, prompt: Sequence[int], first: int) -> bool:
+    """Whether an answer begins with a thought. prompt: ids; first: the likeliest first token.
+
+    Some chat templates begin it themselves, at the end of the prompt.
+    """
+    if lm.thought_marks is None:
+        return False
+    opens, closes = lm.thought_marks
+    marks = [token for token in prompt if token in (opens, closes)]
+    return first == opens or marks[-1:] == [opens]
+
+
+def think(
+    batch: ViewBatch, rule: ScoreRule, options: DecodeOptions
+) -> Generator[TokenStep, None, bool]:
+    """The tokens of a thought, its closing mark and the blanks after it; at least one.
+
+    For a batch whose answer begins with one, see `begins_thought`. Returns whether the model closed
+    it itself; else it is closed after `options.max_thought` tokens, or where the answer would end.
+    Nothing is yielded where a lazy batch waits for its second views.
+    """
+    lm, choose = batch.lm, chooser(options)
+    assert lm.thought_marks is not None
+    closing, written, closed, blanks, own = lm.thought_marks[1], 0, False, 0, True
+    while blanks < BLANKS:
+        rows = batch.logits(written, rule)
+        if not rows:
+            return own
+        base, *others = (view[0] for view in rows)
+        weights, scores = score_token(rule, base, others, written, batch.repeats())
+        token = choose(scores)
+        if closed:
+            token = int(penalised(base, batch.repeats()).argmax())
+            if lm.token_text(token).strip() or token in lm.end_tokens:
+                return own
+            blanks += 1
+        elif token in lm.end_tokens or written + 1 >= options.max_thought:
+            own, token = token == closing, closing
+        closed = closed or token == closing
+        yield batch.record(written, token, base, others, weights, rule, 1)
+        written += 1
+        batch.step([token] * batch.rows)
+    return own
+
+
+def thought_of(lm: VideoLM, tokens: Sequence[int], closed: bool) -> Thought:
+    """The record of a thought."""
+    inside = [token for token in tokens if token not in (lm.thought_marks or ())]
+    return Thought(lm.text(inside), tuple(tokens), closed)
 
 
 def answer(lm: VideoLM, method: str, steps: Sequence[TokenStep], rule: ScoreRule) -> Answer:

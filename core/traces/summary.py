@@ -14,6 +14,7 @@ from macd_studio.core.cli.flags import edit_words
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.evidence import report as evidence
 from macd_studio.core.macd import Float64Array, weighted
+from macd_studio.core.records import Thought
 from macd_studio.core.repeats import penalised
 from macd_studio.core.traces.format import options_as_dict
 from macd_studio.core.truth import OUTSIDE
@@ -186,7 +187,9 @@ def _weighted(step: TokenStep, answer: Answer) -> Float64Array:
 def as_text(trace: Trace) -> str:
     """The summary for a terminal."""
     lines = [*_header(trace), *_badge(trace), f"Question   {' '.join(trace.question.split())}"]
+    lines += _thought_lines("Thought", trace.thought)
     for name, answer in trace.answers.items():
+        lines += _thought_lines(f"Thought of {name}", answer.thought)
         lines.append(f"{name:<10} {answer.text}{'' if answer.finished else ' …'}{_votes(answer)}")
     lines += _constant_lines(trace)
     lines += ["", *_object_lines(trace), *_frame_lines(trace), *_edit_lines(trace)]
@@ -202,6 +205,14 @@ def as_text(trace: Trace) -> str:
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return visible("\n".join(lines))
+
+
+def _thought_lines(title: str, thought: Thought | None) -> list[str]:
+    """That the model thought first; what it wrote is in the JSON and on the page."""
+    if thought is None:
+        return []
+    cut = "" if thought.closed else ", cut"
+    return [f"{title:<10} {count(len(thought.tokens), 'token')} before the answer{cut}"]
 
 
 def _constant_lines(trace: Trace) -> list[str]:

@@ -137,6 +137,11 @@ def check_changeable(trace: Trace) -> None:
             "this run was lazy: its second view was read only where a token needed it",
             "Run the clip again without --lazy, then change it",
         )
+    if any(answer.thought is not None for answer in trace.answers.values()):
+        raise OptionError(
+            "each answer of this run has a thought of its own, since thoughts were contrasted",
+            "Run the clip again without --contrast-thought, then change it",
+        )
     if "baseline" not in trace.answers or trace.counterfactual is None or not trace.groups:
         raise OptionError("this run was not finished", "Run it again, then change it")
     if trace.model_frames is None:

@@ -29,6 +29,8 @@ def why_not_redecode(trace: Trace, name: str) -> str:
         return "only a greedy answer can be decoded on"
     if not answer.tokens:
         return "this answer holds no tokens"
+    if answer.thought is not None:
+        return "thoughts were contrasted in this run, so each answer stands on its own"
     if trace.options.lazy:
         return "this run was lazy, so the second view's logits are not known at every token"
     if not answer.tokens[0].others:

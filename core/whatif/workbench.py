@@ -68,6 +68,8 @@ class Workbench:
         self.lm, self.trace = lm, trace
         self.options = trace.options
         self.encoded = lm.encode_frames(trace.model_frames, trace.question)
+        if trace.thought is not None:
+            self.encoded = lm.with_thought(self.encoded, trace.thought.tokens)
         prompt_is_known = "prompt" not in trace.backbone.absent
         if prompt_is_known and self.encoded.prompt != trace.backbone.prompt:
             raise OptionError(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from macd_studio.core.errors import OptionError
 from macd_studio.core.options import Fit, RunOptions, options_from
 from macd_studio.core.types import Clip, Track
 
@@ -111,6 +112,7 @@ def evaluation_options(
 
     Where these hold none, the fit is FIT, and the longest and largest video are those of `limits`.
     """
-    options_from(values)
+    if options_from(values).decode.contrast_thought:
+        raise OptionError("evaluations do not contrast thoughts", "Leave contrast_thought out")
     video = {"fit": FIT} | dict(limits or {}) | dict(values.get("video", {}))
     return options_from({**values, "video": video})

@@ -9,6 +9,7 @@ import pytest
 
 import macd_studio as macd
 from macd_studio.core.decoding.contrast import kept_candidates, log_partition
+from macd_studio.core.records import Thought
 from macd_studio.core.traces.bundle import pack, unpack
 from macd_studio.core.types import TokenStep
 from macd_studio.viewer import JS, bundle, payload, status
@@ -345,3 +346,21 @@ def test_a_time_stands_beside_measure_where_every_map_was_timed(bare):
     assert told.inner_text() == ""
     page.get_by_label("Attention", exact=True).uncheck()
     assert told.inner_text() == "about 3 s"
+
+
+def test_a_thought_is_folded_and_no_part_of_the_answers(bare):
+    words = "First I look at <b>the dog</b>.\nThen I answer."
+    trace = replace(traced(), thought=Thought(words, (1, 2, 3), True))
+    page = show(bare, trace)
+    fold = page.locator("details.mv-thought")
+    assert fold.locator("summary").inner_text() == "Thought before the answers: 3 tokens"
+    assert not fold.locator("p").is_visible()
+    fold.locator("summary").click()
+    assert fold.locator("p").inner_text() == words  # as text: nothing in it is markup
+    assert "First I look" not in page.locator(".mv-strips").inner_text()
+    assert "First I look" not in page.locator(".mv-headline").inner_text()
+    own = replace(trace.answers["macd"], thought=Thought("hm", (4,), False))
+    page = show(bare, replace(trace, thought=None, answers=trace.answers | {"macd": own}))
+    summary = page.locator("details.mv-thought summary").all_inner_texts()
+    assert summary == ["Thought before the answer of MACD: 1 token, cut"]
+    assert show(bare, traced()).locator("details.mv-thought").count() == 0

@@ -162,6 +162,10 @@ CASES = {
         ([1, 3], "1 of the 3 tokens of MACD's answer was open to contrast; no contrast can change the others."),
         ([2, 3], "2 of the 3 tokens of MACD's answer were open to contrast; no contrast can change the others."),
     ],
+    "thoughtText": [
+        (["", 3, True], "Thought before the answers: 3 tokens"),
+        (["MACD", 1, False], "Thought before the answer of MACD: 1 token, cut"),
+    ],
     "tokenTitle": [([0, 7, True], "here the answers diverge"), ([0, 7, False], "token 1, id 7")],
     "effectText": [([-0.5], "hiding this object alone: −0.50 to its log p")],
     "rankedEffect": [([0.5, 2], "hiding it alone: +0.50 to this token's log p (rank 2)")],

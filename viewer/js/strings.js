@@ -371,6 +371,14 @@ export const turnText = (index, { ends, ended, text }) => {
 export const notRescored = (rule) =>
   `Answers of the rule ${rule} are not scored again by α and β; each token shows the weights it was chosen with.`;
 
+/**
+ * @param {string} title of the answer, where each has its own @param {number} tokens @param {boolean} closed
+ */
+export function thoughtText(title, tokens, closed) {
+  const whose = title ? `Thought before the answer of ${title}` : "Thought before the answers";
+  return `${whose}: ${tokens} ${tokens === 1 ? "token" : "tokens"}${closed ? "" : ", cut"}`;
+}
+
 /** @type {(index: number, id: number, diverges: boolean) => string} */
 export const tokenTitle = (index, id, diverges) => diverges ? "here the answers diverge" : `token ${index + 1}, id ${id}`;
 

@@ -6,7 +6,7 @@ import { all, button, el, errorLine, scrolled } from "./dom.js";
 import { Flips } from "./flips.js";
 import { isLocked, rescore } from "./rescore.js";
 import { contrasts, divergence, endOf, endTokens, references, takesAlpha } from "./state.js";
-import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, tokenTitle, turnText } from "./strings.js";
+import { HEADS, TEXT, candidatesNote, capitalized, divergenceText, effectText, lockText, notRescored, thoughtText, tokenTitle, turnText } from "./strings.js";
 import { fixed, percent, signed, visible } from "./text.js";
 
 /** @import { Answer, Pair, Row, Rule, Send, TokenStep, Trace } from "./types" */
@@ -28,6 +28,7 @@ export class Tokens {
     this.pair = el("div", { class: "mv-pair" }, Object.values(this.choices).map((c) => c.root));
     this.ends = button(TEXT.endTokens, () => state.set({ ends: !state.ends }),
       { class: "mv-toggle", "aria-pressed": "false", title: TEXT.endTokensHint });
+    this.thoughts = el("div", {});
     this.strips = el("div", { class: "mv-strips" });
     this.verdict = el("p", { class: "mv-verdict" });
     this.table = el("div", { class: "mv-table" });
@@ -41,7 +42,7 @@ export class Tokens {
     this.error = errorLine();
     this.flips = new Flips(state, (answer) => this.ruleOf(answer), (rule) => { this.rule = rule; state.set({}); });
     this.root = el("section", { class: "mv-tokens", "aria-label": TEXT.answers },
-      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.verdict, this.strips, this.table, this.flips.root);
+      el("div", { class: "mv-block-head" }, el("h3", {}, TEXT.answers), this.ends), this.pair, this.thoughts, this.verdict, this.strips, this.table, this.flips.root);
   }
 
   /**
@@ -160,6 +161,7 @@ export class Tokens {
     this.live.hidden = !two || !able;
     this.reason.textContent = trace.lazy && contrast ? TEXT.lazyRun
       : two && !able && contrast ? notRescored(contrast.rule) : "";
+    this.thoughts.replaceChildren(...thoughts(trace, answers));
     this.strips.replaceChildren(...answers.map((answer) => this.strip(answer, divergesAt)));
     if (trace.previous && contrast?.method === "macd") this.strips.append(this.previousStrip(trace.previous));
     this.verdict.textContent = this.divergenceNote = this.say(answers, divergesAt);
@@ -362,4 +364,16 @@ export function candidateRow(r, step, { chosen, widest, before, after, exact }, 
     : [fixed(r.base), percent(r.before)];
   return el("tr", { role: "row", class: `${chosen ? "mv-top" : ""}${r.inside ? "" : " mv-out"}` },
     name, cells.map((c, i) => el("td", { role: "cell", "data-head": head[i + 1] }, c)));
+}
+
+/**
+ * What the model wrote before its answers, folded: it is no part of them.
+ * @param {Trace} trace @param {Answer[]} answers
+ */
+function thoughts(trace, answers) {
+  const each = [{ title: "", thought: trace.thought }, ...answers.map(({ title, thought }) => ({ title, thought }))];
+  return each.flatMap(({ title, thought }) => !thought ? [] : [
+    el("details", { class: "mv-thought" },
+      el("summary", {}, thoughtText(title, thought.tokens.length, thought.closed)), el("p", {}, thought.text)),
+  ]);
 }

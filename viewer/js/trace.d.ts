@@ -36,7 +36,9 @@ export interface Answer {
   votes: Record<string, number>;
   /** its second views, in order; none of a plain answer */
   second_views: ShownView[];
-  /** time it added to the run: the first to need a shared piece pays for it */
+  /** its own, where thoughts are contrasted */
+  thought: Thought | null;
+  /** time it added: the first to need a shared piece pays for it */
   ms: number;
   /** time of everything it needs, from the prompt to the answer */
   total_ms: number;
@@ -398,6 +400,16 @@ export interface Target {
   against_text: string | null;
 }
 
+/** What a model wrote before its answer, between its marks for that. */
+export interface Thought {
+  /** the thought, without its marks */
+  text: string;
+  /** ids of its tokens, with the marks and the blanks that follow */
+  tokens: number[];
+  /** whether the model ended it itself; false where it was cut */
+  closed: boolean;
+}
+
 /** One decoded token with its candidates under both views. */
 export interface TokenStep {
   /** id of the chosen token */
@@ -458,6 +470,8 @@ export interface Trace {
   shared: Record<string, number>;
   /** methods that do not apply to the question → why */
   skipped: Record<string, string>;
+  /** what the model wrote before all answers */
+  thought: Thought | null;
   /** the right answer, where somebody knows it; else empty */
   truth: string;
   /** `complete`, or `stopped: STAGE` where the run was cancelled */

@@ -103,7 +103,7 @@ export interface Status {
   where: string;
 }
 
-export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups" | "truth" | "shared" | "seed" | "warnings" | "controls"> {
+export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups" | "truth" | "shared" | "seed" | "warnings" | "controls" | "thought"> {
   run: string;
   clip: string;
   /** The model that made it. */
