@@ -443,11 +443,9 @@ class RunOptions(Checked):
         that the options of an older trace can be held.
         """
         self.mask.check_trainable()
-        own = self.decode.contrast_thought
-        if own and (self.lazy or self.decode.search in ("beam", "vote")):
-            kind = "a lazy run" if self.lazy else f"the search {self.decode.search!r}"
+        if self.decode.contrast_thought and (self.lazy or self.decode.search in ("beam", "vote")):
             raise OptionError(
-                f"{kind} cannot contrast a thought",
+                "a lazy run, beam search and votes cannot contrast a thought",
                 "Leave contrast_thought out, or choose greedy or sample without lazy",
             )
 
@@ -495,13 +493,3 @@ PRESETS: dict[str, ContrastOptions] = {
     "perception-test": ContrastOptions(alpha=1.5, beta=0.5),
 }
 """α and β by benchmark, as published in the paper; `toyworld` is this project's default."""
-
-SWEEPS: dict[str, tuple[float | str, ...]] = {
-    "confidence": (0.3, 0.5, 0.7),
-    "steps": (1, 3),
-    "eta": (0.01, 0.5),
-    "fusion": ("max", "confidence", "average"),  # the paper's; "or" is this project's
-    "levels": ("three", "continuous"),
-    "strengths": ("per-object", "shared"),
-}
-"""What the paper varied in its ablations, its default first but for the detector's 0.5."""

@@ -95,6 +95,15 @@ _SEARCHES = {
     "sample": "nucleus sampling", "beam": "beam search", "vote": "self-consistency vote",
 }  # fmt: skip
 _GRADIENTS = {"base": "≈ on the plain video", "half": "≈ on half-size frames"}
+SWEEPS: dict[str, tuple[float | str, ...]] = {
+    "confidence": (0.3, 0.5, 0.7),
+    "steps": (1, 3),
+    "eta": (0.01, 0.5),
+    "fusion": ("max", "confidence", "average"),  # the paper's; "or" is this project's
+    "levels": ("three", "continuous"),
+    "strengths": ("per-object", "shared"),
+}
+"""What the paper varied in its ablations, its default first but for the detector's 0.5."""
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (

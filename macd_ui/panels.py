@@ -14,12 +14,11 @@ import gradio as gr
 
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.methods import METHODS
-from macd_studio.core.options import SWEEPS
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number
 from macd_studio.macd_ui import random_clips, sentences
 from macd_studio.macd_ui.examples import Example
-from macd_studio.macd_ui.forms import SETTINGS, STANDARD_METHODS, Setting, form_values
+from macd_studio.macd_ui.forms import SETTINGS, STANDARD_METHODS, SWEEPS, Setting, form_values
 from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.session_view import settings_of
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
