@@ -36,7 +36,7 @@ from macd_studio.core.metering import Meter, peak_memory_mb, versions
 from macd_studio.core.methods import METHODS, Method, find_methods
 from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import Detector
-from macd_studio.core.objects.find import look, prompted, record_of, tracks_key
+from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, tracks_key
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.question import clean_question
 from macd_studio.core.records import BackboneRecord, ClipRecord
@@ -338,6 +338,8 @@ def _tracks(
     progress: Progress,
 ) -> Generator[Event, None, tuple[Track, ...]]:
     began = time.monotonic()
+    cuts = find_cuts(clip)
+    run.update_trace(clip=replace(run.trace.clip, cuts=cuts))
     if placed is not None:
         found = placed(clip)
         run.update_trace(detector=found.record)
@@ -352,7 +354,7 @@ def _tracks(
         key = tracks_key(clip, options, chosen, loaded.name)
         kept: tuple[tuple[Track, ...], tuple[str, ...]] | None = cache.get(key)
         if kept is None:
-            for seen in look(clip, loaded, chosen, options):
+            for seen in look(clip, loaded, chosen, options, cuts):
                 run.raise_if_cancelled("detect")
                 if seen.early is not None:
                     message = f"{seen.done} of {count(seen.total, 'frame')}"

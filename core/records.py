@@ -102,6 +102,9 @@ class ClipRecord(Record):
     fps: float | None = stored(
         Maybe(Number(0.0, 1e6)), "of the file, its median; null where it is not known", None
     )
+    cuts: tuple[float, ...] = stored(
+        Many(Number(0.0, 1e9), 0, 4096), "seconds at which hard cuts were found in its frames", ()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,13 @@ import numpy as np
 from macd_studio.core.cache import StageCache
 from macd_studio.core.errors import MacdError
 from macd_studio.core.objects.detect import Detector, only
-from macd_studio.core.objects.find import frames_of, prompted
+from macd_studio.core.objects.find import find_cuts, frames_of, prompted
 from macd_studio.core.objects.track import track
 from macd_studio.core.options import DetectOptions, RunOptions
 from macd_studio.core.types import Clip, Track
 from macd_studio.evals.benchmarks.base import Benchmark
 
-VERSION = 2
+VERSION = 3
 ClipOf = tuple[str, tuple[str, ...], bool]
 """A clip's key, what is asked of it, and whether that depends on its objects."""
 
@@ -119,7 +119,9 @@ class Preparing:
         frames, times = frames_of(clip)
         detections = [only(d, chosen.classes) for d in detector.detect(frames, chosen)]
         aspect = frames.shape[2] / frames.shape[1]
-        tracks, _ = track(detections, times, clip.times, self.options.track, chosen, aspect=aspect)
+        tracks, _ = track(
+            detections, times, clip.times, self.options.track, chosen, aspect, find_cuts(clip)
+        )
         if path is not None:
             write_tracks(path, tracks)
         self._kept.put(key, tracks)

@@ -117,6 +117,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "backbone": trace.backbone.name,
         "demo": bool(trace.backbone.domain),
         "recorded": trace.backbone.is_recorded,
+        "cuts": first_after_cuts(trace),
         "source": [trace.frames.shape[2], trace.frames.shape[1]],
         "size": _mask_size(trace),
         "frames": [picture_uri(f) for f in trace.frames] if frames else [],
@@ -215,6 +216,12 @@ def undetected(trace: Trace) -> tuple[str, ...]:
         return ()
     labels = {word for track in trace.tracks for word in track.label.lower().split()}
     return tuple(n for n in nouns(trace.question) if not labels & {n, n.rstrip("s")})
+
+
+def first_after_cuts(trace: Trace) -> list[int]:
+    """The sampled frames that are the first ones after a hard cut."""
+    shots = np.searchsorted(trace.clip.cuts, trace.times)
+    return [int(i) + 1 for i in np.flatnonzero(np.diff(shots))]
 
 
 def identity(trace: Trace) -> str:

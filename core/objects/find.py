@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
 
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.track import Times, rate_of, track
-from macd_studio.core.options import DetectOptions, RunOptions
+from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
 from macd_studio.core.question import nouns
 from macd_studio.core.records import DetectorRecord
 from macd_studio.core.types import Clip, Detections, Pixels, Track
@@ -16,6 +21,9 @@ from macd_studio.core.words import count
 
 FIRST_BOXES_S, BOXES_S = 0.1, 0.4
 """How often the boxes found so far are looked at until there is one, and shown from then on."""
+CUT_COLOURS, CUT_SHAPES, CUT_RATIO = 0.22, 0.6, 4.0
+"""A hard cut changes the colours by at least that share, leaves a correlation of the greys below
+that, and changes that many times as much as the pictures around it do."""
 FILE_FIELDS = frozenset({"format", "sha256", "counting"})
 """Fields of a DetectorRecord that only a file of tracks has."""
 
@@ -25,6 +33,72 @@ def frames_of(clip: Clip) -> tuple[Pixels, Times]:
     if len(clip.dense_frames):
         return clip.dense_frames, clip.dense_times
     return clip.frames, clip.times
+
+
+def find_cuts(clip: Clip) -> tuple[float, ...]:
+    """Times of hard cuts: midway between the last picture of a shot and the first of the next.
+
+    Looked for between all pictures of the clip that are no more than WIDEST_S apart. Compared are
+    histograms of a grid of 3 × 3, and the greys without their mean and spread, so that neither
+    light that changes nor a camera that moves is a cut; a flash, after which the picture is as it
+    was, is none either. Fades and dissolves are not found.
+    """
+    times = np.concatenate([clip.dense_times, clip.times])
+    order = np.argsort(times, kind="stable")
+    if len(order) < 2:
+        return ()
+    pictures = [*clip.dense_frames, *clip.frames]
+    seen = [_glance(pictures[i]) for i in order]
+    times = times[order]
+    change = np.array([_colour_change(a, b) for a, b in pairwise(seen)])
+    cuts = []
+    for i in np.flatnonzero(change > CUT_COLOURS).tolist():
+        around = [j for j in range(max(0, i - 4), min(len(change), i + 5)) if j != i]
+        usual = float(np.median(change[around])) if around else 0.0
+        before, after = seen[i], seen[i + 1]
+        if (
+            times[i + 1] - times[i] <= WIDEST_S
+            and change[i] > CUT_RATIO * usual
+            and _alike(before, after) < CUT_SHAPES
+            and not _comes_back(seen, i)
+        ):
+            cuts.append(float(times[i] + times[i + 1]) / 2)
+    return tuple(cuts)
+
+
+Glance = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Of a picture: histograms (27, 8) that sum to 1, and its greys, small, of mean 0 and length 1."""
+
+
+def _glance(picture: Pixels) -> Glance:
+    whole = np.ascontiguousarray(picture)
+    small = np.asarray(cv2.resize(whole, (48, 36), interpolation=cv2.INTER_AREA), np.uint8)
+    cells = small.reshape(3, 12, 3, 16, 3).transpose(0, 2, 4, 1, 3).reshape(27, -1) >> 5
+    counts = np.zeros((27, 8), np.float32)
+    np.add.at(counts, (np.repeat(np.arange(27), cells.shape[1]), cells.ravel()), 1)
+    padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")  # a bin's edge is no edge of a colour
+    smooth = (padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]) / 4
+    grey = cv2.GaussianBlur(small.mean(axis=2).astype(np.float32), (0, 0), 1.0).ravel()
+    grey = grey - grey.mean()
+    length = np.linalg.norm(grey)
+    return smooth / smooth.sum(axis=1, keepdims=True), grey / max(float(length), 1e-6)
+
+
+def _colour_change(a: Glance, b: Glance) -> float:
+    """Share of the colours that are others, [0, 1]."""
+    return 1 - float(np.minimum(a[0], b[0]).sum(axis=1).mean())
+
+
+def _alike(a: Glance, b: Glance) -> float:
+    """Correlation of the greys, [-1, 1]."""
+    return float(a[1] @ b[1])
+
+
+def _comes_back(seen: Sequence[Glance], i: int) -> bool:
+    """Whether what is on both sides of a change is soon as it was: a flash begins or ends."""
+    pairs = [(seen[i], later) for later in seen[i + 2 : i + 5]]
+    pairs += [(seen[i + 1], earlier) for earlier in seen[max(0, i - 3) : i]]
+    return any(_colour_change(a, b) < CUT_COLOURS and _alike(a, b) > CUT_SHAPES for a, b in pairs)
 
 
 def tracks_key(clip: Clip, options: RunOptions, chosen: DetectOptions, detector: str) -> Hashable:
@@ -64,10 +138,15 @@ def record_of(
 
 @dataclass
 class Looking:
-    """How far a detector has come. early: tracks so far, where it is time to show them."""
+    """How far a detector has come.
+
+    cuts: the clip's, across which nothing is followed. early: tracks so far, where it is time to
+    show them.
+    """
 
     clip: Clip
     options: RunOptions
+    cuts: tuple[float, ...] = ()
     early: tuple[Track, ...] | None = None
     detections: list[Detections] = field(default_factory=list)
 
@@ -87,7 +166,7 @@ class Looking:
         aspect = self.clip.size[0] / self.clip.size[1]
         return track(
             self.detections, times[: self.done], self.clip.times, self.options.track,
-            self.options.detect, aspect,
+            self.options.detect, aspect, self.cuts,
         )  # fmt: skip
 
     def finish(self) -> tuple[tuple[Track, ...], tuple[str, ...]]:
@@ -97,14 +176,26 @@ class Looking:
         if any(len(d.boxes) >= limit for d in self.detections):
             cap = f"a frame held {count(limit, 'detection')} or more; more were cut"
             notes = (*notes, cap)
+        if self.cuts:
+            at = ", ".join(f"{t:.1f}" for t in self.cuts[:10])
+            more = " and later" if len(self.cuts) > 10 else ""
+            notes = (
+                *notes,
+                f"{count(len(self.cuts), 'hard cut')} at {at} s{more}: no object is followed"
+                " across one",
+            )
         return tracks, notes
 
 
 def look(
-    clip: Clip, detector: Detector, chosen: DetectOptions, options: RunOptions
+    clip: Clip,
+    detector: Detector,
+    chosen: DetectOptions,
+    options: RunOptions,
+    cuts: tuple[float, ...] = (),
 ) -> Iterator[Looking]:
     """The same object after every frame; `finish` it after the last."""
-    seen = Looking(clip, options)
+    seen = Looking(clip, options, cuts)
     shown_at, some = time.monotonic(), False
     for detected in detector.detect(frames_of(clip)[0], chosen):
         seen.detections.append(only(detected, chosen.classes))

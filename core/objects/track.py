@@ -66,10 +66,12 @@ def track(
     track_options: TrackOptions | None = None,
     detect_options: DetectOptions | None = None,
     aspect: float = 1.0,
+    cuts: Sequence[float] = (),
 ) -> tuple[tuple[Track, ...], tuple[str, ...]]:
     """Tracks read off at `times` (T,), and warnings.
 
     detections: one per dense frame, at `dense_times` (D,) seconds. aspect: frame width / height.
+    cuts: times of hard cuts, across which nothing is followed, joined or read off.
     Ids count from 1 in order of importance: confidence × sightings.
     """
     options, detect = track_options or TrackOptions(), detect_options or DetectOptions()
@@ -77,20 +79,24 @@ def track(
         raise ValueError(f"{len(detections)} detections but {len(dense_times)} times")
     bursts = bursts_of(dense_times, options.max_gap)
     paths: list[Path] = []
-    for burst in bursts:
-        parts = detections[burst], dense_times[burst]
-        for path in _associate(*parts, options, detect, aspect):
-            path.index = [burst.start + i for i in path.index]
-            paths.append(path)
-    paths = _joined(paths, dense_times)
+    for shot in _shots(dense_times, cuts):
+        found: list[Path] = []
+        for burst in bursts:
+            run = slice(max(burst.start, shot.start), min(burst.stop, shot.stop))
+            if run.start >= run.stop:
+                continue
+            for path in _associate(detections[run], dense_times[run], options, detect, aspect):
+                path.index = [run.start + i for i in path.index]
+                found.append(path)
+        found = _joined(found, dense_times)
+        paths += _joined_across(found, bursts) if len(bursts) > 1 else found
     warnings: tuple[str, ...] = ()
     if len(bursts) > 1:
-        paths = _joined_across(paths, bursts)
         warnings = (
             f"the clip is long: objects were looked for in {len(bursts)} separate parts of it, and"
             " one that is not found again at the same place in the next part counts as another",
         )
-    tracks = [_read_off(p, dense_times, times, options) for p in paths]
+    tracks = [_read_off(p, dense_times, times, options, cuts) for p in paths]
     tracks = [t for t in tracks if (t.state != LOST).any()]
     tracks.sort(key=lambda t: (-t.confidence * t.frames_seen, t.label, float(np.nansum(t.boxes))))
     if len(tracks) > options.max_tracks:
@@ -116,6 +122,16 @@ def bursts_of(dense_times: Times, max_gap: float) -> list[slice]:
         return [slice(0, len(dense_times))]
     edges = [0, *(int(i) + 1 for i in np.flatnonzero(wide)), len(dense_times)]
     return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def _shots(dense_times: Times, cuts: Sequence[float]) -> list[slice]:
+    """The dense frames between two cuts, in order.
+
+    >>> _shots(np.array([0.0, 0.1, 0.2]), [0.15])
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    edges = [0, *(int(i) for i in np.searchsorted(dense_times, cuts)), len(dense_times)]
+    return [slice(a, b) for a, b in pairwise(edges) if a < b]
 
 
 def rate_of(dense_times: Times, max_gap: float) -> float | None:
@@ -265,14 +281,19 @@ def _distance(earlier: Path, later: Path, dense_times: Times) -> float:
     return float(np.hypot(*offset) / diagonal)
 
 
-def _read_off(path: Path, dense_times: Times, times: Times, options: TrackOptions) -> Track:
+def _read_off(
+    path: Path, dense_times: Times, times: Times, options: TrackOptions, cuts: Sequence[float]
+) -> Track:
     seen_at = dense_times[path.index]
     boxes = smooth(np.stack(path.boxes).astype(np.float64), seen_at, options.smoothing)
     spacing = float(np.median(np.diff(dense_times))) if len(dense_times) > 1 else 0.0
     state = np.full(len(times), LOST, np.int8)
     out = np.full((len(times), 4), np.nan, np.float32)
     outlines: list[Outline | None] = [None] * len(times)
+    shot = np.searchsorted(cuts, seen_at[0])
     for i, t in enumerate(times):
+        if np.searchsorted(cuts, t) != shot:
+            continue
         closest = int(np.abs(seen_at - t).argmin())
         nearest = float(abs(seen_at[closest] - t))
         inside = seen_at[0] <= t <= seen_at[-1]

@@ -1,5 +1,7 @@
 """The viewer in windows of four widths: what is seen first, what is beside what, nothing cut."""
 
+from dataclasses import replace
+
 import pytest
 
 from macd_studio.viewer import payload
@@ -117,3 +119,13 @@ def test_without_objects_no_effect_of_one_is_offered(bare):
     page = show(bare, traced(objects=0), 1440)
     assert page.locator(".mv-tokens").is_visible()
     assert not page.locator(".mv-occlusion").is_visible()
+
+
+def test_the_lanes_show_hard_cuts(bare):
+    trace = traced(2)
+    cut = replace(trace, clip=replace(trace.clip, cuts=(float(trace.times[1:3].mean()),)))
+    cells = show(bare, cut).locator(".mv-lanes .mv-cut")
+    assert cells.count() == 3  # two objects and the frame mask
+    assert cells.first.get_attribute("data-frame") == "2"
+    assert cells.first.get_attribute("title").endswith("the first frame after a hard cut")
+    assert show(bare, trace).locator(".mv-lanes .mv-cut").count() == 0

@@ -13,6 +13,7 @@ from PIL import Image
 import macd_studio as macd
 from macd_studio.core.cli.main import main
 from macd_studio.core.errors import OptionError, TracksError
+from macd_studio.core.masking.masks import combine_masks, draw_masks
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.objects.annotations import place_tracks
 from macd_studio.core.objects.export import FORMATS, export_tracks, sheet_of
@@ -146,6 +147,27 @@ def test_a_mask_of_more_parts_than_an_outline_has_is_told(tmp_path, trace):
     runs = {"size": [H, W], "counts": runs_of(mask)}
     file = coco(tmp_path, [{"image_id": 1, "category_id": 1, "segmentation": runs}])
     assert "the smallest were left out" in place_tracks(read_track_file(file), clip_of()).notes[-1]
+
+
+def test_parts_that_touch_at_a_corner_stay_apart_and_holes_too():
+    mask = np.zeros((12, 12), bool)
+    mask[1:4, 1:4] = mask[4:8, 4:8] = True
+    mask[5, 5] = mask[6, 6] = False
+    box, outline, exact = outline_of(mask)
+    assert (len(outline), exact) == (3, True)  # the holes touch at a corner, and are one
+    np.testing.assert_array_equal(filled(placed(outline, box, (12, 12)), (12, 12)), mask)
+
+
+def test_the_areas_of_levels_are_those_of_the_mask(trace):
+    masks = draw_masks(trace.tracks, 4, (H, W), trace.mask)
+    confidence = [t.confidence for t in trace.tracks]
+    final = trace.counterfactual
+    hidden = combine_masks(masks, final.level, [], trace.groups, confidence, trace.mask)
+    masked, partly = sheet_of(trace, "levels").objects
+    assert ((0.75 < hidden) & (hidden < 0.875)).any()
+    for one, wanted in ((masked, hidden >= 0.875), (partly, (hidden >= 0.375) & (hidden < 0.875))):
+        ours = [np.zeros((H, W), bool) if d is None else d.raster for d in one.frames]
+        np.testing.assert_array_equal(np.stack(ours), wanted)
 
 
 def coco(folder, notes, numbers=NUMBERS, size=(W, H), **more):

@@ -116,6 +116,7 @@ CASES = {
             {"id": 1, "width": 4, "height": 4, "file_name": "a.png"}]), "without a number"),
     "an XML bomb": (text(BOMB, "a.xml"), "declares a document type"),
     "another file's text": (text(OUTSIDE, "a.xml"), "declares a document type"),
+    "XML with a type": (text("<!DOCTYPE html><annotations/>", "a.xml"), "declares a document type"),
     "cut XML": (text("<annotations><track>", "a.xml"), "not whole XML"),
     "deep XML": (text("<a>" * 100, "a.xml"), "more elements than"),
     "another XML": (text("<svg/>", "a.xml"), "without a track"),

@@ -6,7 +6,7 @@ import { all, button, contextOf, el, saveFile, savePicture } from "./dom.js";
 import { frameMasks, groupOf, levelsAt, unionMask } from "./masks.js";
 import { drawSecondView, isDrawable, Painter } from "./paint.js";
 import { hasLevelsOf } from "./state.js";
-import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, levelIndex, levelKey, levelName, outsideText, trackName } from "./strings.js";
+import { TEXT, WHY_NOT, frameMaskText, frameSummary, frameText, laneText, levelIndex, levelKey, levelName, outsideText, trackName } from "./strings.js";
 import { Zoom } from "./zoom.js";
 
 /** @import { Answer, FrameLevels, FrameMasks, Layer, Point, ShownView, Trace } from "./types" */
@@ -34,9 +34,9 @@ export class Lanes {
         el("span", { class: "mv-lane-name" }, trackName(track)),
         el("div", { class: "mv-cells" }, this.cells((i) =>
           el("span", {
-            class: `mv-cell mv-${names[track.state[i]]}`, "data-frame": i,
+            class: `mv-cell mv-${names[track.state[i]]}${trace.cuts.includes(i) ? " mv-cut" : ""}`, "data-frame": i,
             style: { "--object": track.colour },
-            title: `${track.label}, frame ${i + 1}: ${names[track.state[i]]}`,
+            title: laneText(track.label, i, names[track.state[i]], trace.cuts.includes(i)),
           })))));
     this.root.replaceChildren(...rows, el("div", { class: "mv-lane" },
       el("span", { class: "mv-lane-name mv-sign" }, TEXT.frameMask), this.strip));
@@ -60,7 +60,7 @@ export class Lanes {
     this.strip.replaceChildren(...this.cells((i) => {
       const level = levelsAt(trace, i, step).frame;
       return el("span", {
-        class: `mv-cell mv-frame-level ${["", "mv-half", "mv-full"][levelIndex(trace.levels, level)]}`,
+        class: `mv-cell mv-frame-level ${["", "mv-half", "mv-full"][levelIndex(trace.levels, level)]}${trace.cuts.includes(i) ? " mv-cut" : ""}`,
         "data-frame": i, title: frameMaskText(i, trace.levels, level, step === null && Boolean(trace.final?.frame_by_hand[groupOf(trace, i)])),
       });
     }));

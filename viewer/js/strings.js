@@ -783,6 +783,10 @@ export const outsideText = (level) => level ? ` · outside of objects masked at 
 export const frameSummary = (frame, count, objects, outside, layers) =>
   `${count === 1 ? "The picture" : `Frame ${frame + 1} of ${count}`}: ${objects.join("; ") || "no tracked objects"}${outside}. Shown: ${layers.join(", ") || "the frame alone"}.`;
 
+/** @type {(label: string, frame: number, state: string, cut: boolean) => string} an object in a cell of the timeline */
+export const laneText = (label, frame, state, cut) =>
+  `${label}, frame ${frame + 1}: ${state}${cut ? "; the first frame after a hard cut" : ""}`;
+
 /** @type {(frame: number, levels: Level[], value: number, byHand: boolean) => string} the frame mask in a cell of the timeline */
 export const frameMaskText = (frame, levels, value, byHand) => {
   const text = levelIndex(levels, value) === 0 ? `frame ${frame + 1}: ${levels[0].name}` : `frame ${frame + 1}: masked at ${Number(value.toFixed(3))}`;

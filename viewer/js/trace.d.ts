@@ -114,6 +114,8 @@ export interface ClipRecord {
   numbers?: number[];
   /** of the file, its median; null where it is not known */
   fps?: number | null;
+  /** seconds at which hard cuts were found in its frames */
+  cuts?: number[];
 }
 
 /** What one control view chooses where MACD's answer leaves the baseline's. */

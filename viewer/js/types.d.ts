@@ -110,6 +110,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   backbone: string;
   /** Whether it was trained on one narrow kind of clips. */
   demo: boolean;
+  /** The frames that are the first ones after a hard cut. */
+  cuts: number[];
   /** [w, h] of a source frame, in pixels. */
   source: [number, number];
   /** [w, h] of the masks. */
