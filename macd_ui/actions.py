@@ -9,8 +9,12 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.errors import OptionError
-from macd_studio.core.evidence.kinds import KINDS, LENS, readings, readings_of
-from macd_studio.core.evidence.options import EvidenceOptions, read_evidence_options
+from macd_studio.core.evidence.kinds import KINDS, LENS, readings, readings_of, views_of
+from macd_studio.core.evidence.options import (
+    EvidenceOptions,
+    read_enough_options,
+    read_evidence_options,
+)
 from macd_studio.core.evidence.records import RANDOM_MASKS, VIEWS
 from macd_studio.core.records import Edit
 from macd_studio.core.types import Trace
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from macd_studio.core.whatif.workbench import Workbench
 
 
+VIEW = 0.6
+"""Readings of a view among many in a batch, which share frames."""
 PLACES = {
     "edit": "whatif",
     "undo": "whatif",
@@ -29,6 +35,7 @@ PLACES = {
     "occlusion": "occlusion",
     "controls": "controls",
     "evidence": "evidence",
+    "enough": "enough",
 }
 """Action → the part of the page where it is made, and where its error is shown."""
 NO_CHANGE = OptionError("this is not a change that can be made", "Reload the page")
@@ -42,6 +49,13 @@ def plain_action(action: Mapping[str, Any]) -> dict[str, Any]:
     what = str(action["do"])
     if what == "evidence":
         return {"do": what, "evidence": evidence_of(action)}
+    if what == "enough":
+        raw = action.get("enough")
+        if not isinstance(raw, Mapping):
+            raise NO_CHANGE
+        chosen = {name: raw[name] for name in ENOUGH if name in raw}
+        read_enough_options(chosen)
+        return {"do": what, "enough": chosen}
     if what == "redecode":
         values = {name: _finite(action.get(name)) for name in ("alpha", "beta")}
         return {"do": what, "method": _name(action.get("method", "macd"))} | values
@@ -53,6 +67,8 @@ EVIDENCE = (
     "knock_out_layers", "maps", "lens",
 )  # fmt: skip
 """Options of evidence that the page sets; the others stay as they are."""
+ENOUGH = ("token", "same", "margin", "spans", "boxes", "search", "keep")
+"""Likewise of what is enough."""
 
 
 def evidence_of(action: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +94,7 @@ def _finite(value: Any) -> float:
     return float(value)
 
 
-MEASUREMENTS = ("occlusion", "controls", "evidence")
+MEASUREMENTS = ("occlusion", "controls", "evidence", "enough")
 """Actions that add to a trace and change no answer: there is nothing to undo."""
 
 
@@ -93,6 +109,7 @@ def change_events(
     action: as `macd_ui.actions.plain_action` gives it. edit: of an action "edit". stopped: whether
     it is not needed any more. Raises MacdError.
     """
+    from macd_studio.core.evidence.enough import enough_events
     from macd_studio.core.evidence.run import evidence_events
     from macd_studio.core.pipeline import Event
 
@@ -103,6 +120,9 @@ def change_events(
         case "evidence":
             options = read_evidence_options(action["evidence"])
             yield from evidence_events(bench, options, join=True, stopped=stopped)
+            return
+        case "enough":
+            yield from enough_events(bench, read_enough_options(action["enough"]), stopped)
             return
         case "redecode":
             bench.redecode(action["alpha"], action["beta"], action["method"])
@@ -128,6 +148,12 @@ def expected_s(
         if known and None not in known:
             return sum(s for s in known if s is not None)
         return estimator.reading(work, readings_of(options, tracks, groups))
+    if what == "enough":
+        views = views_of(
+            read_enough_options(action["enough"]), len(trace.tracks), len(trace.groups)
+        )
+        timed = estimator.measured(work, what, views)
+        return estimator.reading(work, VIEW * views) if timed is None else timed
     kind = str(action["edit"].get("kind")) if what == "edit" else what
     if what == "redecode" and action["method"] != "macd":
         kind = "level"  # as after one: another second view is read, and an answer decoded
@@ -135,18 +161,24 @@ def expected_s(
 
 
 def learn_measurement(
-    estimator: Estimator, trace: Trace, action: Mapping[str, Any], seconds: float
+    estimator: Estimator,
+    trace: Trace,
+    action: Mapping[str, Any],
+    seconds: float,
+    after: Trace | None = None,
 ) -> None:
     """Learns from a measurement that ended; a change by hand is no measurement.
 
-    trace: as it was before. action: as `plain_action` gives it. Evidence of several kinds is shared
-    out among them by what each is expected to take.
+    trace, after: as it was before, and is now. action: as `plain_action` gives it. Evidence of
+    several kinds is shared out among them by what each is expected to take.
     """
     work, tracks, what = work_of_trace(trace), len(trace.tracks), str(action["do"])
     if what == "occlusion":
         estimator.learn_action(work, what, tracks, seconds)
     elif what == "controls":
         estimator.learn_action(work, what, RANDOM_MASKS + 3, seconds)
+    elif what == "enough" and after is not None and action["enough"].get("search", True):
+        estimator.learn_action(work, what, after.enough[-1].views, seconds)
     elif what == "evidence":
         options = read_evidence_options(action["evidence"])
         if options.knock_out or options.boxes:
@@ -161,7 +193,7 @@ def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
     """What the measurements that were timed on this server will take, in milliseconds.
 
     controls: of the comparison with random masks, None where it is not known. evidence: by kind of
-    map, "occlusion-grid" of one patch in each frame group; None without any.
+    map, "occlusion-grid" of one patch in each frame group; None without any. enough: of one view.
     """
     work, tracks, groups = work_of_trace(trace), len(trace.tracks), len(trace.groups)
     units = {kind: readings(kind, tracks, groups, 1) for kind in KINDS}
@@ -169,7 +201,8 @@ def known_costs(estimator: Estimator, trace: Trace) -> dict[str, Any]:
     evidence = {k: _ms(estimator.measured(work, f"evidence {k}", n)) for k, n in units.items()}
     known = {kind: ms for kind, ms in evidence.items() if ms is not None}
     controls = _ms(estimator.measured(work, "controls", RANDOM_MASKS + 3))
-    return {"controls": controls, "evidence": known or None}
+    enough = _ms(estimator.measured(work, "enough", 1))
+    return {"controls": controls, "evidence": known or None, "enough": enough}
 
 
 def _parts(options: EvidenceOptions, tracks: int, groups: int) -> dict[str, float]:

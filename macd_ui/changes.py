@@ -107,7 +107,8 @@ class Changes:
             changes = change_events(bench, plain, edit, turn.is_over)
             with closing(changes) as events:  # closing it takes an edit back
                 yield from self._stream(session, events, trace, turn)
-            learn_measurement(self.store.estimator, trace, plain, turn.seconds - began)
+            spent = turn.seconds - began
+            learn_measurement(self.store.estimator, trace, plain, spent, bench.trace)
         return bench.trace
 
     def _checked(

@@ -117,6 +117,7 @@ WITHOUT_TORCH = {
     "evidence.maps",
     "evidence.options",
     "evidence.report",
+    "evidence.search",
     "shipped",
 }
 STAGES: dict[str, set[str]] = {
@@ -140,6 +141,7 @@ STAGES: dict[str, set[str]] = {
     "question": set(),
     "whatif.occlusion": {"masking", "backbones", "macd"},
     "evidence.maps": set(),
+    "evidence.search": set(),
     "evidence.case": {"evidence", "masking", "backbones", "context", "macd"},
     "evidence.kinds": {"evidence", "backbones"},
     "evidence.layers": {"evidence", "backbones"},

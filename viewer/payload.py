@@ -78,7 +78,7 @@ def payload(
     of an example. files: where the trace can be downloaded, as {"trace": …, "page": …}, with "of"
     whether it is the trace of a "run" or of an "example". redo: whether a change by hand was taken
     back that can be made again. costs: milliseconds of measurements as far as they were timed here,
-    "controls" and, by kind of map, "evidence".
+    "controls", "enough" by view and, by kind of map, "evidence".
     """
     out: dict[str, Any] = {"constants": constants(), "status": state or status()}
     if files:
@@ -91,6 +91,7 @@ def payload(
         out["trace"] = _trace(trace, frames, not out["status"]["running"])
         out["trace"]["redo"] = redo
         out["trace"]["evidence_ms"] = (costs or {}).get("evidence")
+        out["trace"]["enough_ms"] = (costs or {}).get("enough")
         out["trace"]["controls_ms"] = (costs or {}).get("controls")
         if previous is not None and "macd" in previous.answers:
             out["trace"]["previous"] = _answer(previous.answers["macd"], previous.truth)

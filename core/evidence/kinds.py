@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from macd_studio.core.errors import OptionError
 from macd_studio.core.evidence.maps import mean_to, sum_to
 from macd_studio.core.evidence.records import VIEWS
+from macd_studio.core.evidence.search import EXHAUSTED
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from macd_studio.core.evidence.case import EvidenceCase
-    from macd_studio.core.evidence.options import EvidenceOptions
+    from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 
 BATCH, BATCH_TOKENS = 8, 2048
 """Views that are read together: at least so many, and more while they hold few vision tokens."""
@@ -218,3 +219,13 @@ def readings_of(options: EvidenceOptions, tracks: int, groups: int) -> float:
     maps = sum(readings(kind, tracks, groups, rows * columns) for kind in options.chosen_kinds)
     blocked = len(options.knock_out) + len(options.boxes)
     return maps + KNOCK_OUT * (blocked + 1 if blocked else 0) + LENS * len(VIEWS) * options.lens
+
+
+def views_of(options: EnoughOptions, tracks: int, groups: int) -> int:
+    """Views that are read at most to find what is enough, two of which are all and nothing."""
+    if not options.search:
+        return 3
+    regions = tracks + len(options.boxes) + 1
+    most = max(1, min(groups, EXHAUSTED // regions))
+    pieces = regions * (min(options.spans, groups) or most)
+    return min(options.budget, 1 << pieces)

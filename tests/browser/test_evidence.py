@@ -8,10 +8,14 @@ from axe_playwright_python.sync_playwright import Axe
 
 from macd_studio.core.evidence.records import (
     Agreement,
+    Enough,
     Evidence,
     EvidenceMap,
+    Given,
     KnockOut,
     Lens,
+    Piece,
+    Smallest,
     Target,
 )
 from macd_studio.macd_ui.examples import examples
@@ -54,7 +58,25 @@ def with_evidence():
         ),
         lens=Lens((0.1, 0.2, 0.4, 0.8), (0.1, 0.1, 0.2, 0.3)),
     )  # fmt: skip
-    return replace(trace, evidence=(one,))
+    return replace(trace, evidence=(one,), enough=(known_enough(trace),))
+
+
+def known_enough(trace):
+    """An object is enough in the first half; hiding the background changes the answer."""
+    step, groups = trace.answers["baseline"].tokens[0], len(trace.groups)
+    half = groups // 2
+    runs = ((0, half - 1), (half, groups - 1))
+    first = trace.tracks[0].id
+    pieces = tuple(Piece(track, None, run) for track in (first, None) for run in runs)
+    return Enough(
+        target=Target("baseline", 0, step.token, step.text),
+        same="answer", margin=0.0, fill="mean", pieces=pieces,
+        whole=Given((0, 1, 2, 3), "none", True, 0.75, 1.5),
+        nothing=Given((), "bus", False, 0.25, -1.5),
+        keep=Smallest((0,), 1, 1, Given((0,), "none", True, 0.5, 0.5)),
+        remove=Smallest((2, 3), 1, 1, Given((0, 1), "dog", False, 0.25, -0.5)),
+        views=12, budget=512,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -260,3 +282,71 @@ def test_what_is_kept_of_a_map_is_bounded_however_close_the_zoom(bare):
     assert 10 < len(kept) < 80
     assert max(kept) == 1280 * 640
     assert sum(kept) <= 16e6
+
+
+def shade(page, x, y):
+    """How much darker a place of the picture is than without the set on show, in greys."""
+    return page.evaluate(
+        """([x, y]) => {
+          const canvas = document.querySelector(".mv-stage canvas");
+          const at = () => canvas.getContext("2d")
+            .getImageData(x * canvas.width, y * canvas.height, 1, 1).data.slice(0, 3)
+            .reduce((sum, v) => sum + v, 0) / 3;
+          const toggle = [...document.querySelectorAll(".mv-enough button")]
+            .find((b) => b.textContent === "On the picture");
+          const on = at();
+          toggle.click();
+          const off = at();
+          toggle.click();
+          return off - on;
+        }""",
+        [x, y],
+    )
+
+
+def test_what_is_hidden_from_the_model_is_dimmed_in_picture_and_lanes(opened):
+    trace = with_evidence()
+    page = opened()
+    page.locator(".mv-root").focus()
+    page.keyboard.press("b")
+    page.keyboard.press("v")
+    page.locator(".mv-enough > summary").focus()
+    page.keyboard.press("Enter")
+    found = page.locator(".mv-enough")
+    found.get_by_text("certified: no smaller set").wait_for()
+    assert "“dog”" in found.inner_text()
+    page.wait_for_function("() => document.querySelector('.mv-stage canvas').width > 0")
+    x0, y0, x1, y1 = trace.tracks[0].boxes[0]
+    middle = float(x0 + x1) / 2, float(y0 + y1) / 2
+    away = next(
+        (x, y) for x in (0.02, 0.98) for y in (0.02, 0.98)
+        if not any(
+            b[0] - 0.1 < x < b[2] + 0.1 and b[1] - 0.1 < y < b[3] + 0.1
+            for t in trace.tracks for b in t.boxes[:1]
+        )
+    )  # fmt: skip
+    page.locator(".mv-root").focus()
+    for _ in range(PATIENCE_MS // 20):
+        if shade(page, *away) > 20:
+            break
+        page.wait_for_timeout(20)
+    assert shade(page, *away) > 20  # of the first half the background is hidden, not the object
+    assert abs(shade(page, *middle)) < 4
+    lane = page.locator(".mv-lane[data-track='0'] .mv-cell")
+    half = trace.groups[len(trace.groups) // 2][0]
+    assert "mv-piece-shown" in lane.nth(0).get_attribute("class")
+    assert "mv-piece-hidden" in lane.nth(half).get_attribute("class")
+    strip = page.locator(".mv-frame-level")
+    assert "mv-piece-hidden" in strip.nth(0).get_attribute("class")
+    found.get_by_role("button", name="All", exact=True).click()
+    assert shade(page, *away) == 0
+    assert "mv-piece-shown" in strip.nth(0).get_attribute("class")
+    assert "75.0 %" in page.locator(".mv-enough-answer").inner_text()
+    ticks = found.locator("input[type=checkbox]")
+    assert ticks.evaluate_all("(all) => all.map((one) => one.checked)") == [True] * 4
+    ticks.nth(3).click()
+    assert page.locator(".mv-enough-answer").inner_text() == (
+        "The model has not read this set yet."
+    )
+    assert not found.get_by_role("button", name="Read these alone").is_visible()  # no server
+    assert not Axe().run(page).response["violations"]

@@ -205,6 +205,26 @@ def test_evidence_is_measured_on_demand_by_the_keyboard(page, tmp_path):
 
 
 @pytest.mark.long
+def test_what_is_enough_is_looked_for_and_other_sets_are_read(page):
+    page.wait_for_selector(".mv-token")
+    page.locator(".mv-enough > summary").click()
+    panel = page.locator(".mv-enough")
+    panel.get_by_text("at most 256 views").wait_for()
+    panel.get_by_role("button", name="Look for it").click()
+    panel.get_by_text("certified: no smaller set does it").first.wait_for()
+    page.wait_for_function("() => !document.querySelector('.mv-enough input').disabled")
+    assert "at most 256 views, about" in panel.inner_text()  # it was timed
+    panel.get_by_role("button", name="All", exact=True).click()
+    panel.locator("td input").first.click()
+    panel.get_by_role("button", name="Read these alone").click()
+    page.wait_for_function(
+        "() => document.querySelector('.mv-enough-answer').textContent.includes('lead')"
+        " && !document.querySelector('.mv-enough input').disabled"
+    )
+    assert panel.get_by_text("certified: no smaller set does it").count()
+
+
+@pytest.mark.long
 def test_regions_are_offered_where_the_object_was_not_detected(page, toy_mp4):
     upload(page, toy_mp4)
     run(page, "Is there a zebra in the video?")

@@ -19,6 +19,18 @@ TRACE = {
 }  # fmt: skip
 
 
+PIECES = {
+    "pieces": [{"track": t, "box": None, "groups": [g, g]} for t in (1, None) for g in (0, 1)]
+}  # fmt: skip
+
+
+def smallest(pieces, lower):
+    found = {
+        "pieces": pieces, "lower": lower, "alike": 2, "given": pieces and {"answer": "no", "shown": []},
+    }  # fmt: skip
+    return PIECES | {"keep": found, "remove": found, "whole": {"answer": "yes"}}
+
+
 def masked(level, frames=(0, 0)):
     return [TRACE | {"final": {"level": level, "frame_level": list(frames)}}]
 
@@ -287,6 +299,43 @@ CASES = {
     ],
     "lensName": [(["a b"], "probability of a␣b")],
     "costText": [([20], "about 0.1 s"), ([500], "about 0.5 s"), ([2600], "about 3 s")],
+    "enoughCost": [
+        ([256, None], "at most 256 views"), ([64, 2600], "at most 64 views, about 3 s"),
+    ],
+    "noEnough": [
+        ([None, False, True, "yes"],
+         "The model's own answer, the baseline's, has no token here."),
+        (["a b", True, True, "yes"],
+         "For a␣b in the model's own answer, “yes”. Dimmed is what is hidden from the model."),
+        (["x", False, True, "yes"],
+         "The fewest objects and frames that alone make the model say x in the model's own answer, “yes”."),
+        (["x", False, False, "yes"], "Nothing was looked for of x in the model's own answer, “yes”."),
+    ],
+    "pieceName": [
+        ([{"track": 2, "box": None}, TRACE], "2 cat"), ([{"track": 9, "box": None}, TRACE], "object 9"),
+        ([{"track": None, "box": [0, 0, 0.5, 1]}, TRACE], "region 0, 0, 0.5, 1"),
+        ([{"track": None, "box": None}, TRACE], "background"),
+    ],
+    "piecesText": [
+        ([[0, 1, 3], PIECES, TRACE], "1 dog in frames 1–4; background in frames 3–4"),
+        ([[], PIECES, TRACE], "nothing of the video"),
+        ([[0, 2], {"pieces": [*PIECES["pieces"][:1], {}, {"track": 1, "box": None, "groups": [2, 2]}]},
+          TRACE | {"groups": [[0, 1], [2, 3], [4]]}], "1 dog in frames 1–2 and frame 5"),
+    ],
+    "givenText": [
+        (["Given these alone", {"answer": "yes", "probability": 0.25, "margin": -1.5}],
+         "Given these alone: “yes”, this token's probability 25.0 %, its lead −1.50 logits."),
+    ],
+    "smallestText": [
+        (["keep", smallest([0], 1), TRACE],
+         "Enough for “yes”: 1 dog in frames 1–2 (certified: no smaller set does it, 2 of this size do)."),
+        (["remove", smallest([0, 1], 1), TRACE],
+         "Without 1 dog in frames 1–4 it says “no” (an upper bound: the smallest has 1 to 2 pieces)."),
+        (["keep", smallest(None, 5), TRACE], "No set of pieces keeps the answer with this margin: certified."),
+        (["remove", smallest(None, 2), TRACE],
+         "Nothing that is hidden changes the answer, as far as sets of fewer than 2 pieces show."),
+        (["keep", {"keep": None, "pieces": []}, TRACE], ""),
+    ],
     "colourRange": [
         (["2", True, False], "−2 against to 2 for the token, logits a cell; the same for all three"),
         (["2", False, True], "0 to 2, of the row's attention a cell; the same for all three"),

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from macd_studio.core.errors import Cancelled, OptionError
-from macd_studio.core.evidence.kinds import readings, readings_of
-from macd_studio.core.evidence.options import EvidenceOptions
+from macd_studio.core.evidence.kinds import readings, readings_of, views_of
+from macd_studio.core.evidence.options import EnoughOptions, EvidenceOptions
 from macd_studio.core.evidence.run import evidence_events
 from macd_studio.core.whatif.workbench import Workbench
 from macd_studio.macd_ui.actions import expected_s, known_costs, learn_measurement, plain_action
@@ -121,7 +121,7 @@ def test_the_expected_time_is_that_of_the_readings_asked_for(handlers):
 def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
     trace, estimator = handlers.view.first[1], Estimator()
     estimator.learn(work_of_trace(trace), trace)  # a run alone says nothing of maps
-    assert known_costs(estimator, trace) == {"controls": None, "evidence": None}
+    assert known_costs(estimator, trace) == {"controls": None, "evidence": None, "enough": None}
     both = {"do": "evidence", "evidence": {"kinds": ["gradient", "attention"], "lens": True}}
     learn_measurement(estimator, trace, both, 3.0)
     costs = known_costs(estimator, trace)["evidence"]
@@ -147,3 +147,75 @@ def test_times_beside_the_buttons_were_measured_on_this_server(handlers):
     learn_measurement(estimator, trace, knocked, 99.0)
     after = known_costs(estimator, trace)["evidence"]
     assert {kind: after[kind] for kind in costs} == costs
+
+
+def looked_for(handlers, **options):
+    trace = handlers.store.sessions.open("me").trace
+    action = {"do": "enough", "run": identity(trace), "enough": {"token": 1, "spans": 1} | options}
+    return list(handlers.changes.act(action, "", "me"))
+
+
+def test_what_is_enough_is_streamed_shown_and_timed(handlers):
+    updates = looked_for(handlers)
+    sent = [u["viewer"]["trace"]["enough"] for u in updates if "trace" in u.get("viewer", {})]
+    assert len(sent) > 1
+    assert all(len(one) == 1 for one in sent)  # bounds, as they are found
+    told = [u["viewer"]["status"]["message"] for u in updates if "viewer" in u]
+    assert any("views read: keep" in message for message in told)
+    *_, last = updates
+    (one,) = last["viewer"]["trace"]["enough"]
+    assert one["keep"]["given"]["same"]
+    assert last["viewer"]["trace"]["enough_ms"] > 0
+    session = handlers.store.sessions.open("me")
+    assert session.undo_stack == []
+    assert session.trace.enough[0].views == one["views"]
+    *_, last = looked_for(handlers, search=False, keep=["background"])
+    (again,) = last["viewer"]["trace"]["enough"]
+    assert again["keep"] == one["keep"]
+    assert len(again["asked"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"token": 99}, "has no token 99"),
+        ({"keep": ["7:1-2"]}, "there is no piece 7"),
+        ({"keep": ["x"]}, "is not a piece"),
+        ({"search": False}, "nothing is asked for"),
+        ({"margin": float("nan")}, "margin"),
+    ],
+)
+def test_what_cannot_be_looked_for_is_refused_in_its_panel(handlers, options, words):
+    *_, last = looked_for(handlers, **options)
+    status = last["viewer"]["status"]
+    assert words in status["error"]
+    assert status["where"] == "enough"
+    assert handlers.store.sessions.open("me").trace.enough == ()
+
+
+def test_only_options_of_the_page_are_taken():
+    kept = plain_action({"do": "enough", "enough": {"token": 2, "budget": 10**5, "x": 1}})
+    assert kept == {"do": "enough", "enough": {"token": 2}}
+    with pytest.raises(OptionError):
+        plain_action({"do": "enough", "enough": "x"})
+
+
+def test_the_expected_time_of_a_search_is_that_of_the_views_it_may_read(handlers):
+    assert views_of(EnoughOptions(), 1, 4) == 256  # two regions in four runs
+    assert views_of(EnoughOptions(), 2, 4) == 2**6
+    assert views_of(EnoughOptions(), 12, 4) == 512  # as far as the budget goes
+    assert views_of(EnoughOptions(spans=4), 0, 2) == 4
+    assert views_of(EnoughOptions(search=False, keep=("1",)), 3, 4) == 3
+    trace, estimator = handlers.view.first[1], Estimator()
+    work, action = work_of_trace(trace), {"do": "enough", "enough": {"spans": 1}}
+    assert expected_s(estimator, work, trace, action) is None
+    estimator.learn(work, trace)
+    views = 2 ** (len(trace.tracks) + 1)
+    expected = expected_s(estimator, work, trace, action)
+    assert expected == pytest.approx(0.6 * views * estimator.reading(work, 1))
+    looked_for(handlers)
+    after = handlers.store.sessions.open("me").trace
+    learn_measurement(estimator, trace, action, 2.0, after)
+    assert known_costs(estimator, trace)["enough"] == pytest.approx(
+        2000.0 / after.enough[0].views, abs=0.1
+    )

@@ -4,7 +4,7 @@
 
 import { fixed, percent, signed, visible } from "./text.js";
 
-/** @import { ControlOutcome, ControlReport, Edit, Evidence, KnockOut, Level, Trace, Track, View } from "./types" */
+/** @import { ControlOutcome, ControlReport, Edit, Enough, Evidence, Given, KnockOut, Level, Piece, Trace, Track, View } from "./types" */
 
 export const TEXT = {
   // ask-evidence
@@ -39,6 +39,14 @@ export const TEXT = {
   lensNote: "Each layer's hidden state read out by the model's own head. Early layers were not trained to be read that way.",
   kindOfMap: "Kind of map", mapOf: "Map of", onThePicture: "On the picture", opacityOfTheMap: "Opacity of the map",
   opacity: "opacity", whereTheEvidenceLies: "Where the evidence lies",
+  // enough
+  whatIsEnough: "What is enough?", marginToKeep: "Margin to keep, in logits", runsOfFrames: "Runs of frames",
+  asManyAsCanBeCertified: "as many as can be certified", whatMustStay: "What must stay", theWholeAnswer: "the whole answer",
+  thisTokenAlone: "this token", lookForIt: "Look for it", setOnShow: "Set on show", readTheseAlone: "Read these alone",
+  marginLabel: "margin at least", runsLabel: "runs of frames", mustStayLabel: "must stay", pieces: "Pieces",
+  shownToTheModel: "shown to the model", keepSet: "Enough", withoutSet: "Without what changes it", allOfIt: "All",
+  nothingOfIt: "Nothing", givenThese: "Given these alone", givenNothing: "Given nothing of the video",
+  notReadYet: "The model has not read this set yet.",
   // flips
   saveSVG: "Save SVG", decisionBoundary: "Decision boundary for this token",
   flipMapHint: "The ring is where you are; click a place to go there. Small β are spread out.",
@@ -132,7 +140,7 @@ export const SIGNS = [
 export const TERMS = {
   "logit V": "logits", "logit V_d": "logits", score: "score rule", gradient: "gradient", "≈ gradient": "gradient",
   "query loss when masked": "query loss", "p before": "plausibility cut", Objects: "track", Answers: "method",
-  "Where the evidence lies": "evidence map", "Decision boundary for this token": "flip point", "Soft masks": "mask", Levels: "level",
+  "Where the evidence lies": "evidence map", "What is enough?": "enough", "Decision boundary for this token": "flip point", "Soft masks": "mask", Levels: "level",
   "As the model sees it": "sampled frames", "α": "contrast strength", "β": "plausibility cut",
   "What if …": "counterfactual",
 };
@@ -684,6 +692,74 @@ export const measuredTokens = ({ evidence, answers }) => evidence.map(({ target 
 /** @type {(token: string) => string} */
 export const lensName = (token) => `probability of ${visible(token)}`;
 
+// ---- enough
+
+/** @type {(piece: Pick<Piece, "track" | "box">, trace: Pick<Trace, "tracks">) => string} what a piece shows, without its frames */
+export const pieceName = ({ track, box }, { tracks }) => {
+  const object = tracks.find(({ id }) => id === track);
+  if (object) return trackName(object);
+  return track !== null ? `object ${track}` : box ? `region ${box.join(", ")}` : "background";
+};
+
+/**
+ * A set of pieces; runs of one region that follow each other are joined.
+ *
+ * @type {(shown: number[], one: Pick<Enough, "pieces">, trace: Pick<Trace, "tracks" | "groups">) => string}
+ */
+export const piecesText = (shown, { pieces }, trace) => {
+  /** @type {Map<string, number[][]>} */
+  const regions = new Map();
+  for (const i of shown) {
+    const name = pieceName(pieces[i], trace), [first, last] = pieces[i].groups, runs = regions.get(name) ?? [];
+    const before = runs.at(-1);
+    if (before && before[1] + 1 === first) before[1] = last;
+    else runs.push([first, last]);
+    regions.set(name, runs);
+  }
+  return [...regions].map(([name, runs]) => `${name} in ${listed(runs.map(([first, last]) => groupName(trace.groups.slice(first, last + 1).flat())))}`)
+    .join("; ") || "nothing of the video";
+};
+
+/** @type {(head: string, given: Pick<Given, "answer" | "probability" | "margin">) => string} */
+export const givenText = (head, { answer, probability, margin }) =>
+  `${head}: “${answer}”, this token's probability ${percent(probability)}, its lead ${signed(margin)} logits.`;
+
+/**
+ * The smallest set that keeps the answer, or whose removal changes it; empty where it was not looked for.
+ *
+ * @type {(what: "keep" | "remove", one: Enough, trace: Pick<Trace, "tracks" | "groups">) => string}
+ */
+export const smallestText = (what, one, trace) => {
+  const found = one[what], n = one.pieces.length, keeps = what === "keep";
+  if (!found) return "";
+  if (!found.pieces || !found.given) {
+    const none = keeps ? "No set of pieces keeps the answer with this margin" : "Nothing that is hidden changes the answer";
+    return found.lower > n ? `${none}: certified.` : `${none}, as far as sets of fewer than ${found.lower} pieces show.`;
+  }
+  const size = found.pieces.length, set = piecesText(found.pieces, one, trace);
+  const proof = found.lower === size
+    ? `certified: no smaller set does it${found.alike > 1 ? `, ${found.alike} of this size do` : ""}`
+    : `an upper bound: the smallest has ${found.lower} to ${size} pieces`;
+  if (keeps) return `Enough for “${one.whole.answer}”: ${set} (${proof}).`;
+  return `Without ${set} it says “${found.given.answer}” (${proof}).`;
+};
+
+/**
+ * What the panel says first. text: of the token; null: there is none.
+ *
+ * @type {(text: string | null, found: boolean, able: boolean, answer: string) => string}
+ */
+export const noEnough = (text, found, able, answer) => {
+  if (text === null) return "The model's own answer, the baseline's, has no token here.";
+  const token = `${visible(text)} in the model's own answer, “${answer}”`;
+  if (found) return `For ${token}. Dimmed is what is hidden from the model.`;
+  return able ? `The fewest objects and frames that alone make the model say ${token}.` : `Nothing was looked for of ${token}.`;
+};
+
+/** @type {(views: number, milliseconds: number | null) => string} */
+export const enoughCost = (views, milliseconds) =>
+  milliseconds === null ? `at most ${views} views` : `at most ${views} views, ${costText(milliseconds)}`;
+
 /** @type {(milliseconds: number) => string} */
 export const costText = (milliseconds) =>
   milliseconds < 950 ? `about ${Math.max(0.1, milliseconds / 1000).toFixed(1)} s` : `about ${Math.round(milliseconds / 1000)} s`;
@@ -759,6 +835,8 @@ export const LABELS = {
   map: (name, frame) => `Map of ${name} over frame ${frame + 1}`,
   /** @type {(texts: string[]) => string} */
   flips: (texts) => `Token chosen over α and β: ${texts.join(", ")}`,
+  /** @type {(name: string, frames: string) => string} */
+  piece: (name, frames) => `${name}, ${frames}`,
 };
 
 /** @type {(seed: number, shared: Record<string, number>) => string} shared: what methods had in common, and how often */

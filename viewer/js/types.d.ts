@@ -141,6 +141,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   enough: Enough[];
   /** Milliseconds that each kind of map took on this server, "occlusion-grid" by patch, as far as known. */
   evidence_ms: Record<string, number> | null;
+  /** Milliseconds that one view of a search for what is enough took on this server, as far as known. */
+  enough_ms: number | null;
   /** Whether the evidence of a token can be measured. */
   measurable: boolean;
   /** Whether the masks can be compared with controls. */
@@ -266,6 +268,17 @@ export interface EvidenceRequest {
   lens?: boolean;
 }
 
+/** What is looked for, or read: core/evidence/options.py. */
+export interface EnoughRequest {
+  token: number;
+  same: string;
+  margin: number;
+  spans: number;
+  boxes?: string[];
+  search: boolean;
+  keep?: string[];
+}
+
 /** A change by hand: core/whatif/edits.py says which of these belong to which kind. */
 export interface Edit {
   kind: "level" | "frames" | "drop" | "merge" | "label" | "brush" | "add";
@@ -288,6 +301,7 @@ export type Action =
   | { do: "occlusion" }
   | { do: "controls" }
   | { do: "evidence"; evidence: EvidenceRequest }
+  | { do: "enough"; enough: EnoughRequest }
   | { do: "detect"; detector: string }
   | { do: "redecode"; method: string; alpha: number; beta: number };
 export type Send = (action: Action) => void;

@@ -6,6 +6,7 @@ import { Bars } from "./bars.js";
 import { Beside, Compare } from "./compare.js";
 import { Controls, OcclusionPanel, Regions } from "./controls.js";
 import { all, button, el } from "./dom.js";
+import { EnoughPanel } from "./enough.js";
 import { EvidencePanel } from "./evidence.js";
 import { Headline } from "./headline.js";
 import { Help, Legend, Reproduce, Tour } from "./help.js";
@@ -49,11 +50,12 @@ export class Viewer {
     this.tour = new Tour(this.state, () => this.body);
     this.whatif = new WhatIf(this.state, commit, this.stage);
     this.evidence = new EvidencePanel(this.state, commit, this.stage);
+    this.enough = new EnoughPanel(this.state, commit, this.stage);
     this.regions = new Regions(this.state, commit);
     this.beside = new Beside(this.state, this.stage);
     this.address = new Address(this.state, this.tokens);
     /** @type {Record<string, { error: HTMLElement }>} where an error can be told */
-    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence };
+    this.panels = { whatif: this.whatif, occlusion: this.occlusion, tokens: this.tokens, controls: this.controls, evidence: this.evidence, enough: this.enough };
     this.reproduce = new Reproduce(host.base || "");
     this.help = new Help();
     this.badge = el("p", { class: "mv-badge", hidden: true });
@@ -67,7 +69,7 @@ export class Viewer {
         button("?", () => this.help.toggle(), { "aria-label": TEXT.keys })),
       this.headline.root, this.first,
       el("div", { class: "mv-columns" },
-        el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, this.evidence.root),
+        el("div", { class: "mv-main" }, this.stage.more, this.steps.more, this.tokens.root, this.evidence.root, this.enough.root),
         this.side),
       this.compare.root, this.beside.root, this.about, this.notes, this.legend.root, this.reproduce.root, this.tour.root);
     this.root = el("div", {
@@ -155,6 +157,7 @@ export class Viewer {
     this.occlusion.busy(now);
     this.controls.busy(now);
     this.evidence.busy(now);
+    this.enough.busy(now);
     this.regions.busy(now);
   }
 
@@ -185,7 +188,7 @@ export class Viewer {
     this.badge.hidden = !trace.badge;
     this.notes.replaceChildren(...trace.warnings.map((w) => el("li", {}, w)));
     if (fresh && trace.final) Object.assign(this.state, this.opening());
-    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.beside, this.regions]) {
+    for (const part of [this.headline, this.controls, this.stage, this.steps, this.rail, this.tokens, this.bars, this.compare, this.occlusion, this.whatif, this.reproduce, this.evidence, this.enough, this.beside, this.regions]) {
       part.load(trace);
     }
     this.legend.loadTrace(trace);
@@ -290,6 +293,7 @@ export class Viewer {
     this.compare.draw();
     this.whatif.draw();
     this.evidence.draw();
+    this.enough.draw();
     this.beside.draw();
     this.address.draw();
     this.legend.explain(this.body);
