@@ -278,8 +278,10 @@ def _backbone() -> Any:
 def run_file(trace: Trace) -> File:
     """What the model needs of a run beside its payload; `EngineRun` in viewer/js/types.d.ts.
 
-    For a run that `why_not` has nothing against. Loads the embedded backbone for its prompt.
+    Empty for a run that `why_not` has something against. Loads the embedded backbone.
     """
+    if why_not(trace):
+        return File(b"{}", "application/json")
     lm, options = _backbone(), trace.options
     assert trace.model_frames is not None
     encoded = lm.encode_frames(trace.model_frames, trace.question)

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.words import visible
 from macd_studio.macd_ui.settings import ServerSettings
-from macd_studio.viewer.export import LINKED
+from macd_studio.viewer.export import COMPUTING, LINKED
 
 INDEX = "index.html"
 HOME = "../"
@@ -107,7 +107,11 @@ def page_headers(settings: ServerSettings, policy: str = LINKED) -> dict[str, st
     """
     ancestors = "'self' https://huggingface.co" if settings.space else "'self'"
     served = policy.replace(" file:", "")
-    return {
+    shared = {  # so that a worker may use threads
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Embedder-Policy": "require-corp",
+    }
+    return (shared if policy == COMPUTING else {}) | {
         "Content-Security-Policy": f"{served}; frame-ancestors {ancestors}; base-uri 'none'",
         "Cache-Control": "no-cache",
         "X-Content-Type-Options": "nosniff",

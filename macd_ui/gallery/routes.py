@@ -9,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import HASH_CHARACTERS, Site
 from macd_studio.macd_ui.settings import ServerSettings
 from macd_studio.macd_ui.sites import HOME, INDEX, File, page_headers, site_routes
+from macd_studio.viewer.export import COMPUTING
 
 UNKNOWN = "There is no such run here. /gallery lists those that are."
 GALLERY = "gallery"
@@ -21,12 +23,12 @@ GALLERY = "gallery"
 def site_of(settings: ServerSettings) -> Site:
     """The gallery of the folder that the server was started with; else of the shipped examples."""
     place = Path(settings.gallery) if settings.gallery else SHIPPED
-    return Site([place], home=HOME)
+    return Site([place], home=HOME, engine=built())
 
 
 def routes(site: Site, settings: ServerSettings) -> list[Route]:
     """The routes, for `launch(app_kwargs={"routes": ...})`. The folder is the host's own."""
-    headers = page_headers(settings)
+    headers = page_headers(settings, *([COMPUTING] if site.engine else []))
 
     def find(path: str) -> File | None:
         if path == INDEX or site.find(Path(path).stem) is None:

@@ -28,7 +28,7 @@ from macd_studio.core.traces.fewer import with_fewer_candidates
 from macd_studio.core.types import Trace
 from macd_studio.core.words import count, visible
 from macd_studio.macd_ui.clips import file_stamp
-from macd_studio.macd_ui.engine import Engine, run_file, why_not
+from macd_studio.macd_ui.engine import Engine, run_file
 from macd_studio.macd_ui.examples import Example, described
 from macd_studio.macd_ui.sites import (
     INDEX,
@@ -284,7 +284,7 @@ class Site:
         if again.sha256 != run.sha256:
             raise TraceError("the file of this run was changed", "Open the gallery again")
         if kind == "json":
-            return File(b"{}", "application/json") if why_not(trace) else run_file(trace)
+            return run_file(trace)
         if kind == "webp":
             return thumbnail(trace)
         return run_page(run, trace, self.most_kb, engine=self.engine)

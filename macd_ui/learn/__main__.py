@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from macd_studio.macd_ui.engine import built
 from macd_studio.macd_ui.learn.site import Site, example_folders, write_site
 from macd_studio.macd_ui.sites import INDEX, exit_code
 
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = Path(options.out)
 
     def write() -> None:
-        site = Site(options.language, options.home, example_folders(options.examples))
+        folders = example_folders(options.examples)
+        site = Site(options.language, options.home, folders, built())
         size = write_site(site, out)
         if options.zip:
             shutil.make_archive(str(out), "zip", out.parent, out.name)

@@ -51,7 +51,7 @@ LIGHTS = {
 }  # fmt: skip
 """What of the viewer can be outlined → its selector."""
 LAYERS = {"boxes", "soft", "levels", "counter", "model"}
-VIEW_GOALS = {"frames", "object", "counterfactual", "token"}
+VIEW_GOALS = {"frames", "object", "counterfactual", "token", "guessed"}
 """What can be asked for in the viewer; js/live.js knows when each is reached."""
 WIDGETS = {
     "patches": {"all-frames"},

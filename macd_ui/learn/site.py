@@ -5,6 +5,7 @@ learn.js, learn.css           the script, which holds the viewer, and the styles
 data/course.js                chapters, strings and figures
 data/part-ROLE.js             an example's trace for the viewer, see `roles`
 data/lesson-NAME.js           what a widget shows, see `toyworld.make_lessons`
+data/run-ROLE.json, engine/   the embedded model, where it is built, see `macd_ui.engine`
 
 Data are scripts that call `macdLearn(name, …)`: a page opened from disk may fetch nothing.
 """
@@ -23,6 +24,7 @@ from starlette.routing import Route
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.words import visible
+from macd_studio.macd_ui.engine import Engine, built, run_file
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.learn.chapters import (
     HERE,
@@ -57,7 +59,7 @@ from macd_studio.macd_ui.sites import (
 )
 from macd_studio.viewer import payload, status, style
 from macd_studio.viewer.bundle import bundle
-from macd_studio.viewer.export import LINKED
+from macd_studio.viewer.export import COMPUTING, LINKED
 from macd_studio.viewer.shrink import as_text, shrink
 
 SCRIPT, STYLE = HERE / "js" / "learn.js", HERE / "learn.css"
@@ -72,11 +74,15 @@ class Site:
     """The course in one language; safe to share between threads. Files are made when asked for.
 
     home: address of the main page, "" where there is none. folders: of examples, see
-    `examples_by_role`.
+    `examples_by_role`. engine: computes changes of examples in the browser.
     """
 
     def __init__(
-        self, language: str = "en", home: str = "", folders: list[Path] | None = None
+        self,
+        language: str = "en",
+        home: str = "",
+        folders: list[Path] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         if language not in languages():
             raise OptionError(
@@ -88,7 +94,7 @@ class Site:
                 f"{visible(home)[:80]} is not the address of a page",
                 "Give one that begins with https://",
             )
-        self.language, self.home, self.folders = language, home, folders
+        self.language, self.home, self.folders, self.engine = language, home, folders, engine
         self._lock = threading.RLock()
         self._made: dict[str, File] = {}
         self._examples: dict[str, RoleExample] | None = None
@@ -109,14 +115,20 @@ class Site:
         """Every file of the course."""
         data = ["course", *(f"part-{r}" for r in ROLES), *(f"lesson-{n}" for n in LESSONS)]
         pages = [INDEX, "worksheet.html", SCRIPT.name, STYLE.name]
-        return [*pages, *(f"data/{name}.js" for name in data)]
+        engine = self.engine.paths() if self.engine else []
+        runs = [f"data/run-{role}.json" for role in ROLES if self.engine]
+        return [*pages, *(f"data/{name}.js" for name in data), *engine, *runs]
 
     def file(self, path: str) -> File | None:
         """A file by its path, None where there is none. Raises MacdError."""
         if path not in self.paths():
             return None
         with self._lock:
-            if path not in self._made:
+            if self.engine and (part := self.engine.file(path)) is not None:
+                return part
+            if path not in self._made and path.endswith(".json"):
+                self._made[path] = run_file(self.examples[Path(path).stem.partition("-")[2]].trace)
+            elif path not in self._made:
                 kind = path.rpartition(".")[2].replace("js", "javascript")
                 self._made[path] = text_file(self._text(path), kind)
             return self._made[path]
@@ -158,7 +170,11 @@ class Site:
             f'</noscript></main>\n</div>\n<script src="{SCRIPT.name}"></script>'
         )
         return page_frame(
-            strings["site"], body, language=self.language, policy=LINKED, style=STYLE.name
+            strings["site"],
+            body,
+            language=self.language,
+            policy=COMPUTING if self.engine else LINKED,
+            style=STYLE.name,
         )
 
     def course(self) -> dict[str, Any]:
@@ -193,6 +209,8 @@ class Site:
         shown = self.examples[role]
         data, _ = shrink(payload(shown.trace, status()), 1000 * MOST_KB)
         data["constants"]["glossary"] = read_glossary(self.language)
+        if self.engine:
+            data["engine"] = self.engine.about(shown.trace, f"data/run-{role}.json")
         return {"payload": data, "lean": lean_of(shown)}
 
 
@@ -205,8 +223,9 @@ def write_site(site: Site, folder: Path) -> int:
 
 def routes(settings: ServerSettings) -> list[Route]:
     """The routes at /learn. Nothing is read before it is asked."""
-    headers = page_headers(settings)
-    return site_routes(LEARN, Site(home=HOME).file, UNKNOWN, lambda path: headers)
+    engine = built()
+    headers = page_headers(settings, *([COMPUTING] if engine else []))
+    return site_routes(LEARN, Site(home=HOME, engine=engine).file, UNKNOWN, lambda path: headers)
 
 
 def example_folders(names: Sequence[str]) -> list[Path] | None:

@@ -20,6 +20,8 @@ from macd_studio.evals.benchmarks.toyworld import random_item
 from macd_studio.macd_ui.engine import EngineError, make, run_file
 from macd_studio.macd_ui.examples import SHIPPED
 from macd_studio.macd_ui.gallery.site import Site, write_site
+from macd_studio.macd_ui.learn.site import Site as Course
+from macd_studio.macd_ui.learn.site import write_site as write_course
 from macd_studio.toyworld.clips import write_mp4
 from macd_studio.viewer.payload import payload
 from tests.patience import PATIENCE_MS
@@ -35,12 +37,17 @@ ASK = """
   const { engine, trace, constants } = JSON.parse(document.getElementById("trace").textContent);
   const folder = new URL(engine.folder, document.baseURI).href;
   const worker = new Worker(`${folder}worker.js`);
-  window.openTrace = (trace, constants, run) =>
+  let shown = "";
+  window.openTrace = (trace, constants, run) => {
+    shown = run;
     worker.postMessage({ folder, run, trace, constants });
+  };
   window.ask = (action) => new Promise((resolve) => {
     worker.onerror = (event) => resolve({ status: { error: `worker: ${event.message}` } });
-    worker.onmessage = ({ data }) => { if (!data.status.running) resolve(data); };
-    worker.postMessage({ action });
+    worker.onmessage = ({ data: { run, answer } }) => {
+      if (run === shown && !answer.status.running) resolve(answer);
+    };
+    worker.postMessage({ run: shown, action });
   });
   openTrace(trace, constants, new URL(engine.run, document.baseURI).href);
 })()
@@ -76,9 +83,14 @@ def engine():
 
 
 @pytest.fixture(scope="module")
-def site(engine, tmp_path_factory):
+def folder(tmp_path_factory):
+    """What the server has: a gallery, and a course in a folder of it."""
+    return tmp_path_factory.mktemp("engine") / "out"
+
+
+@pytest.fixture(scope="module")
+def site(engine, folder):
     """Address of a gallery of one example, and the name of that run."""
-    folder = tmp_path_factory.mktemp("engine") / "out"
     gallery = Site([SHIPPED / f"{EXAMPLE}.macd"], engine=engine)
     assert write_site(gallery, folder) == []
     handler = functools.partial(Handler, directory=folder)
@@ -258,3 +270,87 @@ def test_every_change_and_measurement_of_an_example_is_the_servers(alone, toywor
     assert alone.evaluate("ask({ do: 'redo' })")["trace"]["answers"] != before["answers"]
     refused = alone.evaluate("ask({ do: 'evidence', evidence: {} })")["status"]
     assert refused["error"].startswith("This needs the app")
+
+
+NO_MEMORY = """
+self.ort = { env: { wasm: {} }, InferenceSession: {
+  create() { throw new RangeError("Array buffer allocation failed"); } } };
+"""
+CASES = {
+    "disk": "This page was opened from disk",
+    "no WebAssembly": "This browser cannot run the model",
+    "no connection": "The model could not be loaded. Check the connection",
+    "no memory": "There is not enough memory for the model.",
+}
+
+
+@pytest.mark.parametrize("case", sampled(CASES, ["disk"]))
+def test_where_no_model_can_run_the_page_says_so_and_shows_what_is_saved(
+    browser, site, folder, case
+):
+    address, name = site
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    if case == "no WebAssembly":
+        page.add_init_script("delete globalThis.WebAssembly")
+    elif case == "no memory":
+        script = {"body": NO_MEMORY, "content_type": "text/javascript"}
+        context.route("**/ort.js", lambda route: route.fulfill(**script))
+    elif case == "no connection":
+        context.route("**/weights.bin*", lambda route: route.abort())
+    start = folder.as_uri() + "/" if case == "disk" else address
+    page.goto(f"{start}t/{name}.html")
+    page.locator(".mv-whatif summary").click()
+    if case in ("disk", "no WebAssembly"):
+        assert CASES[case] in page.locator(".mv-where").inner_text()
+        assert page.locator(".mv-whatif button:visible").count() == 0
+    else:
+        page.locator(".mv-root").focus()
+        page.keyboard.press("1")
+        for _ in range(2):  # the controls can be used again
+            page.locator(".mv-edit-object button[aria-pressed=false]:enabled").first.click()
+            page.get_by_text(CASES[case]).wait_for()
+            assert page.locator(".mv-edits li").count() == 0
+    assert page.locator(".mv-token").count() > 1
+    context.close()
+
+
+@pytest.mark.long
+def test_the_course_asks_for_a_prediction_before_a_change(browser, engine, site, folder):
+    write_course(Course(folders=[SHIPPED], engine=engine), folder / "course")
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    problems = []
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.route("**/favicon.ico", lambda route: route.fulfill(body=""))
+    page.goto(f"{site[0]}course/index.html#05-contrast")
+    page.locator(".ln-options input").first.check()
+    page.locator(".ln-sure input").first.check()
+    page.locator(".ln-main-button").click()
+    step = page.locator(".ln-step").filter(
+        has=page.locator(".ln-task", has_text="Predict a change")
+    )
+    step.locator(".mv-root").focus()
+    page.keyboard.press("1")
+    levels = step.locator(".mv-edit-object .mv-segments button")
+    before = step.locator(".mv-edit-object button[aria-pressed=true]").inner_text()
+    for answer, edits in (("Do not change it", 0), ("It stays", 1)):
+        levels.and_(page.locator("[aria-pressed=false]:enabled")).first.click()
+        step.get_by_text("Predict first: MACD now answers").wait_for()
+        assert step.locator(".mv-edits li").count() == 0
+        assert step.locator(".ln-finished").count() == 0
+        step.get_by_role("button", name=answer).click()
+        step.locator(".mv-edit-object .mv-segments button:enabled").first.wait_for()
+        page.wait_for_function(
+            "([n]) => document.querySelectorAll('.mv-edits li').length === n", arg=[edits]
+        )
+    assert step.locator(".mv-edit-object button[aria-pressed=true]").inner_text() != before
+    told = step.locator(".ln-result").inner_text()
+    same = told.startswith("The answer stays")
+    assert told.endswith("You guessed right." if same else "You guessed otherwise.")
+    step.locator(".ln-finished").wait_for()
+    context.close()
+    assert not problems

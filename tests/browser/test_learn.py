@@ -273,7 +273,9 @@ def walk(page, course_data, look):
         settled(page)
         steps = page.locator(".ln-step")
         for i, step in enumerate(chapter["steps"]):
-            if step["done"]:
+            if step["done"] == "guessed":  # from disk, no model can run
+                assert steps.nth(i).locator(".ln-task").count() == 0
+            elif step["done"]:
                 do_task(page, steps.nth(i), step["done"])
                 steps.nth(i).locator(".ln-finished").wait_for()
         look(chapter["name"])

@@ -4,10 +4,15 @@
 
 import { TEXT } from "./strings.js";
 
-/** @import { Action, EngineAbout, Host, Payload } from "./types" */
+/** @import { Action, Host, Payload } from "./types" */
 
 /** What the worker can do of what a viewer asks for. @type {Action["do"][]} */
 const ACTIONS = ["edit", "undo", "redo", "redecode", "occlusion", "controls"];
+
+/** The worker of each folder of an engine; all viewers of a page share it. @type {Map<string, Worker>} */
+const workers = new Map();
+/** Run → what shows the answers about it. @type {Map<string, (answer: Partial<Payload>) => void>} */
+const shows = new Map();
 
 /**
  * What a page without a server hands its viewer: how to send an action, or why it cannot.
@@ -17,17 +22,22 @@ const ACTIONS = ["edit", "undo", "redo", "redecode", "occlusion", "controls"];
 export function engineFor(payload, base, show) {
   const { engine } = payload;
   if (!engine) return {};
-  if (engine.whyNot) return { cannot: engine.whyNot };
-  const cannot = missing();
+  const cannot = engine.whyNot || missing();
   if (cannot) return { cannot };
-  /** @type {Worker | null} */
-  let worker = null;
+  const folder = new URL(engine.folder, base).href, run = new URL(engine.run, base).href;
+  let begun = false;
+  const begin = () => {
+    begun = true;
+    shows.set(run, show);
+    worker(folder).postMessage({ folder, run, trace: payload.trace, constants: payload.constants });
+  };
   return {
     can: new Set(ACTIONS),
     megabytes: engine.bytes / 1e6,
+    restart: () => { if (begun) begin(); },
     send: (action) => {
-      worker ??= start(engine, payload, base, show, () => { worker = null; });
-      worker.postMessage({ action });
+      if (!begun || !workers.has(folder)) begin();
+      worker(folder).postMessage({ run, action });
     },
   };
 }
@@ -39,19 +49,18 @@ function missing() {
   return needs.every((name) => name in globalThis) ? "" : TEXT.engineNotHere;
 }
 
-/**
- * @param {EngineAbout} engine @param {Payload} payload @param {string} base
- * @param {(answer: Partial<Payload>) => void} show @param {() => void} ended
- */
-function start(engine, payload, base, show, ended) {
-  const folder = new URL(engine.folder, base).href;
-  const worker = new Worker(`${folder}worker.js`);
-  worker.onmessage = ({ data }) => show(data);
-  worker.onerror = () => {
-    worker.terminate();
-    ended(); // the next change tries again
-    show({ status: { stage: "", fraction: 0, message: "", stages_done: [], running: false, error: TEXT.engineUnreachable, where: "whatif" } });
+/** @param {string} folder */
+function worker(folder) {
+  const former = workers.get(folder);
+  if (former) return former;
+  const made = new Worker(`${folder}worker.js`);
+  workers.set(folder, made);
+  made.onmessage = ({ data: { run, answer } }) => shows.get(run)?.(answer);
+  made.onerror = () => {
+    made.terminate();
+    workers.delete(folder); // the next change tries again
+    const status = { stage: "", fraction: 0, message: "", stages_done: [], running: false, error: TEXT.engineUnreachable, where: "whatif" };
+    for (const show of shows.values()) show({ status });
   };
-  worker.postMessage({ folder, run: new URL(engine.run, base).href, trace: payload.trace, constants: payload.constants });
-  return worker;
+  return made;
 }

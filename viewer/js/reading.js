@@ -14,13 +14,11 @@ const UNSEEN = -1e9;
 export class Unreachable extends Error {}
 
 export class Model {
-  /**
-   * @param {string} folder address of the engine's files, with its final slash
-   * @param {(bytes: number, of: number) => void} progress
-   */
-  constructor(folder, progress) {
+  /** @param {string} folder address of the engine's files, with its final slash */
+  constructor(folder) {
     this.folder = folder;
-    this.progress = progress;
+    /** @type {(bytes: number, of: number) => void} */
+    this.progress = () => {};
     /** @type {Promise<Record<string, Uint8Array>> | null} */
     this.files = null;
     /** @type {Map<string, Promise<any>>} */

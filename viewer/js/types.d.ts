@@ -314,6 +314,8 @@ export interface Host {
   can?: Set<Action["do"]>;
   /** Why nothing can be changed here, in a sentence. */
   cannot?: string;
+  /** Makes what computes begin with the first payload again. */
+  restart?: () => void;
   /** That the first change loads, in MB. */
   megabytes?: number;
   /** Takes a file that was dropped on the viewer. */

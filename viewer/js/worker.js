@@ -12,50 +12,54 @@ const PANELS = { edit: "whatif", undo: "whatif", redo: "whatif", redecode: "toke
 const EVERY = 250_000; // bytes between two reports
 
 /** @typedef {{ folder: string, run: string, trace: Trace, constants: Constants }} Opened */
-/** @type {Opened | null} */
-let opened = null;
+/** The runs to work on by the address of their file, and each with its model. @type {Map<string, Opened>} */
+const opened = new Map();
+/** @type {Map<string, Promise<Bench>>} */
+const benches = new Map();
 /** @type {Model | null} */
 let model = null;
-/** @type {Promise<Bench> | null} */
-let bench = null;
 let last = Promise.resolve();
 
 self.onmessage = ({ data }) => {
-  if (data.folder) { // a trace to work on; what was loaded stays
-    opened = data;
-    bench = null;
+  if (data.action) last = last.then(() => answer(data.run, data.action));
+  else { // it begins as the page shows it; what was loaded stays
+    opened.set(data.run, data);
+    benches.delete(data.run);
   }
-  else last = last.then(() => answer(data.action));
 };
 
-/** @param {Action & { run: string }} action */
-async function answer(action) {
+/** @param {string} run @param {Action} action */
+async function answer(run, action) {
+  /** @type {(parts: Partial<Status>) => void} */
+  const tell = (parts) => post(run, { status: status(parts) });
   try {
     tell({ running: true, message: TEXT.computingHere });
-    bench ??= open();
-    const held = await bench;
-    const trace = await held.act(action, (message) => tell({ running: true, message }));
-    self.postMessage({ status: status({}), trace });
+    const bench = benches.get(run) ?? open(run, tell);
+    benches.set(run, bench);
+    const trace = await (await bench).act(action, (message) => tell({ running: true, message }));
+    post(run, { status: status({}), trace });
   } catch (error) {
-    if (!(error instanceof Refused)) bench = null;
+    if (!(error instanceof Refused)) benches.delete(run);
     tell({ error: sentence(error), where: PANELS[action.do] });
   }
 }
 
-async function open() {
-  if (!opened) throw new Error("no trace has come");
-  const { folder, run, trace, constants } = opened;
+/** @param {string} run @param {(parts: Partial<Status>) => void} tell */
+async function open(run, tell) {
+  const found = opened.get(run);
+  if (!found) throw new Error("no trace has come");
   let reported = 0;
-  model ??= new Model(folder, (bytes, of) => {
+  const held = model ??= new Model(found.folder);
+  held.progress = (bytes, of) => {
     if (bytes - reported < EVERY && bytes < of) return;
     reported = bytes;
     tell({ running: true, fraction: bytes / of, message: loadingText(bytes, of) });
-  });
-  const [stored] = await Promise.all([fetchOrFail(run).then((answer) => answer.json()), model.fetched()]);
+  };
+  const files = held.fetched().finally(() => { held.progress = () => {}; }); // others may still come after one failed
+  const [stored] = await Promise.all([fetchOrFail(run).then((answer) => answer.json()), files]);
   tell({ running: true, message: TEXT.startingModel });
   const loaded = { ...stored, frames: await unpacked(stored.frames) };
-  const reading = model;
-  return new Bench(trace, loaded, constants, (mask, tokens, fill, targets) => reading.read(loaded, mask, tokens, fill, targets));
+  return new Bench(found.trace, loaded, found.constants, (mask, tokens, fill, targets) => held.read(loaded, mask, tokens, fill, targets));
 }
 
 /** Bytes that were deflated and written as base64. @param {string} text */
@@ -78,9 +82,7 @@ function status(parts) {
   return { stage: "", fraction: 0, message: "", stages_done: [], running: false, error: "", where: "", ...parts };
 }
 
-/** @param {Partial<Status>} parts */
-function tell(parts) {
-  /** @type {Partial<Payload>} */
-  const payload = { status: status(parts) };
-  self.postMessage(payload);
+/** @param {string} run @param {Partial<Payload>} answer */
+function post(run, answer) {
+  self.postMessage({ run, answer });
 }

@@ -173,8 +173,14 @@ class Page {
       store.finish(id);
       this.drawNav();
     };
+    const skip = () => {
+      task?.remove();
+      if (store.state.done[id]) return;
+      store.finish(id);
+      this.drawNav();
+    };
     if (step.done && store.state.done[id]) finish();
-    if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({ root, step, course, data, say, done: finish }));
+    if (step.view || step.widget) this.fill(root, dataOf(step), (data) => mount({ root, step, course, data, say, done: finish, skip }));
     return el("section", { class: "ln-step" }, el("h2", { class: "ln-unseen" }, title), el("div", { class: "ln-prose" }, prose(step.text, course.glossary)), task,
       step.view || step.widget ? root : null);
   }

@@ -2,9 +2,11 @@
 // The viewer of the Debug page inside a lesson, and what a reader can be asked to do in it.
 
 import { all, el } from "../../../viewer/js/dom.js";
+import { engineFor } from "../../../viewer/js/engine.js";
 import { Viewer } from "../../../viewer/js/viewer.js";
 
 /** @import { Place, PartData } from "./types" */
+/** @import { Action, Answer, Host, Payload } from "../../../viewer/js/types" */
 /** @import { State } from "../../../viewer/js/state.js" */
 
 /** Goal → whether it is reached, from what is shown now and the frames that were. @type {Record<string, (state: State, seen: Set<number>) => boolean>} */
@@ -13,9 +15,10 @@ const GOALS = {
   object: (state) => state.track !== null,
   counterfactual: (state) => state.layers.counter,
   token: (state) => state.picked,
+  guessed: (state) => state.loaded.edits.length > 0, // no change is computed before its outcome was predicted
 };
 
-/** @type {Map<string, Viewer>} one for each role, because a viewer cannot be removed */
+/** @type {Map<string, GuessingViewer>} one for each role, because a viewer cannot be removed */
 const viewers = new Map();
 
 /** @param {Place} place */
@@ -25,9 +28,10 @@ export function live(place) {
   const seen = new Set([0]);
   const host = el("div", { class: `ln-live ln-light-${step.light || "none"}` });
   root.append(host);
-  const viewer = viewers.get(step.view) || new Viewer(host, { base: document.baseURI });
+  const viewer = viewers.get(step.view) || made(host, payload);
   viewers.set(step.view, viewer);
   viewer.attach(host);
+  viewer.host.restart?.();
   viewer.host.onDraw = null;
   viewer.update(payload);
   const layers = { ...viewer.state.layers, soft: false, levels: false, counter: false, model: false };
@@ -38,6 +42,14 @@ export function live(place) {
     seen.add(viewer.state.frame);
     if (step.done && GOALS[step.done](viewer.state, seen)) place.done();
   };
+  const able = viewer.state.can("edit");
+  host.classList.toggle("ln-try", able || step.done === "guessed");
+  if (able) askFirst(place, viewer, host);
+  if (step.done === "guessed") {
+    if (!able) place.skip();
+    const whatIf = viewer.root.querySelector(".mv-whatif");
+    if (whatIf instanceof HTMLDetailsElement) whatIf.open = true;
+  }
   for (const spot of all(viewer.root, ".mv-spot")) spot.classList.remove("mv-spot");
   if (step.light) for (const spot of all(viewer.root, course.lights[step.light])) spot.classList.add("mv-spot");
   const { debug, question } = course.parts[step.view];
@@ -46,4 +58,69 @@ export function live(place) {
     part.setAttribute("aria-label", `${part.getAttribute("aria-label")?.split(":")[0]}: ${question}`);
   }
   if (debug) root.append(el("p", { class: "ln-out" }, el("a", { href: debug }, say("debug"))));
+}
+
+/** A viewer, with the model that computes changes where there is one. @param {Element} host @param {Payload} payload */
+function made(host, payload) {
+  /** @type {(answer: Partial<Payload>) => void} */
+  const show = (answer) => {
+    const before = viewer.state.trace?.answers.macd;
+    viewer.update(answer);
+    if (answer.trace && before) viewer.heard?.(before, answer.trace.answers.macd);
+  };
+  const engine = engineFor(payload, document.baseURI, show), { send } = engine;
+  /** @type {Host} */
+  const about = { base: document.baseURI, ...engine };
+  if (send) about.send = (action) => (viewer.asks ? viewer.asks(action, () => send(action)) : send(action));
+  const viewer = new GuessingViewer(host, about);
+  return viewer;
+}
+
+/** A viewer whose changes may be asked about before they are computed. */
+class GuessingViewer extends Viewer {
+  /** @type {((action: Action, go: () => void) => void) | null} */
+  asks = null;
+  /** @type {((before: Answer, now: Answer) => void) | null} */
+  heard = null;
+}
+
+/**
+ * Before a change is computed, the reader says whether MACD's answer will be another one.
+ * @param {Place} place @param {GuessingViewer} viewer @param {HTMLElement} host
+ */
+function askFirst({ say }, viewer, host) {
+  const told = el("p", { class: "ln-result", role: "status" });
+  const asked = el("form", { class: "ln-predict ln-guess", hidden: true });
+  host.before(asked, told);
+  /** @type {boolean | null} */
+  let guess = null;
+  viewer.asks = (action, go) => {
+    guess = null;
+    if (action.do !== "edit") return go();
+    const { text } = viewer.state.loaded.answers.macd;
+    /** @type {(label: string, choose: () => void) => HTMLElement} */
+    const choice = (label, choose) => el("button", {
+      type: "button", class: "ln-button", on: { click: () => { asked.hidden = true; choose(); } },
+    }, label);
+    const settle = (/** @type {boolean} */ other) => () => {
+      guess = other;
+      go();
+    };
+    const back = () => {
+      viewer.hold(false);
+      viewer.state.set({});
+    };
+    asked.replaceChildren(el("p", {}, el("b", {}, say("guess_ask", { answer: text }))),
+      el("p", { class: "ln-buttons" }, choice(say("guess_same", { answer: text }), settle(false)), choice(say("guess_other"), settle(true)), choice(say("guess_back"), back)));
+    asked.hidden = false;
+    told.textContent = "";
+    asked.querySelector("button")?.focus();
+  };
+  viewer.heard = (before, now) => {
+    if (guess === null) return;
+    const right = (before.text !== now.text) === guess;
+    told.textContent = say(before.text === now.text ? "guess_stays" : "guess_becomes", { answer: now.text, verdict: say(right ? "guessed_right" : "guessed_wrong") });
+    told.classList.toggle("ln-good", right);
+    guess = null;
+  };
 }

@@ -65,5 +65,7 @@ export interface Kept { edition: string; answers: Record<string, Locked>; done: 
 export interface Place {
   root: HTMLElement; step: Step; course: Course; data: Record<string, any>;
   say: Say; done: () => void;
+  /** The task cannot be done here: it is left out, and the step counts as done. */
+  skip: () => void;
 }
 export type Say = (name: string, values?: Record<string, string | number>) => string;
