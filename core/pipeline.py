@@ -38,6 +38,7 @@ from macd_studio.core.objects.annotations import FoundTracks
 from macd_studio.core.objects.detect import Detector
 from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, tracks_key
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
+from macd_studio.core.phrases import unfound
 from macd_studio.core.question import clean_question
 from macd_studio.core.records import BackboneRecord, ClipRecord
 from macd_studio.core.types import (
@@ -62,6 +63,7 @@ PATIENCE_S = 0.25
 STOPPING_S = 5.0
 """How long a stopped run waits for a load to end."""
 
+NOBODY_FOUND = "looked for, and not found: {}"
 NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
@@ -365,6 +367,8 @@ def _tracks(
             kept = seen.finish()
             cache.put(key, kept)
         tracks, notes = kept
+        if missing := unfound(chosen.prompt, (t.label for t in tracks)):
+            notes = (*notes, NOBODY_FOUND.format(", ".join(missing)))
     run.warnings += notes
     if not tracks:
         run.warnings.append(NOTHING if options.mask.frame_mask == "off" else NO_TRACKS)

@@ -32,25 +32,6 @@ def clean_question(text: object) -> str:
     return question
 
 
-_NO_NOUNS = set(
-    "a an and are at be behind can come comes did do does during first for from going happen"
-    " happens has have he her his how i image in is it its many more most move moves much near no"
-    " not of on or other people's photo picture scene see she still than that the their them there"
-    " these they this those to two video was way were what when where which while who whose why"
-    " will with yes you".split()
-)
-
-
-def nouns(question: str) -> tuple[str, ...]:
-    """The words of a question that may name things, in order: what is left without small words.
-
-    >>> nouns("Is there a dog or an umbrella in the video?")
-    ('dog', 'umbrella')
-    """
-    words = re.findall(r"[^\W\d_][\w'-]*", question.lower())
-    return tuple(dict.fromkeys(w for w in words if w not in _NO_NOUNS))
-
-
 _AUXILIARY = re.compile(
     r"(is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|shall|should|may|might"
     r"|must|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|hasn't|haven't|can't)\b"

@@ -12,14 +12,19 @@ from typing import Any
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.methods import METHODS
+from macd_studio.core.objects.registry import reads_words
 from macd_studio.core.options import RunOptions, VideoOptions, options_from
+from macd_studio.core.phrases import prompt_of
+from macd_studio.core.question import clean_question
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import (
     Choice,
     Flag,
+    Many,
     Number,
     Part,
     Rule,
+    Words,
     help_of,
     refuse_unknown,
     rule_of,
@@ -27,6 +32,8 @@ from macd_studio.core.validation import (
 from macd_studio.macd_ui import sentences
 
 DEFAULTS = RunOptions()
+MOST_WORDS = 20
+"""That a detector is asked for at once."""
 CHOSEN = ("start", "end", "at")
 """The options of `VideoOptions` that are chosen on a strip."""
 
@@ -142,8 +149,16 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
         owner = nested.setdefault(setting.part, {}) if setting.part else nested
         owner[setting.field] = setting.read(values[setting.name])
     nested["decode"]["seed"] = nested["seed"]
+    if reads_words((values.get("detector") or "").strip()):
+        nested["detect"]["prompt"] = prompt_of(read_words(values.get("words")))
     options = options_from(nested)
     return replace(options, video=video_options(options.video, values.get("sampling")))
+
+
+def read_words(words: Any) -> list[str]:
+    """What to look for, as the chips have it. Raises OptionError for what is no list of words."""
+    read: list[str] = Many(Words(100), 0, MOST_WORDS).read(words or [], "words")
+    return [clean_question(word) for word in read if word.strip()]
 
 
 def video_options(options: VideoOptions, chosen: Any) -> VideoOptions:

@@ -17,8 +17,10 @@ from typing import Any
 import gradio as gr
 
 from macd_studio.core.errors import Cancelled, MacdError, TraceError
-from macd_studio.core.objects.registry import DETECTORS
+from macd_studio.core.objects.registry import DETECTORS, reads_words
 from macd_studio.core.options import VideoOptions
+from macd_studio.core.phrases import noun_phrases
+from macd_studio.core.question import MAX_LENGTH
 from macd_studio.core.traces.bundle import load
 from macd_studio.core.types import Progress, Trace
 from macd_studio.macd_ui import sentences, zerogpu
@@ -225,6 +227,22 @@ class FormEvents:
         session = self.store.sessions.open(key)
         session.form.backbone = (backbone or EMBEDDED).strip()
         return self.view.run_buttons(session)
+
+    def words(
+        self, question: str | None, detector: str | None, words: list[str] | None, key: str
+    ) -> Updates:
+        """Another question or detector: what it names, unless the visitor has chosen words."""
+        session = self.store.sessions.open(key)
+        phrases = list(noun_phrases((question or "")[:MAX_LENGTH]))
+        untouched = not words or list(words) == session.form.phrases
+        session.form.phrases = phrases
+        return {
+            "words": gr.update(
+                choices=phrases,
+                value=phrases if untouched else words,
+                visible=reads_words((detector or EMBEDDED).strip()),
+            )
+        }
 
     def use_real(self, key: str) -> Updates:
         """Chooses the real models that fit this machine."""

@@ -225,6 +225,8 @@ def events_of(page: gr.Blocks, panels: Panels, handlers: Handlers) -> list[Event
         Event("upload", [ask.video.upload], form.upload, (ask.video,), options=strips),
         Event("strip", [ask.strip.submit], form.choose_range, (DATA,), options=strips),
         Event("choose_model", [backbone.change], form.choose_model, (backbone,), options=AT_ONCE),
+        Event("words", [(ask.question.change, fields["detector"].change)], form.words,
+              (ask.question, fields["detector"], ask.words), ask.words, LATEST),
         Event("use_real", [ask.real.click], form.use_real, options=AT_ONCE),
         Event("fetch", [ask.fetch.click], form.fetch, options=strips),
         Event("take_away", [ask.video.clear, ask.video.delete], partial(form.upload, None),

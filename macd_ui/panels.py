@@ -14,11 +14,20 @@ import gradio as gr
 
 from macd_studio.core.backbones.catalogue import CATALOGUE
 from macd_studio.core.methods import METHODS
+from macd_studio.core.objects.registry import reads_words
+from macd_studio.core.phrases import noun_phrases
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import Choice, Number
 from macd_studio.macd_ui import random_clips, sentences
 from macd_studio.macd_ui.examples import Example
-from macd_studio.macd_ui.forms import SETTINGS, STANDARD_METHODS, SWEEPS, Setting, form_values
+from macd_studio.macd_ui.forms import (
+    MOST_WORDS,
+    SETTINGS,
+    STANDARD_METHODS,
+    SWEEPS,
+    Setting,
+    form_values,
+)
 from macd_studio.macd_ui.questions import MOST
 from macd_studio.macd_ui.session_view import settings_of
 from macd_studio.macd_ui.settings import EMBEDDED, ServerSettings
@@ -125,6 +134,18 @@ class AskPanel:
             max_lines=4,
             elem_id="question",
         )
+        phrases = list(noun_phrases(first.question)) if first else []
+        self.words = gr.Dropdown(
+            phrases,
+            value=phrases,
+            multiselect=True,
+            allow_custom_value=True,
+            max_choices=MOST_WORDS,
+            label=sentences.WORDS,
+            info=sentences.WORDS_HELP,
+            visible=reads_words(str(values.get("detector", EMBEDDED))),
+            elem_id="words",
+        )
         self.guard = mounted("guard", "mountGuard", {})
         self.fetch = gr.Button("", visible=False, size="sm", elem_id="fetch")
         self.real = gr.Button("", visible=False, size="sm", elem_id="real")
@@ -175,6 +196,7 @@ class AskPanel:
             "backbone": backbone,
             "detector": detector,
             "tracks": tracks,
+            "words": self.words,
         }
 
 

@@ -37,7 +37,8 @@ class Form:
     """What the form holds: the index of an example, an uploaded file, a question, a model.
 
     title: of the uploaded file, once it was looked at; a random clip has the toy world's. values:
-    of the settings by name, {} as long as they are as the page was opened.
+    of the settings by name, {} as long as they are as the page was opened. phrases: what the
+    question names, as it was last offered.
     """
 
     example: int | None = None
@@ -46,6 +47,7 @@ class Form:
     title: str = ""
     backbone: str = EMBEDDED
     values: dict[str, Any] = field(default_factory=dict)
+    phrases: list[str] = field(default_factory=list)
 
 
 @dataclass(eq=False)

@@ -43,7 +43,7 @@ from macd_studio.viewer import payload, status
 Updates = dict[str, Any]
 TOY_WORLD = "toy world"
 """The title of the clips that the embedded backbone was trained on, `toyworld.clips.TITLE`."""
-OTHER_FIELDS = ("methods", "detector", "tracks", "sampling")
+OTHER_FIELDS = ("methods", "detector", "tracks", "words", "sampling")
 """Inputs of the form that are settings too, and no option."""
 NO_FILMSTRIP: Updates = {"strip": {}, "sampling": {}}
 """The form holds no clip whose frames could be chosen."""
@@ -222,6 +222,7 @@ class SessionView:
             "detector": EMBEDDED,
             "sampling": {},
             "tracks": None,
+            "words": [],
         }
         return opening | (settings_of(self.first[1]) if self.first else form_values())
 

@@ -95,6 +95,7 @@ WITHOUT_TORCH = {
     "rules",
     "views",
     "question",
+    "phrases",
     "description",
     "traces.archive",
     "traces.bundle",

@@ -19,7 +19,7 @@ from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.masking.masks import REACH
 from macd_studio.core.media.webp import picture_uri
 from macd_studio.core.methods import find_method
-from macd_studio.core.question import nouns
+from macd_studio.core.phrases import noun_phrases, unfound
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO
 from macd_studio.core.traces.reproduce import command, snippet
@@ -209,14 +209,20 @@ def own_thoughts(trace: Trace) -> bool:
 
 
 def undetected(trace: Trace) -> tuple[str, ...]:
-    """Nouns of the question that may name an object and that no track is called.
+    """What was looked for and no track is called: the words that a detector was asked for.
 
-    Empty where the question asks which or how many objects there are, or nothing was searched.
+    Of a detector of fixed classes the things that a yes-no question names. Empty where the question
+    asks which or how many objects there are, or nothing was searched.
     """
-    if "track" not in trace.timings_ms or not trace.question.lower().startswith(("is ", "are ")):
+    if "track" not in trace.timings_ms:
+        return ()
+    if trace.detector.prompt:
+        return unfound(trace.detector.prompt, (t.label for t in trace.tracks))
+    if not trace.question.lower().startswith(("is ", "are ")):
         return ()
     labels = {word for track in trace.tracks for word in track.label.lower().split()}
-    return tuple(n for n in nouns(trace.question) if not labels & {n, n.rstrip("s")})
+    heads = {phrase: phrase.split()[-1] for phrase in noun_phrases(trace.question)}
+    return tuple(p for p, head in heads.items() if not labels & {head, head.rstrip("s")})
 
 
 def first_after_cuts(trace: Trace) -> list[int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from macd_studio.core.objects.detect import Detector, only
 from macd_studio.core.objects.track import Times, rate_of, track
 from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
-from macd_studio.core.question import nouns
+from macd_studio.core.phrases import noun_phrases, prompt_of
 from macd_studio.core.records import DetectorRecord
 from macd_studio.core.types import Clip, Detections, Pixels, Track
 from macd_studio.core.words import count
@@ -110,9 +110,9 @@ def tracks_key(clip: Clip, options: RunOptions, chosen: DetectOptions, detector:
 
 
 def prompted(detector: Detector, options: DetectOptions, question: str) -> DetectOptions:
-    """The options with what a detector of open vocabulary looks for: the question's nouns."""
+    """The options with what a detector of open vocabulary looks for: the question's things."""
     if detector.open_vocabulary and not options.prompt:
-        return replace(options, prompt=". ".join(nouns(question)))
+        return replace(options, prompt=prompt_of(noun_phrases(question)))
     return options
 
 

@@ -72,6 +72,11 @@ def named(kind: Reads | None = None) -> tuple[str, ...]:
     return tuple(n for n, entry in DETECTORS.items() if kind in (None, entry.reads))
 
 
+def reads_words(name: str) -> bool:
+    """Whether a detector by this name looks for words instead of fixed classes."""
+    return name in DETECTORS and DETECTORS[name].reads == "words"
+
+
 def listed() -> str:
     """All names in a few words; those of YOLO11's sizes as a range.
 

@@ -171,3 +171,24 @@ def test_the_form_is_accessible_and_fits(page, server, make_video, width, scheme
     page.click("#close-form")
     assert findings(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+
+
+def test_words_are_chips_that_one_edits_before_the_run(page):
+    page.wait_for_selector(".mv-token")
+    open_form(page)
+    chips = page.locator("#words .token")
+    assert not page.locator("#words").is_visible()
+    page.get_by_text("Settings", exact=True).first.click()
+    detector = page.locator("#detector input, #detector textarea").first
+    detector.fill("grounding-dino")
+    page.locator("#words").wait_for(state="visible")
+    page.locator("#question textarea").fill("Is the man in the red jacket near an owl?")
+    page.wait_for_function("document.querySelectorAll('#words .token').length === 3")
+    assert [t.strip() for t in chips.all_inner_texts()] == ["man", "red jacket", "owl"]
+    chips.first.locator(".token-remove").click()
+    entry = page.locator("#words input").first
+    entry.fill("smoke plume")
+    entry.press("Enter")
+    page.locator("#question textarea").fill("Is there an elk?")
+    page.wait_for_timeout(1000)
+    assert [t.strip() for t in chips.all_inner_texts()] == ["red jacket", "owl", "smoke plume"]

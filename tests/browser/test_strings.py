@@ -129,10 +129,10 @@ CASES = {
                    " although the ascent climbs it.")
     ],
     "undetectedNote": [
-        ([["owl"]], "The question names “owl”, which no track is called: it was not detected, or is not"
-                    " there, so no mask can be chosen for it."),
-        ([["owl", "elk"]], "The question names “owl” and “elk”, which no tracks are called: they were not"
-                           " detected, or are not there, so no masks can be chosen for them."),
+        ([["owl"]], "No track is called “owl”: it was not detected, or is not there, so no mask can be"
+                    " chosen for it."),
+        ([["owl", "elk"]], "No tracks are called “owl” and “elk”: they were not detected, or are not"
+                           " there, so no masks can be chosen for them."),
     ],
     "lossText": [([1, 2], "1.000 given the video, 2.000 given the counterfactual (nats per token).")],
     "confidenceNote": [

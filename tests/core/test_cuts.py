@@ -68,6 +68,10 @@ def brighter(picture, by):
     return (picture.astype(int) + by).clip(0, 255).astype(np.uint8)
 
 
+def panorama():
+    return np.concatenate([scene(seed) for seed in range(20)], axis=1)
+
+
 @pytest.mark.parametrize(
     "pictures",
     {
@@ -78,6 +82,7 @@ def brighter(picture, by):
         "a light goes on": [brighter(scene(1) // 2 + 40, 60 * (n > 9)) for n in range(20)],
         "the camera moves": [moved(scene(1), 2 * n) for n in range(20)],
         "the camera moves fast": [moved(scene(1), 9 * n) for n in range(20)],
+        "a whip pan": [panorama()[:, 60 * n : 60 * n + W] for n in range(20)],
         "noise": list(np.random.default_rng(0).integers(0, 256, (20, H, W, 3), dtype=np.uint8)),
     }.items(),
     ids=lambda case: case[0],
@@ -104,6 +109,16 @@ def test_nothing_is_followed_or_joined_across_a_cut():
         [False, False, False, True, True],
         [True, True, True, False, False],
     ]
+
+
+def test_a_picture_just_after_a_cut_is_not_of_the_shot_before():
+    times = np.arange(20) * 0.1
+    rows = [seen(square("dog", 0.9, 0.3, 0.3)) if i < 10 else seen() for i in range(20)]
+    at = np.array([0.5, 0.93])
+    ((state),) = (t.state for t in track(rows, times, at)[0])
+    assert (state != LOST).all()
+    (one,), _ = track(rows, times, at, cuts=(0.91,))
+    assert (one.state != LOST).tolist() == [True, False]
 
 
 def test_smoothing_and_gaps_end_at_a_cut():

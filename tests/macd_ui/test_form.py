@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from macd_studio.core.errors import OptionError
+from macd_studio.core.errors import MacdError, OptionError
 from macd_studio.core.media.video import PUBLIC_SERVER
 from macd_studio.core.options import RunOptions, VideoOptions
 from macd_studio.core.traces.bundle import save
@@ -113,6 +113,29 @@ def test_a_file_of_objects_that_does_not_fit_is_told_before_a_model_is_asked(
     store.settings = replace(store.settings, public=True)
     *_, last = handlers.runs.run(asked | {"tracks": boxes_file(tmp_path)}, "me")
     assert "more than 0" in last["viewer"]["status"]["error"]
+
+
+def test_chips_follow_the_question_until_they_are_edited(handlers, store):
+    def chips(question, words, detector="grounding-dino"):
+        return handlers.form.words(question, detector, words, "me")["words"]
+
+    first = chips("Is there a dog?", [])
+    assert (first["value"], first["visible"]) == (["dog"], True)
+    assert chips("Is there a dog?", ["dog"], "yolo11n")["visible"] is False
+    assert chips("Is there an owl?", ["dog"])["value"] == ["owl"]
+    edited = chips("Is there an elk?", ["owl", "smoke"])
+    assert (edited["value"], edited["choices"]) == (["owl", "smoke"], ["elk"])
+    assert chips("Is there an elk?", [])["value"] == ["elk"]
+
+
+def test_the_chips_are_what_a_detector_of_words_is_asked_for():
+    asked = FORM | {"words": ["smoke plume", "elk."], "detector": "grounding-dino"}
+    assert run_options(asked).detect.prompt == "smoke plume. elk"
+    assert run_options(asked | {"detector": "yolo11n"}).detect.prompt == ""
+    assert run_options(asked | {"words": None}).detect.prompt == ""
+    for bad in (["x" * 101], ["a"] * 21, "dog", [1], ["a\0"]):
+        with pytest.raises(MacdError):
+            run_options(asked | {"words": bad})
 
 
 def test_an_example_has_its_own_objects(store, make_video, tmp_path):

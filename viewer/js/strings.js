@@ -326,12 +326,12 @@ export const verdictText = (right, truth) => right ? "right" : `wrong: the true 
 export const lossNote = (base, masked) =>
   `This mask did not raise the query loss (${base.toFixed(3)} with the video, ${masked.toFixed(3)} with the mask), although the ascent climbs it.`;
 
-/** @type {(nouns: string[]) => string} nouns: of the question that no track is called; at least one */
-export const undetectedNote = (nouns) => {
-  const names = listed(nouns.map((noun) => `“${noun}”`));
-  return nouns.length === 1
-    ? `The question names ${names}, which no track is called: it was not detected, or is not there, so no mask can be chosen for it.`
-    : `The question names ${names}, which no tracks are called: they were not detected, or are not there, so no masks can be chosen for them.`;
+/** @type {(words: string[]) => string} words: asked for that no track is called; at least one */
+export const undetectedNote = (words) => {
+  const names = listed(words.map((word) => `“${word}”`));
+  return words.length === 1
+    ? `No track is called ${names}: it was not detected, or is not there, so no mask can be chosen for it.`
+    : `No tracks are called ${names}: they were not detected, or are not there, so no masks can be chosen for them.`;
 };
 
 /** @type {(base: number, masked: number) => string} */
