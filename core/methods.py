@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import OWN_CONTRAST, ContrastOptions, RunOptions
 from macd_studio.core.rules import RULES, ScoreRule, Setting, find_rule
-from macd_studio.core.views import OF_THE_CLIP, RANDOM_MASKS, VIEWS, find_view
+from macd_studio.core.views import OF_THE_CLIP, RANDOM_MASKS, VIEW_NEEDS, VIEWS, find_view
 
 if TYPE_CHECKING:
     from macd_studio.core.context import MethodContext
@@ -50,6 +50,12 @@ class Method:
     def needs_objects(self) -> bool:
         """Whether its answer depends on the objects that were found in the clip."""
         return self.fixed is None and not set(OF_THE_CLIP).issuperset(self.views)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the model must be able to do for it, of `core.records.CAPABILITIES`."""
+        needed = (VIEW_NEEDS.get(view, ()) for view in self.views) if self.fixed is None else ()
+        return tuple(dict.fromkeys(name for names in needed for name in names))
 
     @property
     def views(self) -> tuple[str, ...]:

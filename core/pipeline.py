@@ -25,7 +25,7 @@ from macd_studio.core.answering import (
     macd_waits,
     method_events,
 )
-from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
+from macd_studio.core.backbones.base import Encoded, VideoLM
 from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import BLANKS
@@ -40,7 +40,7 @@ from macd_studio.core.objects.find import find_cuts, look, prompted, record_of, 
 from macd_studio.core.options import DecodeOptions, RunOptions, VideoOptions
 from macd_studio.core.phrases import unfound
 from macd_studio.core.question import clean_question
-from macd_studio.core.records import BackboneRecord, ClipRecord
+from macd_studio.core.records import CAPABILITIES, BackboneRecord, ClipRecord
 from macd_studio.core.types import (
     Answer,
     AscentStep,
@@ -51,6 +51,7 @@ from macd_studio.core.types import (
     Track,
 )
 from macd_studio.core.view_records import MaskedView
+from macd_studio.core.views import measured_counterfactual
 from macd_studio.core.words import count
 
 _Model = TypeVar("_Model")
@@ -170,12 +171,17 @@ def run(
         context = MethodContext(model, encoded, objects.look_at_once, options, meter, reuse)
         if not options.masks_only:
             yield from _think(state, context)
-        if not macd_waits(context):
+        if not options.masks_only and "gradient" not in model.capabilities:
+            answers, compared = (), _without_gradient(state, model, compared)
+        elif not macd_waits(context):
             yield from objects.look()
-        yield from _analyse(state, context, objects, answers)
+        if "gradient" in model.capabilities:
+            yield from _analyse(state, context, objects, answers)
         if cache.keep_prefill:
             cache.put_prefill(model, context.encoded, context.base)
         yield from _compare(state, context, compared, objects)
+        if "gradient" not in model.capabilities and not options.masks_only:
+            state.update_trace(counterfactual=measured_counterfactual(context))
     except Cancelled:
         pass
     except torch.OutOfMemoryError as error:
@@ -184,6 +190,15 @@ def run(
             "Choose less memory for more time, fewer frames, a smaller backbone, or the CPU",
         ) from error
     yield Event("done", 1.0, state.trace.status, state.trace)
+
+
+def _without_gradient(run: _Run, model: VideoLM, compared: list[Method]) -> list[Method]:
+    """What answers where no ascent can be taken: in MACD's place its variant that needs none."""
+    run.warnings.append(f"{model.info.name} runs without ascent: {CAPABILITIES['gradient']}")
+    reason = f"{CAPABILITIES['gradient']}; macd-measured stands in its place"
+    run.update_trace(skipped={"macd": reason})
+    first = [METHODS["baseline"], METHODS["macd-measured"]]
+    return [*first, *(m for m in compared if m not in first)]
 
 
 class _Objects:
@@ -300,6 +315,7 @@ def _compare(
         run.raise_if_cancelled("decode")
         yield Event("decode", i / len(methods), method.title, run.trace)
         try:
+            context.lm.need(*method.needs)
             for event in method_events(context, method):
                 if isinstance(event, ContrastNeeded) and event.method.needs_objects:
                     yield from objects.look()
@@ -398,20 +414,22 @@ def _load(
         question=encoded.question,
         model_frames=encoded.frames,
         groups=encoded.groups,
-        backbone=_record(model.info, encoded.prompt, mean),
+        backbone=_record(model, encoded.prompt, mean, clip.is_picture),
     )
     if run.trace.outside_domain:
         run.warnings.insert(0, model.info.domain)
     run.timed("encode", began)
-    yield Event("load", 1.0, model.info.name, run.trace)
+    blind = "" if "gradient" in model.capabilities else ", which runs without ascent"
+    yield Event("load", 1.0, f"{model.info.name}{blind}", run.trace)
     return model, encoded
 
 
-def _record(info: BackboneInfo, prompt: str, mean: tuple[float, ...]) -> BackboneRecord:
+def _record(model: VideoLM, prompt: str, mean: tuple[float, ...], picture: bool) -> BackboneRecord:
     """What a trace keeps of a backbone; how its weights are packed only where they are."""
-    values = asdict(info)
-    held = frozenset(n for n in ("quantised", "held_bytes", "offloaded") if not values[n])
-    return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=held)
+    values = asdict(model.info) | {"lacks": model.lacks(picture)}
+    optional = ("quantised", "held_bytes", "offloaded", "lacks")
+    absent = frozenset(n for n in optional if not values[n])
+    return BackboneRecord(**values, prompt=prompt, pixel_mean=mean, absent=absent)
 
 
 def _loaded(

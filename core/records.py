@@ -33,6 +33,18 @@ _SIDE = Number(1, 2**16, whole=True)
 _DETECT = rules_of(DetectOptions)
 
 
+CAPABILITIES = {
+    "gradient": "the loss of its questions cannot be differentiated with respect to its pixels",
+    "reuse": "what two views share is computed for each of them",
+    "prune": "its vision tokens cannot be left out",
+    "attention": "the attention of its layers cannot be read or blocked",
+    "lens": "what its layers hold cannot be read out",
+    "times": "it is not told when a frame was taken",
+    "images": "a picture is handed to it as a video of one frame",
+}
+"""What a model may be able to do → what it means where it is not."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Record:
     """Base of the records.
@@ -133,6 +145,9 @@ class BackboneRecord(Record):
     quantised: str = stored(NAME, "how its weights are packed; missing where they are not", "")
     held_bytes: int = stored(Number(0, 10**15, whole=True), "what packed weights take", 0)
     offloaded: str = stored(LINE, "where its weights lie, if not on the device alone", "")
+    lacks: tuple[str, ...] = stored(
+        Many(NAME, 0, 32), "what it cannot do, names of `core.records.CAPABILITIES`", ()
+    )
 
     @property
     def is_recorded(self) -> bool:

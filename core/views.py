@@ -204,7 +204,10 @@ def random_mask(context: MethodContext, draw: int = 0) -> SecondView:
     The record says how well that could be done; see `core.masking.random_masks`.
     """
     mask = context.options.mask
-    counterfactual = context.counterfactual(mask)
+    if "gradient" in context.lm.capabilities:
+        counterfactual = context.counterfactual(mask)
+    else:
+        counterfactual = measured_counterfactual(context)
     seed = context.options.seed
     if draw:  # a stream of its own for each further draw
         seed = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
@@ -241,6 +244,15 @@ def macd_measured(context: MethodContext) -> SecondView:
     return fixed_view(
         context, measured_levels(measured_changes(context), context.options.ascent.r0)
     )
+
+
+def measured_counterfactual(context: MethodContext) -> Counterfactual:
+    """The levels of `macd_measured`, where no ascent gives any; no frame group is masked."""
+    r0 = context.options.ascent.r0
+    level = measured_levels(measured_changes(context), r0)
+    masked = context.masks(context.options.mask).outside is not None
+    frames = np.zeros(len(context.encoded.groups) if masked else 0)
+    return Counterfactual(level, level - r0, level, frames, frames - r0, frames)
 
 
 def measured_changes(context: MethodContext) -> NDArray[np.float64]:
@@ -464,6 +476,13 @@ RANDOM_MASKS = tuple(name for name in OF_OBJECTS if name.startswith("random-mask
 """Draws of the same control, independent of each other."""
 
 VIEWS = OF_THE_CLIP | OF_OBJECTS
+
+_TRAINED = (
+    "macd", "macd-object", "macd-object-subsampled", "macd-continuous", "macd-swept", "macd-answer",
+    "macd-margin", "noise-global", "noise-frame", "noise-object", "reversed",
+)  # fmt: skip
+VIEW_NEEDS = {"sid": ("prune",)} | {name: ("gradient",) for name in _TRAINED}
+"""What the model must be able to do for a view, of `core.records.CAPABILITIES`; others: nothing."""
 
 
 def find_view(name: str) -> BuildView:

@@ -11,9 +11,10 @@ import transformers as tf
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as CLASSES
 
-from macd_studio.core.backbones.base import BackboneInfo
-from macd_studio.core.backbones.contract import check_model
+from macd_studio.core.backbones.base import BackboneInfo, VideoLM
+from macd_studio.core.backbones.contract import check_model, reads_times
 from macd_studio.core.backbones.universal import UniversalVLM
+from tests.fakes import clip
 from tests.families import NAMES as NATIVE
 from tests.families import PLAIN, TEMPLATE, draw_weights, tiny, train_tokenizer
 from tests.universal_families import FAMILIES, TEXT, VISION, Family
@@ -137,10 +138,19 @@ HEADER = (
     "structure",
     "gradient",
     "pictures",
+    "times",
     "SID",
     "attention, lens",
     "shared work",
 )
+
+
+def _told_times(name: str) -> bool:
+    """Whether it is told when a frame was taken; a model for pictures reads one alone."""
+    if name in PICTURES:
+        return False
+    lm: VideoLM = tiny(name) if name in NATIVE else universal(name)
+    return reads_times(lm, lm.preprocess(clip(8, 96)))
 
 
 def row(name: str) -> str:
@@ -156,6 +166,7 @@ def row(name: str) -> str:
         structure,
         "yes" if gradient.holds else f"no: {gradient.found}",
         "yes" if picture.holds else "as a video of one frame",
+        "yes" if _told_times(name) else "no",
         *["yes" if own else "no"] * 3,
     )
     return f"| {' | '.join(cells)} |"

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from macd_studio.core.description import as_row, plain
 from macd_studio.core.errors import OptionError
+from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.masking.masks import REACH
 from macd_studio.core.media.webp import picture_uri
 from macd_studio.core.methods import find_method
 from macd_studio.core.phrases import noun_phrases, unfound
+from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.repeats import Repeats
 from macd_studio.core.rules import CUT_BY_VIDEO
 from macd_studio.core.traces.reproduce import command, snippet
@@ -163,6 +165,7 @@ def _trace(trace: Trace, frames: bool, pixels: bool) -> dict[str, Any]:
         "comparable": can_compare(trace),
         "badge": _badge(trace),
         "lazy": trace.options.lazy,
+        "unavailable": unavailable(trace),
         "undetected": list(undetected(trace)),
     }
 
@@ -200,7 +203,16 @@ def can_measure(trace: Trace) -> bool:
     """Whether the evidence of a token can be measured: the model's frames and levels are there."""
     complete = trace.model_frames is not None and trace.counterfactual is not None
     complete = complete and not trace.backbone.is_recorded and not own_thoughts(trace)
-    return complete and trace.status == "complete" and {"baseline", "macd"} <= set(trace.answers)
+    return complete and trace.status == "complete" and "baseline" in trace.answers
+
+
+def unavailable(trace: Trace) -> dict[str, str]:
+    """What the model of a trace cannot do → why: kinds of evidence, "knock-out" and "change"."""
+    lacks = {n: CAPABILITIES[n] for n in trace.backbone.lacks if n in CAPABILITIES}
+    needed = {kind: KINDS[kind].needs for kind in KINDS} | {
+        "knock-out": "attention", "change": "gradient"
+    }  # fmt: skip
+    return {what: lacks[need] for what, need in needed.items() if need in lacks}
 
 
 def own_thoughts(trace: Trace) -> bool:

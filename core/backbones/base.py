@@ -15,6 +15,7 @@ from torch import Tensor
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import Fit
+from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.types import Clip, ModelFrames, Pixels
 
 
@@ -205,32 +206,30 @@ class Watched:
     lens: list[Tensor] = field(default_factory=list)
 
 
-CAPABILITIES = {
-    "gradient": "the loss of its questions cannot be differentiated with respect to its pixels",
-    "reuse": "what two views share is computed for each of them",
-    "prune": "its vision tokens cannot be left out",
-    "attention": "the attention of its layers cannot be read or blocked",
-    "lens": "what its layers hold cannot be read out",
-}
-"""What a model may be able to do → what it means where it is not."""
-
-
 class VideoLM(ABC):
     """A frozen video language model, mostly differentiable with respect to its pixels."""
 
     info: BackboneInfo
     thought_marks: tuple[int, int] | None = None
     """Tokens between which it thinks before it answers; None where its words have no such."""
-    capabilities: frozenset[str] = frozenset(CAPABILITIES)
-    """Of CAPABILITIES. What is missing makes a run cost more, or a method not applicable."""
+    capabilities: frozenset[str] = frozenset(CAPABILITIES) - {"images"}
+    """Of `core.records.CAPABILITIES`. What is missing makes a run cost more, or a method not
+    applicable."""
 
-    def need(self, capability: str) -> None:
-        """Raises NotApplicable, with the reason, where the model lacks a capability."""
-        if capability not in self.capabilities:
-            raise NotApplicable(
-                f"not with {self.info.name}: {CAPABILITIES[capability]}",
-                "Choose another method or another backbone",
-            )
+    def need(self, *names: str) -> None:
+        """Raises NotApplicable, with the reason, where the model lacks one of these."""
+        for name in names:
+            if name not in self.capabilities:
+                raise NotApplicable(
+                    f"not with {self.info.name}: {CAPABILITIES[name]}",
+                    "Choose another method or another backbone",
+                )
+
+    def lacks(self, picture: bool) -> tuple[str, ...]:
+        """The capabilities that it lacks. picture: whether a picture is asked about."""
+        return tuple(
+            n for n in CAPABILITIES if n not in self.capabilities and (picture or n != "images")
+        )
 
     def reading(self, picture: bool) -> VideoLM:
         """What reads such clips: another way for pictures where the model has one, else itself."""

@@ -8,14 +8,14 @@ gradient alone is wrong is used without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from macd_studio.core.backbones.base import BackboneInfo, Encoded
+from macd_studio.core.backbones.base import BackboneInfo, Encoded, VideoLM
 from macd_studio.core.backbones.host import to_host
 from macd_studio.core.backbones.universal import UniversalVLM
 from macd_studio.core.errors import UnsupportedBackbone
@@ -88,11 +88,31 @@ def adapt_model(
     lm = UniversalVLM(model, processor, info)
     lm.contract = check_model(lm, progress)
     failed = {c.name for c in lm.contract.failed()}
+    able = {"times"} if reads_times(lm, _drawn(4)) else set()
     if "picture" in failed:
         lm.writes_pictures = False
-    if "gradient" in failed:
-        lm.capabilities = lm.capabilities - {"gradient"}
+    else:
+        able |= {"images"}
+    lm.capabilities = (lm.capabilities | able) - (failed & {"gradient"})
     return lm
+
+
+def reads_times(lm: VideoLM, frames: ModelFrames) -> bool:
+    """Whether anything that the model is given changes with the times of these frames."""
+    slow = replace(frames, times=7 * frames.times, duration=7 * frames.duration)
+    one, two = (lm.encode_frames(shown, QUESTION) for shown in (frames, slow))
+    if not torch.equal(one.input_ids, two.input_ids):
+        return True
+    pairs = ((one.inputs[k], two.inputs[k]) for k in one.inputs if k in two.inputs)
+    return any(isinstance(a, Tensor) and not torch.equal(a, b) for a, b in pairs) or (
+        _listed(one) != _listed(two)
+    )
+
+
+def _listed(encoded: Encoded) -> str:
+    """Inputs that are plain values, such as seconds a patch."""
+    plain = {k: v for k, v in encoded.inputs.items() if isinstance(v, list | float | int)}
+    return repr(sorted(plain.items()))
 
 
 def picture_model(model: Any, processor: Any, info: BackboneInfo) -> UniversalVLM | None:
@@ -105,6 +125,7 @@ def picture_model(model: Any, processor: Any, info: BackboneInfo) -> UniversalVL
         reads = case is not None and case.picture().holds and case.mask().holds
     except (UnsupportedBackbone, RuntimeError, ValueError, TypeError):
         return None
+    lm.capabilities = lm.capabilities | {"images"}
     return lm if reads else None
 
 

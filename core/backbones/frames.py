@@ -55,6 +55,8 @@ class FramesVLM(HfVideoLM):
 class InternVL(FramesVLM):
     """An `InternVLForConditionalGeneration` (InternVL3, `-hf`); its prompt holds no timestamps."""
 
+    capabilities = FramesVLM.capabilities - {"times"}
+
     @property
     def decoder(self) -> Any:
         """See `HfVideoLM.decoder`."""
@@ -69,6 +71,7 @@ class InternVL(FramesVLM):
 class LlavaNextVideo(FramesVLM):
     """A `LlavaNextVideoForConditionalGeneration`: pooled features, no times in the prompt."""
 
+    capabilities = FramesVLM.capabilities - {"times"}
     pixels = "pixel_values_videos"
 
     def __init__(self, model: Any, processor: Any, info: BackboneInfo) -> None:

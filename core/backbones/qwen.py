@@ -28,6 +28,7 @@ class Qwen2VL(HfVideoLM):
     splits_video: whether each temporal patch is a block of its own, with text between.
     """
 
+    capabilities = HfVideoLM.capabilities - {"times"}
     marker = "<|vision_end|>"
     splits_video = False
 
@@ -215,6 +216,8 @@ class Qwen2VL(HfVideoLM):
 class Qwen25VL(Qwen2VL):
     """A `Qwen2_5_VLForConditionalGeneration`, the embedded backbone's: time is in its positions."""
 
+    capabilities = HfVideoLM.capabilities
+
     def clock(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """Times count from the first frame: positions know seconds a patch, not the clock."""
         return np.asarray(times - times[0])
@@ -233,6 +236,7 @@ class Qwen3VL(Qwen2VL):
     Features of several depths of the vision tower go into the first decoder layers (DeepStack).
     """
 
+    capabilities = HfVideoLM.capabilities
     min_frames = 2
     splits_video = True
 

@@ -95,6 +95,8 @@ class Workbench:
             return
         if len(self.trace.edits) >= MAX_EDITS:
             raise OptionError(f"{MAX_EDITS} changes were made by hand", "Run the clip again")
+        if edit.kind != "label":
+            self.lm.need("gradient")
         tracks = edited_tracks(self.trace, edit)
         before, case = self.trace, self.context
         try:

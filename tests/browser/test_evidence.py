@@ -1,5 +1,6 @@
 """A token's evidence on an exported page: what is drawn is what the trace holds."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +19,10 @@ from macd_studio.core.evidence.records import (
     Smallest,
     Target,
 )
+from macd_studio.core.records import CAPABILITIES
 from macd_studio.macd_ui.examples import examples
-from macd_studio.viewer import JS, bundle, standalone
+from macd_studio.viewer import JS, bundle, payload, standalone
+from tests.browser.states import show, traced
 from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
@@ -350,3 +353,32 @@ def test_what_is_hidden_from_the_model_is_dimmed_in_picture_and_lanes(opened):
     )
     assert not found.get_by_role("button", name="Read these alone").is_visible()  # no server
     assert not Axe().run(page).response["violations"]
+
+
+def test_what_the_model_cannot_do_is_shown_as_unavailable(bare):
+    trace = traced()
+    backbone = replace(trace.backbone, lacks=("gradient", "attention"))
+    why = {n: f"Not with this model: {CAPABILITIES[n]}." for n in backbone.lacks}
+    page = show(bare, replace(trace, backbone=backbone))
+    page.locator("details.mv-evidence > summary").click()
+    box = page.locator(".mv-evidence-ask input[type=checkbox]")
+    states = {b.get_attribute("value"): (b.is_disabled(), b.is_checked()) for b in box.all()}
+    assert states["gradient"] == states["attention"] == (True, False)
+    assert not states["occlusion"][0]
+    for kind, name in (("gradient", "gradient"), ("attention", "attention")):
+        label = page.locator(f".mv-evidence-ask label:has(input[value={kind}])")
+        assert label.get_attribute("title") == why[name]
+    out = page.get_by_role("button", name="Knock out the region")
+    assert out.is_disabled()
+    assert out.get_attribute("title") == why["attention"]
+    # it stays so after something was computed
+    page.evaluate("window.viewer.evidence.busy(true); window.viewer.evidence.busy(false)")
+    assert page.locator(".mv-evidence-ask input[value=gradient]").is_disabled()
+    # changes by hand need an ascent
+    page.locator("details.mv-whatif > summary").click()
+    assert page.locator(".mv-where").inner_text() == why["gradient"]
+    assert page.locator(".mv-whatif button:visible").count() == 0
+    # another trace brings them back
+    page.evaluate(f"window.viewer.update({json.dumps(payload(trace))})")
+    assert page.locator(".mv-evidence-ask input[value=gradient]").is_enabled()
+    assert page.locator(".mv-whatif button:visible").count() > 0

@@ -174,6 +174,7 @@ CASES = {
         ([1, 3], "1 of the 3 tokens of MACD's answer was open to contrast; no contrast can change the others."),
         ([2, 3], "2 of the 3 tokens of MACD's answer were open to contrast; no contrast can change the others."),
     ],
+    "unavailableText": [(["it cannot"], "Not with this model: it cannot.")],
     "thoughtText": [
         (["", 3, True], "Thought before the answers: 3 tokens"),
         (["MACD", 1, False], "Thought before the answer of MACD: 1 token, cut"),

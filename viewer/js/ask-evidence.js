@@ -2,7 +2,7 @@
 // What to measure of a token's evidence: kinds of maps, and what the answer may not attend to.
 
 import { all, button, el, errorLine } from "./dom.js";
-import { TEXT, costText, trackName } from "./strings.js";
+import { TEXT, costText, trackName, unavailableText } from "./strings.js";
 import { visible } from "./text.js";
 
 /** @import { Box, Evidence, EvidenceRequest, Point, Send, TokenStep, Trace } from "./types" */
@@ -71,9 +71,19 @@ export class AskEvidence {
   load(trace) {
     this.token = "";
     this.root.hidden = !this.able(trace);
-    if (this.kinds.children.length) return;
-    this.kinds.append(...this.state.constants.kinds.map(([kind, name]) => el("label", {},
+    if (!this.kinds.children.length) this.kinds.append(...this.state.constants.kinds.map(([kind, name]) => el("label", {},
       el("input", { type: "checkbox", value: kind, checked: AT_FIRST.includes(kind), on: { change: () => this.tellCost() } }), ` ${name}`)));
+    this.lock(trace);
+  }
+
+  /** Kinds of maps that the model of the trace cannot give cannot be chosen, and say why. @param {Trace} trace */
+  lock(trace) {
+    for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (this.kinds.querySelectorAll("input"))) {
+      const why = trace.unavailable[box.value] ?? "";
+      box.disabled = why !== "";
+      if (why) box.checked = false;
+      if (box.parentElement) box.parentElement.title = why && unavailableText(why);
+    }
   }
 
   chosenKinds() {
@@ -114,6 +124,7 @@ export class AskEvidence {
     for (const control of all(this.root, "button, select, input")) {
       /** @type {HTMLButtonElement} */ (control).disabled = now;
     }
+    if (!now && this.state.trace) this.lock(this.state.trace);
   }
 
   /** @param {TokenStep | undefined} step @param {Evidence | undefined} evidence what is shown */
@@ -125,9 +136,11 @@ export class AskEvidence {
     this.outObject.textContent = chosen ? `Knock out ${trackName(chosen)}` : TEXT.knockOutTheObject;
     this.measure.disabled = busy || !able;
     this.measure.title = able ? "" : TEXT.evidenceOnlyOf;
-    for (const button of [this.outObject, this.outRegion]) button.disabled = busy || !able;
+    const blocked = trace.unavailable["knock-out"] ?? "";
+    for (const button of [this.outObject, this.outRegion]) button.disabled = busy || !able || blocked !== "";
     this.outObject.disabled ||= !chosen;
-    this.outObject.title = chosen ? "" : TEXT.chooseAnObjectFirst;
+    this.outObject.title = blocked ? unavailableText(blocked) : chosen ? "" : TEXT.chooseAnObjectFirst;
+    this.outRegion.title = blocked && unavailableText(blocked);
     this.mark.setAttribute("aria-pressed", String(this.marking));
     this.measure.textContent = evidence ? TEXT.measureAgain : TEXT.measure;
     this.tellCost();

@@ -379,6 +379,9 @@ export const turnText = (index, { ends, ended, text }) => {
 export const notRescored = (rule) =>
   `Answers of the rule ${rule} are not scored again by α and β; each token shows the weights it was chosen with.`;
 
+/** @param {string} why */
+export const unavailableText = (why) => `Not with this model: ${why}.`;
+
 /**
  * @param {string} title of the answer, where each has its own @param {number} tokens @param {boolean} closed
  */

@@ -94,6 +94,8 @@ export interface BackboneRecord {
   held_bytes?: number;
   /** where its weights lie, if not on the device alone */
   offloaded?: string;
+  /** what it cannot do, names of `core.records.CAPABILITIES` */
+  lacks?: string[];
 }
 
 /** The analysed file. */

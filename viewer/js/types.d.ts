@@ -145,6 +145,8 @@ export interface Trace extends Pick<Stored.Trace, "question" | "times" | "groups
   enough_ms: number | null;
   /** Whether the evidence of a token can be measured. */
   measurable: boolean;
+  /** What its model cannot do, by name → why: kinds of evidence, "knock-out" and "change". */
+  unavailable: Record<string, string>;
   /** Whether the masks can be compared with controls. */
   comparable: boolean;
   /** What that took on this server, in milliseconds, as far as known. */

@@ -4,7 +4,7 @@
 
 import { all, button, contextOf, el, errorLine } from "./dom.js";
 import { groupOf } from "./masks.js";
-import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, trackName } from "./strings.js";
+import { TEXT, computedHere, editText, editsOfMacd, frameNumbers, trackName, unavailableText } from "./strings.js";
 
 /** @import { Box, Edit, Point, Send, Tool, Trace, Track } from "./types" */
 /** @import { Stage } from "./stage.js" */
@@ -99,8 +99,9 @@ export class WhatIf {
   /** @param {Trace} trace */
   load(trace) {
     const { cannot } = this.state.host;
-    this.able = this.state.can("edit");
-    this.root.hidden = !(this.able || cannot) || trace.recorded || !trace.final || !trace.answers.macd;
+    const why = trace.unavailable.change ?? "";
+    this.able = this.state.can("edit") && !why;
+    this.root.hidden = !(this.able || cannot || why) || trace.recorded || !trace.final || !(why || trace.answers.macd);
     for (const part of [this.tools, this.object, this.frame, this.turns, this.done]) part.hidden = !this.able;
     this.tell("");
     this.hint.hidden = !this.able;
@@ -113,7 +114,8 @@ export class WhatIf {
   /** Beside the controls: how far a model in this page is, or where changes are computed. @param {string} message */
   tell(message) {
     const { cannot, megabytes } = this.state.host;
-    this.where.textContent = message || cannot || (megabytes ? computedHere(megabytes) : "");
+    const why = this.state.trace?.unavailable.change;
+    this.where.textContent = message || (why && unavailableText(why)) || cannot || (megabytes ? computedHere(megabytes) : "");
     this.where.hidden = !this.where.textContent;
   }
 
