@@ -49,6 +49,7 @@ class MaskCompositor:
 
     objects: (K, T, H, W); outside: (T, H, W), None when there is no frame mask; weight: (K,)
     detector confidence; group_of: (T,) frame → frame group; fill: (T, 3, H, W) normalised.
+    uncovered: by object, the share of a plate that had to be inpainted; empty for other fills.
     Pixels are normalised, which is affine, so blending them equals blending the picture.
     """
 
@@ -59,6 +60,7 @@ class MaskCompositor:
     weight: Tensor
     group_of: Tensor
     fill: Tensor
+    uncovered: tuple[float, ...] = ()
 
     def mask(self, strength: Tensor, frame_strength: Tensor) -> Tensor:
         """Equation 3: M = max(max_k r_k·m_k, r_f·m_f), (T, H, W) in [0, 1].

@@ -30,7 +30,7 @@ from macd_studio.core.validation import (
 Fit = Literal["pad", "native"]
 Fusion = Literal["max", "confidence", "average", "or"]
 FUSIONS: tuple[Fusion, ...] = ("max", "confidence", "average", "or")
-Fill = Literal["mean", "black", "blur", "noise", "additive"]
+Fill = Literal["mean", "black", "blur", "noise", "plate", "additive"]
 FrameMask = Literal["outside", "whole", "off"]
 Gradient = Literal["exact", "base", "half"]
 Objective = Literal["query", "answer", "margin"]

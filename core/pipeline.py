@@ -30,6 +30,7 @@ from macd_studio.core.cache import StageCache, run_in_thread
 from macd_studio.core.context import MethodContext
 from macd_studio.core.decoding.batch import BLANKS
 from macd_studio.core.errors import Cancelled, NotApplicable, OutOfMemory
+from macd_studio.core.masking.plates import plate_warnings
 from macd_studio.core.masking.random_masks import placement_warnings
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.metering import Meter, peak_memory_mb, versions
@@ -260,6 +261,8 @@ def _analyse(
                     yield Event("views", 0.0, "Reading the counterfactual", run.trace)
             case CounterfactualPrefilled(counterfactual=counterfactual, masked=masked):
                 if steps:
+                    shares = context.masks(context.options.mask).uncovered
+                    run.warnings += plate_warnings(shares, context.tracks[: len(shares)])
                     run.warnings += _mask_warnings(counterfactual, masked)
                     run.update_trace(counterfactual=counterfactual)
                 run.timed("views", began)

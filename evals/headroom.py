@@ -298,7 +298,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--boxes", choices=("detector", "truth"), default="truth")
     parser.add_argument("--backbone", default="toyworld")
     parser.add_argument("--detector", default="toyworld")
-    parser.add_argument("--fill", default="mean", help="mean, black, blur or noise")
+    parser.add_argument("--fill", default="mean", help="mean, black, blur, noise or plate")
     parser.add_argument("--out", type=Path, default=Path("runs/headroom"))
     return parser
 

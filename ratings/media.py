@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageFilter
 
+from macd_studio.core.masking.plates import plate_fill
 from macd_studio.core.media.webp import encode_picture
 from macd_studio.core.types import Floats, Pixels
 from macd_studio.ratings.source import Source
@@ -24,8 +25,8 @@ MAGIC = b"MSR1"
 def composite(source: Source, mask: Floats, rng: np.random.Generator) -> Pixels:
     """V_d = (1 − M)·V + M·fill as 8-bit pixels (T, H, W, 3); see docs/methods.md, step 6.
 
-    The fill is that of the run: mean (of the backbone's normalisation), black, blur, noise, or the
-    paper's literal sum ("additive").
+    The fill is that of the run: mean (of the backbone's normalisation), black, blur, noise, a
+    plate of what other frames show there, or the paper's literal sum ("additive").
     """
     video: Floats = source.frames.astype(np.float32) / np.float32(255)
     hidden = mask[..., None]
@@ -33,15 +34,19 @@ def composite(source: Source, mask: Floats, rng: np.random.Generator) -> Pixels:
     if kind == "additive":
         shown = (video + hidden).clip(0, 1)
     else:
-        shown = video + hidden * (_fill(source, video, kind, rng) - video)
+        shown = video + hidden * (_fill(source, video, mask, kind, rng) - video)
     return np.asarray((255 * shown).round().clip(0, 255), np.uint8)
 
 
-def _fill(source: Source, video: Floats, kind: str, rng: np.random.Generator) -> Floats:
+def _fill(
+    source: Source, video: Floats, mask: Floats, kind: str, rng: np.random.Generator
+) -> Floats:
     if kind == "black":
         return np.zeros(3, np.float32)
     if kind == "noise":
         return rng.random(video.shape, np.float32)
+    if kind == "plate":
+        return plate_fill(source.frames, mask[None])[0] / np.float32(255)
     if kind == "blur":
         blur = ImageFilter.GaussianBlur(0.1 * min(source.size))
         blurred = [np.asarray(Image.fromarray(f).filter(blur)) for f in source.frames]

@@ -119,6 +119,7 @@ WITHOUT_TORCH = {
     "evidence.options",
     "evidence.report",
     "evidence.search",
+    "masking.plates",
     "shipped",
 }
 STAGES: dict[str, set[str]] = {
@@ -133,7 +134,8 @@ STAGES: dict[str, set[str]] = {
     "masking.masks": set(),
     "masking.random_masks": {"masking"},
     "macd": {"backbones", "decoding", "rules"},
-    "masking.composite": {"backbones", "macd"},
+    "masking.plates": set(),
+    "masking.composite": {"backbones", "macd", "masking"},
     "masking.ascent": {"backbones", "macd"},
     "decoding.contrast": {"macd"},
     "decoding.steps": {"decoding", "rules"},

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from macd_studio.core.backbones.base import Encoded
 from macd_studio.core.macd import MaskCompositor
+from macd_studio.core.masking.plates import plate_fill
 from macd_studio.core.options import MaskOptions
 from macd_studio.core.types import MaskSet, Track
 
@@ -71,6 +73,8 @@ def mask_compositor(
     group_of = torch.zeros(len(encoded.video), dtype=torch.long, device=device)
     for g, frames in enumerate(encoded.groups):
         group_of[list(frames)] = g
+    plate = options.fill == "plate"
+    fill, uncovered = plate_for(encoded, masks) if plate else (fill_for(encoded, options), ())
     return MaskCompositor(
         encoded=encoded,
         options=options,
@@ -80,15 +84,25 @@ def mask_compositor(
         else torch.as_tensor(masks.outside, device=device).to(dtype),
         weight=torch.tensor([t.confidence for t in tracks], dtype=dtype, device=device),
         group_of=group_of,
-        fill=fill_for(encoded, options).to(dtype),
+        fill=fill.to(dtype),
+        uncovered=uncovered,
     )
+
+
+def plate_for(encoded: Encoded, masks: MaskSet) -> tuple[Tensor, tuple[float, ...]]:
+    """The plate of a clip behind masks, normalised, and `MaskCompositor.uncovered`."""
+    fill, uncovered = plate_fill(encoded.frames.pixels, masks.objects)
+    rgb = torch.from_numpy(fill).permute(0, 3, 1, 2).to(encoded.video)
+    mean, std = (z.to(rgb)[:, None, None] for z in (encoded.mean, encoded.std))
+    return (rgb / 255 - mean) / std, uncovered
 
 
 def fill_for(encoded: Encoded, options: MaskOptions) -> Tensor:
     """What masked pixels become, (T, 3, H, W) normalised.
 
     mean: the channel means of the model's normalisation, zero there; black; blur: Gaussian of a
-    tenth of the short side; noise: uniform in RGB, from `fill_seed`; additive uses white.
+    tenth of the short side; noise: uniform in RGB, from `fill_seed`; plate: what other frames show
+    there, see `core.masking.plates`, here of a clip without objects; additive uses white.
     """
     video = encoded.video
     mean, std = (z.to(video.dtype)[:, None, None] for z in (encoded.mean, encoded.std))
@@ -105,6 +119,9 @@ def fill_for(encoded: Encoded, options: MaskOptions) -> Tensor:
             return (noise.to(video.device) - mean) / std
         case "additive":
             return ((1 - mean) / std).expand_as(video)
+        case "plate":
+            nowhere = np.zeros((0, *encoded.frames.pixels.shape[:3]), np.float32)
+            return plate_for(encoded, MaskSet(nowhere, nowhere))[0]
         case _:
             assert_never(options.fill)
 

@@ -127,7 +127,7 @@ def test_masked_pixels_become_the_fill_of_the_run(fill, grey):
     assert np.array_equal(shown[:, 10:], clip.frames[:, 10:])
 
 
-@pytest.mark.parametrize("fill", ["blur", "noise"])
+@pytest.mark.parametrize("fill", ["blur", "noise", "plate"])
 def test_other_fills_change_masked_pixels_only(fill):
     clip = source(0, mask=replace(source(0).mask, fill=fill))
     mask = np.zeros((4, HEIGHT, WIDTH), np.float32)
